@@ -77,6 +77,7 @@ IMPURE_FOR_A_REASON = {
     "parsers/resemblance.py": {"pathlib": "reads its weights, which are data of this package"},
     "parsers/messages.py": {"pathlib": "reads its catalogue, which is data of this package"},
     "findings/pages/__init__.py": {"pathlib": "reads its pages, which are data of this package"},
+    "render/html/page.py": {"pathlib": "reads its style, which is data of this package"},
     "redact/patterns.py": {"pathlib": "reads its expressions, which are data of this package"},
     "redact/paths.py": {"pathlib": "reads its words, which are data of this package"},
 }
@@ -122,6 +123,7 @@ OPENS_FOR_A_REASON = {
     "findings/pages/__init__.py": "pages of this package",
     "integrations/mcp/server.py": "standard input",
     "parsers/resemblance.py": "weights of this package",
+    "render/html/page.py": "the style of its pages",
     "parsers/messages.py": "the catalogue of this package",
     "matrix/loader.py::_bundled": "the copy of the matrix in this package",
     "probes/driver_child.py::mapped": "/proc/self/maps",

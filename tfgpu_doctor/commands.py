@@ -17,6 +17,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache, partial
 from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
@@ -51,6 +52,7 @@ File: TypeAlias = str | os.PathLike[str]
 Names: TypeAlias = str | Sequence[str]
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
 Processor: TypeAlias = Literal["x86_64", "aarch64", "arm64"]
+Compared: TypeAlias = "Report | BenchResult | File"
 Note: TypeAlias = Callable[[str], None]
 Progress: TypeAlias = Callable[[str, float], None]
 
@@ -129,20 +131,17 @@ def refusing(*errors: type[Exception], prefix: str = "") -> Iterator[None]:
 # -------------------------------------------------------------------------------------------- files, matrix, machine
 
 
-def read_file(file: File, limit: int = LARGEST) -> bytes:
-    """Read a file; "-" is standard input. Raises UsageError: it cannot be read, or is larger than `limit` bytes."""
+def _refuse_unreadable(path: str, error: OSError) -> UsageError:
+    return UsageError(f"cannot read {shown(path)}: {reading.why(error)}")
+
+
+def _read(file: File) -> tuple[bytes, str]:
+    """Read a file; "-" is standard input. Returns its content, and what messages call it."""
     path = os.fspath(file)
-    with refusing_unreadable(path):
-        return reading.read_whole(path, limit)
-
-
-@contextmanager
-def refusing_unreadable(path: str) -> Iterator[None]:
-    """Raise UsageError where the file cannot be read."""
     try:
-        yield
+        return reading.read_whole(path, LARGEST), shown(path)
     except OSError as error:
-        raise UsageError(f"cannot read {shown(path)}: {reading.why(error)}") from error
+        raise _refuse_unreadable(path, error) from error
 
 
 def load_matrix(path: File | None = None) -> Matrix:
@@ -169,7 +168,7 @@ def load_report(file: File, command: str = "tfgpu doctor --from") -> Report:
     from tfgpu_doctor.facts.report import load_report as load
 
     with refusing(ReportError):
-        return load(read_file(file), shown(os.fspath(file)), command)
+        return load(*_read(file), command)
 
 
 def load_bench(file: File, command: str) -> BenchResult:
@@ -178,36 +177,42 @@ def load_bench(file: File, command: str) -> BenchResult:
     from tfgpu_doctor.facts.report import ReportError
 
     with refusing(ReportError):
-        return load_result(read_file(file), shown(os.fspath(file)), command)
+        return load_result(*_read(file), command)
 
 
-def load_pair(base: File, new: File) -> tuple[Report | BenchResult, Report | BenchResult]:
-    """Load two files, each a report or a bench result; "-" is standard input, for one of them.
+def load_pair(base: Compared, new: Compared) -> tuple[Any, Any]:
+    """Load two doctor reports or two bench results, unless they are loaded; "-" is standard input, for one of them.
 
     Raises UsageError: a file cannot be read or used, or the files are of different kinds.
     """
     from tfgpu_doctor.facts.report import Report
 
-    first, second = (_load_either(read_file(file), shown(os.fspath(file))) for file in (base, new))
-    if type(first) is not type(second):
-        bench, report = (new, base) if isinstance(first, Report) else (base, new)
-        raise UsageError(
-            f"{shown(os.fspath(bench))} is a bench result, but {shown(os.fspath(report))} is a doctor report; "
-            f"tfgpu compare reads {_PAIRS}"
-        )
-    return first, second
+    first, second = _load_either(base), _load_either(new)
+    if type(first) is type(second):
+        return first, second
+    names = _name(base, "base"), _name(new, "new")
+    bench, report = names[:: -1 if isinstance(first, Report) else 1]
+    raise UsageError(f"{bench} is a bench result, but {report} is a doctor report; tfgpu compare reads {_PAIRS}")
 
 
-def _load_either(data: bytes, name: str) -> Report | BenchResult:
+def _load_either(given: Compared) -> Report | BenchResult:
     from tfgpu_doctor.bench.results import load_result
     from tfgpu_doctor.facts.report import SCHEMA, ReportError, load_report, other_kind, schema_of
 
+    if not isinstance(given, (str, os.PathLike)):
+        return given
+    data, name = _read(given)
     with refusing(ReportError):
         schema = schema_of(data, name)
-        if not schema.startswith(("tfgpu.bench/", "tfgpu.report/")):
-            raise ReportError(f"{name} {other_kind(schema, SCHEMA, 'tfgpu compare', _PAIRS)}")
-        load = load_result if schema.startswith("tfgpu.bench/") else load_report
-        return load(data, name, "tfgpu compare")
+        if schema.startswith("tfgpu.bench/"):
+            return load_result(data, name, "tfgpu compare")
+        if schema.startswith("tfgpu.report/"):
+            return load_report(data, name, "tfgpu compare")
+        raise ReportError(f"{name} {other_kind(schema, SCHEMA, 'tfgpu compare', _PAIRS)}")
+
+
+def _name(given: Compared, otherwise: str) -> str:
+    return shown(os.fspath(given)) if isinstance(given, (str, os.PathLike)) else otherwise
 
 
 def verify_ids(only: Names, skip: Names) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -310,7 +315,6 @@ def diagnose(
         timeout: limit for importing and testing TensorFlow, in seconds.
         require_gpus: report an error if TensorFlow can use fewer GPUs.
         only, skip: ids of findings.
-        matrix: file with rows that extend those of the bundled matrix.
 
     >>> report = diagnose(import_tensorflow=False)
     >>> report.verdict in ("ok", "degraded", "broken", "unknown")
@@ -328,25 +332,21 @@ def diagnose(
     if saved is not None:
         report = _again(load_report(saved), matrix, require_gpus)
     else:
-        report = _live(find_python(python), lambda: load_matrix(matrix), import_tensorflow, timeout, require_gpus)
+        load = cache(partial(load_matrix, matrix))
+        report = _live(find_python(python), load, import_tensorflow, timeout, require_gpus)
     return _restricted(report, kept, left, require_gpus)
 
 
 def _live(
     executable: str, load: Callable[[], Matrix], imports: bool, timeout: float | None, require_gpus: int | None
 ) -> Report:
+    """Diagnose this machine; the matrix is loaded while TensorFlow is imported."""
     from tfgpu_doctor.plan.diagnosis import make_report
     from tfgpu_doctor.probes.examine import examine
 
-    matrices: list[Matrix] = []
-
-    def kept() -> Matrix:
-        matrices.append(load())
-        return matrices[0]
-
-    found = examine(executable, kept, import_tensorflow=imports, timeout=timeout)
+    found = examine(executable, load, import_tensorflow=imports, timeout=timeout)
     check_python(executable, found.facts.python.version)
-    return make_report(found.facts, matrices[0], source="live", timings=found.timings, require_gpus=require_gpus)
+    return make_report(found.facts, load(), source="live", timings=found.timings, require_gpus=require_gpus)
 
 
 def _again(old: Report, matrix: File | None, require_gpus: int | None = None) -> Report:
@@ -357,9 +357,7 @@ def _again(old: Report, matrix: File | None, require_gpus: int | None = None) ->
     return make_report(old.facts, load_matrix(matrix), source=source, timings=old.timings, require_gpus=require_gpus)
 
 
-def _restricted(
-    report: Report, only: tuple[str, ...], skip: tuple[str, ...], require_gpus: int | None = None
-) -> Report:
+def _restricted(report: Report, only: tuple[str, ...], skip: tuple[str, ...], require_gpus: int | None) -> Report:
     if not only and not skip:
         return report
     from tfgpu_doctor.findings.engine import REQUIRED, restrict
@@ -381,24 +379,25 @@ def explain(
     Args:
         text: the text itself; a path (pathlib.Path) is the file that has it, Path("-") standard input.
         only, skip: ids of findings.
-        matrix: file with rows that extend those of the bundled matrix.
         note: called with what was left out.
 
     >>> explain("failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected").verdict
     'broken'
     """
     kept, left = verify_ids(only, skip)
-    if isinstance(text, os.PathLike):
-        path = os.fspath(text)
-        with refusing_unreadable(path):
+    if not isinstance(text, os.PathLike):
+        data = text if isinstance(text, bytes) else utf8(text)
+        return _restricted(_explained(iter([data]), "the text", matrix, note), kept, left, None)
+    path = os.fspath(text)
 
-            def cut(part: str) -> None:
-                note(f"{shown(path)} is larger than {reading.in_mib(LARGEST_LOG)}: read {part}")
+    def cut(part: str) -> None:
+        note(f"{shown(path)} is larger than {reading.in_mib(LARGEST_LOG)}: read {part}")
 
-            chunks = reading.chunks(path, LARGEST_LOG, cut)
-            return _restricted(_explained(chunks, path, matrix, note), kept, left)
-    data = text if isinstance(text, bytes) else utf8(text)
-    return _restricted(_explained(iter([data]), "the text", matrix, note), kept, left)
+    try:
+        report = _explained(reading.chunks(path, LARGEST_LOG, cut), shown(path), matrix, note)
+    except OSError as error:
+        raise _refuse_unreadable(path, error) from error
+    return _restricted(report, kept, left, None)
 
 
 def _explained(chunks: Iterator[bytes], source: str, matrix_file: File | None, note: Note) -> Report:
@@ -408,14 +407,12 @@ def _explained(chunks: Iterator[bytes], source: str, matrix_file: File | None, n
 
     first = next(chunks, b"")
     if _is_binary(first):
-        raise UsageError(
-            f"{shown(source)} is a binary or compressed file, not text: unpack it, or copy the text itself"
-        )
+        raise UsageError(f"{source} is a binary or compressed file, not text: unpack it, or copy the text itself")
     if _REPORT_START.match(first):
-        return _saved_report(chain([first], chunks), source, matrix_file)
+        return _again(_report_in(chain([first], chunks), source), matrix_file)
     excerpt = lines.read(chain([first], chunks))
     if not any(line.text.strip() for line in excerpt.lines):
-        raise UsageError(f"{shown(source)} contains no text: expected a log, a traceback or the output of nvidia-smi")
+        raise UsageError(f"{source} contains no text: expected a log, a traceback or the output of nvidia-smi")
     if excerpt.left_out:
         more = f"; after line {lines.EXAMINED} only the last {lines.TAIL}" if excerpt.total > lines.EXAMINED else ""
         note(f"{excerpt.total} lines read; {excerpt.left_out} repeated or irrelevant lines skipped{more}")
@@ -438,17 +435,16 @@ def _is_binary(first: bytes) -> bool:
     return first.startswith(_NOT_TEXT) or (control > 9 and control > len(head) * 0.03)
 
 
-def _saved_report(chunks: Iterator[bytes], source: str, matrix: File | None) -> Report:
-    from tfgpu_doctor.facts.report import ReportError
-    from tfgpu_doctor.facts.report import load_report as load
+def _report_in(chunks: Iterator[bytes], source: str) -> Report:
+    from tfgpu_doctor.facts.report import ReportError, load_report
 
     data = bytearray()
     for chunk in chunks:
         data += chunk
         if len(data) > LARGEST:
-            raise UsageError(f"cannot read {shown(source)}: it is larger than {reading.in_mib(LARGEST)}")
+            raise UsageError(f"cannot read {source}: it is larger than {reading.in_mib(LARGEST)}")
     with refusing(ReportError):
-        return _again(load(bytes(data), shown(source), "tfgpu explain"), matrix)
+        return load_report(bytes(data), source, "tfgpu explain")
 
 
 # ------------------------------------------------------------------------------------------------------ plan and check
@@ -467,7 +463,6 @@ def plan(
     Args:
         tensorflow: consider only these releases, such as "2.15" or ">=2.12,<2.16".
         saved: plan for the machine of this saved report.
-        matrix: file with rows that extend those of the bundled matrix.
         note: called with how a value was read.
         machine: gpu, compute_capability, driver, os, machine and platform of another machine; without any of them, the
             plan is for this one. python: version of Python, such as "3.12".
@@ -509,7 +504,6 @@ def check(
         target: stage of the Dockerfiles to build.
         fix: change the files as advised.
         changes: find out how the files could be changed, which takes long.
-        matrix: file with rows that extend those of the bundled matrix.
         note: called with the names of files that were left out, or changed.
         machine: gpu, compute_capability, driver, python, os, machine, platform: the machine that the files are for.
 
@@ -592,7 +586,6 @@ def look_up(
         table: "tensorflow", "gpu", "cuda", "cudnn" or "find", which looks into all others.
         name: the row; None: all rows, or those that match the filters.
         newest: of tensorflow: only the newest row.
-        matrix: file with rows that extend those of the bundled matrix.
         note: called with how a value was read.
         filters: the fields of Machine; and of tensorflow: package, cuda, cudnn, ptx, pre.
     """
@@ -605,10 +598,8 @@ def look_up(
     with refusing(QueryError, TargetError):
         if table == "tensorflow":
             answer, sheet = _releases(known, name, newest, read_filters(known, note, **filters))
-        elif table == "gpu":
-            answer, sheet = _gpus(known, name, **filters)
         else:
-            answer, sheet = _rows(known, table, name)
+            answer, sheet = _rows(known, table, name, **filters)
     return Answered(answer, sheet, known.revision)
 
 
@@ -621,9 +612,8 @@ def _releases(matrix: Matrix, version: str | None, newest: bool, filters: Filter
     from tfgpu_doctor.render.outlines import matrix as sheets
 
     def data(row: Release) -> dict[str, Any]:
-        asked = cards(matrix, filters)
-        runs_on = {capability: kernels_for(matrix, row, capability) for capability in asked}
-        return {**structs.asdict(row), **({"runs_on": runs_on} if asked else {})}
+        runs_on = {capability: kernels_for(matrix, row, capability) for capability in cards(matrix, filters)}
+        return {**structs.asdict(row), **({"runs_on": runs_on} if runs_on else {})}
 
     if version is None:
         rows = releases(matrix, filters)[: 1 if newest else None]
@@ -640,56 +630,56 @@ def _releases(matrix: Matrix, version: str | None, newest: bool, filters: Filter
     return data(row), sheets.release(matrix, row)
 
 
-def _gpus(
-    matrix: Matrix, name: str | None, *, compute_capability: str | None = None, **platform: str | None
+def _rows(
+    matrix: Matrix, table: str, name: str | None, *, compute_capability: str | None = None, **platform: str | None
 ) -> tuple[object, Sheet]:
+    """List all rows of a table, or show one; a row of GPUs has a name or a compute capability."""
+    from tfgpu_doctor.matrix import tables
     from tfgpu_doctor.plan.gpu_answers import all_gpus, gpu_answer
     from tfgpu_doctor.plan.target import platform_of, read_capability, read_gpu
     from tfgpu_doctor.render.outlines import matrix as sheets
 
     if name is not None and compute_capability is not None:
         raise UsageError("give either NAME or --compute-capability, not both")
-    where = platform_of(**platform)
-    if name is not None:
-        found = read_gpu(matrix, name)
-        answer = gpu_answer(matrix, found.compute_capability, found.name, where)
-    elif compute_capability is not None:
-        answer = gpu_answer(matrix, read_capability(compute_capability, matrix), None, where)
-    else:
-        every = all_gpus(matrix)
-        return every, sheets.gpus(every)
-    return answer, sheets.gpu(answer)
 
-
-def _rows(matrix: Matrix, table: str, name: str | None) -> tuple[object, Sheet]:
-    from tfgpu_doctor.matrix import tables
-    from tfgpu_doctor.render.outlines import matrix as sheets
-
-    if table == "find":
+    def gpu(key: str) -> object:
+        where = platform_of(**platform)
         if name is None:
-            overview = tables.about(matrix)
-            return overview, sheets.about(overview)
-        found = tables.find(matrix, name)
-        return found, sheets.rows(name, found)
-    if table == "cuda":
-        if name is None:
-            toolkits = [tables.cuda_answer(matrix, row) for row in matrix.data.cuda]
-            return toolkits, sheets.cudas(toolkits)
-        toolkit = tables.cuda_answer(matrix, tables.find_cuda(matrix, name), name)
-        return toolkit, sheets.cuda(toolkit)
-    if name is None:
-        versions = [tables.cudnn_answer(matrix, row) for row in matrix.data.cudnn]
-        return versions, sheets.cudnns(versions)
-    version = tables.cudnn_answer(matrix, tables.find_cudnn(matrix, name))
-    return version, sheets.cudnn(version)
+            return gpu_answer(matrix, read_capability(key, matrix), None, where)
+        found = read_gpu(matrix, key)
+        return gpu_answer(matrix, found.compute_capability, found.name, where)
+
+    key = name or compute_capability
+    # table → all rows, the row of a key, and the pages that show them
+    answers: dict[str, tuple[Any, Any, Any, Any]] = {
+        "cuda": (
+            lambda: [tables.cuda_answer(matrix, row) for row in matrix.data.cuda],
+            lambda key: tables.cuda_answer(matrix, tables.find_cuda(matrix, key), key),
+            *(sheets.cudas, sheets.cuda),
+        ),
+        "cudnn": (
+            lambda: [tables.cudnn_answer(matrix, row) for row in matrix.data.cudnn],
+            lambda key: tables.cudnn_answer(matrix, tables.find_cudnn(matrix, key)),
+            *(sheets.cudnns, sheets.cudnn),
+        ),
+        "find": (
+            partial(tables.about, matrix),
+            partial(tables.find, matrix),
+            *(sheets.about, partial(sheets.rows, key or "")),
+        ),
+        "gpu": (partial(all_gpus, matrix), gpu, sheets.gpus, sheets.gpu),
+    }
+    every, row, list_page, page = answers[table]
+    answer = every() if key is None else row(key)
+    return answer, (list_page if key is None else page)(answer)
 
 
 # ------------------------------------------------------------------------------------------- compare, smoke and fleet
 
 
 def compare(
-    base: Report | BenchResult | File,
-    new: Report | BenchResult | File,
+    base: Compared,
+    new: Compared,
     *,
     names: tuple[str, str] | None = None,
     require_gpus: int | None = None,
@@ -707,41 +697,26 @@ def compare(
             differ between the two, such as "tensorflow".
     """
     from tfgpu_doctor.bench.comparison import FACTOR, compare_benches
-    from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.compare.comparison import compare as compare_reports
     from tfgpu_doctor.facts.report import Report
     from tfgpu_doctor.findings.engine import now
 
-    called = names or (_called(base, "base"), _called(new, "new"))
-    if isinstance(base, (str, os.PathLike)) and isinstance(new, (str, os.PathLike)):
-        base, new = load_pair(base, new)
-    base, new = map(_loaded, (base, new))
-    if isinstance(base, Report) and isinstance(new, Report):
+    called = names or (PurePath(_name(base, "base")).name, PurePath(_name(new, "new")).name)
+    first, second = load_pair(base, new)
+    if isinstance(first, Report):
         if given := [name for name, value in (("--factor", factor), ("--across", across)) if value not in (None, ())]:
             raise UsageError(f"{', '.join(given)}: only for bench results, but these are doctor reports")
-        return compare_reports(base, new, load_matrix(matrix), now(), names=called, require_gpus=require_gpus)
-    if not (isinstance(base, BenchResult) and isinstance(new, BenchResult)):
-        raise UsageError(f"compare() needs {_PAIRS}")
+        return compare_reports(first, second, load_matrix(matrix), now(), names=called, require_gpus=require_gpus)
     if require_gpus is not None:
         raise UsageError("--require-gpus: only for doctor reports, but these are bench results")
     factor = FACTOR if factor is None else factor
     if not 1 < factor < float("inf"):
         raise UsageError(f"--factor {factor:g}: must be greater than 1, such as 1.05 for 5 %")
-    return compare_benches(base, new, created=now(), factor=factor, across=_across(across), names=called)
-
-
-def _loaded(one: Report | BenchResult | File) -> Report | BenchResult:
-    return _load_either(read_file(one), shown(os.fspath(one))) if isinstance(one, (str, os.PathLike)) else one
-
-
-def _called(one: object, otherwise: str) -> str:
-    if one == "-":
-        return "standard input"
-    return PurePath(os.fspath(one)).name if isinstance(one, (str, os.PathLike)) else otherwise
+    return compare_benches(first, second, created=now(), factor=factor, across=_across(across), names=called)
 
 
 def _across(names: Names) -> tuple[str, ...]:
-    from tfgpu_doctor.bench.comparability import ACROSS
+    from tfgpu_doctor.bench.comparison import ACROSS
 
     wanted = tuple(text.lower() for text in _tuple(names))
     if unknown := [name for name in wanted if name not in (*ACROSS, "all")]:
@@ -762,8 +737,6 @@ def smoke(
     Args:
         options: what is tested, and for how long.
         python: interpreter that has TensorFlow, its environment, or its version; None: the one that runs this.
-        matrix: file with rows that extend those of the bundled matrix.
-        progress: called with a label and the progress, from 0 to 1.
     """
     from tfgpu_doctor.bench.runner.process import WorkerProcess
     from tfgpu_doctor.findings.engine import now
@@ -784,7 +757,6 @@ def fleet(*files: File, matrix: File | None = None) -> Fleet:
 
     Args:
         files: files or folders with results of tfgpu doctor, smoke or bench; "-" is standard input.
-        matrix: file with rows that extend those of the bundled matrix.
     """
     from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.fleet.picture import judge_fleet
@@ -814,8 +786,6 @@ def bench(
     Args:
         workload: "matpow", "cnn", "gan", "inference", "input", "transfer".
         python: interpreter that has TensorFlow; None: the one that runs this.
-        matrix: file with rows that extend those of the bundled matrix.
-        progress: called with a label and the progress, from 0 to 1.
         note: called with a line before the measurement begins.
         save: called with the result so far, after each run.
         options: those of the workload, such as `gpus="all"`, `dtype="tf32"`, `processes=5` and `deadline=30`
@@ -848,27 +818,12 @@ def bench(
         raise TfgpuError(f"cannot measure with {executable}: {error}\nNext: tfgpu doctor --python {named}") from error
 
 
-# ----------------------------------------------------------------------------------------------------------- notebooks
-
-# name of a record → the kind that it is for renderers; by name, so that nothing is imported before it is shown
-_KINDS = {
-    "Report": "report",
-    "Plan": "plan",
-    "Checked": "check",
-    "BenchResult": "bench",
-    "Comparison": "report comparison",
-    "BenchComparison": "bench comparison",
-    "Smoke": "smoke",
-    "Fleet": "fleet",
-}
-
-
 def _html(document: Document) -> str | None:
-    """Return the result as a part of a page; None where it has none, so that its text is shown."""
-    from tfgpu_doctor.render.formats import page_of
+    """Return the result as a part of a page, for notebooks; None where it has none, so that its text is shown."""
+    from tfgpu_doctor.render.formats import KINDS, page_of
     from tfgpu_doctor.render.html.page import fragment
 
-    kind = _KINDS.get(type(document).__name__)
+    kind = next((name for name, kind in KINDS.items() if kind.record == type(document).__name__), None)
     return fragment(page_of(kind)(document)) if kind else None
 
 

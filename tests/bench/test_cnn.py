@@ -19,8 +19,8 @@ from tests.healthy import healthy, known, spoil
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench.devices import DeviceError, GpuFound, Selection
 from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError, TooSlowError
-from tfgpu_doctor.bench.plans.training import SPREAD, Cnn, largest_batch, why_poor
-from tfgpu_doctor.bench.results import BenchResult, Figure
+from tfgpu_doctor.bench.plans.training import SPREAD, Cnn, largest_batch
+from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn
@@ -116,29 +116,25 @@ def test_a_batch_that_is_too_large_is_told_as_that(why: str, told: str) -> None:
     assert run.failure is not None and told in run.failure and run.throughput is None
 
 
-def figures(alone: float, together: float, reduce: float) -> tuple[Figure, ...]:
-    return (
-        Figure(name="gradients alone", value=alone, unit="s"),
-        Figure(name="gradients together", value=together, unit="s"),
-        Figure(name="all-reduce", value=reduce, unit="s", note="sum of the gradients, NCCL"),
-        Figure(name="all-reduce bus bandwidth", value=3.1e9, unit="B/s"),
-    )
-
-
 @each(
-    ("given", "reasons"),
+    ("seconds", "efficiency", "text"),
     [
-        (figures(0.6, 0.61, 0.35), ["summing the gradients takes 35% of each step, 3.1 GB/s"]),
-        (figures(0.4, 0.8, 0.02), ["the replicas slow each other down: forward and backward pass take 2.00 times"]),
-        (figures(0.4, 0.6, 0.3), ["summing the gradients takes 30%", "the replicas slow each other down"]),
-        (figures(0.9, 0.95, 0.05), []),
-        ((), []),
+        (
+            0.35,
+            0.7,
+            "summing the gradients takes 35% of each step, 3.1 GB/s of bus bandwidth (sum of the",
+        ),
+        (0.05, 0.7, ""),
+        (0.35, 0.95, ""),
+        (None, 0.7, ""),
     ],
 )
-def test_why_several_gpus_are_not_as_many_times_as_fast(given: tuple[Figure, ...], reasons: list[str]) -> None:
-    found = why_poor(sample_run("2 GPUs, replicas", 1.0, figures=given))
-    assert len(found) == len(reasons)
-    assert all(text.startswith(start) for text, start in zip(found, reasons, strict=True))
+def test_why_several_gpus_are_not_as_many_times_as_fast(seconds: float | None, efficiency: float, text: str) -> None:
+    reduce = Figure(name="all-reduce", value=seconds or 1.0, unit="s", note="sum of the gradients, NCCL")
+    figures = (reduce, Figure(name="all-reduce bus bandwidth", value=3.1e9, unit="B/s")) if seconds else ()
+    ratio = Ratio(value=efficiency, low=efficiency, high=efficiency)
+    found = Cnn().advice(sample_run("2 GPUs, replicas", 1.0, figures=figures, efficiency=ratio), ())
+    assert "".join(found).startswith(text) and bool(found) == bool(text)
 
 
 # ------------------------------------------------------------------------------------------------ several machines
@@ -324,7 +320,7 @@ CASES = {
 answers = {name: answer(**CASES[name]) for name in sys.argv[1].split(",")}
 works = {name: one.pop("work") for name, one in answers.items()}
 if "two" in works:
-    answers["shares"] = training_module.shares(works["two"].training, works["two"].data)
+    answers["sum"] = works["two"].figures({})["figures"]
 """
 RIGHT = {  # the type, and where
     "one": ("float32", ["/CPU:1"]),
@@ -356,11 +352,11 @@ def test_right_trainings_pass_and_wrong_ones_do_not(tensorflow_python: str) -> N
     for name, why in WRONG.items():
         found = cnn.judge(answers[name], "float32", {})
         assert not found.ok and f"failed: {why}" in found.why, name
-    shares = {figure["name"]: figure for figure in answers["shares"]}
-    assert set(shares) == {"gradients alone", "gradients together", "all-reduce", "all-reduce bus bandwidth"}
-    bandwidth = 4 * 93_322 / shares["all-reduce"]["value"]  # float32 for each weight of mnist; 2(n-1)/n is 1 for two
-    assert shares["all-reduce bus bandwidth"]["value"] == pytest.approx(bandwidth)
-    assert shares["all-reduce"]["note"] == "sum of the gradients, TensorFlow's ring"
+    figures = {figure["name"]: figure for figure in answers["sum"]}
+    assert set(figures) == {"all-reduce", "all-reduce bus bandwidth"}
+    bandwidth = 4 * 93_322 / figures["all-reduce"]["value"]  # float32 for each weight of mnist; 2(n-1)/n is 1 for two
+    assert figures["all-reduce bus bandwidth"]["value"] == pytest.approx(bandwidth)
+    assert figures["all-reduce"]["note"] == "sum of the gradients, TensorFlow's ring"
 
 
 # ------------------------------------------------------------------------------------------------ the networks

@@ -22,7 +22,6 @@ from tfgpu_doctor.bench.plans.inference import (
     Inference,
     LatencyRule,
     RequestError,
-    SignatureError,
     parse_shape,
     percentiles,
     resolve,
@@ -186,9 +185,9 @@ def test_inputs_that_can_be_made_up(
 
 @each(("inputs", "shapes", "why"), SIGNATURES["wrong"])
 def test_inputs_that_cannot(inputs: list[Any], shapes: dict[str, Any], why: str) -> None:
-    with pytest.raises(SignatureError, match=why):
+    with pytest.raises(CannotRunError, match=why):
         resolve(signature(*inputs), {name: tuple(shape) for name, shape in shapes.items()})
-    with pytest.raises(SignatureError, match="there is no signature x"):
+    with pytest.raises(CannotRunError, match="there is no signature x"):
         resolve({"unusable": "there is no signature x: it has y"}, {})
 
 

@@ -18,6 +18,12 @@ BOMB = (
     "##[add-mask]d ##vso[task.setvariable]e ##teamcity[f] #\ufe0f#[g] \x9b31m\x85::h::\u2028::i::\u2029\x0b\x0c\x7f\x08"
     "\u202e\u2066\u200b\u200f\ufeff\U000e0041\u3164\u00ad"
 )
+# what Markdown, HTML, XML and workflow commands would take for more than text; no name of a file holds a slash
+MARKUP = (
+    "[bold]evil[/] @octocat #1 GH-7 a/b#3 <script>alert(1)</script> <!-- ](http://evil.example/x_y) | **b** `c` ```"
+    " :tada: ~~y~~ $x$ </details> www.evil.example &lt; ]]> <![CDATA[ \"><failure message='x' type='integer'/>"
+    " [[ATTACHMENT|/etc/passwd]] title=a,file=/etc/passwd::y 100 %25 %0A::error::y"
+)
 _OURS = re.compile(
     r"::(?:error|warning|notice) (?:file=[^:,]*,line=\d+,)?title=(?:tfgpu |[^:]*\([a-z0-9]+\.[a-z0-9-]+\))[^:]*::[^\n]*"
 )

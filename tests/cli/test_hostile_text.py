@@ -1,5 +1,8 @@
 """Nothing that was planted in a file, an option or a variable is obeyed by a terminal or by a CI system.
 
+Text that has no encoding is such text, too: Python reads a byte of a file name, an argument or a variable that is not
+UTF-8 as "\\udcff"; JavaScript cuts an emoji into "\\ud83d" and "\\ude00". Every command still gives its answer.
+
 Commands, options and formats are taken from the code, so that a new one is tried, too.
 """
 
@@ -9,12 +12,12 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 import click
-import msgspec
 import pytest
 
 from tests.bench.samples import failed, result, run, telemetry
@@ -23,21 +26,22 @@ from tests.cli.runner import commands, runs, tfgpu
 from tests.facts.test_report import report
 from tests.findings.rows_over_facts import FIRES
 from tests.parsers.pasted import samples
-from tests.smoke.smoking import Machine
 from tfgpu_doctor import __main__ as entry
+from tfgpu_doctor import commands as api
 from tfgpu_doctor.bench.results import load_result
-from tfgpu_doctor.cli import output
 from tfgpu_doctor.commands import TfgpuError
-from tfgpu_doctor.facts.printable import clean
+from tfgpu_doctor.facts.facts import compact, encode
+from tfgpu_doctor.facts.printable import clean, utf8
 from tfgpu_doctor.facts.report import load_report
 from tfgpu_doctor.render import streams
 from tfgpu_doctor.render.ci import xml
 from tfgpu_doctor.render.formats import choices
 from tfgpu_doctor.render.shapes import Case, Suite
-from tfgpu_doctor.smoke.records import Smoke
 
 LOG = "\n".join(text for _, text, _ in samples("driver"))
 QUOTED = json.dumps(BOMB)
+BYTE, EMOJI = "\udcff", "\ud83d"
+NAME = BOMB + BYTE
 REQUIREMENTS = "tensorflow[and-cuda]==2.15.1\nnumpy==1.26\n"
 # what each command needs so that it has something to say, and does not measure
 BASES: dict[str, tuple[str, ...]] = {
@@ -56,6 +60,15 @@ BASES: dict[str, tuple[str, ...]] = {
     "fleet": ("report.json", "bench.json"),
     "fleet collect": ("--slurm", "--nodes", "2"),
     "mcp": ("--python", "/nowhere/python"),
+}
+
+
+MANIFESTS = {
+    f"requirements{BYTE}.txt": f"tensorflow==1.99 # {NAME}\nnumpy=={NAME}\n{NAME}==1\n-r {NAME}\n",
+    f"Dockerfile.{BYTE}": f"FROM {NAME}\nRUN pip install tensorflow=={NAME}\nENV A={NAME}\n",
+    "environment.yml": f"dependencies: [python=3.11, tensorflow=2.99, {QUOTED}]\nname: {QUOTED}\n",
+    "pyproject.toml": f"[project]\nname = {QUOTED}\ndependencies = ['tensorflow', {QUOTED}]\n",
+    "a.ipynb": json.dumps({"cells": [{"source": f"!pip install tensorflow=={NAME}"}]}),
 }
 
 
@@ -82,13 +95,20 @@ def hostile_result() -> bytes:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with hostile files, by plain names and by hostile ones."""
-    for name in ("report.json", f"{BOMB}.json"):
-        (tmp_path / name).write_bytes(hostile_report())
-    (tmp_path / "other.json").write_bytes(report(FIRES["cuda.version-mismatch"][0][1]).to_json())
-    for name in ("bench.json", f"{BOMB}.bench"):
-        (tmp_path / name).write_bytes(hostile_result())
-    (tmp_path / "log.txt").write_text("\n".join(f"{line}{BOMB}\n{BOMB}{line}" for line in LOG.splitlines()))
-    (tmp_path / "requirements.txt").write_text(REQUIREMENTS)
+    nodes = (BOMB.encode().replace(b"\n", b" ") + b": " + data for data in (hostile_report(), hostile_result()))
+    log = "\n".join(f"{line}{NAME}\n{NAME}{line}" for line in LOG.splitlines())
+    files = {
+        **dict.fromkeys(("report.json", f"{NAME}.json"), hostile_report()),
+        **dict.fromkeys(("bench.json", f"{NAME}.bench"), hostile_result()),
+        "other.json": report(FIRES["cuda.version-mismatch"][0][1]).to_json(),
+        "fleet.jsonl": b"\n".join((*nodes, b"n\xff2: no route to host \xff")),
+        "log.txt": log.encode(errors="surrogateescape"),
+        "requirements.txt": REQUIREMENTS.encode(),
+        **{f"bad/{name}": text.encode(errors="surrogateescape") for name, text in MANIFESTS.items()},
+    }
+    (tmp_path / "bad").mkdir()
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
     return tmp_path
 
 
@@ -113,28 +133,32 @@ def test_the_tests_see_what_is_planted() -> None:
 
 RESULTS = {  # command → the kind of its result
     "doctor --from report.json --no-redact": "report",
-    "explain report.json --no-redact": "report",
+    "explain NAME.json --no-redact": "report",
+    "explain log.txt --no-redact": "report",
+    "plan --from NAME.json": "plan",
     "compare report.json other.json --all --no-redact": "report comparison",
-    "compare other.json BOMB.json --all --no-redact": "report comparison",
+    "compare other.json NAME.json --all --no-redact": "report comparison",
     "bench show bench.json": "bench",
-    "compare bench.json BOMB.bench": "bench comparison",
-    "fleet fleet.jsonl report.json BOMB.json --no-redact": "fleet",
+    "compare bench.json NAME.bench": "bench comparison",
+    "fleet fleet.jsonl report.json NAME.json --no-redact": "fleet",
+    "matrix tensorflow --version 2.15.1": "matrix",
+    "check bad": "check",
+    **{f"check bad/{name} --no-redact": "check" for name in MANIFESTS},
 }
+SILENT = ("report comparison", "plan", "matrix", "check")  # whose formats need not show a text of their input
 
 
-def test_results_in_every_format(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = (BOMB.encode().replace(b"\n", b" ") + b": " + data for data in (hostile_report(), hostile_result()))
-    (folder / "fleet.jsonl").write_bytes(b"\n".join(lines))
+def test_results_in_every_format(folder: Path) -> None:
+    """Files get what the streams would get, as UTF-8."""
     for command, kind in RESULTS.items():
-        for form in choices(kind):
-            words = [word.replace("BOMB", BOMB) for word in command.split()]
-            shown = harmless(folder, *words, "--format", form)
-            assert "PWN" in shown or kind == "report comparison"  # which names changed values in some formats only
-    document = planted(Machine().smoke().to_json(), partial(msgspec.json.decode, type=Smoke))
-    for form in choices("smoke"):
-        output.write(msgspec.json.decode(document, type=Smoke), "smoke", [output.Output(form, None)])
-        shown = capsys.readouterr().out
-        assert list(offences(shown, form)) == [] and "PWN" in shown
+        forms = choices(kind)
+        targets = [word for form in forms for word in ("--format", form, "--output", f"{BYTE}{form}")]
+        words = [word.replace("NAME", NAME) for word in command.split()]
+        harmless(folder, *words, *targets, "--format", "text", "--output", "-")
+        for form in forms:
+            shown = (folder / f"{BYTE}{form}").read_bytes().decode()
+            assert list(offences(shown, form)) == [], (command, form)
+            assert "PWN" in shown or kind in SILENT or "log.txt" in command, (command, form)
 
 
 def test_formats_with_escapes_keep_every_value(folder: Path) -> None:
@@ -145,14 +169,6 @@ def test_formats_with_escapes_keep_every_value(folder: Path) -> None:
     assert [*offences(junit)] == [] and streams.harmless(junit) == junit
     case = ElementTree.fromstring(junit)[0][0]
     assert (case.get("name"), case.get("classname"), case[0].text) == (clean(facts), "::c", "::d\n###[e]")
-
-
-def test_pasted_texts(folder: Path) -> None:
-    """Files get what the streams would get."""
-    targets = [word for form in choices("report") for word in ("--format", form, "--output", f"out.{form}")]
-    tfgpu("explain", "log.txt", "--no-redact", *targets, cwd=folder)
-    for form in choices("report"):
-        assert list(offences((folder / f"out.{form}").read_text(), form)) == []
 
 
 def test_files_that_are_refused(folder: Path) -> None:
@@ -173,16 +189,22 @@ def test_files_that_are_refused(folder: Path) -> None:
         harmless(folder, "matrix", "cuda", environ={"TFGPU_MATRIX": "layer.yaml"})
 
 
-def test_manifests(folder: Path) -> None:
-    for name, text in (
-        ("requirements.txt", f"tensorflow==2.15.1 # {BOMB}\nnumpy=={BOMB}\n{BOMB}==1\n-r {BOMB}\n"),
-        ("Dockerfile", f"FROM {BOMB}\nRUN pip install tensorflow=={BOMB}\nENV A={BOMB}\n"),
-        ("environment.yml", f"dependencies: [python=3.11, tensorflow=2.15, {QUOTED}]\nname: {QUOTED}\n"),
-        ("pyproject.toml", f"[project]\nname = {QUOTED}\ndependencies = ['tensorflow', {QUOTED}]\n"),
-    ):
-        (folder / name).write_text(text)
-        for form in choices("check"):
-            harmless(folder, "check", name, "--format", form)
+def test_half_a_character_in_every_function() -> None:
+    """An answer, or a sentence that says why there is none."""
+    for half in (BYTE, EMOJI):
+        log = f"Could not load dynamic library 'libcudart.so.10.1'; dlerror: {half}"
+        assert half not in api.explain(log).to_json().decode()
+        for call in (
+            *(partial(api.check, texts={name: text.replace(BYTE, half)}) for name, text in MANIFESTS.items()),
+            partial(api.plan, gpu=half),
+            partial(api.plan, gpu="A100", tensorflow=half),
+            partial(api.compare, f"/nowhere/{half}", half),
+            partial(api.diagnose, half, import_tensorflow=False),
+        ):
+            with suppress(api.UsageError):
+                assert half not in call().to_json().decode()
+    assert json.loads(encode({f"{EMOJI}k": [("a", EMOJI)]})) == {"\ufffdk": [["a", "\ufffd"]]}
+    assert (utf8(f"a{BYTE}é😀"), compact({"a": "é"})) == ("a\ufffdé😀".encode(), '{"a":"é"}'.encode())
 
 
 # ----------------------------------------------------------------------------------------- what the command line holds
@@ -196,21 +218,21 @@ def options() -> Iterator[tuple[str, ...]]:
         base = BASES.get(words) or BASES.get(path[0], ())
         for parameter in command.params if runs(command) else ():
             if isinstance(parameter, click.Argument):
-                yield (*path, *(BOMB for _ in base))
+                yield (*path, *(NAME for _ in base))
             elif isinstance(parameter, click.Option) and not parameter.is_flag:
                 name = parameter.opts[0]
                 if (path[0], name, parameter.help) not in seen:
                     seen.add((path[0], name, parameter.help))
-                    yield (*path, *(() if name in base else base), name, BOMB)
+                    yield (*path, *(() if name in base else base), name, NAME)
 
 
 def test_names_and_values_of_options(folder: Path) -> None:
     for arguments in options():
         harmless(folder, *arguments)
     for path, _ in commands():
-        harmless(folder, *path.split(), f"--{BOMB}")
+        harmless(folder, *path.split(), f"--{NAME}")
     for group in ("", "bench", "matrix"):
-        harmless(folder, *group.split(), BOMB)
+        harmless(folder, *group.split(), NAME)
 
 
 def test_what_a_worker_says(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,13 +19,22 @@ from tests.guard import guarded
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.cli.fleet import collect as command
 from tfgpu_doctor.fleet import collect as collecting
-from tfgpu_doctor.fleet.collect import LARGEST, Task, answer, line, names_of, node_result, srun_line, why_ray_failed
+from tfgpu_doctor.fleet.collect import (
+    LARGEST,
+    CollectError,
+    Task,
+    answer,
+    line,
+    names_of,
+    node_result,
+    srun_line,
+    why_ray_failed,
+)
 from tfgpu_doctor.fleet.records import NodeResult
 from tfgpu_doctor.plan.diagnosis import make_report
 
 HOST = "gpu-1.internal"
 REPORT = make_report(spoil(healthy(), {"host.name": known(HOST)}), MATRIX, source="live", timings={}).to_json()
-LINES = REPORT.splitlines()
 Done = subprocess.CompletedProcess[str]
 
 
@@ -51,22 +60,21 @@ def rows(done: Done) -> dict[str, Any]:
 def test_a_line_of_a_node() -> None:
     none, broken = "its output has no result of tfgpu", "its output is cut off, or no JSON"
     for output, failure in (
-        (LINES, None),
-        ([b"module loaded", *LINES, b"bye"], None),
-        ([], none),
-        (LINES[:-1], broken),
-        ([b"{", b'"schema": "other/1"', b"}"], none),
-        ([b'{"schema": "tfgpu.x/1", ' + b"[" * 100_000 + b"}"], broken),
-        ([b"{", b'"schema": "tfgpu.\xff"', b"}"], broken),
-        ([b"}", b"{"], none),
-        ([b'{"schema": "tfgpu.x/1"' + b" " * LARGEST + b"}"], "its output is larger than 16 MiB"),
+        (REPORT, None),
+        (b"module loaded\n" + REPORT + b"\nbye", None),
+        (b"", none),
+        (REPORT[:-2], broken),
+        (b'{"schema": "other/1"}', none),
+        (b'{"schema": "tfgpu.x/1", ' + b"[" * 100_000 + b"}", broken),
+        (b'{"schema": "tfgpu.\xff"}', broken),
+        (b'{"schema": "tfgpu.x/1"' + b" " * LARGEST + b"}", "its output is larger than 16 MiB"),
     ):
         found = node_result("gpu-1", output)
-        assert found.failure == failure, output[:3]
+        assert found.failure == failure, output[:30]
         (text, empty) = line(found).split("\n")
         assert not empty and msgspec.json.decode(text, type=NodeResult).node == "gpu-1"
     # a reason is short and harmless
-    found = node_result("gpu\x1b[31m\n1", [], "a\x1b]0;b\x07\n" + "c" * 10_000)
+    found = node_result("gpu\x1b[31m\n1", b"", "a\x1b]0;b\x07\n" + "c" * 10_000)
     assert line(found)[:-1].isprintable() and len(found.failure or "") <= 300
 
 
@@ -90,15 +98,15 @@ def test_names_and_failures_of_ray() -> None:
 
 
 def test_what_ray_runs_on_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for does, lines, failure in (
-        ("head -c 3000000 /dev/zero | tr '\\0' x", [b"x" * 3_000_000], "ended with exit code 0"),
-        ("kill -9 $$", [], "was killed by SIGKILL"),
-        ("exec sleep 30", [], "did not answer within 0.5 s"),
-        ("echo No module named tfgpu_doctor >&2; exit 1", [], "tfgpu is not installed there."),
+    for does, output, failure in (
+        ("head -c 3000000 /dev/zero | tr '\\0' x", b"x" * 3_000_000, "ended with exit code 0"),
+        ("kill -9 $$", b"", "was killed by SIGKILL"),
+        ("exec sleep 30", b"", "did not answer within 0.5 s"),
+        ("echo No module named tfgpu_doctor >&2; exit 1", b"", "tfgpu is not installed there."),
     ):
         monkeypatch.setattr(sys, "executable", str(program(tmp_path / "bin/python", f"#!/bin/sh\n{does}\n")))
-        found, why = answer(["doctor"], 0.5 if "sleep" in does else 20)
-        assert found == lines and why.startswith(failure), does
+        found, why = answer(Task(("doctor",), 0.5 if "sleep" in does else 20))
+        assert found == output and why.startswith(failure), does
 
 
 def test_a_cluster_that_is_not_there() -> None:
@@ -110,37 +118,32 @@ def test_a_cluster_that_is_not_there() -> None:
 
 # ------------------------------------------------------------------------------------------------------- Slurm
 
-# What srun does for three nodes, as Slurm 22.05 was seen to do it: labels, pieces of 1024 bytes, messages. {tasks} says
-# what becomes of a task.
+# What srun does, as Slurm 22.05 was seen to do it: files with labels, pieces of 1024 bytes, messages. {tasks} says what
+# becomes of a task.
 SRUN = r"""#!{python}
 import os, subprocess, sys
 words = sys.argv[1:]
 options = dict(word[2:].partition("=")[::2] for word in words[: words.index("sh")] if word.startswith("--"))
-out = open(options["output"].replace("%J", "7.0"), "wb")
+files = [open(options[name].replace("%J", "7.0"), "wb") for name in ("output", "error")]
 tasks = {tasks!r}
 for number, fate in enumerate(tasks):
     if fate == "never":
+        print("srun: error: Task launch for StepId=7.0 failed on node n%d: Communication connection failure" % number)
         continue
-    names = {{"SLURMD_NODENAME": "n%d" % number}}
-    names["SLURM_STEP_NODELIST"] = "n[0-%d]" % (len(tasks) - 1)
-    done = subprocess.run(words[words.index("sh"):], env={{**os.environ, **names, "FATE": fate}}, capture_output=True)
-    for stream, data in ((out, done.stdout), (sys.stdout.buffer, done.stderr)):
+    environ = {{**os.environ, "SLURMD_NODENAME": "n%d" % number, "FATE": fate}}
+    done = subprocess.run(words[words.index("sh"):], env=environ, capture_output=True)
+    if fate == "lost":
+        done.stdout = done.stdout.partition(b"tfgpu-exit")[0]
+        print("srun: error: Node failure on n%d" % number)
+    for file, data in zip(files, (done.stdout, done.stderr)):
         for line in data.splitlines():
             for at in range(0, max(len(line), 1), 1024):
-                stream.write(b"%d: " % number + line[at : at + 1024] + b"\n")
-    if done.returncode < 0:
-        print("srun: error: n%d: task %d: Killed" % (number, number), flush=True)
-    elif done.returncode:
-        print("srun: error: n%d: task %d: Exited with exit code %d" % (number, number, done.returncode), flush=True)
-    sys.stdout.flush()
-for number, fate in enumerate(tasks):
-    if fate == "never":
-        print("srun: error: Task launch for StepId=7.0 failed on node n%d: Communication connection failure" % number)
+                file.write(b"%d: " % number + line[at : at + 1024] + b"\n")
 """
 # the interpreter on the nodes: prints a report, fails, is killed, or hangs
 PYTHON = r"""#!/bin/sh
 case $FATE in
-    good) cat {report}; exit 1 ;;
+    good|lost) [ $FATE = lost ] || cat {report}; exit 1 ;;
     long) printf '{{\n"schema": "tfgpu.report/1", "a": "'; head -c 5000 /dev/zero | tr '\0' 'x'; printf '"\n}}\n' ;;
     bare) echo "$0: No module named tfgpu_doctor" >&2; exit 1 ;;
     usage) echo "Error: No such option" >&2; exit 2 ;;
@@ -173,19 +176,20 @@ def cluster(tmp_path: Path) -> Any:
 
 
 def test_slurm(cluster: Any) -> None:
-    done = cluster("good", "long", "bare", "usage", "killed", "slow", "never", timeout="1")
+    done = cluster("good", "long", "bare", "usage", "killed", "slow", "never", "lost", timeout="1")
     missing = 'tfgpu is not installed there. To install it: python -m pip install "git+$TFGPU_SOURCE"'
     assert rows(done) == {
         "n0": "ok",
         "n1": "ok",
         "n2": missing,
         "n3": "ended with exit code 2: Error: No such option",
-        "n4": "srun: Killed",
+        "n4": "was killed by SIGKILL, or did not answer within 1 s",
         "n5": "did not answer within 1 s",
         "n6": "Communication connection failure",
+        "n7": "Slurm says that the node failed",
     }
     assert done.returncode == 1
-    assert done.stderr.endswith("tfgpu: 2 of 7 nodes answered\n")
+    assert done.stderr.endswith("tfgpu: 2 of 8 nodes answered\n")
 
 
 def test_a_good_cluster_and_one_that_starts_nothing(cluster: Any, tmp_path: Path) -> None:
@@ -200,45 +204,34 @@ def test_a_good_cluster_and_one_that_starts_nothing(cluster: Any, tmp_path: Path
     assert done.stderr == f"tfgpu: no node could be asked: {error}\n"
 
 
-# An srun whose tasks write what they like to standard error, and do not end. {job} is the job that srun itself names.
+# An srun that does not end. {job} is the job that it names by its file; {lines} is what it writes itself.
 HOSTILE = r"""#!{python}
-import os, sys, time
+import sys, time
 options = dict(word[2:].partition("=")[::2] for word in sys.argv[1:] if word.startswith("--"))
 if {job!r}:
-    open(options["output"].replace("%J.txt", {job!r} + ".txt"), "wb").close()
-while True:
-    for line in {lines!r}:
-        print(line, file=sys.stderr, flush=True)
-    if not {repeats!r}:
-        time.sleep(300)
-    time.sleep({repeats!r})
+    with open(options["output"].replace("%J", {job!r}), "wb") as file:
+        file.write(b"".join(b"%d: %s\n" % (n, line) for n, line in enumerate({tasks!r})))
+for line in {lines!r}:
+    print(line, file=sys.stderr, flush=True)
+time.sleep(300)
 """
-# what tasks write, the seconds until they write it again, the job that srun names by its file, the allocation
-# within which it runs → what is cancelled
-BEGUN, MANY = "0: tfgpu-node n1", [f"{number}: tfgpu-node n{number}" for number in range(1000)]
-MARKS: tuple[tuple[list[str], float, str, str, str], ...] = (
-    ([BEGUN], 0, "42.3", "", "42"),
-    (["0: tfgpu-node --me"], 0, "42.3", "", "42"),
-    ([BEGUN, "0: tfgpu-node 4243"], 0, "7.3", "7", "7.3"),
-    ([BEGUN], 0, "", "", ""),
-    (["0: srun: job 4242 queued and waiting for resources", "0: x"], 0, "", "", ""),
-    (["srun: job 42 queued and waiting for resources"], 0, "", "", "42"),
-    (["srun: job --me queued and waiting for resources", "srun: job ٣ queued and waiting"], 0, "", "", ""),
-    ([BEGUN], 0.01, "42.0", "", "42"),  # the same task begins again and again
-    (MANY, 0.3, "42.0", "", "42"),  # and other ones
-    ([BEGUN, *["0: y"] * 10_000], 1e-9, "42.0", "", "42"),
-    (["0: " + "x" * 1000] * 1000, 1e-9, "42.0", "", "42"),  # before any has begun
+# what srun writes, the job that it names by its file, the allocation within which it runs → what is cancelled
+QUEUED = "srun: job 42 queued and waiting for resources"
+MARKS: tuple[tuple[list[str], str, str, str], ...] = (
+    ([], "42.3", "", "42"),
+    ([], "7.3", "7", "7.3"),
+    ([], "42.3", "7", ""),
+    ([], "", "", ""),
+    ([QUEUED], "", "", "42"),
+    (["0: " + QUEUED, QUEUED.replace("42", "--me"), QUEUED.replace("42", "٣")], "", "", ""),
 )
+TOLD = [b"tfgpu-node --me", b"tfgpu-node 4243", b"tfgpu-node n2", b"srun: job 4242 queued and waiting for resources"]
 
 
-def hostile(folder: Path, lines: list[str], job: str, repeats: float = 0) -> str:
-    """PATH with that srun, and programs of Slurm that write down how they are called."""
-    program(
-        folder / "bin/srun",
-        HOSTILE.format(python=sys.executable, lines=lines, job=job, repeats=repeats),
-    )
-    for name in ("scancel", "scontrol", "squeue"):
-        program(folder / "bin" / name, f'#!/bin/sh\necho {name} "$@" >> {folder}/calls\n')
+def hostile(folder: Path, lines: list[str], job: str) -> str:
+    """PATH with that srun, and a scancel that writes down how it is called."""
+    program(folder / "bin/srun", HOSTILE.format(python=sys.executable, lines=lines, job=job, tasks=TOLD))
+    program(folder / "bin/scancel", f'#!/bin/sh\necho scancel "$@" >> {folder}/calls\n')
     return f"{folder / 'bin'}:{os.environ['PATH']}"
 
 
@@ -246,22 +239,23 @@ def calls(folder: Path) -> list[str]:
     return (folder / "calls").read_text().splitlines() if (folder / "calls").exists() else []
 
 
-def test_what_tasks_write_is_no_argument_and_puts_nothing_off(
+def test_what_is_cancelled_is_what_srun_names(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = Task(("doctor", "--format", "json"), 0.2)
-    for lines, repeats, job, within, expected in MARKS:
-        monkeypatch.setattr(collecting, "LATE", 0.2)
-        monkeypatch.setattr(collecting, "QUEUE", 3.0 if repeats else 0.4)
+    monkeypatch.setattr(collecting, "QUEUE", 0.5)
+    for lines, job, within, expected in MARKS:
         folder = tmp_path_factory.mktemp("row")
-        monkeypatch.setenv("PATH", hostile(folder, lines, job, repeats))
+        monkeypatch.setenv("PATH", hostile(folder, lines, job))
         monkeypatch.setenv("SLURM_JOB_ID", within)
         with guarded(60, waiting=True):
-            found = collecting.by_slurm(["srun", "sh", "-c", "x"], task, 2, lambda *_: None)
+            if job:
+                nodes = [one.node for one in collecting.by_slurm(task, 2, "python3", [])]
+                assert nodes == ["--me", "4243"]  # of two tasks
+            else:
+                with pytest.raises(CollectError, match="srun: did not end in time"):
+                    collecting.by_slurm(task, 2, "python3", [])
         assert calls(folder) == ([f"scancel {expected}"] if expected else []), (lines[:2], within)
-        late, flood = "did not answer within 0.2 s", "srun wrote more than 256 MB, and was ended"
-        assert {one.failure for one in found.nodes} <= {late, flood}
-        assert len(found.nodes) == (2 if any("tfgpu-node" in line for line in lines) else 0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -275,7 +269,7 @@ def test_every_signal_cancels_the_job(number: signal.Signals, tmp_path: Path) ->
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as running:
-        while not list(tmp_path.glob("tfgpu-*/42.3.txt")):
+        while not list(tmp_path.glob("tfgpu-*/42.3.out")):
             assert running.poll() is None
             time.sleep(0.02)
         running.send_signal(number)
@@ -285,37 +279,30 @@ def test_every_signal_cancels_the_job(number: signal.Signals, tmp_path: Path) ->
     assert not list(tmp_path.glob("tfgpu-*"))
 
 
-def test_the_line_for_slurm() -> None:
-    task = Task(("smoke", "--repeat", "2", "--format", "json"), 180)
-    words = srun_line(task, 2, "/x/py", ["--partition", "gpu a"], {"SLURM_JOB_ID": "7"})
-    assert {"--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=0", "--time=5"} <= {
-        *words
-    }
-    assert "--overlap" in words and words[words.index("--partition") :][:3] == ["--partition", "gpu a", "sh"]
+def test_the_line_for_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    task = Task(("smoke", "--budget", "90", "--format", "json"), 180)
+    words = srun_line(task, 2, "/x/py", ["--partition", "gpu a"], "/tmp/x")
+    expected = {"--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=210", "--time=5"}
+    assert {*expected, "--label", "--output=/tmp/x/%J.out", "--error=/tmp/x/%J.err", "--overlap"} <= {*words}
+    assert words[words.index("--partition") :][:3] == ["--partition", "gpu a", "sh"]
     assert words[-9:] == ["180", "/x/py", "-m", "tfgpu_doctor", *task.arguments]
 
 
 def test_what_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SLURM_JOB_NUM_NODES", "SLURM_NNODES"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("SLURM_JOB_NUM_NODES", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     two = ("--slurm", "--nodes", "2")
-    for arguments, message in (
-        ((), "give either --ray ADDRESS or --slurm"),
-        (("--ray", "auto", "--slurm"), "give either --ray ADDRESS or --slurm"),
-        (("--ray", "auto", "--nodes", "2"), "--nodes, --srun and --python are for --slurm"),
-        ((*two, "doktor"), "No command 'doktor' to run on nodes. Did you mean doctor?"),
-        ((*two, "explain"), "No command 'explain' to run on nodes."),
-        ((*two, "doctor", "--format=text"), "--format=text cannot be given to doctor"),
-        ((*two, "bench"), "bench needs a workload"),
-        ((*two, "--srun", "'"), "No closing quotation"),
-        ((*two, "--output", "/nowhere/x"), "the folder /nowhere does not exist"),
-        (("--slurm",), "--slurm needs --nodes N outside of an allocation"),
-        (two, "srun is not on PATH"),
-        (("--ray", "auto"), f"To install it: {sys.executable} -m pip install ray==VERSION"),
+    for arguments, message, code in (
+        ((), "give either --ray ADDRESS or --slurm", 2),
+        (("--ray", "auto", "--slurm"), "give either --ray ADDRESS or --slurm", 2),
+        ((*two, "explain"), "'explain' is not one of 'doctor', 'smoke', 'bench'", 2),
+        ((*two, "--srun", "'"), "No closing quotation", 2),
+        ((*two, "--output", "/nowhere/x"), "the folder /nowhere does not exist", 2),
+        (("--slurm",), "--slurm needs --nodes N outside of an allocation", 2),
+        (two, "no node could be asked: srun: No such file or directory", 3),
     ):
         with pytest.raises(SystemExit) as left:
             command(arguments, prog_name="collect")
-        assert left.value.code == 2
         assert message in " ".join(capsys.readouterr().err.split()), arguments
+        assert left.value.code == code

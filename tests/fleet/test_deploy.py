@@ -166,18 +166,20 @@ def test_the_dockerfile_copies_what_is_there_and_checks_itself() -> None:
 EACH = 'for node in gpu-01 gpu-02; do export NODE="$node"; {} done\n'
 # each runs its command for two nodes, and prints it as the engine does
 ENGINES = {
-    "ansible": EACH.format('echo "$node | CHANGED | rc=0 >>"; sh -c "$5";'),
-    "pdsh": "shift 2\n" + EACH.format('"$@" | sed "s/^/$node: /";'),
-    "clush": "shift 2\n" + EACH.format('"$@" | sed "s/^/$node: /";'),
+    "ansible": EACH.format('sh -c "$5";'),
+    "pdsh": EACH.format('sh -c "$3";'),
+    "clush": EACH.format('sh -c "$3";'),
     "ssh": 'export NODE="$1"\nshift\nexec sh -c "$*"\n',
-    "srun": 'while [ "${1#-}" != "$1" ]; do shift; done\nn=0\n'
-    + EACH.format('"$@" | fold -w 1024 | sed "s/^/$n: /"; n=$((n + 1));'),
+    "srun": 'for word; do out="${word#--output=}"; [ "$out" != "$word" ] && break; done\n'
+    'while [ "${1#-}" != "$1" ]; do shift; done\n' + EACH.format('"$@" > "${out%/*}/$node.json";'),
     "kubectl": EACH.format('sed "s/NODE/$NODE/" "$LINE"; echo a line of another program;'),
+    "hostname": 'echo "$NODE"\n',
 }
 TFGPU = """#!/bin/sh
 case "$1 $2" in
     "doctor --format") sed "s/gpu-1.internal/$NODE/" {folder}/report.json; exit 1 ;;
-    "fleet -") exec {python} -m tfgpu_doctor "$@" --format json ;;
+    "doctor --output") sed "s/gpu-1.internal/$NODE/" {folder}/report.json > "$3"; exit 1 ;;
+    "fleet "*) exec {python} -m tfgpu_doctor "$@" --format json ;;
     *) exit 9 ;;
 esac
 """
@@ -185,21 +187,25 @@ esac
 
 def test_what_engines_print_is_read(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_bytes(REPORT)
-    (tmp_path / "line.json").write_text(line(node_result("NODE", REPORT.splitlines())))
+    (tmp_path / "line.json").write_text(line(node_result("NODE", REPORT)))
+    (tmp_path / "reports").mkdir()
     text = TFGPU.format(folder=tmp_path, python=sys.executable)
     for name, does in ENGINES.items():
         program(tmp_path / "bin" / name, f"#!/bin/sh\n{does}")
     program(tmp_path / "bin/tfgpu", text)
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     environ = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "LINE": str(tmp_path / "line.json")}
-    piped = [one for one in LINES if one.endswith("| tfgpu fleet -")]
-    assert {*ENGINES} == {one.split()[0].replace("for", "ssh") for one in piped}
-    for one in piped:
-        words = ["bash", "-c", one.replace("/opt/tfgpu/bin/", f"{tmp_path}/bin/")]
-        done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    for engine in {*ENGINES} - {"hostname"}:
+        at = next(n for n, one in enumerate(LINES) if re.match(rf"{engine} |for .* {engine} ", one))
+        one = LINES[at].replace("/opt/tfgpu/bin/", f"{tmp_path}/bin/").replace("/shared", str(tmp_path))
+        read = "" if "| tfgpu fleet -" in one else f"; tfgpu fleet {tmp_path}/reports/"
+        words = ["bash", "-c", one + read]
+        done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
         found = json.loads(done.stdout)
         nodes = {node["name"]: node["verdict"] for node in found["nodes"]}
-        assert (nodes, found["unreadable"]) == ({"gpu-01": "ok", "gpu-02": "ok"}, []), one
+        assert (nodes, found["unreadable"]) == ({"gpu-01": "ok", "gpu-02": "ok"}, []), (one, done.stderr)
+        for file in (tmp_path / "reports").iterdir():
+            file.unlink()
 
 
 def test_what_the_page_names_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +218,7 @@ def test_what_the_page_names_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for words in found:
         words = words.replace("/var/lib/node_exporter/", "")
         name, command, rest = cli.resolve_command(
-            click.Context(cli), shlex.split(words.rstrip('"') if words.count('"') % 2 else words)
+            click.Context(cli), shlex.split(words.rstrip("'\"") if re.search(r"[$'\"]", words) else words)
         )
         assert command is not None
         command.make_context(name, rest)

@@ -1,4 +1,4 @@
-"""Every regular expression of the package, and how it is used: searched for in a text, or matched at its beginning.
+"""Every regular expression of the package, how it is used, and texts made to keep it busy.
 
 Found by the values of all modules, and by the calls of ``re`` in their sources, so that a new one is found, too.
 """
@@ -59,54 +59,46 @@ class Expression:
 
 @cache
 def modules() -> tuple[ModuleType, ...]:
-    """Every module of the package that can be imported here."""
+    """Return every module of the package that can be imported here."""
     names = (info.name for info in pkgutil.walk_packages(tfgpu_doctor.__path__, "tfgpu_doctor."))
     return tuple(importlib.import_module(name) for name in names if not name.startswith(NOT_IMPORTED))
 
 
 @cache
 def expressions() -> tuple[Expression, ...]:
-    """All of them, each once; those over bytes as if they were over text."""
+    """Return all of them, each once; those over bytes as if they were over text."""
     found: dict[tuple[str, int], Expression] = {}
     ways = _ways()
     for module in modules():
-        for name, value in vars(module).items():
-            for number, (pattern, searched) in enumerate(_patterns_in(value)):
-                used = {"search"} if searched else ways[_key(module, name)] & (SEARCHED | ANCHORED)
-                _add(found, module, f"{name}[{number}]", pattern).ways |= used or {"search"}
-        for call in _calls(module):
-            if (text := _text_of(call.args[0], module)) is not None:
-                way = call.func.attr if call.func.attr != "compile" else "search"  # type: ignore[attr-defined]
-                _add(found, module, f"line {call.lineno}", re.compile(text)).ways.add(way)
+        longest = min(getattr(module, limit, UNBOUNDED) for limit in ("LONGEST", "_LONGEST"))
+        for name, pattern, used in (*_constants(module, ways), *_calls(module)):
+            if isinstance(pattern.pattern, bytes):
+                pattern = re.compile(pattern.pattern.decode("latin-1"), pattern.flags | re.ASCII)
+            place = f"{module.__name__.removeprefix('tfgpu_doctor.')}.{name}"
+            one = found.setdefault((pattern.pattern, pattern.flags), Expression(place, pattern, longest))
+            one.longest = max(one.longest, longest)
+            one.ways |= used
     return tuple(found.values())
 
 
-def _short(module: ModuleType) -> str:
-    return module.__name__.removeprefix("tfgpu_doctor.")
+Found = Iterator[tuple[str, "re.Pattern[Any]", set[str]]]  # name, expression, and how it is used
 
 
-def _add(
-    found: dict[tuple[str, int], Expression], module: ModuleType, name: str, pattern: re.Pattern[Any]
-) -> Expression:
-    if isinstance(pattern.pattern, bytes):
-        pattern = re.compile(pattern.pattern.decode("latin-1"), pattern.flags | re.ASCII)
-    longest = min(getattr(module, limit, UNBOUNDED) for limit in ("LONGEST", "_LONGEST"))
-    one = found.setdefault((pattern.pattern, pattern.flags), Expression(f"{_short(module)}.{name}", pattern, longest))
-    one.longest = max(one.longest, longest)
-    return one
+def _constants(module: ModuleType, ways: dict[tuple[str, str], set[str]]) -> Found:
+    for name, value in vars(module).items():
+        for number, (pattern, is_searched) in enumerate(_patterns_in(value)):
+            used = {"search"} if is_searched else ways[_key(module, name)] & (SEARCHED | ANCHORED)
+            yield f"{name}[{number}]", pattern, used or {"search"}
 
 
 def _patterns_in(value: Any) -> Iterator[tuple[re.Pattern[Any], bool]]:
-    """Each in a value, and whether it is known to be searched for."""
+    """Yield each in a value, and whether it is known to be searched for."""
     if isinstance(value, re.Pattern):
         yield value, False
     elif isinstance(value, Template):
         yield value.pattern, True
-    elif isinstance(value, dict):
-        for one in (*value, *value.values()):
-            yield from _patterns_in(one)
-    elif isinstance(value, tuple | list | set | frozenset):
-        for one in value:
+    elif isinstance(value, dict | tuple | list | set | frozenset):
+        for one in (*value, *value.values()) if isinstance(value, dict) else value:
             yield from _patterns_in(one)
 
 
@@ -125,34 +117,20 @@ def _key(module: ModuleType, name: str) -> tuple[str, str]:
     return (module.__name__ if name.startswith("_") else "", name)
 
 
-@cache
-def _calls(module: ModuleType) -> tuple[ast.Call, ...]:
-    """Calls of ``re.search("…", text)`` and the like; those that compile only where a function does it."""
+def _calls(module: ModuleType) -> Found:
+    """Yield those of ``re.search("…", text)`` and the like, and those that a function compiles."""
     source = inspect.getsource(module)
-    if not re.search(r"\bre\.", source):  # parsing the others takes most of the time
-        return ()
-    found: dict[ast.Call, bool] = {}  # and whether a function makes it
-    for node in ast.walk(ast.parse(source)):
-        made = isinstance(node, ast.FunctionDef)
-        for call in ast.walk(node) if made or isinstance(node, ast.Module) else ():
-            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
-                continue
-            if isinstance(call.func.value, ast.Name) and call.func.value.id == "re":
-                found[call] = found.get(call, False) or made
-    known = SEARCHED | ANCHORED
-    return tuple(
-        call
-        for call, made in found.items()
-        if call.func.attr in (known | {"compile"} if made else known)  # type: ignore[attr-defined]
-    )
-
-
-def _text_of(node: ast.expr, module: ModuleType) -> Any:
-    """The expression where it stands in the source, or is a constant of the module."""
-    value = node.value if isinstance(node, ast.Constant) else None
-    if isinstance(node, ast.Name):
-        value = vars(module).get(node.id)
-    return value if isinstance(value, str | bytes) else None
+    nodes = list(ast.walk(ast.parse(source))) if re.search(r"\bre\.", source) else []  # parsing takes most of the time
+    within = {inner for one in nodes if isinstance(one, ast.FunctionDef) for inner in ast.walk(one)}
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr=way), args=[first, *_]):
+                text = first.value if isinstance(first, ast.Constant) else None
+                text = vars(module).get(first.id) if isinstance(first, ast.Name) else text
+                if isinstance(text, str | bytes) and (
+                    node in within if way == "compile" else way in SEARCHED | ANCHORED
+                ):
+                    yield f"line {node.lineno}", re.compile(text), {way if way != "compile" else "search"}
 
 
 # ------------------------------------------------------------------------ texts made to keep one expression busy
@@ -163,91 +141,64 @@ def _text_of(node: ast.expr, module: ModuleType) -> Any:
 
 
 def bombs(pattern: re.Pattern[str], length: int, *, few: bool = False) -> Iterator[str]:
-    """Texts of that length that may keep the expression busy; none for one that repeats nothing.
+    """Yield texts of that length that may keep the expression busy; none for one that repeats nothing.
 
-    A `few` of them: for each repeat the one that is the likeliest to.
+    A `few` of them: for each repeat those that are the likeliest to.
     """
     tree = sre_parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
     repeats = list(dict.fromkeys(_repeats(tree, "")))
-    if few:
-        for before, pump in repeats:
-            if len(pump) > 1:
-                yield _filled(before, pump, "!", length)
-            if before:
-                yield _filled("", before + pump, "!", length)
-    elif repeats:
-        made: set[str] = set()
-        for before, pump in (("", _sample(tree)), *repeats):
-            for unit in filter(None, dict.fromkeys((pump, pump + " ", before + pump, before))):
-                for start in dict.fromkeys(("", before)):
-                    for end in ("", "!", "\u20ac "):
-                        text = _filled(start, unit, end, length)
-                        if text not in made:
-                            made.add(text)
-                            yield text
-
-
-def _filled(start: str, unit: str, end: str, length: int) -> str:
-    room = length - len(start) - len(end)
-    return start + (unit * (room // len(unit) + 1))[:room] + end
+    made: dict[tuple[str, str, str], None] = {}  # beginning, what is repeated, end
+    for before, pump in repeats if few else ([("", _sample(tree)), *repeats] if repeats else ()):
+        if few:
+            units = [(before, pump)] * (len(pump) > 1) + [("", before + pump)] * bool(before)
+            made |= {(start, unit, "!"): None for start, unit in units}
+        else:
+            units = [(start, unit) for unit in (pump, pump + " ", before + pump, before) for start in ("", before)]
+            made |= {(start, unit, end): None for start, unit in units for end in ("", "!", "\u20ac ") if unit}
+    for start, unit, end in made:
+        room = length - len(start) - len(end)
+        yield start + (unit * (room // len(unit) + 1))[:room] + end
 
 
 def _repeats(tree: Any, before: str) -> Iterator[tuple[str, str]]:
-    """What leads to each repeat, and what it takes."""
+    """Yield what leads to each repeat, and what it takes."""
     for operator, argument in tree:
+        inner: tuple[Any, ...] = ()
         if operator in (sre.MAX_REPEAT, sre.MIN_REPEAT) or operator.name == "POSSESSIVE_REPEAT":
             _low, high, body = argument
             if high > 8:
                 yield before, _sample(body)
-                for other in _others(body):
-                    yield before, other
-            yield from _repeats(body, before)
+                yield from ((before, other) for other in _others(body))
+            inner = (body,)
         elif operator is sre.BRANCH:
-            for branch in argument[1]:
-                yield from _repeats(branch, before)
+            inner = tuple(argument[1])
         elif operator is sre.SUBPATTERN:
-            yield from _repeats(argument[-1], before)
+            inner = (argument[-1],)
         elif operator in (sre.ASSERT, sre.ASSERT_NOT):
-            yield from _repeats(argument[1], before)
+            inner = (argument[1],)
+        for body in inner:
+            yield from _repeats(body, before)
         before += _sample([(operator, argument)])
 
 
 def _others(body: Any) -> Iterator[str]:
-    """Other characters that a class takes: what separates words is where neighbouring repeats meet."""
+    """Yield other characters that a class takes: what separates words is where neighbouring repeats meet."""
     if len(body) == 1 and body[0][0] in (sre.IN, sre.ANY, sre.NOT_LITERAL):
-        taken = [char for char in _LIKELY if _takes(body[0], char)]
+        taken = _taken(body[0])
         yield "".join(taken)  # of one character alone the cleaning of lines leaves a hundred
         yield from taken[1:]
 
 
-def _takes(item: Any, char: str) -> bool:
-    operator, argument = item
-    if operator is sre.ANY:
-        return True
-    if operator is sre.NOT_LITERAL:
-        return bool(chr(argument) != char)
-    negated = argument[0][0] is sre.NEGATE
-    return any(_in_class(one, char) for one in argument if one[0] is not sre.NEGATE) != negated
-
-
-def _in_class(item: Any, char: str) -> bool:
-    operator, argument = item
-    if operator is sre.LITERAL:
-        return bool(ord(char) == argument)
-    if operator is sre.RANGE:
-        return bool(argument[0] <= ord(char) <= argument[1])
-    return {
-        sre.CATEGORY_DIGIT: char.isdigit(),
-        sre.CATEGORY_SPACE: char.isspace(),
-        sre.CATEGORY_WORD: char.isalnum() or char == "_",
-        sre.CATEGORY_NOT_DIGIT: not char.isdigit(),
-        sre.CATEGORY_NOT_SPACE: not char.isspace(),
-        sre.CATEGORY_NOT_WORD: not (char.isalnum() or char == "_"),
-    }[argument]
+def _taken(item: tuple[Any, Any]) -> list[str]:
+    """Return the likely characters that one item of an expression takes."""
+    one = sre_parser.SubPattern(sre_parser.State(), [item])
+    compiled = re._compiler if sys.version_info >= (3, 11) else importlib.import_module("sre_compile")  # type: ignore[attr-defined]
+    pattern = compiled.compile(one, 0)
+    return [char for char in _LIKELY if pattern.match(char)]
 
 
 def _sample(tree: Any) -> str:
-    """A text that the expression takes, nearly."""
+    """Return a text that the expression takes, nearly."""
     return "".join(_sample_of(*item) for item in tree)
 
 
@@ -255,7 +206,7 @@ def _sample_of(operator: Any, argument: Any) -> str:
     if operator is sre.LITERAL:
         return chr(argument)
     if operator in (sre.IN, sre.ANY, sre.NOT_LITERAL):
-        return next((char for char in _LIKELY if _takes((operator, argument), char)), "a")
+        return next(iter(_taken((operator, argument))), "a")
     if operator in (sre.MAX_REPEAT, sre.MIN_REPEAT) or operator.name == "POSSESSIVE_REPEAT":
         low, high, body = argument
         return _sample(body) * min(max(low, 1 if high > 8 else low), 20)

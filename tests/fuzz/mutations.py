@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from random import Random
 from typing import Any
@@ -26,11 +26,6 @@ def _flip(data: bytes, chance: Random) -> bytes:
     for _ in range(chance.randint(1, 20) if data else 0):
         flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(8)
     return bytes(flipped)
-
-
-def _flip_in_the_head(data: bytes, chance: Random) -> bytes:
-    """The same where a binary file says what it holds."""
-    return _flip(data[:1024], chance) + data[1024:]
 
 
 def _noise(data: bytes, chance: Random) -> bytes:
@@ -84,10 +79,6 @@ def _numbers(data: bytes, chance: Random) -> bytes:
     return data.replace(str(chance.randrange(10)).encode(), new)
 
 
-def _case(data: bytes, chance: Random) -> bytes:
-    return chance.choice((data.upper, data.lower, data.swapcase))()
-
-
 def _line_ends(data: bytes, chance: Random) -> bytes:
     return data.replace(b"\n", chance.choice((b"\r\n", b"\r", b"", b" ", b"\n\n", b"\\n", b"\x1e", b"\xe2\x80\xa8")))
 
@@ -125,36 +116,27 @@ def _values(data: bytes, chance: Random) -> bytes:
         return data
     for _ in range(chance.randint(1, 2)):
         if places := list(_places(tree)):
-            _change(places, chance)
+            _change(*chance.choice(places), chance)
     return json.dumps(tree).encode()
 
 
-def _change(places: Sequence[tuple[Any, Any]], chance: Random) -> None:
-    texts = [place for place in places if isinstance(place[0][place[1]], str) and place[1] not in _OF_A_LIST]
-    if texts and chance.random() < 0.5:  # a text in the place of a text passes every check of types
-        holder, key = chance.choice(texts)
-        words = holder[key].encode("utf-8", "surrogatepass")[:2000]
-        changed = chance.choice(SHORT)(words, chance).decode("utf-8", "replace")
-        holder[key] = chance.choice((changed, chance.choice([one for one in STRANGE if isinstance(one, str)])))
-        return
-    numbers = [place for place in places if type(place[0][place[1]]) in (int, float)]
-    if numbers and chance.random() < 0.4:
-        holder, key = chance.choice(numbers)
-        changed = chance.choice((0, -1, 0.5, 1.001, 2, 1000, 1e-9, 1e9)) * holder[key]
-        holder[key] = type(holder[key])(changed) if math.isfinite(changed) else changed
-        return
-    holder, key = chance.choice(places)
-    match chance.randrange(6):
-        case 0:
-            del holder[key]
-        case 1:
-            holder[key] = [holder[key]] * chance.randint(0, 50)
-        case 2 if isinstance(holder, dict):
-            holder[f"{key}x"] = holder.pop(key)
-        case _:
-            old = holder[key]
-            alike = [one for one in STRANGE if type(one) is type(old)]
-            holder[key] = deepcopy(chance.choice(alike if alike and chance.random() < 0.7 else STRANGE))
+def _change(holder: Any, key: Any, chance: Random) -> None:
+    old, kind = holder[key], chance.randrange(8)
+    alike = [one for one in STRANGE if type(one) is type(old)]
+    if kind == 0:
+        del holder[key]
+    elif kind == 1:
+        holder[key] = [old] * chance.randint(0, 50)
+    elif kind == 2 and isinstance(holder, dict):
+        holder[f"{key}x"] = holder.pop(key)
+    elif type(old) in (int, float) and kind < 6:
+        changed = chance.choice((0, -1, 0.5, 1.001, 2, 1000, 1e-9, 1e9)) * old
+        holder[key] = type(old)(changed) if math.isfinite(changed) else changed
+    elif isinstance(old, str) and key not in _OF_A_LIST and kind < 6:  # passes every check of types
+        words = old.encode("utf-8", "surrogatepass")[:2000]
+        holder[key] = chance.choice(SHORT)(words, chance).decode("utf-8", "replace")
+    else:
+        holder[key] = deepcopy(chance.choice(alike if alike and kind < 7 else STRANGE))
 
 
 def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
@@ -181,17 +163,15 @@ def _json_as_text(data: bytes, chance: Random) -> bytes:
 Mutation = Callable[[bytes, Random], bytes]
 SHORT: tuple[Mutation, ...] = (
     *(_truncate, _flip, _noise, _shuffle, _repeat, _insert, _insert, _insert),
-    *(_every_word, _every_word, _numbers, _numbers, _case, _line_ends, _quote),
+    *(_every_word, _every_word, _numbers, _numbers, _line_ends, _quote),
 )
 LONG: tuple[Mutation, ...] = (*SHORT, _interleave, _encode, _narrow)
 MANIFEST: tuple[Mutation, ...] = (*SHORT, _narrow)
-BINARY: tuple[Mutation, ...] = (_flip, _flip, _truncate, _noise, *(_flip_in_the_head,) * 3)
+BINARY: tuple[Mutation, ...] = (
+    _flip,
+    _flip,
+    _truncate,
+    _noise,
+    lambda data, chance: _flip(data[:1024], chance) + data[1024:],
+)
 TREE: tuple[Mutation, ...] = (_values,) * 12 + (_flip, _truncate, _encode, _json_as_text)
-
-
-def mutate(data: bytes, steps: Sequence[tuple[int, int]], mutations: Sequence[Mutation] = LONG) -> bytes:
-    """Apply mutations: each step is the number of one, and the seed of its chance."""
-    longest = samples.LARGEST if mutations in (LONG, SHORT, MANIFEST) else 1 << 20
-    for number, seed in steps:
-        data = mutations[number % len(mutations)](data, Random(seed))[:longest]
-    return data

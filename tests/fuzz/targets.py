@@ -22,8 +22,7 @@ from tfgpu_doctor.facts.report import ReportError
 from tfgpu_doctor.matrix.loader import MatrixError
 from tfgpu_doctor.parsers import lines
 
-Step = tuple[int, int]  # number of a mutation, seed of its chance
-CHEAP, MIDDLE, DEAR = 13_500, 3_000, 400  # inputs of a target in the campaign
+DAILY, MIDDLE, DEAR = 8, 3, 1  # inputs of a target every day
 # where data of others is read: modules outside of these compute with what was read, or show it
 PLACES = (
     *("facts.versions", "facts.report", "facts.yaml_nodes", "facts.printable", "matrix.parsing", "parsers"),
@@ -44,19 +43,17 @@ class Target:
     corpus: Callable[[], Sequence[bytes]] = samples.values
     mutations: Sequence[mutations.Mutation] = mutations.SHORT
     refuses: tuple[type[Exception], ...] = ()  # how it may say that the input is wrong; anything else is a defect
-    inputs: int = CHEAP
+    inputs: int = DAILY
     seconds: float = 0.5  # of processor time for one input, several times what the slowest takes
 
-    def make(self, base: int, steps: Sequence[Step]) -> bytes:
-        """Return one of the real inputs after some mutations."""
-        corpus = self.corpus()
-        return mutations.mutate(corpus[base % len(corpus)], steps, self.mutations)
-
     def chance(self, seed: str) -> bytes:
-        """Return the same by chance."""
+        """Return one of the real inputs after up to three mutations, by chance."""
         chance = Random(f"{self.name} {seed}")
-        steps = [(chance.randrange(1000), chance.getrandbits(30)) for _ in range(chance.randint(1, 3))]
-        return self.make(chance.getrandbits(30), steps)
+        data = chance.choice(self.corpus())
+        longest = 1 << 20 if self.mutations in (mutations.TREE, mutations.BINARY) else samples.LARGEST
+        for _ in range(chance.randint(1, 3)):
+            data = chance.choice(self.mutations)(data, chance)[:longest]
+        return data
 
 
 def functions() -> Iterator[tuple[str, Callable[..., Any], str]]:
@@ -82,8 +79,8 @@ def plain() -> Iterator[Target]:
         if annotation in _LINES:
             yield Target(name, _of_lines(function), samples.texts, mutations.LONG, inputs=MIDDLE, seconds=2.0)
         else:
-            call = function if annotation in _BYTES else _of_text(function)
-            yield Target(name, call, partial(samples.values, name), refuses=_documented(function))
+            of_values, refuses = partial(samples.values, name), _documented(function)
+            yield Target(name, function if annotation in _BYTES else _of_text(function), of_values, refuses=refuses)
 
 
 def _of_lines(function: Callable[..., Any]) -> Callable[[bytes], object]:
@@ -129,6 +126,6 @@ def rows() -> Iterator[Target]:
 
 
 @cache
-def targets() -> dict[str, Target]:
-    """Return all of them by name."""
-    return {one.name: one for one in (*rows(), *plain())}
+def targets() -> tuple[Target, ...]:
+    """Return all of them."""
+    return (*rows(), *plain())

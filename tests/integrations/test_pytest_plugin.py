@@ -226,68 +226,6 @@ def test_a_run_without_marked_tests_loads_nothing_of_ours(pytester: pytest.Pytes
         assert "tfgpu:" not in result.stdout.str()
 
 
-# --------------------------------------------------------------------------------------------------------- workers
-
-TELLING = """
-    import os, pytest
-
-    @pytest.mark.parametrize("n", range(8))
-    def test_gpu(gpus, n, worker_id, request):
-        names = ("CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH")
-        told = [gpus[0].index, gpus[0].device, len(gpus), *map(os.environ.get, names)]
-        (request.config.rootpath / f"{worker_id}-{n}").write_text(str(told))
-"""
-UUIDS = [f"GPU-{number}0000000-0000-0000-0000-000000000000" for number in range(4)]
-
-
-def told(pytester: pytest.Pytester) -> dict[str, list[object]]:
-    """What the tests of each worker were given; it was the same for all of them."""
-    found: dict[str, set[str]] = {}
-    for path in pytester.path.glob("gw*-*"):
-        found.setdefault(path.name.partition("-")[0], set()).add(path.read_text())
-        path.unlink()
-    assert all(len(lines) == 1 for lines in found.values())
-    return {worker: eval(lines.pop()) for worker, lines in sorted(found.items())}
-
-
-def parallel(pytester: pytest.Pytester, *arguments: str, n: int = 2) -> pytest.RunResult:
-    return pytester.runpytest_subprocess(f"-n{n}", *arguments, timeout=120)
-
-
-def test_each_worker_has_a_gpu_of_its_own(pytester: pytest.Pytester, machine: Machine) -> None:
-    pytester.makepyfile(TELLING)
-    parallel(pytester).assert_outcomes(passed=8)
-    assert told(pytester) == {"gw0": [0, "/GPU:0", 1, UUIDS[0], None], "gw1": [1, "/GPU:0", 1, UUIDS[1], None]}
-
-
-@pytest.mark.full
-def test_more_workers_than_gpus_share_them(pytester: pytest.Pytester, machine: Machine) -> None:
-    pytester.makepyfile(TELLING)
-    parallel(pytester, n=3).assert_outcomes(passed=8)
-    assert [values[3:] for values in told(pytester).values()] == [[UUIDS[n % 2], "true"] for n in range(3)]
-
-
-@pytest.mark.full
-def test_gpus_that_were_chosen_before_are_respected(pytester: pytest.Pytester, machine: Machine) -> None:
-    pytester.makepyfile(TELLING)
-    workers = [f"--tx=popen//env:CUDA_VISIBLE_DEVICES={number}" for number in (1, 0)]
-    pytester.runpytest_subprocess(*workers, "--dist=load", timeout=120).assert_outcomes(passed=8)
-    assert [values[3] for values in told(pytester).values()] == ["1", "0"]
-    machine(facts_with(*map(gpu, range(4)), visible="3,1", listed=(3, 1)))
-    pytester._monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
-    parallel(pytester).assert_outcomes(passed=8)
-    assert told(pytester) == {"gw0": [3, "/GPU:0", 1, "3", None], "gw1": [1, "/GPU:0", 1, "1", None]}
-
-
-def test_wrong_marks_and_missing_gpus_with_workers(pytester: pytest.Pytester, machine: Machine) -> None:
-    machine(without_gpu())
-    pytester.makepyfile(MARKED, test_wrong="import pytest\n\n@pytest.mark.gpu(n=2)\ndef test_a(): pass\n")
-    result = parallel(pytester, "--require-gpu")
-    result.assert_outcomes(passed=1, errors=3)
-    result.stdout.fnmatch_lines(["test_wrong.py:3: the mark gpu of test_a: unknown keyword 'n'.*"])
-    result.stdout.fnmatch_lines([f"ERROR *::test_one - Failed: needs a GPU*{REASON}*"])
-
-
 # ---------------------------------------------------------------- the real doctor, under a driver of the fault lab
 
 
@@ -297,14 +235,13 @@ def test_wrong_marks_and_missing_gpus_with_workers(pytester: pytest.Pytester, ma
 def test_workers_of_the_fault_lab(
     pytester: pytest.Pytester, machine: Machine, driver_lab: Lab, tensorflow_python: str
 ) -> None:
-    """Three GPUs, the real TensorFlow: the doctor asks once, and each worker lists its own GPU only.
-
-    A test file that lists the GPUs when it is imported is told so.
-    """
+    """Three GPUs, the real TensorFlow: with the lines of the page, each worker lists its own GPU only."""
     h200 = {"name": "NVIDIA H200", "cc": "9.0", "memory_mib": 143771, "driver": "580.65.06"}
     pytester._monkeypatch.delenv("TFGPU_DOCTOR_FROM")
     for name, value in driver_lab.environ(cuda=True, gpus=3, **h200).items():
         pytester._monkeypatch.setenv(name, value)
+    (text,) = re.findall(r"^```python\n# conftest.py\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    pytester.makeconftest(text)
     pytester.makepyfile("""
         import os, pytest
         import numpy
@@ -315,29 +252,13 @@ def test_workers_of_the_fault_lab(
         @pytest.mark.gpu(memory="100GiB")
         @pytest.mark.parametrize("n", range(4))
         def test_gpu(gpu, n, worker_id):
-            assert os.environ["CUDA_VISIBLE_DEVICES"] == gpu.uuid == f"GPU-00000000-0000-0000-0000-{gpu.index:012}"
             assert f"gw{gpu.index}" == worker_id
             assert [one.name for one in tf.config.list_physical_devices("GPU")] == ["/physical_device:GPU:0"]
             with tf.device(gpu.device):
                 product = tf.matmul(ONES, ONES)
             assert product.device.endswith("GPU:0") and product.numpy()[0, 0] == 64
     """)
-    parallel(pytester).assert_outcomes(passed=4)
-    pytester.makepyfile("""
-        import pytest
-        import tensorflow as tf
-
-        COUNT = len(tf.config.list_physical_devices("GPU"))
-
-        @pytest.mark.parametrize("n", range(2))
-        def test_gpu(gpu, n): assert COUNT == 1
-
-        @pytest.mark.gpu
-        def test_mark(): assert COUNT
-    """)
-    result = parallel(pytester)
-    result.assert_outcomes(passed=1, errors=2)
-    result.stdout.fnmatch_lines(["*CUDA was initialized in this process while *"])
+    pytester.runpytest_subprocess("-n2", timeout=120).assert_outcomes(passed=4)
 
 
 # ---------------------------------------------------------------------------------------------- docs/pytest.md
@@ -346,7 +267,7 @@ PAGE = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
 
 
 def test_the_example_of_the_page(pytester: pytest.Pytester, machine: Machine) -> None:
-    ((name, text),) = re.findall(r"^```python\n# (\S+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    ((name, text),) = re.findall(r"^```python\n# (test_\S+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     pytester.path.joinpath("tox.ini").unlink()
     pytester.path.joinpath(name).write_text(f"# {name}\n{text}", encoding="utf-8")
     run(pytester).assert_outcomes(passed=3)

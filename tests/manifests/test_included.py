@@ -40,7 +40,6 @@ NAMING: dict[str, tuple[Kind, str]] = {
     "Dockerfile -c": ("dockerfile", "FROM x\nRUN pip install -c {} a\n"),
     "Dockerfile's conda": ("dockerfile", "FROM x\nRUN conda env create -f {}\n"),
     "Dockerfile's project": ("dockerfile", "FROM x\nCOPY . /app\nRUN pip install .\n"),
-    "extends": ("compose", "services:\n  a: {{image: x, extends: {{file: {}, service: b}}}}\n"),
 }
 
 
@@ -73,7 +72,7 @@ ABSENT = ("~/secret", "file://{}/secret", "file:{}/secret", "$HOME/secret", "pip
     ("naming", "name"),
     [
         *(("-r", name) for name in (*OUTSIDE, *ABSENT)),
-        *((naming, name) for naming in ("-c", "dynamic", "conda's pip", "extends") for name in OUTSIDE[:2]),
+        *((naming, name) for naming in ("-c", "dynamic", "conda's pip") for name in OUTSIDE[:2]),
         *(("Dockerfile", name) for name in ("link", "../secret")),
     ],
 )

@@ -28,12 +28,6 @@ def test_here_documents(text: str, expected: dict[str, list[str]]) -> None:
     assert {one.verb: [line for _, line in one.heredocs] for one in instructions(text)} == expected
 
 
-def test_the_line_of_a_character() -> None:
-    (one,) = instructions("ENV \\\n# c\n A=1 \\\n\n B=2\\\n3")
-    assert one.value == " A=1  B=23"
-    assert [one.line_at(offset) for offset in range(len(one.value))] == [3] * 5 + [5] * 4 + [6]
-
-
 @each(("text", "expected"), ROWS["test_both_forms_of_env"])
 def test_both_forms_of_env(text: str, expected: list[list[object]]) -> None:
     (found,) = read("Dockerfile", f"FROM x\n{text}\n", "dockerfile")

@@ -99,7 +99,7 @@ LONG = "x" * 60_000
         (BUILD.replace("linux_x86_64", "linux_mips"), ":10: Invalid enum value 'linux_mips'"),
         (
             BUILD.replace("    linux", "    macos_arm64: {python: ['3']}\n    linux").replace("cuda", "cida"),
-            ":11: Object",
+            ":10: Object",
         ),
         ("cuda: [" + "{}," * 1001 + "]", ":5: Expected `array` of length <= 1000 - at `$.cuda`"),
         ("cuda: []\n---\n", ":1: several YAML documents; a matrix is one"),

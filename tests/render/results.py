@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from tests.bench.fake_worker import WRONG
 from tests.bench.large_samples import failures, four
 from tests.bench.test_bench_text import COMPARISONS
-from tests.cli.hostile import BOMB
+from tests.cli.hostile import BOMB, MARKUP
 from tests.compare.test_compare import DONE
 from tests.findings.rows_over_facts import FIRES, NO_DRIVER, NO_GPU_LISTED, NO_GPU_USED, WHY, absent, off_path
 from tests.fleet.making import fleet
@@ -40,21 +40,12 @@ from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.plan.target import describe, read_specifier
-from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, card, note, release, sources, table
+from tfgpu_doctor.render.formats import KINDS
+from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, _card, _note, _sources, _table, release
 from tfgpu_doctor.render.shapes import Block, Line
 from tfgpu_doctor.smoke.records import Smoke
 
-TYPES = {
-    "report": "Report",
-    "check": "Checked",
-    "smoke": "Smoke",
-    "report comparison": "Comparison",
-    "bench": "BenchResult",
-    "bench comparison": "BenchComparison",
-    "fleet": "Fleet",
-    "plan": "Plan",
-    "matrix": "Answered",
-}
+EVIL = BOMB + MARKUP
 STATES = ("healthy", "broken", "hostile")
 NOW = "2026-11-23T12:00:00Z"
 
@@ -121,19 +112,19 @@ def checked(*requirements: str) -> Checked:
 BROKEN, FINE, EMPTY = checked("numpy", "tensorflow-gpu"), checked("tensorflow[and-cuda]==2.20.0"), checked("numpy")
 
 
-def _second_card_is_wrong(here: Machine, verb: str, request: dict[str, Any]) -> dict[str, Any] | None:
-    bad = len(here.started) == 2 and request["of"].devices == ["/GPU:1"] and request["of"].workload == "matpow"
+def _second_card_is_wrong(_here: Machine, verb: str, request: dict[str, Any]) -> dict[str, Any] | None:
+    bad = request["of"].devices == ["/GPU:1"] and request["of"].workload == "matpow"
     return WRONG if verb == "verify" and bad else None
 
 
 @cache
 def smokes() -> dict[str, Smoke]:
     return {
-        "two-gpus": Machine(2).smoke(require_gpus=2, min_tflops=40.0, max_import=10.0),
-        "a-flaky-card": Machine(2, trouble=_second_card_is_wrong).smoke(rounds=3, budget=200.0),
+        "two-gpus": Machine(2).smoke(require_gpus=2, min_tflops=40.0),
+        "a-bad-card": Machine(2, trouble=_second_card_is_wrong).smoke(),
         "a-small-budget": Machine(4, seconds=0.3).smoke(budget=20.0),
         "no-gpu": Machine(0).smoke(),
-        "cpu-only": Machine(0).smoke(require_gpus=0, virtual=2),
+        "cpu-only": Machine(0).smoke(require_gpus=0),
         "no-tensorflow": Machine(facts=without_tensorflow(exception="ImportError: libcudart.so.12: no")).smoke(),
     }
 
@@ -185,7 +176,7 @@ def judged(seed: int, nodes: int, oddities: int, *more: bytes) -> Fleet:
 
 @cache
 def fleets() -> dict[str, Fleet]:
-    cut = b'gpu-00100: {"schema": "tfgpu.report/1", "tool"'
+    cut = b'{"schema": "tfgpu.report/1", "tool"'
     return {
         "usual": judged(162, 40, 3),
         "clean": judged(1, 20, 0),
@@ -241,8 +232,8 @@ def results(kind: str) -> dict[str, Any]:
     }
     if kind == "matrix":
         return dict(zip(STATES, _answers(), strict=True))
-    document = next(one for one in DOCUMENTS if one.__name__ == TYPES[kind])
-    return dict(zip(STATES, (*pairs[kind](), _with_ids(planted(document, BOMB))), strict=True))
+    document = next(one for one in DOCUMENTS if one.__name__ == KINDS[kind].record)
+    return dict(zip(STATES, (*pairs[kind](), _with_ids(planted(document, EVIL))), strict=True))
 
 
 def _answers() -> Iterator[Answered]:
@@ -250,12 +241,12 @@ def _answers() -> Iterator[Answered]:
     for row in (MATRIX.tensorflow("2.15.1", "linux_x86_64"), MATRIX.tensorflow("2.15.0", "linux_x86_64")):
         assert row is not None
         yield Answered(row, release(MATRIX, row), MATRIX.revision)
-    line, block = Line("fix", BOMB, BOMB, BOMB, (BOMB,)), (BOMB,)
+    line, block = Line("fix", EVIL, EVIL, EVIL, (EVIL,)), (EVIL,)
     parts = (
-        *(card(((BOMB, BOMB),)), table((BOMB,), [(BOMB,)]), note(BOMB), sources({BOMB: BOMB})),
-        Block("error", BOMB, (line,), block, BOMB),
+        *(_card(((EVIL, EVIL),)), _table((EVIL,), [(EVIL,)]), _note(EVIL), _sources({EVIL: EVIL})),
+        Block("error", EVIL, (line,), block, EVIL),
     )
-    yield Answered({BOMB: BOMB}, Sheet(BOMB, BOMB, parts), BOMB)
+    yield Answered({EVIL: EVIL}, Sheet(EVIL, EVIL, parts), EVIL)
 
 
 def _with_ids(result: Any) -> Any:
@@ -301,6 +292,7 @@ def junit(text: str) -> ElementTree.Element:
     """The document, once the schema has accepted it and its counts are those of its cases."""
     _JUNIT.validate(text)
     root = ElementTree.fromstring(text)
+    assert "[[ATTACHMENT" not in "".join(root.itertext())
     for element in (root, *root):
         cases = list(element.iter("testcase"))
         assert int(element.attrib["tests"]) == len(cases)
@@ -348,6 +340,8 @@ def without_blocks(text: str) -> str:
 
 def _markdown(text: str) -> None:
     outside = without_blocks(text)
+    plain = re.sub(r"<!-- -->|</?(?:details|summary|sub)>|<?https://[^<>\s]+>?|http://evil.example/x_y", " ", outside)
+    assert re.search(r"(?<!\\)[<`~$]|@\w|\B#\d|GH-\d|:tada:|www\.|(?<!\\)\]\(", plain) is None, plain
     assert len(text) <= 65_536 and outside.count("<details>") == outside.count("</details>")
     assert "\n```\n```" not in text and text.startswith("**")
 

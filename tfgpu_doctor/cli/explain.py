@@ -90,8 +90,8 @@ def _page(finding_id: str, results: Results) -> None:
         similar = pages.nearest(finding_id)
         hint = f" Did you mean {' or '.join(similar)}?" if similar else f" All ids: tfgpu doctor --list-checks. {_PIPE}"
         raise click.UsageError(f"{finding_id} is neither a file nor the id of a finding.{hint}")
-    from tfgpu_doctor.findings.pages import page_json
     from tfgpu_doctor.render import text
-    from tfgpu_doctor.render.outlines import finding
+    from tfgpu_doctor.render.outline import finding_page
 
-    results.write_page(lambda: page_json(page), partial(text.render, finding.page(page)), "the page of a finding")
+    shown = finding_page(page)
+    results.write_page(lambda: pages.page_json(page), partial(text.render, shown), "the page of a finding")

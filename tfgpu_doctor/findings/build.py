@@ -7,14 +7,7 @@ from collections.abc import Iterator
 from tfgpu_doctor.facts.facts import Build, Known, TfDevice, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-)
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.matrix.loader import Release
 
 GUIDE = "https://www.tensorflow.org/install/pip"
@@ -80,8 +73,8 @@ def _native(context: Context) -> Iterator[Fix]:
     row = context.matrix.tensorflow("2.10.1", "windows_amd64")
     if row and context.remedies.can_use(row):
         yield Alternative(
-            text="Stay on Windows with 2.10 (Python 3.7 to 3.10, NumPy 1, CUDA 11.2 and cuDNN 8.1)",
-            commands=(
+            "Stay on Windows with 2.10 (Python 3.7 to 3.10, NumPy 1, CUDA 11.2 and cuDNN 8.1)",
+            (
                 "conda create -n tf210 -c conda-forge python=3.10 cudatoolkit=11.2 cudnn=8.1.0",
                 'conda run -n tf210 python -m pip install "tensorflow==2.10.1" "numpy<2"',
             ),
@@ -147,9 +140,9 @@ def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
         needs = f"it needs CUDA {sibling.cuda} and cuDNN {sibling.cudnn}"
         install = context.remedies.pip_install(f"{sibling.package}=={sibling.version}")
         text = f"Install the GPU build of this release, {sibling.package}; {needs}"
-        yield Fix(text=text, commands=(uninstall, *install))
+        yield Fix(text, (uninstall, *install))
     for fix in best[:1] if release.package != "tensorflow" else ():
-        yield Fix(text=fix.text, commands=(uninstall, *fix.commands))
+        yield Fix(fix.text, (uninstall, *fix.commands))
     yield from best if release.package == "tensorflow" else ()
 
 
@@ -171,8 +164,8 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
     if not seen or messages.has("gpu-created", "library-opened"):
         return None
     by_name = Alternative(
-        text="Select conda's GPU build by name (the variable is for a machine without driver)",
-        commands=("CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'",),
+        "Select conda's GPU build by name (the variable is for a machine without driver)",
+        ("CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'",),
     )
     cause = "conda has CPU and GPU builds of each version; its solver and the machine's driver decide which one it uses"
     if any("libtensorflow" in message.text for message in seen):
@@ -201,16 +194,13 @@ def wheel_on_jetson(messages: MessageLog, devices: tuple[TfDevice, ...] | None =
         cause="the aarch64 wheels on the index, and most others, are CPU builds; a Jetson's GPU needs the build that "
         "NVIDIA publishes for its JetPack",
         evidence=message_evidence(*jetson),
-        fixes=(Fix(text=text, commands=commands),),
+        fixes=(Fix(text, commands),),
     )
 
 
 @CPU_BUILD.sign
 def no_gpu_on_macos(
-    context: Context,
-    messages: MessageLog,
-    os: str | None = None,
-    devices: tuple[TfDevice, ...] | None = None,
+    context: Context, messages: MessageLog, os: str | None = None, devices: tuple[TfDevice, ...] | None = None
 ) -> Problem | None:
     """A Mac that lists no GPU and has no other complaint."""
     if os != "macos" or devices is None or lists_gpu(devices) or messages.complains:
@@ -227,15 +217,12 @@ def no_gpu_on_macos(
 
 
 # tensorflow-metal 1.2.0 is of the time of 2.18; 1.1.0 could not load 2.18.0 (tensorflow issues 81987, 84167)
-_WITH_METAL = (
-    "python3.12 -m venv ~/tf",
-    "~/tf/bin/python -m pip install tensorflow==2.18.1 tensorflow-metal==1.2.0",
-)
+_WITH_METAL = ("python3.12 -m venv ~/tf", "~/tf/bin/python -m pip install tensorflow==2.18.1 tensorflow-metal==1.2.0")
 
 
 def _mac_fixes(context: Context) -> Iterator[Fix]:
     """The GPU of Apple silicon, or the CPU; a Mac of unknown processor is taken to be of Apple silicon."""
     if value_or(context.facts.python.wheel_platform, "") != "macos_x86_64":
         title = "TensorFlow 2.18.1 with tensorflow-metal 1.2.0: the GPU of Apple silicon"
-        yield Fix(text=f"On Apple silicon, in an environment of its own: {title}", commands=_WITH_METAL)
-    yield Fix(text="Use the CPU: TensorFlow works there as it is installed")
+        yield Fix(f"On Apple silicon, in an environment of its own: {title}", _WITH_METAL)
+    yield Fix("Use the CPU: TensorFlow works there as it is installed")

@@ -32,10 +32,6 @@ from tfgpu_doctor.findings.requirements import (
 from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound
 from tfgpu_doctor.matrix.loader import Release
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Which Keras a message asks for.
-
-
 # what TensorFlow itself, not the user's code, asks of the Keras beside it
 _USED_BY_TENSORFLOW = re.compile(
     r"keras\.(?:api\._v2|_tf_keras)(?:$|\.)|(?:_tf_keras|populate_dict_with_module_objects|__version__)$"
@@ -49,10 +45,6 @@ def asks_for_other_keras(message: Message) -> bool:
         return False
     asked = values.get("missing") or values.get("where") or values.get("module") or ""
     return asked.startswith(("keras", "tensorflow.keras"))
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Signs of plugins and libraries of operations that were compiled for another TensorFlow, and whose they are.
 
 
 PLUGINS = "tensorflow-plugins"  # the folder of site-packages whose files TensorFlow loads when it is imported
@@ -102,7 +94,7 @@ def _without_files(context: Context, files: list[FailingFile]) -> tuple[Fix, ...
 
 def _without(context: Context, *names: str) -> tuple[Fix, ...]:
     text = f"Uninstall {' and '.join(names)}, or install its release for this TensorFlow"
-    return (Fix(text=text, commands=(context.remedies.pip_uninstall(*names),)),)
+    return (Fix(text, (context.remedies.pip_uninstall(*names),)),)
 
 
 def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem | None:
@@ -129,11 +121,7 @@ def _of_plugin(context: Context, message: Message) -> tuple[Fix, ...]:
         return _without(context, "tensorflow-metal")
     site = context.remedies.quote(found[1].removesuffix(PLUGINS))
     command = f"grep -l {PLUGINS}/{found[2]} {site}*.dist-info/RECORD"
-    return (Fix(text="Find the package that installed it, and uninstall that", commands=(command,)),)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Packages of different TensorFlow releases in one environment.
+    return (Fix("Find the package that installed it, and uninstall that", (command,)),)
 
 
 GUIDE = "https://www.tensorflow.org/install/pip"
@@ -244,7 +232,7 @@ def requirement_refused(
     packages: tuple[Package, ...],
     python_version: str,
     wheel_platform: str | None = None,
-    phases: tuple[Phase, ...] | None = None,
+    phases: tuple[Phase, ...] = (),
 ) -> Problem | None:
     """A version that TensorFlow, or a package that it brings along, refuses, as `pip check` would say."""
     there = first_of_each(packages)
@@ -291,10 +279,6 @@ def messages_of_mixed_packages(messages: MessageLog, release: Release | None = N
         selectors = messages.all("conda-tensorflow")
         seen += tuple(one for one in selectors if minor(one.values.get("version")) != minor(release.version))
     return Problem(evidence=message_evidence(*seen))
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# NumPy, protobuf and Keras of versions that this TensorFlow cannot use.
 
 
 # names of the module numpy → the version that removed them; seen by asking NumPy 1.19 to 2.4 for each (2.0 brought back
@@ -375,11 +359,11 @@ ABI_NUMPY = finding(
 
 @ABI_NUMPY.sign(conclusive=False)
 def numpy_outside_bounds(
-    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] | None = None
+    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] = ()
 ) -> Problem | None:
     """NumPy 2 under a TensorFlow that was compiled for NumPy 1."""
     bound = numpy_bound(release)
-    return _outside_bounds(context, release, packages, phases or (), f"numpy{bound}") if bound else None
+    return _outside_bounds(context, release, packages, phases, f"numpy{bound}") if bound else None
 
 
 @ABI_NUMPY.sign
@@ -405,7 +389,7 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
     available = not floor or at_least(floor[2:], removed_in) is False
     requirement = f"numpy{f'{floor},' if available and floor.startswith('>') else ''}<{removed_in}"
     in_tensorflow = removed_in == "1.24" and (release is None or at_least(release.version, "2.7") is False)
-    edit = Alternative(text=f"Replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
+    edit = Alternative(f"Replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
     newer = _or_newer(context, "NumPy") if in_tensorflow else ()
     return Problem(
         title=f"NumPy {removed_in} removed np.{name}, which this program uses",
@@ -442,11 +426,11 @@ ABI_PROTOBUF = finding(
 
 @ABI_PROTOBUF.sign(conclusive=False)
 def protobuf_outside_bounds(
-    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] | None = None
+    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] = ()
 ) -> Problem | None:
     """A protobuf whose major version does not support the generated code of this TensorFlow."""
     bound = release.protobuf
-    return _outside_bounds(context, release, packages, phases or (), f"protobuf{bound}") if bound else None
+    return _outside_bounds(context, release, packages, phases, f"protobuf{bound}") if bound else None
 
 
 @ABI_PROTOBUF.sign
@@ -491,7 +475,7 @@ ABI_KERAS = finding(
 
 @ABI_KERAS.sign
 def keras_messages(
-    context: Context, messages: MessageLog, release: Release | None = None, packages: tuple[Package, ...] | None = None
+    context: Context, messages: MessageLog, release: Release | None = None, packages: tuple[Package, ...] = ()
 ) -> Problem | None:
     """Code for Keras 2 runs with Keras 3, or the reverse."""
     moved = (message for message in messages.all("keras-mismatch") if asks_for_other_keras(message))
@@ -499,26 +483,24 @@ def keras_messages(
     return Problem(evidence=message_evidence(*seen), fixes=tuple(_keras_fixes(context, release, packages)))
 
 
-_SELECT = Fix(
-    text="Select Keras 2 as tf.keras, before TensorFlow is imported", commands=("export TF_USE_LEGACY_KERAS=1",)
-)
+_SELECT = Fix("Select Keras 2 as tf.keras, before TensorFlow is imported", ("export TF_USE_LEGACY_KERAS=1",))
 
 
-def _keras_fixes(context: Context, release: Release | None, packages: tuple[Package, ...] | None) -> Iterator[Fix]:
+def _keras_fixes(context: Context, release: Release | None, packages: tuple[Package, ...]) -> Iterator[Fix]:
     """tf-keras of the very minor release: it requires a TensorFlow of the same, and pip would change TensorFlow."""
-    present = next((one for one in packages or () if one.name == "tf-keras"), None)
+    present = next((one for one in packages if one.name == "tf-keras"), None)
     wanted = minor(release.version) if release else None
     if present and (wanted is None or minor(present.version) == wanted):
         code = '-c "import sys, tf_keras; print(sys.executable, tf_keras.__version__)"'
         text = f"tf-keras {present.version} is listed: check that it is installed in the Python that fails"
-        yield Fix(text=text, commands=(f"{context.remedies.python} {code}",))
+        yield Fix(text, (f"{context.remedies.python} {code}",))
         yield _SELECT
     else:
         text = "Install Keras 2 of the same minor version as TensorFlow, and select it as tf.keras"
         if wanted:
             yield from context.remedies.installing(text, f"tf-keras~={wanted}.0", then=_SELECT.commands)
         elif commands := _of_installed_release(context):
-            yield Fix(text=text, commands=(*commands, *_SELECT.commands))
+            yield Fix(text, (*commands, *_SELECT.commands))
 
 
 def _of_installed_release(context: Context) -> tuple[str, ...]:

@@ -8,30 +8,25 @@ from tfgpu_doctor.facts.facts import CallResult, LibraryFile, PciGpu, SmiResult,
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix
 from tfgpu_doctor.facts.versions import at_least, numbers, parts, same_minor
 from tfgpu_doctor.findings import inputs, symptoms
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-)
-from tfgpu_doctor.findings.declaration import evidence as line
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import MISMATCH, Card
 from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about the NVIDIA driver: whether it is installed, loaded, consistent, and responds.
-
 
 UNRESPONSIVE = finding(
     "driver.unresponsive",
     layer="Driver",
     title="The NVIDIA driver does not respond",
     cause="calls into the driver block in the kernel: a GPU has failed or left the PCI bus, or the driver hangs",
-    fixes=lambda _: (inputs.KERNEL_LOG, inputs.RESTART),
+    fixes=lambda _: (
+        inputs.KERNEL_LOG,
+        inputs.RESTART,
+        Fix(
+            "If it only starts slowly (many GPUs, no process that keeps them initialised), keep it loaded",
+            ("sudo systemctl enable --now nvidia-persistenced",),
+        ),
+    ),
     docs="https://docs.nvidia.com/deploy/xid-errors/index.html",
 )
 
@@ -47,23 +42,16 @@ def calls_without_answer(context: Context, unresponsive: tuple[str, ...]) -> Pro
 def hung_task_message(messages: MessageLog) -> Problem | None:
     """The kernel reports a task that waits for the driver."""
     hung = [m for m in messages.all("hung-task") if re.search(r"nvidia|python|cuda", m.values.get("task", ""))]
-    slow = inputs.hook_failures(messages, "timed out|timeout")
-    seen = message_evidence(*hung, *slow)
-    keep_loaded = Fix(
-        text="If the driver takes long to start (many GPUs, no process that keeps them initialised), keep it loaded",
-        commands=("sudo systemctl enable --now nvidia-persistenced",),
-    )
-    fixes = (inputs.KERNEL_LOG, keep_loaded) if slow else None
-    return Problem(evidence=seen, fixes=fixes)
+    return Problem(evidence=message_evidence(*hung, *inputs.hook_failures(messages, "timed out|timeout")))
 
 
 def _restart(context: Context) -> tuple[Fix, ...]:
     """Let the same version of the driver be loaded everywhere."""
     if context.remedies.os == "wsl2":
-        return (Fix(text="Restart WSL from Windows", commands=("wsl.exe --shutdown",)),)
+        return (Fix("Restart WSL from Windows", ("wsl.exe --shutdown",)),)
     reload = Alternative(
-        text="Load the new module without a restart, while nothing uses the GPU",
-        commands=("sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia", "nvidia-smi"),
+        "Load the new module without a restart, while nothing uses the GPU",
+        ("sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia", "nvidia-smi"),
     )
     return (inputs.RESTART, reload)
 
@@ -86,28 +74,29 @@ def versions_differ(
     cuda_init: CallResult | None = None,
     nvidia_smi: SmiResult | None = None,
     kernel_module: str | None = None,
-    libcuda: tuple[LibraryFile, ...] | None = None,
+    libcuda: tuple[LibraryFile, ...] = (),
 ) -> Problem | None:
     """NVML 18 or CUDA 803: typically a driver update without a restart."""
-    found: list[Evidence] = []
-    if nvml_init and nvml_init.code == _NVML_MISMATCH:
-        found.append(inputs.returned("nvmlInit", nvml_init, "driver.nvml_init", context))
-    if cuda_init and cuda_init.code == _CUDA_MISMATCH:
-        found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
+    found = [
+        inputs.returned(call, result, path, context)
+        for call, result, path, code in (
+            ("nvmlInit", nvml_init, "driver.nvml_init", _NVML_MISMATCH),
+            ("cuInit", cuda_init, "driver.cuda_init", _CUDA_MISMATCH),
+        )
+        if result and result.code == code
+    ]
     if nvidia_smi and MISMATCH in nvidia_smi.output.lower():
         found.append(evidence("Driver/library version mismatch", context.source("driver.nvidia_smi"), "a table"))
     if not found and not _differ(kernel_module, libcuda, cuda_init, probed=context.probed):
         return None
     if kernel_module:
-        library = next((file for file in libcuda or () if file.version), None)
+        library = next((file for file in libcuda if file.version), None)
         expected = f"{library.version}, the version of {library.path}" if library else None
         found.append(evidence(f"kernel module {kernel_module}", context.source("driver.kernel_module"), expected))
     return Problem(evidence=tuple(found))
 
 
-def _differ(
-    module: str | None, libcuda: tuple[LibraryFile, ...] | None, init: CallResult | None, *, probed: bool
-) -> bool:
+def _differ(module: str | None, libcuda: tuple[LibraryFile, ...], init: CallResult | None, *, probed: bool) -> bool:
     """Whether CUDA fails over a libcuda of another version; the compatibility package's is newer on purpose."""
     if (
         not libcuda
@@ -155,20 +144,19 @@ STUB_LOADED = finding(
 def stub_answers(
     context: Context,
     cuda_init: CallResult,
-    libcuda: tuple[LibraryFile, ...] | None = None,
+    libcuda: tuple[LibraryFile, ...] = (),
     variables: dict[str, str] | None = None,
 ) -> Problem | None:
     """cuInit returns 34 or -1, or the libcuda that is found first is in a directory named stubs."""
-    answered = cuda_init.code in inputs.STUB_LIBRARY
-    first = libcuda[0] if libcuda else None
-    in_stubs = first is not None and ("/stubs/" in first.path or (first.problem or "").startswith("stub"))
-    if not answered and not in_stubs:
-        return None
-    found = [evidence(first.path, context.source("driver.libcuda"), "the driver's libcuda.so.1")] if first else []
-    if answered:
+    found, where = [], context.source("variables")
+    if libcuda:
+        found.append(evidence(libcuda[0].path, context.source("driver.libcuda"), "the driver's libcuda.so.1"))
+    if answered := cuda_init.code in inputs.STUB_LIBRARY:
         found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
-    where, path = context.source("variables"), (variables or {}).get("LD_LIBRARY_PATH", "").split(":")
-    found += [evidence(f"LD_LIBRARY_PATH contains {part}", where) for part in path if "/stubs" in part]
+    if not answered and not any("/stubs/" in one.path or (one.problem or "").startswith("stub") for one in libcuda[:1]):
+        return None
+    folders = (variables or {}).get("LD_LIBRARY_PATH", "").split(":")
+    found += [evidence(f"LD_LIBRARY_PATH contains {folder}", where) for folder in folders if "/stubs" in folder]
     return Problem(evidence=tuple(found))
 
 
@@ -189,14 +177,14 @@ def neither_library_nor_module(
     has_gpu: bool,
     libcuda: tuple[LibraryFile, ...],
     kernel_module_loaded: bool,
-    pci_gpus: tuple[PciGpu, ...] | None = None,
+    pci_gpus: tuple[PciGpu, ...] = (),
     nouveau_loaded: bool | None = None,
 ) -> Problem | None:
     """A GPU on the bus, no libcuda.so.1 and no kernel module."""
     if not has_gpu or libcuda or kernel_module_loaded:
         return None
     bus = context.source("host.pci_gpus")
-    found = [evidence(f"{gpu.name or gpu.device_id} at {gpu.address}", bus) for gpu in pci_gpus or ()]
+    found = [evidence(f"{gpu.name or gpu.device_id} at {gpu.address}", bus) for gpu in pci_gpus]
     library = "nvcuda.dll" if context.remedies.os == "windows" else "libcuda.so.1"
     found.append(evidence(f"no {library}", context.source("driver.libcuda"), f"the driver's {library}"))
     if nouveau_loaded:
@@ -245,44 +233,34 @@ def smi_not_found(
     elsewhere = driver_version or host_container or context.remedies.os in ("macos", "wsl2")
     if not seen or elsewhere or not messages.speaks_only_of("smi-not-found"):
         return None
+    on_windows = 'powershell -Command "(Get-CimInstance Win32_VideoController).Name"'
+    command = on_windows if context.remedies.os == "windows" else "lspci | grep -i nvidia"
     return Problem(
         title="nvidia-smi is not found: the NVIDIA driver is probably not installed",
         cause="every NVIDIA driver installs nvidia-smi; CUDA from pip or conda does not contain the driver",
         evidence=message_evidence(*seen),
-        fixes=(_see_gpu(context), context.remedies.install_driver()),
+        fixes=(Fix("See whether there is an NVIDIA GPU", (command,)), context.remedies.install_driver()),
     )
 
 
-def _see_gpu(context: Context) -> Fix:
-    on_windows = 'powershell -Command "(Get-CimInstance Win32_VideoController).Name"'
-    command = on_windows if context.remedies.os == "windows" else "lspci | grep -i nvidia"
-    return Fix("See whether there is an NVIDIA GPU", (command,))
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The finding about the driver's kernel module: installed, and not loaded.
-
-
 _LOAD = Fix(
-    text="Load the module, and read in the kernel log why it fails",
-    commands=("sudo modprobe nvidia", "sudo dmesg | grep -iE 'nvidia|nouveau' | tail -n 20"),
+    "Load the module, and read in the kernel log why it fails",
+    ("sudo modprobe nvidia", "sudo dmesg | grep -iE 'nvidia|nouveau' | tail -n 20"),
 )
-_REBUILD = Fix(text="After a kernel update, build the module again", commands=("sudo dkms autoinstall", "sudo reboot"))
+_REBUILD = Fix("After a kernel update, build the module again", ("sudo dkms autoinstall", "sudo reboot"))
 _DISABLE_NOUVEAU = Fix(
-    text="Disable nouveau",
-    commands=(
+    "Disable nouveau",
+    (
         "printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | sudo tee /etc/modprobe.d/blacklist-nouveau.conf",
         "sudo update-initramfs -u 2>/dev/null || sudo dracut --force",
         "sudo reboot",
     ),
 )
 _ENROL_KEY = Fix(
-    text="Enrol the key that signs the module; the firmware asks for the password at the next restart",
-    commands=("sudo mokutil --import /var/lib/shim-signed/mok/MOK.der", "sudo reboot"),
+    "Enrol the key that signs the module; the firmware asks for the password at the next restart",
+    ("sudo mokutil --import /var/lib/shim-signed/mok/MOK.der", "sudo reboot"),
 )
-_SWITCH_ON = Fix(
-    text="On a laptop with two GPUs: switch on NVIDIA's", commands=("sudo prime-select on-demand", "sudo reboot")
-)
+_SWITCH_ON = Fix("On a laptop with two GPUs: switch on NVIDIA's", ("sudo prime-select on-demand", "sudo reboot"))
 
 NOT_LOADED = finding(
     "driver.not-loaded",
@@ -346,23 +324,18 @@ def module_message(
     if messages.has("gpu-lost", "xid"):
         return None
     if inputs.has_code(cuda_init, *_CUDA_MODULE_FAILS):
-        uvm_fails = Problem(
+        seen = () if messages.has("kernel-version") else messages.all("cuinit-failed")
+        return Problem(
             title="The kernel module nvidia-uvm, which CUDA requires, does not work",
             cause="the display driver runs, but CUDA cannot start: nvidia-uvm is not loaded, failed after suspend, or "
             "this user has no permission for its device node; sometimes it is the hardware",
-            evidence=message_evidence(*messages.all("cuinit-failed", "kernel-version")),
+            evidence=message_evidence(*seen),
             fixes=(inputs.DEVICE_NODES, inputs.RELOAD_UVM),
         )
-        return None if messages.has("kernel-version") else uvm_fails
-    reported = ("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
-    absent = messages.all(*reported)
+    absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
     if not absent or kernel_module or inputs.smi_works(nvidia_smi):
         return None
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about the NVIDIA driver as CUDA uses it: whether it is recent enough, and whether CUDA starts.
 
 
 TOO_OLD = finding(
@@ -377,6 +350,10 @@ TOO_OLD = finding(
 )
 
 
+def _is_of_windows(context: Context) -> bool:
+    return value_or(context.facts.host.os, None) in ("windows", "wsl2")  # also below an image
+
+
 def _drivers(context: Context, cuda: str | None) -> tuple[str | None, str | None]:
     """The oldest driver that runs a CUDA at all, and the one that its toolkit was published with."""
     toolkit = context.matrix.cuda(cuda) if cuda else None
@@ -387,29 +364,9 @@ def _drivers(context: Context, cuda: str | None) -> tuple[str | None, str | None
     return toolkit.oldest_driver_linux, toolkit.min_driver_linux or toolkit.oldest_driver_linux
 
 
-def _is_of_windows(context: Context) -> bool:
-    return value_or(context.facts.host.os, None) in ("windows", "wsl2")  # also below an image
-
-
-def _requirement(
-    context: Context, cuda: str | None, *, compiles: bool
-) -> tuple[str | None, str | None, str | None, str]:
-    """The CUDA in use, the oldest driver for it at all, the one that is needed here, and what needs it.
-
-    An image has its own CUDA, and starts on the driver that this was published with; compiling PTX takes that, too.
-    """
-    of_image = context.remedies.image_cuda()
-    cuda = of_image[0] if of_image else cuda
-    oldest, published = _drivers(context, cuda)
-    if of_image is None:
-        return cuda, oldest, published if compiles else oldest, f"CUDA {cuda}"
-    needed = published if _is_of_windows(context) else of_image[1]
-    return cuda, oldest, needed, f"CUDA {cuda} of {context.remedies.image}"
-
-
-def _needed_on(context: Context, release: Release, cards: tuple[Card, ...] | None) -> str | None:
+def _needed_on(context: Context, release: Release, cards: tuple[Card, ...]) -> str | None:
     """The oldest driver for a release on the GPUs that are known."""
-    known = [card.compute_capability for card in cards or ()]
+    known = [card.compute_capability for card in cards]
     return oldest_driver(release, known, windows=_is_of_windows(context))
 
 
@@ -420,32 +377,25 @@ def _is_older(driver: str | None, oldest: str | None) -> bool:
     return not driver_reaches(driver, oldest)
 
 
-def _problem(
-    context: Context,
-    evidence: tuple[Evidence, ...],
-    cuda: str | None,
-    driver: str | None,
-    needed: str | None,
-    used_by: str = "",
+def _newer_driver(
+    context: Context, seen: tuple[Evidence, ...], cuda: str | None, driver: str | None, needed: str | None
 ) -> Problem:
     """A newer driver, or an older TensorFlow."""
     older = context.remedies.reinstall_best("the newest release that this driver supports") if driver else ()
     return Problem(
-        title=f"Driver {driver} is too old for CUDA {cuda}{used_by}" if driver and cuda else None,
-        cause=f"CUDA {cuda}{used_by} requires driver {needed} or newer" if needed else None,
-        evidence=evidence,
+        title=f"Driver {driver} is too old for CUDA {cuda}" if driver and cuda else None,
+        cause=f"CUDA {cuda} requires driver {needed} or newer" if needed else None,
+        evidence=seen,
         fixes=(context.remedies.install_driver(needed), *older),
     )
 
 
-def _compatibility_refused(context: Context, evidence: tuple[Evidence, ...], needed: str | None) -> Problem:
+def _compatibility_refused(context: Context, seen: tuple[Evidence, ...], needed: str | None) -> Problem:
+    without = "Remove the package cuda-compat from the loader path, or use an image with an older CUDA"
     return Problem(
         cause="CUDA's forward-compatibility libcuda works on data-center GPUs only; this GPU needs a newer driver",
-        evidence=evidence,
-        fixes=(
-            context.remedies.install_driver(needed),
-            Alternative("Remove the package cuda-compat from the loader path, or use an image with an older CUDA"),
-        ),
+        evidence=seen,
+        fixes=(context.remedies.install_driver(needed), Alternative(without)),
     )
 
 
@@ -454,24 +404,21 @@ def below_minimum(
     context: Context,
     driver_version: str,
     gpu_release: Release,
-    cards: tuple[Card, ...] | None = None,
+    cards: tuple[Card, ...] = (),
     cuda_init: CallResult | None = None,
 ) -> Problem | None:
     """Older than the minimum for the CUDA major version, or the forward-compatibility libcuda was refused."""
-    cuda = gpu_release.cuda
+    cuda, needed = gpu_release.cuda, _needed_on(context, gpu_release, cards)
+    found, where = f"driver {driver_version}", context.source("driver.version")
     oldest, _ = _drivers(context, cuda)
     if _is_older(driver_version, oldest):
         expected = f"{oldest} or newer for CUDA {cuda}", "compat_matrix.yaml, CUDA toolkits"
-        found = line(f"driver {driver_version}", context.source("driver.version"), *expected)
-        needed = _needed_on(context, gpu_release, cards)
-        return _problem(
-            context, (found,), cuda, driver_version, needed, used_by=f" of TensorFlow {gpu_release.version}"
-        )
+        of_release = f"{cuda} of TensorFlow {gpu_release.version}"
+        return _newer_driver(context, (evidence(found, where, *expected),), of_release, driver_version, needed)
     if cuda_init is None or cuda_init.code != inputs.COMPATIBILITY_REFUSED or oldest is None:
         return None
     init = inputs.returned("cuInit", cuda_init, "driver.cuda_init", context)
-    found = line(f"driver {driver_version}", context.source("driver.version"))
-    return _compatibility_refused(context, (init, found), _needed_on(context, gpu_release, cards))
+    return _compatibility_refused(context, (init, evidence(found, where)), needed)
 
 
 @TOO_OLD.sign
@@ -498,7 +445,7 @@ def cannot_compile_ptx(
         f"code (SASS) for compute capability {card.compute_capability}: the driver compiles their PTX, and driver "
         f"{needed} is the first that knows PTX {ptx.isa}. Until then, the first such operation fails with "
         "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
-        evidence=(line(f"driver {driver_version}", context.source("driver.version"), *expected),),
+        evidence=(evidence(f"driver {driver_version}", context.source("driver.version"), *expected),),
         fixes=(
             context.remedies.install_driver(needed),
             *context.remedies.reinstall_best(why),
@@ -507,11 +454,27 @@ def cannot_compile_ptx(
     )
 
 
-def _alone(release: Release | None, cards: tuple[Card, ...] | None) -> tuple[Card, PtxOnly] | None:
+def _alone(release: Release | None, cards: tuple[Card, ...]) -> tuple[Card, PtxOnly] | None:
     """The GPU that runs the newest PTX for want of SASS, and that PTX."""
     known = release.ptx_only if release else {}
-    found = [(card, known[card.compute_capability]) for card in cards or () if card.compute_capability in known]
+    found = [(card, known[card.compute_capability]) for card in cards if card.compute_capability in known]
     return max(found, key=lambda pair: numbers(pair[1].isa), default=None)
+
+
+def _requirement(
+    context: Context, cuda: str | None, release: Release | None, cards: tuple[Card, ...], *, ptx: bool, refused: bool
+) -> tuple[str | None, str]:
+    """The oldest driver that is needed here, and what needs it."""
+    oldest, published = _drivers(context, cuda)
+    if of_image := context.remedies.image_cuda():  # an image starts on the driver that its CUDA was published with
+        needed = published if _is_of_windows(context) else of_image[1]
+        return needed, f"CUDA {cuda} of {context.remedies.image}"
+    needed = published if ptx or refused else oldest
+    if release:
+        # where what fails is the CUDA of a known wheel, or its PTX, which may stand alone for the GPU
+        own = _alone(release, cards) if ptx else same_minor(release.cuda or "", cuda or "-")
+        needed = (_needed_on(context, release, cards) if own else None) or needed
+    return needed, f"CUDA {cuda}"
 
 
 @TOO_OLD.sign(unless=("container.no-gpu", "wsl.setup", "gpu.none"))
@@ -521,34 +484,28 @@ def insufficient_driver_message(
     cuda_init: CallResult | None = None,
     driver_version: str | None = None,
     cuda_in_use: str | None = None,
-    cards: tuple[Card, ...] | None = None,
+    cards: tuple[Card, ...] = (),
     gpu_release: Release | None = None,
 ) -> Problem | None:
     """The runtime or the container tool reports it, forward compatibility was refused, or cuInit fails below it."""
-    by_ptx = messages.has("ptx-too-new-for-driver")
     refused = inputs.has_code(cuda_init, inputs.COMPATIBILITY_REFUSED)
-    cuda_in_use, oldest, needed, why = _requirement(context, cuda_in_use, compiles=by_ptx or refused)
+    cuda = (context.remedies.image_cuda() or (cuda_in_use,))[0]  # an image has its own CUDA
     certain = [
         *messages.all("driver-insufficient", "ptx-too-new-for-driver", "forward-compatibility"),
         *inputs.hook_failures(messages, "unsatisfied"),
     ]
     failed = messages.all("cuinit-failed", "no-cuda-device")
-    if refused or (failed and _is_older(driver_version, oldest)):
+    if refused or (failed and _is_older(driver_version, _drivers(context, cuda)[0])):
         certain += [*failed, *messages.all("kernel-version")]
     elif not certain:
         return None
-    if gpu_release and not context.remedies.image:
-        # where what fails is the CUDA of a known wheel, or its PTX, which may stand alone for the GPU
-        own = _alone(gpu_release, cards) if by_ptx else same_minor(gpu_release.cuda or "", cuda_in_use or "-")
-        needed = (_needed_on(context, gpu_release, cards) if own else None) or needed
-    evidence = message_evidence(
-        *certain,
-        *messages.all("possibly-old-driver"),  # not conclusive on its own
-        need=f"{needed} or newer for {why}" if needed else None,
-    )
+    ptx = messages.has("ptx-too-new-for-driver")
+    needed, why = _requirement(context, cuda, gpu_release, cards, ptx=ptx, refused=refused)
+    certain += messages.all("possibly-old-driver")  # not conclusive on its own
+    seen = message_evidence(*certain, need=f"{needed} or newer for {why}" if needed else None)
     if refused:
-        return _compatibility_refused(context, evidence, needed)
-    return _problem(context, evidence, cuda_in_use, driver_version, needed)
+        return _compatibility_refused(context, seen, needed)
+    return _newer_driver(context, seen, cuda, driver_version, needed)
 
 
 # CUresult (cuda.h) → why, what to do. Codes with a finding of their own are left out.
@@ -612,6 +569,6 @@ def cuinit_result(context: Context, cuda_init: CallResult, has_gpu: bool | None 
         )
     return Problem(
         cause="the driver's library crashes, and TensorFlow with it: its files are damaged, or of several versions",
-        evidence=(line(cuda_init.message, context.source("driver.cuda_init"), "an answer"),),
+        evidence=(evidence(cuda_init.message, context.source("driver.cuda_init"), "an answer"),),
         fixes=(context.remedies.install_driver(),),
     )

@@ -5,17 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from tfgpu_doctor.facts.facts import (
-    Candidate,
-    Gpu,
-    Package,
-    Phase,
-    Setting,
-    ShadowedModule,
-    Soname,
-    XlaFile,
-    value_or,
-)
+from tfgpu_doctor.facts.facts import Candidate, Gpu, Package, Phase, Setting, ShadowedModule, Soname, XlaFile, value_or
 from tfgpu_doctor.facts.report import Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings.declaration import (
@@ -32,33 +22,55 @@ from tfgpu_doctor.findings.inputs import Card
 from tfgpu_doctor.findings.library_fixes import off_library_path, on_library_path
 from tfgpu_doctor.matrix.loader import Release
 
-# ----------------------------------------------------------------------------------------------------------------------
 # Variables that change what TensorFlow, XLA or CUDA does, whatever the machine: by their value, or as a program refuses
 # it. TensorFlow reads a boolean as 0, 1, true or false (ReadBoolFromEnvVar).
-
-
-CUDA_VARIABLES = "https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html"
-ALLOCATOR = (
-    "https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/common_runtime/gpu/gpu_bfc_allocator.cc"
-)
-GPU_DEVICE = "https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/common_runtime/gpu/gpu_device.cc"
-STREAM_EXECUTOR = "https://github.com/openxla/xla/tree/main/xla/stream_executor"
-USE_CUDNN = (
-    "https://github.com/tensorflow/tensorflow/blob/22a71154e0d61730dd75ec2cf7c5cc108c9f80e5"
-    "/tensorflow/core/util/use_cudnn.cc"
-)
-GPU_GUIDE = "https://www.tensorflow.org/guide/gpu"
-DETERMINISM = "https://github.com/NVIDIA/framework-reproducibility/blob/master/doc/d9m/tensorflow.md"
-XLA_GUIDE = "https://www.tensorflow.org/xla"
-KERAS_3 = "https://keras.io/getting_started/"
-MPS = "https://docs.nvidia.com/deploy/mps/index.html"
-LOGGING = "https://github.com/openxla/xla/blob/main/xla/tsl/platform/default/logging.cc"
+_CUDA = "https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html"
+_TENSORFLOW = "https://github.com/tensorflow/tensorflow/blob"
+_ALLOCATOR = f"{_TENSORFLOW}/master/tensorflow/core/common_runtime/gpu/gpu_bfc_allocator.cc"
+_GPU_DEVICE = f"{_TENSORFLOW}/master/tensorflow/core/common_runtime/gpu/gpu_device.cc"
+_USE_CUDNN = f"{_TENSORFLOW}/22a71154e0d61730dd75ec2cf7c5cc108c9f80e5/tensorflow/core/util/use_cudnn.cc"
+_STREAM_EXECUTOR = "https://github.com/openxla/xla/tree/main/xla/stream_executor"
+_LOGGING = "https://github.com/openxla/xla/blob/main/xla/tsl/platform/default/logging.cc"
+_DETERMINISM = "https://github.com/NVIDIA/framework-reproducibility/blob/master/doc/d9m/tensorflow.md"
+_GPU, _XLA = "https://www.tensorflow.org/guide/gpu", "https://www.tensorflow.org/xla"
+_KERAS_3 = "https://keras.io/getting_started/"
+_LD_SO, _PYTHON = "https://man7.org/linux/man-pages/man8/ld.so.8.html", "https://docs.python.org/3/using/cmdline.html"
+_NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
+_CUBLAS, _MPS = "https://docs.nvidia.com/cuda/cublas/index.html", "https://docs.nvidia.com/deploy/mps/index.html"
 
 WARNING, NOTE, ERROR = Severity.WARNING, Severity.NOTE, Severity.ERROR
 UNSET = "Unset it, unless you set it on purpose"
 ON, OFF, ANY = "(?i)1|true", "(?i)0|false", ".+"
+AMPERE = (8, 0)  # the first compute capability with TF32
 _SLOW_XLA = r".*--xla_(?:dump_to|gpu_(?:autotune_level=0|deterministic_ops=true|force_compilation_parallelism=1)).*"
 
+# id, variable, title, docs
+_CHANGES = "{} changes what TensorFlow does"
+_FINDINGS = (
+    ("env.allow-growth", "TF_FORCE_GPU_ALLOW_GROWTH", _CHANGES, _ALLOCATOR),
+    ("env.tf-gpu-allocator", "TF_GPU_ALLOCATOR", _CHANGES, _GPU),
+    ("env.memory-limit", "TF_PER_DEVICE_MEMORY_LIMIT_MB", _CHANGES, _STREAM_EXECUTOR),
+    ("env.unified-memory", "TF_FORCE_UNIFIED_MEMORY", _CHANGES, _STREAM_EXECUTOR),
+    ("env.gpu-thread-mode", "TF_GPU_THREAD_MODE", _CHANGES, _GPU_DEVICE),
+    ("env.deterministic-ops", "TF_DETERMINISTIC_OPS", _CHANGES, _DETERMINISM),
+    ("env.cudnn-deterministic", "TF_CUDNN_DETERMINISTIC", _CHANGES, _DETERMINISM),
+    ("env.cudnn-autotune", "TF_CUDNN_USE_AUTOTUNE", _CHANGES, _USE_CUDNN),
+    ("env.xla-flags", "XLA_FLAGS", "{} is set", _XLA),
+    ("env.xla-auto-jit", "TF_XLA_FLAGS", "{} turns on XLA auto-clustering", _XLA),
+    ("env.cpp-min-log-level", "TF_CPP_MIN_LOG_LEVEL", "{} hides TensorFlow's warnings", _LOGGING),
+    ("env.keras-backend", "KERAS_BACKEND", "Keras does not run on TensorFlow", _KERAS_3),
+    ("env.cuda-launch-blocking", "CUDA_LAUNCH_BLOCKING", "{} makes every kernel launch synchronous", _CUDA),
+    ("env.cuda-cache-disable", "CUDA_CACHE_DISABLE", "{} turns off the cache of compiled kernels", _CUDA),
+    ("env.cuda-force-ptx-jit", "CUDA_FORCE_PTX_JIT", "{} compiles every kernel from PTX", _CUDA),
+    ("env.cuda-disable-ptx-jit", "CUDA_DISABLE_PTX_JIT", "{} forbids the driver to compile PTX", _CUDA),
+    ("env.mps", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "MPS limits this process to a part of the GPU", _MPS),
+    ("env.tf32-override", "NVIDIA_TF32_OVERRIDE", "{} turns off TF32 for every program", _CUBLAS),
+    # with signs of their own, below
+    ("env.ld-library-path", "LD_LIBRARY_PATH", "{} puts another CUDA library before the one of the wheels", _LD_SO),
+    ("env.pythonpath", "PYTHONPATH", "{} leads to the packages of another Python", f"{_PYTHON}#envvar-PYTHONPATH"),
+    ("env.cuda-device-order", "CUDA_DEVICE_ORDER", "CUDA numbers the GPUs differently from nvidia-smi", _CUDA),
+    ("env.nccl", "NCCL_P2P_DISABLE", "An NCCL variable disables a fast transport between GPUs", _NCCL),
+)
 # variable → pattern of its whole value, how grave that is (None: it changes nothing), what it does; the first row that
 # matches counts
 VALUES: dict[str, tuple[tuple[str, Severity | None, str], ...]] = {
@@ -116,6 +128,13 @@ VALUES: dict[str, tuple[tuple[str, Severity | None, str], ...]] = {
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": (
         (r"(?![0.]*$)\d{1,2}(?:\.\d+)?", WARNING, "MPS gives this process only that share of the multiprocessors"),
     ),
+    "NVIDIA_TF32_OVERRIDE": (
+        (
+            "0",
+            WARNING,
+            "float32 products and convolutions run without tensor cores, several times slower than with TF32",
+        ),
+    ),
 }
 _EXPECTED = {
     "TF_FORCE_GPU_ALLOW_GROWTH": "true or false",
@@ -144,24 +163,23 @@ _CAUSES = {
 }
 
 
-def _about(finding_id: str, name: str, docs: str, title: str = "") -> Declaration:
+def _about(finding_id: str, name: str, title: str, docs: str, severity: Severity = WARNING) -> Declaration:
     """Declare what is found of a variable, by its value or by what a program prints about it."""
-    title = title or f"{name} changes what TensorFlow does"
-    declared = finding(finding_id, layer="Python", severity=WARNING, title=title, docs=docs)
+    declared = finding(finding_id, layer="Python", severity=severity, title=title.format(name), docs=docs)
 
-    @declared.sign(conclusive=False)  # what the program prints about the value counts as well
     def value_changes_something(
-        context: Context, variables: dict[str, str], phases: tuple[Phase, ...] | None = None
+        context: Context, variables: dict[str, str], phases: tuple[Phase, ...] = (), cards: tuple[Card, ...] = ()
     ) -> Problem | None:
         value = variables.get(name)
         rows = VALUES[name] if value is not None else ()
         row = next((row for row in rows if re.fullmatch(row[0], (value or "").strip(), re.DOTALL)), None)
-        if row is None or row[1] is None:
+        has_tf32 = not cards or any(card.version >= AMPERE for card in cards)
+        if row is None or row[1] is None or (name == "NVIDIA_TF32_OVERRIDE" and not has_tf32):
             return None
         return Problem(
             cause=row[2],
             evidence=(evidence(f"{name}={value}", context.source("variables"), _EXPECTED.get(name, "unset")),),
-            fixes=(Fix(text=UNSET, commands=(context.remedies.unset(name),)),),
+            fixes=(Fix(UNSET, (context.remedies.unset(name),)),),
             severity=ERROR if name == "KERAS_BACKEND" and import_fails(phases) else row[1],
         )
 
@@ -169,69 +187,29 @@ def _about(finding_id: str, name: str, docs: str, title: str = "") -> Declaratio
         for kind, severity, title in REFUSALS[name]:
             harmless = (m for m in messages.all("harmless") if m.values["what"] == kind)
             if lines := (*messages.all(kind), *harmless):
-                in_lower_case = Fix("Write it in lower case", (f"export {name}=true",))
                 names = ("XLA_FLAGS", "TF_XLA_FLAGS") if name == "XLA_FLAGS" else (name,)
                 where = "Unset it where it is set: shell profile, notebook, or os.environ in the program"
-                unset = Fix(where, (context.remedies.unset(*names),))
-                fixes = (in_lower_case if kind == "growth-not-parsed" else unset,)
+                fix = Fix(where, (context.remedies.unset(*names),))
+                if kind == "growth-not-parsed":
+                    fix = Fix("Write it in lower case", (f"export {name}=true",))
                 seen = message_evidence(*lines)
-                return Problem(title=title, cause=_CAUSES[severity], evidence=seen, fixes=fixes, severity=severity)
+                return Problem(title=title, cause=_CAUSES[severity], evidence=seen, fixes=(fix,), severity=severity)
         return None
 
+    if name in VALUES:
+        declared.sign(conclusive=False)(value_changes_something)  # what the program prints about the value counts, too
     if name in REFUSALS:
         declared.sign(printed)
     return declared
 
 
-DECLARED = {
-    declared.id: declared
-    for declared in (
-        _about("env.allow-growth", "TF_FORCE_GPU_ALLOW_GROWTH", ALLOCATOR),
-        _about("env.tf-gpu-allocator", "TF_GPU_ALLOCATOR", GPU_GUIDE),
-        _about("env.memory-limit", "TF_PER_DEVICE_MEMORY_LIMIT_MB", STREAM_EXECUTOR),
-        _about("env.unified-memory", "TF_FORCE_UNIFIED_MEMORY", STREAM_EXECUTOR),
-        _about("env.gpu-thread-mode", "TF_GPU_THREAD_MODE", GPU_DEVICE),
-        _about("env.deterministic-ops", "TF_DETERMINISTIC_OPS", DETERMINISM),
-        _about("env.cudnn-deterministic", "TF_CUDNN_DETERMINISTIC", DETERMINISM),
-        _about("env.cudnn-autotune", "TF_CUDNN_USE_AUTOTUNE", USE_CUDNN),
-        _about("env.xla-flags", "XLA_FLAGS", XLA_GUIDE, "XLA_FLAGS is set"),
-        _about("env.xla-auto-jit", "TF_XLA_FLAGS", XLA_GUIDE, "TF_XLA_FLAGS turns on XLA auto-clustering"),
-        _about(
-            "env.cpp-min-log-level", "TF_CPP_MIN_LOG_LEVEL", LOGGING, "TF_CPP_MIN_LOG_LEVEL hides TensorFlow's warnings"
-        ),
-        _about("env.keras-backend", "KERAS_BACKEND", KERAS_3, "Keras does not run on TensorFlow"),
-        _about(
-            "env.cuda-launch-blocking",
-            "CUDA_LAUNCH_BLOCKING",
-            CUDA_VARIABLES,
-            "CUDA_LAUNCH_BLOCKING makes every kernel launch synchronous",
-        ),
-        _about(
-            "env.cuda-cache-disable",
-            "CUDA_CACHE_DISABLE",
-            CUDA_VARIABLES,
-            "CUDA_CACHE_DISABLE turns off the cache of compiled kernels",
-        ),
-        _about(
-            "env.cuda-force-ptx-jit",
-            "CUDA_FORCE_PTX_JIT",
-            CUDA_VARIABLES,
-            "CUDA_FORCE_PTX_JIT compiles every kernel from PTX",
-        ),
-        _about(
-            "env.cuda-disable-ptx-jit",
-            "CUDA_DISABLE_PTX_JIT",
-            CUDA_VARIABLES,
-            "CUDA_DISABLE_PTX_JIT forbids the driver to compile PTX",
-        ),
-        _about("env.mps", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", MPS, "MPS limits this process to a part of the GPU"),
-    )
-}
+DECLARED = {row[0]: _about(*row) for row in _FINDINGS}
+LEGACY_KERAS = _about("env.legacy-keras", "TF_USE_LEGACY_KERAS", "tf.keras is Keras 2", _KERAS_3, NOTE)
 
 
 @DECLARED["env.keras-backend"].sign(conclusive=False)
 def another_backend_in_file(
-    context: Context, startup_settings: tuple[Setting, ...], release: Release, phases: tuple[Phase, ...] | None = None
+    context: Context, startup_settings: tuple[Setting, ...], release: Release, phases: tuple[Phase, ...] = ()
 ) -> Problem | None:
     """Keras 3 takes its backend from keras.json, where no variable names one; tf.keras is Keras 3 from 2.16 on."""
     written = next((one for one in startup_settings if one.file.endswith(".json")), None)
@@ -244,7 +222,7 @@ def another_backend_in_file(
         title=f"Keras runs on {written.value}, not on TensorFlow",
         cause=f"Keras 3 does not use the GPUs that TensorFlow lists; {written.file} selects {written.value}",
         evidence=(evidence(f'"backend": "{written.value}"', f"{written.file} line {written.line}", "tensorflow"),),
-        fixes=(Fix(text="Select TensorFlow in that file", commands=(edit,)),),
+        fixes=(Fix("Select TensorFlow in that file", (edit,)),),
         severity=ERROR if import_fails(phases) else WARNING,
     )
 
@@ -260,15 +238,10 @@ def data_dir_is_no_toolkit(context: Context, xla_roots: tuple[XlaFile, ...]) -> 
         severity=WARNING,
         cause="XLA searches this folder first for libdevice and ptxas, and finds neither there",
         evidence=(evidence(named.path, "XLA_FLAGS", "a folder with nvvm/libdevice and bin/ptxas", named.problem),),
-        fixes=(Fix(text="Unset it, or name the folder of a toolkit", commands=(context.remedies.unset("XLA_FLAGS"),)),),
+        fixes=(Fix("Unset it, or name the folder of a toolkit", (context.remedies.unset("XLA_FLAGS"),)),),
     )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Environment variables whose effect depends on the machine: its GPUs, libraries and packages.
-
-
-AMPERE = (8, 0)  # the first compute capability with TF32
 _SLOWER_TRANSPORTS = {
     "NCCL_P2P_DISABLE": "GPUs exchange data through the host's memory instead of NVLink or PCIe peer access",
     "NCCL_SHM_DISABLE": "GPUs without peer access exchange data through the network stack",
@@ -276,16 +249,7 @@ _SLOWER_TRANSPORTS = {
 }
 
 
-LD_LIBRARY_PATH = finding(
-    "env.ld-library-path",
-    layer="Python",
-    severity=WARNING,
-    title="LD_LIBRARY_PATH puts another CUDA library before the one of the wheels",
-    docs="https://man7.org/linux/man-pages/man8/ld.so.8.html",
-)
-
-
-@LD_LIBRARY_PATH.sign
+@DECLARED["env.ld-library-path"].sign
 def ld_library_path(context: Context, sonames: tuple[Soname, ...]) -> Problem | None:
     """A folder on LD_LIBRARY_PATH comes before a wheel's file of another version."""
     pairs = [(library, *pair) for library in sonames if (pair := _before_a_wheel(library))]
@@ -309,21 +273,12 @@ def _before_a_wheel(library: Soname) -> tuple[Candidate, Candidate] | None:
     return (winner, wheel) if winner.version and wheel.version and winner.version != wheel.version else None
 
 
-PYTHONPATH = finding(
-    "env.pythonpath",
-    layer="Python",
-    severity=WARNING,
-    title="PYTHONPATH leads to the packages of another Python",
-    cause="Python searches PYTHONPATH before the packages of its own environment; compiled modules of another Python "
-    "version cannot be loaded",
-    docs="https://docs.python.org/3/using/cmdline.html#envvar-PYTHONPATH",
-)
 _PACKAGES_OF = re.compile(r"[\\/]python(\d\.\d+)[\\/](?:site|dist)-packages[\\/]?$", re.IGNORECASE)
 
 
-@PYTHONPATH.sign
+@DECLARED["env.pythonpath"].sign
 def packages_of_another_python(
-    context: Context, variables: dict[str, str], python_version: str, phases: tuple[Phase, ...] | None = None
+    context: Context, variables: dict[str, str], python_version: str, phases: tuple[Phase, ...] = ()
 ) -> Problem | None:
     """A folder of PYTHONPATH belongs to an interpreter of another minor version."""
     separator = ";" if context.remedies.os == "windows" else ":"
@@ -336,6 +291,8 @@ def packages_of_another_python(
     return Problem(
         evidence=tuple(evidence(folder, "PYTHONPATH", need, context.source("python.version")) for folder in others),
         fixes=_off_pythonpath(context, variables, others),
+        cause="Python searches PYTHONPATH before the packages of its own environment; compiled modules of another "
+        "Python version cannot be loaded",
         severity=ERROR if fails else None,
         rank_first=fails,
     )
@@ -343,10 +300,10 @@ def packages_of_another_python(
 
 def _off_pythonpath(context: Context, variables: dict[str, str], folders: Collection[str]) -> tuple[Fix, ...]:
     command = context.remedies.without_folders("PYTHONPATH", variables.get("PYTHONPATH", ""), folders)
-    return (Fix(text="Remove these folders from PYTHONPATH", commands=(command,) if command else ()),)
+    return (Fix("Remove these folders from PYTHONPATH", (command,) if command else ()),)
 
 
-@PYTHONPATH.sign
+@DECLARED["env.pythonpath"].sign
 def other_packages_first(
     context: Context, variables: dict[str, str], modules_in_the_way: tuple[ShadowedModule, ...]
 ) -> Problem | None:
@@ -354,8 +311,7 @@ def other_packages_first(
     found = [one for one in modules_in_the_way if one.via == "PYTHONPATH"]
     if not found:
         return None
-    theirs = {re.sub(r"[\\/][^\\/]+$", "", one.path) for one in found}
-    first = found[0]
+    first, theirs = found[0], {re.sub(r"[\\/][^\\/]+$", "", one.path) for one in found}
     return Problem(
         title=f"PYTHONPATH puts {first.module} {first.version or 'of another folder'} before {first.package} "
         f"{first.package_version} of this environment",
@@ -370,22 +326,13 @@ def other_packages_first(
     )
 
 
-LEGACY_KERAS = finding(
-    "env.legacy-keras",
-    layer="Python",
-    severity=NOTE,
-    title="tf.keras is Keras 2",
-    docs="https://keras.io/getting_started/",
-)
-
-
 @LEGACY_KERAS.sign
 def legacy_keras(
     context: Context,
     variables: dict[str, str],
     release: Release,
     packages: tuple[Package, ...] | None = None,
-    phases: tuple[Phase, ...] | None = None,
+    phases: tuple[Phase, ...] = (),
 ) -> Problem | None:
     """TF_USE_LEGACY_KERAS sends tf.keras to the package tf-keras, from 2.16 on; without that package it fails."""
     value = variables.get("TF_USE_LEGACY_KERAS")
@@ -394,7 +341,7 @@ def legacy_keras(
     seen = evidence(f"TF_USE_LEGACY_KERAS={value}", context.source("variables"))
     cause = "tf.keras is taken from the package tf-keras instead of Keras 3"
     if packages is None or any(package.name == "tf-keras" for package in packages):
-        unset = Fix(text="Unset it to use Keras 3", commands=(context.remedies.unset("TF_USE_LEGACY_KERAS"),))
+        unset = Fix("Unset it to use Keras 3", (context.remedies.unset("TF_USE_LEGACY_KERAS"),))
         return Problem(cause=cause, evidence=(seen,), fixes=(unset,))
     missing = evidence("no tf-keras", context.source("python.packages"), "tf-keras of the same minor version")
     return Problem(
@@ -406,38 +353,7 @@ def legacy_keras(
     )
 
 
-TF32_OVERRIDE = finding(
-    "env.tf32-override",
-    layer="Python",
-    severity=WARNING,
-    title="NVIDIA_TF32_OVERRIDE turns off TF32 for every program",
-    docs="https://docs.nvidia.com/cuda/cublas/index.html",
-)
-
-
-@TF32_OVERRIDE.sign
-def tf32_override(context: Context, variables: dict[str, str], cards: tuple[Card, ...] | None = None) -> Problem | None:
-    """NVIDIA_TF32_OVERRIDE=0 matters on Ampere and newer only."""
-    value = variables.get("NVIDIA_TF32_OVERRIDE")
-    if value != "0" or (cards and all(card.version < AMPERE for card in cards)):
-        return None
-    return Problem(
-        cause="float32 products and convolutions run without tensor cores, several times slower than with TF32",
-        evidence=(evidence("NVIDIA_TF32_OVERRIDE=0", context.source("variables"), "unset"),),
-        fixes=(Fix(text=UNSET, commands=(context.remedies.unset("NVIDIA_TF32_OVERRIDE"),)),),
-    )
-
-
-CUDA_DEVICE_ORDER = finding(
-    "env.cuda-device-order",
-    layer="Python",
-    severity=WARNING,
-    title="CUDA numbers the GPUs differently from nvidia-smi",
-    docs="https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html",
-)
-
-
-@CUDA_DEVICE_ORDER.sign
+@DECLARED["env.cuda-device-order"].sign
 def device_order(context: Context, variables: dict[str, str], gpus: tuple[Gpu, ...]) -> Problem | None:
     """Unless CUDA_DEVICE_ORDER is PCI_BUS_ID, the fastest GPU is number 0; that differs with unlike GPUs only."""
     chosen = variables.get("CUDA_VISIBLE_DEVICES", "")
@@ -452,20 +368,11 @@ def device_order(context: Context, variables: dict[str, str], gpus: tuple[Gpu, .
             evidence(f"CUDA_VISIBLE_DEVICES={chosen}", context.source("variables"), "CUDA_DEVICE_ORDER=PCI_BUS_ID"),
             evidence(order, context.source("gpus")),
         ),
-        fixes=(Fix(text="Number them as nvidia-smi does", commands=("export CUDA_DEVICE_ORDER=PCI_BUS_ID",)),),
+        fixes=(Fix("Number them as nvidia-smi does", ("export CUDA_DEVICE_ORDER=PCI_BUS_ID",)),),
     )
 
 
-ENV_NCCL = finding(
-    "env.nccl",
-    layer="Python",
-    severity=WARNING,
-    title="An NCCL variable disables a fast transport between GPUs",
-    docs="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-)
-
-
-@ENV_NCCL.sign
+@DECLARED["env.nccl"].sign
 def nccl(context: Context, variables: dict[str, str], gpu_count: int | None = None) -> Problem | None:
     """NCCL_*_DISABLE is set on a machine with several GPUs."""
     slow = {name: why for name, why in _SLOWER_TRANSPORTS.items() if variables.get(name, "").lower() in ("1", "true")}
@@ -475,5 +382,5 @@ def nccl(context: Context, variables: dict[str, str], gpu_count: int | None = No
     return Problem(
         cause="; ".join(slow.values()),
         evidence=tuple(evidence(f"{name}={variables[name]}", where, "unset") for name in slow),
-        fixes=(Fix(text=UNSET, commands=(context.remedies.unset(*slow),)),),
+        fixes=(Fix(UNSET, (context.remedies.unset(*slow),)),),
     )

@@ -5,27 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tfgpu_doctor.facts.facts import CallResult, Gpu, Known, Message, PciGpu, TfDevice, Toolkit, lists_gpu, value_or
+from tfgpu_doctor.facts.facts import CallResult, Gpu, Known, Message, PciGpu, TfDevice, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, numbers
 from tfgpu_doctor.findings import symptoms
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-)
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import KERNEL_LOG, Card, capabilities_of, needs, of_card, required_by, visible_devices
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, runs_on
-from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
+from tfgpu_doctor.matrix.names import known_library
 
 TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")  # messages about a GPU that is newer than the build
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about the state that a GPU reports of itself: faults, slowdowns, MIG.
 
 
 def _named(gpu: Gpu) -> str:
@@ -39,11 +29,11 @@ FAULT = finding(
     despite_verified=True,
     cause="the GPU, its memory, its slot or its power supply reports a hardware error; results are not reliable",
     fixes=lambda _: (
-        Fix(text="Check the error counters", commands=("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",)),
+        Fix("Check the error counters", ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",)),
         KERNEL_LOG,
         Fix(
-            text="Restart the machine; if the error returns, reseat or replace the GPU and test its power supply",
-            commands=("sudo reboot",),
+            "Restart the machine; if the error returns, reseat or replace the GPU and test its power supply",
+            ("sudo reboot",),
         ),
     ),
     docs="https://docs.nvidia.com/deploy/xid-errors/index.html",
@@ -51,9 +41,7 @@ FAULT = finding(
 
 
 @FAULT.sign(conclusive=False)
-def error_counters(
-    context: Context, gpus: tuple[Gpu, ...], xid_events: tuple[str, ...] | None = None
-) -> Problem | None:
+def error_counters(context: Context, gpus: tuple[Gpu, ...], xid_events: tuple[str, ...] = ()) -> Problem | None:
     """Fallen off the bus, uncorrectable ECC errors, a row remapping that failed, Xid events."""
     source = context.source("gpus")
     found = []
@@ -64,7 +52,7 @@ def error_counters(
             found.append(evidence(f"{_named(gpu)}: {errors} uncorrectable ECC errors", source, "0"))
         if value_or(gpu.remapped_rows_failed, False):
             found.append(evidence(f"{_named(gpu)}: row remapping failed", source, "no failure"))
-    events = [evidence(line, context.source("driver.xid_events")) for line in (xid_events or ())[-3:]]
+    events = [evidence(line, context.source("driver.xid_events")) for line in xid_events[-3:]]
     return Problem(evidence=(*found, *events) if found else ())
 
 
@@ -91,13 +79,13 @@ def fault_message(messages: MessageLog) -> Problem | None:
 _MIG_UUID = re.compile(r"\bMIG-[\w/-]{8,}")
 
 
+def _in_mig_mode(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    return tuple(gpu for gpu in gpus if value_or(gpu.mig_mode, False))
+
+
 def _turn_off(gpus: tuple[Gpu, ...]) -> Fix:
     commands = tuple(f"sudo nvidia-smi -i {gpu.index} -mig 0" for gpu in gpus)
-    return Alternative(text="Disable MIG while nothing uses it, to use the whole GPU", commands=commands)
-
-
-def _in_mig_mode(gpus: tuple[Gpu, ...] | None) -> tuple[Gpu, ...]:
-    return tuple(gpu for gpu in gpus or () if value_or(gpu.mig_mode, False))
+    return Alternative("Disable MIG while nothing uses it, to use the whole GPU", commands)
 
 
 def _choose_instance(context: Context) -> tuple[Fix, ...]:
@@ -122,39 +110,38 @@ _NO_INSTANCE = "MIG mode is on, but the GPU has no MIG instance"
 
 
 @MIG.sign(conclusive=False)
-def instances(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, ...] | None = None) -> Problem | None:
+def instances(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, ...] = ()) -> Problem | None:
     """A GPU in MIG mode is no CUDA device until instances are created; then a process gets one of them."""
     source = context.source("gpus")
     divided = _in_mig_mode(gpus)
     if empty := tuple(gpu for gpu in divided if value_or(gpu.mig_instances, None) == ()):
-        create = Fix(text="Create an instance", commands=("nvidia-smi mig -lgip", "sudo nvidia-smi mig -cgi 0 -C"))
+        create = Fix("Create an instance", ("nvidia-smi mig -lgip", "sudo nvidia-smi mig -cgi 0 -C"))
         return Problem(
             title=_NO_INSTANCE,
             cause="a GPU in MIG mode can be used only through its instances, and there are none",
             evidence=tuple(evidence(f"GPU {gpu.index}: MIG on, no instance", source, "an instance") for gpu in empty),
             fixes=(create, _turn_off(empty)),
         )
-    listed = [(f"GPU {gpu.index}: {name}", source) for gpu in divided for name in value_or(gpu.mig_instances, ())]
-    used = [(f"{one.name}: {one.device_name}", "TensorFlow's device list") for one in devices or ()]
-    found = [*listed, *(pair for pair in used if " MIG " in pair[0])]
-    return Problem(evidence=tuple(evidence(*one) for one in found), severity=Severity.WARNING)
+    found = [
+        evidence(f"GPU {gpu.index}: {name}", source) for gpu in divided for name in value_or(gpu.mig_instances, ())
+    ]
+    used = (evidence(f"{one.name}: {one.device_name}", "TensorFlow's device list") for one in devices)
+    return Problem(evidence=(*found, *(one for one in used if " MIG " in one.saw)), severity=Severity.WARNING)
 
 
-_MIG_FAILURES = (
-    *("no-cuda-device", "cuinit-failed", "invalid-visible-device", "cuda-error", "nccl-error", "nccl-warning"),
-)
+_MIG_FAILS = ("no-cuda-device", "cuinit-failed", "invalid-visible-device", "cuda-error", "nccl-error", "nccl-warning")
 
 
 @MIG.sign(unless=("container.no-gpu", "driver.version-mismatch"))
-def mig_message(messages: MessageLog, gpus: tuple[Gpu, ...] | None = None) -> Problem | None:
+def mig_message(messages: MessageLog, gpus: tuple[Gpu, ...] = ()) -> Problem | None:
     """A MIG instance is requested in a way that CUDA does not support, or several are."""
-    reported = messages.all("mig", "mig-empty")
+    reported, empty = messages.all("mig", "mig-empty"), messages.has("mig-empty")
     small = messages.has("out-of-memory") and bool(messages.values("mig", "profile"))  # a slice's memory
-    empty, fails = messages.has("mig-empty"), messages.has(*_MIG_FAILURES) or small
-    listed = sum(len(value_or(gpu.mig_instances, ())) for gpu in gpus or ())
+    fails = messages.has(*_MIG_FAILS) or small
+    listed = sum(len(value_or(gpu.mig_instances, ())) for gpu in gpus)
     several = max(listed, len(messages.values("mig", "device"))) >= 2 or bool(messages.values("mig", "count"))
-    is_problem = fails or (several and not messages.complains)
-    if not empty and not (is_problem and (reported or _in_mig_mode(gpus))):
+    is_problem = (fails or (several and not messages.complains)) and (reported or _in_mig_mode(gpus))
+    if not empty and not is_problem:
         return None
     found = message_evidence(*reported, *messages.all("no-cuda-device", "cuinit-failed", "out-of-memory"))
     severity = None if fails or empty else Severity.WARNING
@@ -168,8 +155,8 @@ THROTTLED = finding(
     title="A GPU runs slower than it could",
     cause="heat, power or a degraded PCIe link reduces its speed",
     fixes=lambda _: (
-        Fix(text="Watch it under load", commands=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK",)),
-        Fix(text="Check air flow, fans, power cables and the PCIe slot of the GPU"),
+        Fix("Watch it under load", ("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK",)),
+        Fix("Check air flow, fans, power cables and the PCIe slot of the GPU"),
     ),
     docs="https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
 )
@@ -205,31 +192,19 @@ def _slowdowns(gpu: Gpu) -> Iterator[tuple[str, str]]:
 @THROTTLED.sign
 def slower_with_time_message(messages: MessageLog) -> Problem | None:
     """A job that gets slower the longer it runs: heat, or a graph to which every step adds."""
-    query = "nvidia-smi --query-gpu=temperature.gpu,clocks.sm,clocks.max.sm,utilization.gpu --format=csv -l 5"
-    watch = Fix(text="To decide, watch temperature and clocks while it runs", commands=(query,))
-    found = message_evidence(*messages.all("slower-with-time"))
     cause = (
         "a GPU that gets hot lowers its clocks; a program that adds to its graph, or keeps results, slows down as well"
     )
-    return Problem(cause=cause, evidence=found, fixes=(watch,), possible=True)
+    return Problem(cause=cause, evidence=message_evidence(*messages.all("slower-with-time")), possible=True)
 
 
 THROTTLED.printed("slowdown")  # in the output of nvidia-smi -q
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about the GPUs that TensorFlow lists: none, hidden ones, fewer than required.
-
-
 def _unset(context: Context) -> tuple[Fix, ...]:
     show = "cmd /c set CUDA_VISIBLE_DEVICES" if context.remedies.os == "windows" else "env | grep VISIBLE_DEVICES"
-    where = "shell profile, scheduler, notebook, or os.environ in the program"
-    return (
-        Fix(
-            text=f"Unset the variable where it is set: {where}",
-            commands=(show, context.remedies.unset("CUDA_VISIBLE_DEVICES")),
-        ),
-    )
+    where = "Unset the variable where it is set: shell profile, scheduler, notebook, or os.environ in the program"
+    return (Fix(where, (show, context.remedies.unset("CUDA_VISIBLE_DEVICES"))),)
 
 
 HIDDEN = finding(
@@ -250,7 +225,7 @@ def no_device_named(
     gpus: tuple[Gpu, ...] | None = None,
     host_container: str | None = None,
     messages: MessageLog | None = None,
-    pci_gpus: tuple[PciGpu, ...] | None = None,
+    pci_gpus: tuple[PciGpu, ...] = (),
 ) -> Problem | None:
     """CUDA_VISIBLE_DEVICES leaves no device, or NVIDIA_VISIBLE_DEVICES is void in a container."""
     # set for another run, naming GPUs that exist, or of a program that ends before it asks
@@ -260,23 +235,24 @@ def no_device_named(
     fixes: list[Fix] = []
     cuda, nvidia = variables.get("CUDA_VISIBLE_DEVICES"), variables.get("NVIDIA_VISIBLE_DEVICES")
     where = context.source("variables")
-    second = gpus is None and len(pci_gpus or ()) == 1 and re.fullmatch(r"[1-9]\d?", (cuda or "").strip())
+    second = gpus is None and len(pci_gpus) == 1 and re.fullmatch(r"[1-9]\d?", (cuda or "").strip())
     if cuda is not None and (second or not visible_devices(cuda, gpus)):
         found.append(evidence(f"CUDA_VISIBLE_DEVICES={cuda!r}", where, "unset, or indices of GPUs that exist"))
         fixes += _unset(context)
     if nvidia in ("void", "none", "") and (host_container or "none") != "none":
         found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={nvidia!r}", where, "all"))
-        command = "docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ..."
-        fixes.append(Fix(text="Start the container with all GPUs", commands=(command,)))
+        fixes.append(
+            Fix("Start the container with all GPUs", ("docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ...",))
+        )
     unsure = bool(second) and len(found) == 1  # a second GPU need not be named
     return Problem(evidence=tuple(found), fixes=tuple(fixes), possible=unsure)
 
 
 # messages that show that the driver, or the access to it, is the reason, and not a variable
 _OTHER_REASONS = (
-    *("out-of-memory", "devices-busy", "kernel-driver-not-running", "smi-no-driver", "smi-no-devices"),
-    *("module-not-loaded", "device-permission", "driver-versions-differ"),
-    *("nvml-mismatch", "mig", "gpu-lost", "container-hook-failed", "docker-no-gpu-driver"),
+    *("out-of-memory", "devices-busy", "kernel-driver-not-running", "smi-no-driver", "smi-no-devices", "nvml-mismatch"),
+    *("module-not-loaded", "device-permission", "driver-versions-differ", "mig", "gpu-lost", "container-hook-failed"),
+    "docker-no-gpu-driver",
 )
 
 
@@ -292,7 +268,7 @@ def hidden_message(messages: MessageLog, cuda_init: CallResult | None = None) ->
         return None
     seen = message_evidence(*hidden, *no_device, *messages.all("kernel-version"))
     if hidden and all(message.kind == "slurm-no-gpu" for message in hidden):
-        ask = Fix(text="Ask for one, in Slurm", commands=("srun --gres=gpu:1 nvidia-smi -L",))
+        ask = Fix("Ask for one, in Slurm", ("srun --gres=gpu:1 nvidia-smi -L",))
         return Problem(title="The scheduler has given this job no GPU", evidence=seen, fixes=(ask,))
     title = None if hidden else "CUDA finds no device: most likely it is hidden from this process"
     return Problem(title=title, evidence=seen)
@@ -323,13 +299,12 @@ def no_gpu_listed(context: Context, devices: tuple[TfDevice, ...]) -> Problem | 
     variable = 'set "TF_CPP_MAX_VLOG_LEVEL=3" &' if context.remedies.os == "windows" else "TF_CPP_MAX_VLOG_LEVEL=3"
     devices_of = f'{context.remedies.python} -c "import tensorflow as tf; tf.config.list_physical_devices()" 2>&1'
     command = context.remedies.filtered(f"{variable} {devices_of}", "dso_loader", "cudart", "cuda", "cudnn", most=50)
-    more = Fix(text="Let TensorFlow log more, and read the lines about libraries and cuInit", commands=(command,))
-    found = evidence("no GPU", context.source("tensorflow.devices"), "at least one")
+    more = Fix("Let TensorFlow log more, and read the lines about libraries and cuInit", (command,))
     said = context.is_stated("tensorflow.devices")
     return Problem(
         title="TensorFlow uses no GPU, according to this text" if said else None,
         cause="the text says so, and nothing in it explains it" if said else None,
-        evidence=(found,),
+        evidence=(evidence("no GPU", context.source("tensorflow.devices"), "at least one"),),
         fixes=(more,),
     )
 
@@ -345,7 +320,7 @@ FEWER_THAN_REQUIRED = finding(
 
 
 @FEWER_THAN_REQUIRED.sign
-def too_few(required_gpus: int, gpus_usable: int, pci_gpus: tuple[PciGpu, ...] | None = None) -> Problem | None:
+def too_few(required_gpus: int, gpus_usable: int, pci_gpus: tuple[PciGpu, ...] = ()) -> Problem | None:
     """--require-gpus N was given, and fewer can be used."""
     if gpus_usable >= required_gpus:
         return None
@@ -357,13 +332,9 @@ def too_few(required_gpus: int, gpus_usable: int, pci_gpus: tuple[PciGpu, ...] |
     )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about the architecture of a GPU: whether this build, its CUDA and its cuDNN have kernels for it.
-
-
 _WHICH_BUILD = Fix(
-    text="See which GPU it is; tfgpu plan --gpu NAME lists the builds with kernels for it",
-    commands=("nvidia-smi --query-gpu=name,compute_cap --format=csv",),
+    "See which GPU it is; tfgpu plan --gpu NAME lists the builds with kernels for it",
+    ("nvidia-smi --query-gpu=name,compute_cap --format=csv",),
 )
 _OLDEST = (3, 0)  # compute capability, of the first wheels; below it no other release would have helped
 
@@ -380,9 +351,9 @@ def _other_release(context: Context, why: str) -> tuple[Fix, ...]:
 
 
 def _older_release(context: Context) -> tuple[Fix, ...]:
+    see = Fix("See which releases have kernels for this GPU, or build TensorFlow for it", ("tfgpu matrix gpu NAME",))
     if not context.remedies.knows_gpu:
         return (_WHICH_BUILD,)
-    see = Fix("See which releases have kernels for this GPU, or build TensorFlow for it", ("tfgpu matrix gpu NAME",))
     return _other_release(context, "the newest release with kernels for this GPU") or (see,)
 
 
@@ -451,7 +422,7 @@ _REFUSED = frozenset({*_NO_KERNEL, "invalid-ptx", "invalid-handle"})  # the driv
 
 @ARCH_TOO_OLD.sign
 def left_out_message(
-    messages: MessageLog, cards: tuple[Card, ...] | None = None, gpu_release: Release | None = None
+    messages: MessageLog, cards: tuple[Card, ...] = (), gpu_release: Release | None = None
 ) -> Problem | None:
     """TensorFlow leaves the GPU out, or finds no kernel for it and the GPU is an old one."""
     ignored, no_kernel = messages.all("gpu-ignored"), messages.all(*_NO_KERNEL)
@@ -483,8 +454,8 @@ def _is_newer(gpu: str, release: Release | None) -> bool:
 
 
 _KEEP_CACHE = Fix(
-    text="Until then, keep what the driver compiles, so that only the first run is slow",
-    commands=("export CUDA_CACHE_MAXSIZE=4294967296", "export CUDA_CACHE_DISABLE=0"),
+    "Until then, keep what the driver compiles, so that only the first run is slow",
+    ("export CUDA_CACHE_MAXSIZE=4294967296", "export CUDA_CACHE_DISABLE=0"),
 )
 
 
@@ -542,11 +513,7 @@ def no_machine_code(
 
 @ARCH_TOO_NEW.sign(unless=("gpu.arch-too-old",))
 def no_kernels_message(
-    context: Context,
-    messages: MessageLog,
-    cards: tuple[Card, ...] | None = None,
-    gpu_release: Release | None = None,
-    toolkits: tuple[Toolkit, ...] | None = None,
+    context: Context, messages: MessageLog, cards: tuple[Card, ...] = (), gpu_release: Release | None = None
 ) -> Problem | None:
     """TensorFlow reports that it has no kernels for the GPU, or the driver rejects what it has."""
     if compiler := messages.all("nvcc-too-old"):
@@ -560,9 +527,12 @@ def no_kernels_message(
         return None
     known = capabilities_of(messages, cards)
     reported, no_kernel = messages.all(*TOO_NEW), messages.all(*_NO_KERNEL)
-    rejected = (*no_kernel, *messages.all("invalid-handle"))  # an invalid handle alone is evidence for a new GPU only
+    # these alone are evidence for a GPU that is newer only: a cuBLAS without kernels for it launches nothing
+    launches = messages.all("cublas-handle") if gpu_release else ()
+    failed = (m for m in launches if re.search(r"EXECUTION_FAILED|launch failed", m.text))
+    rejected = (*no_kernel, *messages.all("invalid-handle"), *failed)
     newer = any(_is_newer(one, gpu_release) for one in known)
-    compiled = _opened_before_gpu(context, messages, known) or _wrong_in_old_cuda(context, messages, toolkits, known)
+    compiled = _opened_before_gpu(context, messages, known)
     if not (reported or compiled or (rejected and newer)) or _is_of_pytorch(messages):
         return None
     return Problem(evidence=(*message_evidence(*reported, *rejected, compiled), *of_card(messages, cards)))
@@ -570,8 +540,7 @@ def no_kernels_message(
 
 def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> Message | None:
     """The line in which a CUDA is opened that cannot compile for the GPU at all, so that the driver has to."""
-    # the first CUDA that compiles SASS which the GPU runs: for its capability, or a lower one of the same major
-    first = [cuda for gpu in known if (cuda := _first_cuda(context, gpu))]
+    first = [*filter(None, (_first_cuda(context, gpu) for gpu in known))]
     for name, message in log.libraries("library-opened"):
         library = known_library(name)
         newest = library.cuda_version if library else None
@@ -584,22 +553,7 @@ def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> M
 
 
 def _first_cuda(context: Context, gpu: str) -> str | None:
+    """The first CUDA that compiles SASS which the GPU runs: for its capability, or a lower one of the same major."""
     rows = [row for row in context.matrix.data.architectures if major(row.compute_capability) == major(gpu)]
     able = (row.min_cuda for row in rows if capability(row.compute_capability) <= capability(gpu))
     return min(filter(None, able), key=numbers, default=None)
-
-
-def _wrong_in_old_cuda(
-    context: Context, log: MessageLog, toolkits: tuple[Toolkit, ...] | None, known: list[str]
-) -> Message | None:
-    """A cuBLAS without kernels for the GPU computes wrong values, or its launches fail, though its handle exists.
-
-    Only in a text: toolkits that probes find on a disk need not be the ones that are used.
-    """
-    stated = [kit.version for kit in toolkits or () if kit.version]
-    first = {row.compute_capability: row.min_cuda for row in context.matrix.data.architectures}
-    pairs = [(have, cuda) for have in stated for one in known if (cuda := first.get(one))]
-    if context.probed or not pairs or any(at_least(*pair) is not False for pair in pairs):
-        return None
-    failed = (m for m in log.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
-    return log.first("nan-result", "wrong-result") or next(failed, None)

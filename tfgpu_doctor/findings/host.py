@@ -17,17 +17,7 @@ from tfgpu_doctor.facts.facts import (
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import memory_size
 from tfgpu_doctor.findings import inputs, symptoms
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-)
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Limits that look like faults of the driver or of XLA: address space, temporary files, and a full disk.
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 
 
 def _without_limit(context: Context) -> tuple[Fix, ...]:
@@ -80,7 +70,7 @@ def reservation_refused(
 
 def _another_folder(context: Context) -> tuple[Fix, ...]:
     commands = () if context.remedies.os == "windows" else ("mkdir -p ~/tmp", "export TMPDIR=~/tmp")
-    return (Fix(text="Use a folder of your own for temporary files", commands=commands),)
+    return (Fix("Use a folder of your own for temporary files", commands),)
 
 
 TMPDIR = finding(
@@ -139,10 +129,6 @@ def write_refused(messages: MessageLog) -> Problem | None:
     return None if shared else Problem(evidence=message_evidence(*messages.all("no-space-left")))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The finding about a machine that has no NVIDIA GPU.
-
-
 def _fixes(context: Context) -> tuple[Fix, ...]:
     """A text is judged elsewhere, where no option applies."""
     require_none = Fix("If this machine is to run on the CPU only, require no GPU", ("tfgpu doctor --require-gpus 0",))
@@ -178,7 +164,7 @@ def other_graphics_message(
     context: Context,
     messages: MessageLog,
     pci_gpus: tuple[PciGpu, ...] | None = None,
-    gpus: tuple[Gpu, ...] | None = None,
+    gpus: tuple[Gpu, ...] = (),
     driver_version: str | None = None,
     devices: tuple[TfDevice, ...] | None = None,
 ) -> Problem | None:
@@ -198,8 +184,7 @@ def other_graphics_message(
 
 def _severity(messages: MessageLog, *, said: bool) -> Severity | None:
     """A warning where something else stops TensorFlow; a note for somebody who says that there is no GPU."""
-    # what TensorFlow misses on such a machine
-    misses = ("library-not-opened", "loader-error")
+    misses = ("library-not-opened", "loader-error")  # what TensorFlow misses on such a machine
     if said and messages.has(*misses) and messages.speaks_only_of(*misses):
         return Severity.NOTE
     # a GPU build for Windows cannot be loaded without the driver's nvcuda.dll
@@ -208,12 +193,8 @@ def _severity(messages: MessageLog, *, said: bool) -> Severity | None:
     return Severity.WARNING if dies and not missing_dll else None
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# How a container gets access to a GPU, and keeps it.
 # Sources: NVIDIA Container Toolkit, "Installing" and "Troubleshooting"; NVIDIA/nvidia-container-toolkit issues 48 and
 # 1397, notices about containers that lose access; ArchWiki, "Docker", for pacman.
-
-
 _REPOSITORY = "https://nvidia.github.io/libnvidia-container"
 _APT = (
     f"curl -fsSL {_REPOSITORY}/gpgkey | sudo gpg --dearmor -o /usr/share/keyrings/nvidia-container-toolkit-keyring.gpg",
@@ -229,47 +210,39 @@ _DNF = (
 )
 _BY_DISTRIBUTION = {
     **dict.fromkeys(("fedora", "rhel", "centos", "rocky", "almalinux", "amzn"), _DNF),
-    **dict.fromkeys(("arch", "manjaro", "endeavouros"), ("sudo pacman -S nvidia-container-toolkit",)),
+    "arch": ("sudo pacman -S nvidia-container-toolkit",),
 }
 _CONFIGURE = "sudo nvidia-ctk runtime configure --runtime=docker"
-_ON_A_MAC = Fix(text="Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU")
 _TRY = "docker run --rm --gpus all tensorflow/tensorflow:latest-gpu nvidia-smi"
 _REQUEST = {
-    "docker": Fix(text="Start the container with --gpus all", commands=(_TRY,)),
+    "docker": Fix("Start the container with --gpus all", (_TRY,)),
     "podman": Fix(
-        text="Start the container with the GPU's CDI device (the host needs the NVIDIA Container Toolkit)",
-        commands=(
+        "Start the container with the GPU's CDI device (the host needs the NVIDIA Container Toolkit)",
+        (
             "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
             "podman run --rm --device nvidia.com/gpu=all docker.io/tensorflow/tensorflow:latest-gpu nvidia-smi",
         ),
     ),
     "kubernetes": Fix(
-        text="Request a GPU in the limits of the container (NVIDIA's device plugin must run on the node)",
-        commands=(
-            "kubectl get nodes -o custom-columns='NODE:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu'",
-        ),
+        "Request a GPU in the limits of the container (NVIDIA's device plugin must run on the node)",
+        ("kubectl get nodes -o custom-columns='NODE:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu'",),
     ),
     "apptainer": Fix(
-        text="Start the container with --nv",
-        commands=("apptainer exec --nv docker://tensorflow/tensorflow:latest-gpu nvidia-smi",),
+        "Start the container with --nv", ("apptainer exec --nv docker://tensorflow/tensorflow:latest-gpu nvidia-smi",)
     ),
-    "lxc": Fix(text="Add the GPU to the container on the host", commands=("lxc config device add CONTAINER gpu gpu",)),
+    "lxc": Fix("Add the GPU to the container on the host", ("lxc config device add CONTAINER gpu gpu",)),
 }
 
 UPDATE_WSL = Fix(
-    text="Update WSL and the NVIDIA driver in Windows, and restart WSL",
-    commands=("wsl.exe --update", "wsl.exe --shutdown"),
+    "Update WSL and the NVIDIA driver in Windows, and restart WSL", ("wsl.exe --update", "wsl.exe --shutdown")
 )
 REMOVE_LINUX_DRIVER = Fix(
-    text="Remove any Linux display driver from WSL",
-    commands=("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
+    "Remove any Linux display driver from WSL",
+    ("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
 )
 WSL_LIBRARIES_FIRST = Fix(
-    text="Put WSL's own libraries first on the loader path",
-    commands=(
-        "export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
-        "/usr/lib/wsl/lib/nvidia-smi",
-    ),
+    "Put WSL's own libraries first on the loader path",
+    ("export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}", "/usr/lib/wsl/lib/nvidia-smi"),
 )
 
 
@@ -282,29 +255,24 @@ def access(
         requested: the command that started it asks for GPUs already.
         refused: Docker answered that it cannot provide them, so that the toolkit is what is missing.
     """
-    kind = container if container in _REQUEST else "docker"
-    if kind != "docker":
-        return (_REQUEST[kind],)
-    if context.remedies.host == "macos":
-        return (_ON_A_MAC,)
-    if refused:
-        return _toolkit(context, "Install the NVIDIA Container Toolkit", _TRY)
-    first = () if requested else (_REQUEST["docker"],)
-    return (*first, *_toolkit(context, "If Docker cannot provide GPUs, install the NVIDIA Container Toolkit"))
-
-
-def _toolkit(context: Context, text: str, *then: str) -> tuple[Fix, ...]:
-    """The commands of this distribution; on Windows the toolkit is a part of Docker Desktop (its WSL2 back end)."""
     host = context.remedies.host
-    if host == "windows":
-        return (Fix("Use Docker Desktop with the WSL2 back end; update WSL", ("wsl --update", *then)),)
+    if container in _REQUEST and container != "docker":
+        return (_REQUEST[container],)
+    if host == "macos":
+        return (Fix("Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU"),)
+    then = (_TRY,) if refused else ()
+    text = f"{'Install' if refused else 'If Docker cannot provide GPUs, install'} the NVIDIA Container Toolkit"
+    first = () if requested or refused else (_REQUEST["docker"],)
+    if host == "windows":  # the toolkit is a part of Docker Desktop (its WSL2 back end)
+        return (*first, Fix("Use Docker Desktop with the WSL2 back end; update WSL", ("wsl --update", *then)))
     where, restart = " on the host", "sudo systemctl restart docker"
+    distribution = value_or(context.facts.host.distribution_id, "")
     if host == "wsl2":  # which may lack systemd
         where, restart = " inside WSL; Docker Desktop contains it: update that instead", "sudo service docker restart"
-    distribution = value_or(context.facts.host.distribution_id, "") if host != "wsl2" else ""
+        distribution = ""
     install = Fix(f"{text}{where}", _BY_DISTRIBUTION.get(distribution, _APT))
     configure = "Configure Docker to use it; the restart of Docker stops all running containers"
-    return (install, Fix(configure, (_CONFIGURE, restart, *then)))
+    return (*first, install, Fix(configure, (_CONFIGURE, restart, *then)))
 
 
 def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
@@ -319,18 +287,14 @@ def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
 
 
 _DEVICE_LINKS = Fix(
-    text="So that it does not happen again, create the links in /dev/char of the host that systemd needs, and let udev "
+    "So that it does not happen again, create the links in /dev/char of the host that systemd needs, and let udev "
     "create them at every start",
-    commands=(
+    (
         "sudo nvidia-ctk system create-dev-char-symlinks --create-all",
         'echo \'ACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", RUN+="/usr/bin/nvidia-ctk system '
         "create-dev-char-symlinks --create-all\"' | sudo tee /lib/udev/rules.d/71-nvidia-dev-char.rules",
     ),
 )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The finding about containers: whether the GPU and its driver are passed in.
 
 
 NO_GPU = finding(
@@ -373,30 +337,27 @@ _NO_GPU_REPORTED = (*_DOCKER_REFUSES, "container-no-cdi", "kubernetes-no-gpu", "
 _NO_LINE = 10**9  # behind every text
 _OTHER_HOOK_FAILURES = "version mismatch|unsatisfied condition|timed out|timeout"
 # messages → the cause that they show; the first that fits
-_CAUSES = (
+_CAUSES = {
     (
-        (*_DOCKER_REFUSES, "container-no-cdi"),
-        "the NVIDIA Container Toolkit is not installed, or Docker is not configured to use it",
-    ),
-    (
-        ("container-hook-failed",),
-        "the NVIDIA container runtime finds no working driver on the host: it is missing, not loaded, or broken",
-    ),
-    (
-        ("image-build",),
-        "no GPU and no driver is available while an image is built; run the program when the container runs",
-    ),
-    (
-        ("nvml-blocked",),
-        "systemd manages the cgroups of the container and rewrites its device rules when it reloads its units (an "
-        "update, systemctl daemon-reload); the new rules lack the GPUs, which systemd does not know of",
-    ),
-    (
-        ("kubernetes-no-gpu",),
-        "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is in use",
-    ),
-)
-_RUN_LATER = Fix(text="Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is")
+        *_DOCKER_REFUSES,
+        "container-no-cdi",
+    ): "the NVIDIA Container Toolkit is not installed, or Docker is not configured to use it",
+    ("container-hook-failed",): "the NVIDIA container runtime finds no working driver on the host: it is missing, not "
+    "loaded, or broken",
+    ("image-build",): "no GPU and no driver is available while an image is built; run the program when the container "
+    "runs",
+    ("nvml-blocked",): "systemd manages the cgroups of the container and rewrites its device rules when it reloads its "
+    "units (an update, systemctl daemon-reload); the new rules lack the GPUs, which systemd does not know of",
+    ("kubernetes-no-gpu",): "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is in use",
+}
+
+
+def _reported_cause(messages: MessageLog, *, of_hook: bool) -> str | None:
+    known = ((kinds, why) for kinds, why in _CAUSES.items() if of_hook or "container-hook-failed" not in kinds)
+    return next((why for kinds, why in known if messages.has(*kinds)), None)
+
+
+_RUN_LATER = Fix("Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is")
 
 
 @NO_GPU.sign(unless=("gpu.none",))
@@ -422,25 +383,28 @@ def container_message(
     if not shown or (os == "wsl2" and not reported):
         return None
     start = messages.all("image-build", "container-start")
+    cause = _reported_cause(messages, of_hook=bool(hooks))
     seen = message_evidence(*reported, *hooks, *(inside or ()), *start, *inputs.driver_messages(messages))
     if messages.has("nvml-blocked") and not (hooks or reported):
-        return Problem(
-            title="The container has probably lost access to its GPUs while it was running",
-            cause=_reported_cause(messages, of_hook=False),
-            evidence=seen,
-            fixes=kept_access(context, host_container),
-        )
-    return _no_access(context, messages, seen, host_container, of_hook=bool(hooks))
+        title = "The container has probably lost access to its GPUs while it was running"
+        return Problem(title=title, cause=cause, evidence=seen, fixes=kept_access(context, host_container))
+    return _no_access(context, messages, host_container, cause, seen, of_hook=bool(hooks))
 
 
 def _no_access(
-    context: Context, messages: MessageLog, seen: tuple[Evidence, ...], container: str | None, *, of_hook: bool
+    context: Context,
+    messages: MessageLog,
+    container: str | None,
+    cause: str | None,
+    seen: tuple[Evidence, ...],
+    *,
+    of_hook: bool,
 ) -> Problem:
     kind = container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
     refused = messages.has(*_DOCKER_REFUSES)
     return Problem(
         title="Docker cannot give the container a GPU" if refused and kind == "docker" else None,
-        cause=_reported_cause(messages, of_hook=of_hook),
+        cause=cause,
         evidence=seen,
         fixes=(
             *((_RUN_LATER,) if messages.has("image-build") else ()),
@@ -448,11 +412,6 @@ def _no_access(
             *((inputs.RUN_ON_HOST,) if of_hook else ()),
         ),
     )
-
-
-def _reported_cause(messages: MessageLog, *, of_hook: bool) -> str | None:
-    known = _CAUSES if of_hook else [row for row in _CAUSES if "container-hook-failed" not in row[0]]
-    return next((cause for kinds, cause in known if messages.has(*kinds)), None)
 
 
 def _inside(
@@ -476,24 +435,17 @@ def _inside(
 def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
     """A container that requests GPUs starts only over a working driver: a libcuda that is missing was not provided."""
     if log.has("image-build") or not _requests_gpus(log):
-        return bool(inputs.driver_unusable(log, cuda_init))
-    refused = cuda_init is None or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED)
-    return bool(inputs.no_libcuda(log)) and refused
+        return inputs.driver_unusable(log, cuda_init)
+    return inputs.no_libcuda(log) and (cuda_init is None or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED))
 
 
 def _requests_gpus(log: MessageLog) -> bool:
     """Whether the last command that starts a container before the failure requests GPUs."""
-    failures = log.all(
-        "cuinit-failed", "kernel-driver-not-running", "no-cuda-device", "libcuda-not-loaded", "nvml-blocked"
-    )
-    first = min((message.line for message in failures), default=None)
+    kinds = ("cuinit-failed", "kernel-driver-not-running", "no-cuda-device", "libcuda-not-loaded", "nvml-blocked")
+    first = min((message.line for message in log.all(*kinds)), default=None)
     starts = sorted(log.all("container-start"), key=lambda message: message.line)
     before = [start for start in starts if first is None or start.line <= first] or starts
     return bool(before) and before[-1].values["gpus"] == "yes"
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The finding about WSL2: whether Windows' GPU and driver are passed in.
 
 
 SETUP = finding(
@@ -508,12 +460,10 @@ SETUP = finding(
 )
 
 
-_TO_WSL_2 = Fix(
-    text="Convert the distribution to WSL 2, from Windows", commands=("wsl -l -v", "wsl --set-version NAME 2")
+_TO_WSL_2 = Fix("Convert the distribution to WSL 2, from Windows", ("wsl -l -v", "wsl --set-version NAME 2"))
+_NO_GPU_FROM_WINDOWS = (
+    "Windows provides no GPU to WSL2: its driver or the WSL kernel is too old, or it is a Windows 10 before 21H2"
 )
-
-
-_NO_GPU_FROM_WINDOWS = "Windows provides no GPU to WSL2: its driver or the WSL kernel is too old"
 
 
 @SETUP.sign
@@ -539,34 +489,24 @@ def no_wsl_driver(
     )
 
 
-_FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
 # Windows 10 21H2, the first that is not a preview (Microsoft, "Enable NVIDIA CUDA on WSL")
 _FIRST_WITH_GPU = 19044
+_FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
 
 
 def _without_device(messages: MessageLog) -> Problem | None:
     """WSL 1, a WSL 2 without the device, or a Windows that never had it."""
-    first, missing = messages.all("wsl-1"), messages.all("no-dxg")
-    old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
-    if first:
-        cause = "WSL 1 runs no Linux kernel, and has no /dev/dxg; Windows' own nvidia-smi.exe works there all the same"
+    if first := messages.all("wsl-1"):
         return Problem(
             title="This is WSL 1, which has no GPU",
-            cause=cause,
-            evidence=message_evidence(*first, *missing),
+            cause="WSL 1 runs no Linux kernel, and has no /dev/dxg; Windows' own nvidia-smi.exe works there, too",
+            evidence=message_evidence(*first, *messages.all("no-dxg")),
             fixes=(_TO_WSL_2, UPDATE_WSL),
         )
-    if missing:
-        seen = message_evidence(*missing)
-        return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(UPDATE_WSL, _TO_WSL_2))
-    if not old:
-        return None
-    return Problem(
-        title="This version of Windows does not support GPUs in WSL2",
-        cause="Windows 10 supports them from 21H2 (build 19044) on; before that, only its preview builds did",
-        evidence=message_evidence(*old, need=f"build {_FIRST_WITH_GPU} or newer"),
-        fixes=(Fix(text="Update Windows to 21H2 or later, then WSL", commands=("wsl.exe --update",)),),
-    )
+    old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
+    update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
+    seen = message_evidence(*messages.all("no-dxg"), *old)
+    return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(update, _TO_WSL_2)) if seen else None
 
 
 @SETUP.sign
@@ -592,7 +532,7 @@ def wsl_message(
         cause = "a Linux driver inside WSL hides the libcuda of Windows' driver"
         steps[:2] = REMOVE_LINUX_DRIVER, UPDATE_WSL
     if host_container or messages.has("container-hook-failed"):
-        docker = Fix(text="Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
+        docker = Fix("Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
         if inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND):
             cause, docker = inputs.NOT_MOUNTED, inputs.UPDATE_TOOLKIT
         steps.insert(0, docker)

@@ -26,12 +26,8 @@ from tfgpu_doctor.findings.declaration import (
 )
 from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW, off_library_path
 from tfgpu_doctor.findings.requirements import SELDOM_USED, from_wheel, requirements
-from tfgpu_doctor.matrix.library_names import VC_RUNTIME as RUNTIME_DLLS
 from tfgpu_doctor.matrix.loader import Release
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Packages that are not what pip's metadata says: files missing or overwritten, requirements not installed.
-
+from tfgpu_doctor.matrix.names import VC_RUNTIME as RUNTIME_DLLS
 
 _RECORD = "https://packaging.python.org/en/latest/specifications/recording-installed-packages/"
 _CUDA_SUFFIX = re.compile(r"-cu(\d\d)$")
@@ -56,28 +52,33 @@ def files_differ_from_record(
     context: Context,
     damaged: tuple[DamagedPackage, ...],
     packages: tuple[Package, ...],
-    phases: tuple[Phase, ...] | None = None,
+    phases: tuple[Phase, ...] = (),
     release: Release | None = None,
 ) -> Problem | None:
     """Files that RECORD lists are missing, or another package has overwritten them."""
     wanted = [one for one in damaged if _is_used(one.name, release)]
     if not wanted:
         return None
-    first: tuple[str, ...] = ()
     why = "files were deleted or changed, or an installation was interrupted"
-    if intruders := sorted({*filter(None, (_same_files_by(one.name, packages) for one in wanted))}):
+    intruders = sorted({*filter(None, (_same_files_by(one.name, packages) for one in wanted))})
+    if intruders:
         why = f"{' and '.join(intruders)} installed files of the same names into the same folder"
-        first = (context.remedies.pip_uninstall(*intruders),)
     # `strip` makes libraries smaller, and leaves them in order
-    missing = any(one.missing for one in wanted)
-    fails = missing or intruders or not {"raised", "died"}.isdisjoint(one.outcome for one in phases or ())
-    again = (f"{one.name}=={one.version}" for one in wanted)
+    fails = (
+        any(one.missing for one in wanted)
+        or intruders
+        or not {"raised", "died"}.isdisjoint(one.outcome for one in phases)
+    )
     return Problem(
         title=_files_of(wanted),
         cause=f"{why}; pip's records still list them, so pip install without --force-reinstall changes nothing",
         evidence=tuple(evidence(_shown(one), one.record, f"the files of {one.name} {one.version}") for one in wanted),
         fixes=context.remedies.installing(
-            "Install the same releases again", "--force-reinstall", "--no-deps", *again, first=first
+            "Install the same releases again",
+            "--force-reinstall",
+            "--no-deps",
+            *(f"{one.name}=={one.version}" for one in wanted),
+            first=(context.remedies.pip_uninstall(*intruders),) if intruders else (),
         ),
         severity=None if fails else Severity.WARNING,
     )
@@ -117,11 +118,11 @@ def requirement_not_installed(
         return None
     installed = {one.name for one in packages}
     required = requirements(packages, python_version, wheel_platform)
-    absent = [pair for pair in required if canonicalize_name(pair[1].name) not in installed]
+    absent = [(asking, one) for asking, one in required if canonicalize_name(one.name) not in installed]
+    needed = [one for _, one in absent if canonicalize_name(one.name) not in SELDOM_USED]
     if not absent:
         return None
-    needed = [one for one in absent if canonicalize_name(one[1].name) not in SELDOM_USED]
-    named = list(dict.fromkeys(one.name for _, one in needed or absent))
+    named = list(dict.fromkeys(one.name for one in needed or [one for _, one in absent]))
     release, source = f"{tensorflow.name} {tensorflow.version}", context.source("python.packages")
     return Problem(
         title=f"{', '.join(named)}, which {release} requires, {'are' if len(named) > 1 else 'is'} not installed",
@@ -159,10 +160,6 @@ def module_reported_missing(context: Context, messages: MessageLog) -> Problem |
         evidence=message_evidence(*seen),
         fixes=_install_missing(context, [name]),
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The system's C and C++ libraries, or others that come before them, are older than what TensorFlow was built with.
 
 
 _CONTAINER = "docker run --gpus all -it --rm tensorflow/tensorflow:latest-gpu bash"
@@ -210,29 +207,18 @@ def _on_library_path(texts: list[str], library_path: str) -> tuple[str, str] | N
 
 
 def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
-    container = Fix(text="Use a newer distribution, or a container on this one", commands=(_CONTAINER,))
+    container = Fix("Use a newer distribution, or a container on this one", (_CONTAINER,))
     if context.remedies.image:
         return (container,)
     if any("GLIBC_" in version for version in versions):
-        return container, Alternative(text="Use conda, which installs its own libstdc++", commands=CONDA_TENSORFLOW)
+        return container, Alternative("Use conda, which installs its own libstdc++", CONDA_TENSORFLOW)
     update = "conda install -c conda-forge 'libstdcxx-ng>=12'"
     path = "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-    return Fix(text="Load a newer libstdc++ first: conda's, or that of a newer GCC", commands=(update, path)), container
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Imports of TensorFlow that fail or never end.
+    return Fix("Load a newer libstdc++ first: conda's, or that of a newer GCC", (update, path)), container
 
 
 _ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
-_HOST_CPU = Fix(text="In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host)")
-
-# Intel's before Sandy Bridge and those of its low-cost lines that never got it; AMD's before Bulldozer
-_BEFORE_AVX = re.compile(
-    r"Core(?:\(TM\))? ?2 (?:Duo|Quad|Extreme|Solo)|\bi[357](?: CPU)? +[A-Z]? ?\d{3}\b"
-    r"|Xeon\S{0,20} +(?:CPU +)?[ELWX][57][3-6]\d\d\b|\bAtom\b|\bPhenom\b|\bAthlon\S{0,20} (?:II|64|X2)\b"
-    r"|(?:Celeron|Pentium)\S{0,20} (?:CPU +)?[NJG]?[1-5]\d{3}[A-Z]?\b"
-)
+_HOST_CPU = Fix("In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host)")
 
 
 def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
@@ -240,8 +226,8 @@ def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
     see = "grep -o -w -E 'avx|avx2|fma|avx512f' /proc/cpuinfo | sort -u"
     return (
         _HOST_CPU,
-        *(() if context.remedies.image else (Fix(text=text, commands=CONDA_TENSORFLOW),)),
-        Fix(text="See which instructions the CPU has", commands=(see,)),
+        *(() if context.remedies.image else (Fix(text, CONDA_TENSORFLOW),)),
+        Fix("See which instructions the CPU has", (see,)),
     )
 
 
@@ -256,9 +242,9 @@ IMPORT_AVX = finding(
 )
 
 
-def _missing_instruction(cpu_flags: tuple[str, ...] | None) -> str | None:
+def _missing_instruction(cpu_flags: tuple[str, ...]) -> str | None:
     """Why the instruction is illegal on a CPU with AVX."""
-    if cpu_flags is None or "avx" not in cpu_flags:
+    if "avx" not in cpu_flags:
         return None
     lacks = "" if "avx2" in cpu_flags else " but not AVX2"
     return f"this CPU has AVX{lacks}: this build is for a newer CPU, or the instruction is in another library"
@@ -266,16 +252,16 @@ def _missing_instruction(cpu_flags: tuple[str, ...] | None) -> str | None:
 
 @IMPORT_AVX.sign(conclusive=False)
 def killed_by_sigill(
-    context: Context, phases: tuple[Phase, ...], cpu_flags: tuple[str, ...] | None = None, cpu_model: str | None = None
+    context: Context, phases: tuple[Phase, ...], cpu_flags: tuple[str, ...] = (), cpu_model: str = "CPU"
 ) -> Problem | None:
     """SIGILL: the official wheels need AVX since 1.6."""
     phase = next((p for p in phases if p.outcome == "died" and p.signal == "SIGILL"), None)
     if phase is None:
         return None
-    no_avx = cpu_flags is not None and "avx" not in cpu_flags
     found = [evidence(f"SIGILL in phase {phase.name}", "the child process", "no illegal instruction")]
-    if cpu_flags is not None:
-        has = f"{cpu_model or 'CPU'}: {'no AVX' if no_avx else 'AVX'}"
+    no_avx = bool(cpu_flags) and "avx" not in cpu_flags
+    if cpu_flags:
+        has = f"{cpu_model}: {'no AVX' if no_avx else 'AVX'}"
         found.append(evidence(has, context.source("host.cpu_flags"), "AVX", "TensorFlow's wheels"))
     return Problem(
         title="Illegal instruction: this CPU has no AVX" if no_avx else None,
@@ -284,22 +270,13 @@ def killed_by_sigill(
     )
 
 
-def _is_without_avx(cpu_flags: tuple[str, ...] | None, cpu_model: str | None) -> bool:
-    return "avx" not in cpu_flags if cpu_flags else bool(_BEFORE_AVX.search(cpu_model or ""))
-
-
 @IMPORT_AVX.sign
 def illegal_instruction_message(
-    context: Context,
-    messages: MessageLog,
-    cpu_flags: tuple[str, ...] | None = None,
-    wheel_platform: str | None = None,
-    cpu_model: str | None = None,
+    context: Context, messages: MessageLog, cpu_flags: tuple[str, ...] = (), wheel_platform: str = ""
 ) -> Problem | None:
     """SIGILL, or TensorFlow's own message about it, or a CPU without AVX and an import that ends the process."""
-    arm64 = "arm64" in (wheel_platform or "")
     seen = messages.all("cpu-instructions-missing", "illegal-instruction", "emulated")
-    if not seen and not arm64 and _is_without_avx(cpu_flags, cpu_model):
+    if not seen and "arm64" not in wheel_platform and cpu_flags and "avx" not in cpu_flags:
         seen = messages.all("dll-load-failed", "segmentation-fault", "native-runtime-failed")
     if not seen or messages.has("protobuf-abi", "numpy-abi"):
         return None
@@ -307,12 +284,11 @@ def illegal_instruction_message(
     cause = _missing_instruction(cpu_flags) or IMPORT_AVX.cause.replace("AVX", missing)
     fixes = _avoid_instruction(context)
     may_be_mac = value_or(context.facts.host.os, "macos") == "macos"
-    if arm64 or (may_be_mac and any("hardware instruction" in message.text for message in seen)):
+    if "arm64" in wheel_platform or (may_be_mac and any("hardware instruction" in message.text for message in seen)):
         newest = context.matrix.stable(platform="macos_arm64")[0]
-        install = context.remedies.new_environment(newest)
-        native = ("python3 -c 'import platform; print(platform.machine())'", *install)
+        native = ("python3 -c 'import platform; print(platform.machine())'", *context.remedies.new_environment(newest))
         text = "On Apple silicon: a native arm64 Python and TensorFlow, not the x86_64 ones under Rosetta"
-        fixes = (Fix(text=text, commands=native), *fixes)
+        fixes = (Fix(text, native), *fixes)
     if not messages.has("another-program") or messages.has("cpu-instructions-missing", "emulated"):
         return Problem(cause=cause, evidence=message_evidence(*seen), fixes=fixes)
     return Problem(
@@ -325,8 +301,8 @@ def illegal_instruction_message(
 
 
 _INSTALL_RUNTIME = Fix(
-    text="Install the Microsoft Visual C++ Redistributable 2015-2022 (x64) and restart",
-    commands=("winget install --id Microsoft.VCRedist.2015+.x64 -e",),
+    "Install the Microsoft Visual C++ Redistributable 2015-2022 (x64) and restart",
+    ("winget install --id Microsoft.VCRedist.2015+.x64 -e",),
 )
 
 VC_RUNTIME = finding(
@@ -386,17 +362,14 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
     return Problem(
         cause=f"{cause}. Otherwise, check {libraries}, whose bin folders must be on PATH",
         evidence=message_evidence(*seen),
-        fixes=(_INSTALL_RUNTIME, Fix(text="See which CUDA DLLs Windows finds", commands=see)),
+        fixes=(_INSTALL_RUNTIME, Fix("See which CUDA DLLs Windows finds", see)),
     )
 
 
 def _find_where_it_waits(context: Context) -> tuple[Fix, ...]:
     code = "'import faulthandler; faulthandler.dump_traceback_later(60, exit=True); import tensorflow'"
-    text = "See where it waits: Python prints its stack after 60 s"
-    return (
-        Fix(text=text, commands=(f"{context.remedies.python} -c {code}",)),
-        Fix(text="On a slow disk, allow more time", commands=(context.remedies.doctor("--timeout 600"),)),
-    )
+    see = Fix("See where it waits: Python prints its stack after 60 s", (f"{context.remedies.python} -c {code}",))
+    return (see, Fix("On a slow disk, allow more time", (context.remedies.doctor("--timeout 600"),)))
 
 
 IMPORT_HANG = finding(
@@ -423,7 +396,7 @@ def import_timed_out(context: Context, phases: tuple[Phase, ...]) -> Problem | N
             title=f"The import of TensorFlow was not finished in {phase.seconds or 0:.0f} s",
             cause="the time limit of this run was shorter than an import of TensorFlow may take",
             evidence=found,
-            fixes=(Fix(text="Allow more time", commands=(context.remedies.doctor(),)),),
+            fixes=(Fix("Allow more time", (context.remedies.doctor(),)),),
             severity=Severity.NOTE,
         )
     did_nothing = f"hangs: it did nothing for {phase.idle or 0:.0f} s"
@@ -450,7 +423,7 @@ def _clean_environment(context: Context) -> tuple[Fix, ...]:
     if not install:
         return context.remedies.reinstall_best("it has wheels for that Python")
     commands = (f"{context.remedies.python} -m venv {folder}", *install, f"tfgpu doctor --python {python}")
-    return (Fix(text="Install it in a new environment, and diagnose that one", commands=commands),)
+    return (Fix("Install it in a new environment, and diagnose that one", commands),)
 
 
 IMPORT_FAILED = finding(
@@ -495,8 +468,5 @@ def unexplained_failure(context: Context, messages: MessageLog) -> Problem | Non
     return Problem(
         cause="the text contains no other message; the last lines of the complete output usually name the cause",
         evidence=message_evidence(*seen, *messages.all("exception")),
-        fixes=(
-            Fix(text="Diagnose that environment", commands=(context.remedies.doctor(),)),
-            *_clean_environment(context),
-        ),
+        fixes=(Fix("Diagnose that environment", (context.remedies.doctor(),)), *_clean_environment(context)),
     )

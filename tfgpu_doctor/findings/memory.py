@@ -19,10 +19,6 @@ from tfgpu_doctor.findings.declaration import (
 )
 from tfgpu_doctor.findings.inputs import visible_devices
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What messages show of a GPU's memory: allocations that failed, and who else holds it.
-
-
 _UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
 FREE = 0.5  # share of a GPU's memory; when less is free as TensorFlow starts, another process uses the rest
 _LEAST = 700  # MB; TensorFlow takes nearly all that is free, and the smallest GPU of its builds has 2 GB
@@ -34,19 +30,14 @@ def _bytes(text: str | None) -> float | None:
     return float(match[1]) * _UNITS[match[2].upper() or "B"] if match else None
 
 
-def _is_refused(message: Message) -> bool:
-    return "ALLOC_FAILED" in message.text
-
-
-def _is_of_handle(message: Message) -> bool:
-    return re.search(r"create (?:cudnn|cublas) handle", message.text, re.IGNORECASE) is not None
+_OF_A_HANDLE = re.compile(r"create (?:cudnn|cublas) handle", re.IGNORECASE)
 
 
 def failed_allocations(log: MessageLog) -> tuple[Message, ...]:
     """Allocations that failed, but for those of a handle, which needs only a few MB."""
     memory = log.all("out-of-memory", "dst-not-initialized")
-    refused = (m for m in log.all("cublas-handle", "cudnn-status") if _is_refused(m))
-    return tuple(m for m in (*memory, *refused) if not _is_of_handle(m))
+    refused = (m for m in log.all("cublas-handle", "cudnn-status") if "ALLOC_FAILED" in m.text)
+    return tuple(m for m in (*memory, *refused) if not _OF_A_HANDLE.search(m.text))
 
 
 def _little_free(log: MessageLog) -> list[Message]:
@@ -56,11 +47,11 @@ def _little_free(log: MessageLog) -> list[Message]:
     for message in log.all("memory-left"):
         values = message.values
         free = _bytes(values.get("free") or values.get("left"))
-        total = _bytes(values.get("total") or values.get("all")) or (totals[0] if totals else None)
-        if free is not None and total and free < total * FREE:
+        total = _bytes(values.get("total") or values.get("all")) or next(iter(totals), None)
+        few = int(values.get("kept", _LEAST)) < _LEAST
+        if few or (free is not None and total and free < total * FREE):
             found.append(message)
-    found += [m for m in log.all("allocator-limit") if int(m.values["limit"]) < 128 * MIB]
-    return [*found, *(m for m in log.all("memory-left") if int(m.values.get("kept", _LEAST)) < _LEAST)]
+    return [*found, *(m for m in log.all("allocator-limit") if int(m.values["limit"]) < 128 * MIB)]
 
 
 def another_holder(log: MessageLog) -> list[Message]:
@@ -73,12 +64,8 @@ def another_holder(log: MessageLog) -> list[Message]:
     ]
     found += log.all("devices-busy", "other-holder")
     if not failed_allocations(log):  # no tensor was refused, but a handle was: nothing at all is left
-        found += [m for m in log.all("cublas-handle") if _is_refused(m) and _is_of_handle(m)]
+        found += [m for m in log.all("cublas-handle") if "ALLOC_FAILED" in m.text and _OF_A_HANDLE.search(m.text)]
     return found
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Computations on the GPU whose result is wrong.
 
 
 WRONG_RESULT = finding(
@@ -95,18 +82,14 @@ WRONG_RESULT = finding(
 @WRONG_RESULT.sign(conclusive=False)
 def verification_failed(context: Context, checks: tuple[ComputeCheck, ...]) -> Problem | None:
     """The residual against float64 on the CPU exceeds its tolerance, or the result came from another device."""
-    bad = [check for check in checks if is_wrong(check)]
-    seen = [(f"{c.kind} on {c.device}: {c.error or f'residual {c.residual}'}", c) for c in bad]
+    found = []
+    for one in filter(is_wrong, checks):
+        text = f"{one.kind} on {one.device}: {one.error or f'residual {one.residual}'}"
+        text += f", computed on {one.placed_on}" if one.placed_on else ""
+        found.append(evidence(text, "verified in float64", f"at most {one.tolerance} on {one.device}"))
     return Problem(
         cause="the GPU computes incorrectly (memory errors, overclocking, a hardware fault), or another device did it",
-        evidence=tuple(
-            evidence(
-                f"{text}, computed on {c.placed_on}" if c.placed_on else text,
-                "verified in float64",
-                f"at most {c.tolerance} on {c.device}",
-            )
-            for text, c in seen
-        ),
+        evidence=tuple(found),
         fixes=(
             Fix("Check for memory errors", ("nvidia-smi -q -d ECC,ROW_REMAPPER", "sudo dmesg | grep -i xid")),
             Fix("Undo overclocking, and run it again", (context.remedies.doctor(),)),
@@ -134,32 +117,26 @@ def different_results_message(context: Context, messages: MessageLog) -> Problem
     )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about memory: of the GPU, used by this program or by others, and of the machine.
-
-
 GPU_GUIDE = "https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth"
 _CONTEXT = 512 * MIB  # a CUDA context, cuDNN and cuBLAS need some hundred MiB before the first tensor
 _FREE_IN_TABLE = 0.3  # the same in nvidia-smi's table, which was printed at any time
-_GROWTH = Fix(
-    text="Let programs that share a GPU allocate only what they need",
-    commands=("export TF_FORCE_GPU_ALLOW_GROWTH=true",),
-)
+_GROWTH = Fix("Let programs that share a GPU allocate only what they need", ("export TF_FORCE_GPU_ALLOW_GROWTH=true",))
 
 
-def _visible(gpus: tuple[Gpu, ...], variables: dict[str, str] | None) -> tuple[Gpu, ...]:
+def _visible(gpus: tuple[Gpu, ...], variables: dict[str, str]) -> list[Gpu]:
     """The GPUs that this process sees, in its order; MIG slices have memory of their own."""
-    whole = tuple(gpu for gpu in gpus if not value_or(gpu.mig_mode, False))
-    chosen = (variables or {}).get("CUDA_VISIBLE_DEVICES")
-    if chosen is None:
-        return whole
-    found = [
-        gpu
-        for entry in visible_devices(chosen, gpus)
-        for gpu in whole
-        if entry == str(gpu.index) or (not entry.isdecimal() and value_or(gpu.uuid, "").startswith(entry))
-    ]
-    return tuple(found)
+    whole = [gpu for gpu in gpus if not value_or(gpu.mig_mode, False)]
+    chosen = variables.get("CUDA_VISIBLE_DEVICES")
+    return (
+        whole
+        if chosen is None
+        else [
+            gpu
+            for entry in visible_devices(chosen, gpus)
+            for gpu in whole
+            if entry == str(gpu.index) or (not entry.isdecimal() and value_or(gpu.uuid, "").startswith(entry))
+        ]
+    )
 
 
 def _free_share(gpu: Gpu) -> float:
@@ -183,20 +160,23 @@ def _processes(context: Context, gpu: Gpu) -> list[Evidence]:
     return found
 
 
-def _in_use(gpus: tuple[Gpu, ...] | None) -> list[Evidence]:
+def _in_use(gpus: tuple[Gpu, ...]) -> list[Evidence]:
     """Memory in use, by nvidia-smi's table or by TensorFlow's log."""
     found = []
-    for gpu in gpus or ():
-        used, total = value_or(gpu.memory_used, None), value_or(gpu.memory_total, None)
-        free = value_or(gpu.memory_free, None)
-        if used is None and free is not None and total and free < total * FREE:
-            found.append(evidence(f"GPU {gpu.index}: {free // MIB} of {total // MIB} MiB free", "TensorFlow's log"))
-        if used and total and used > total * (1 - _FREE_IN_TABLE):
+    for gpu in gpus:
+        name, total = f"GPU {gpu.index}", value_or(gpu.memory_total, 0)
+        used, free = value_or(gpu.memory_used, None), value_or(gpu.memory_free, total)
+        if used is None and free < total * FREE:
+            found.append(evidence(f"{name}: {free // MIB} of {total // MIB} MiB free", "TensorFlow's log"))
+        if total and (used or 0) > total * (1 - _FREE_IN_TABLE):
             names = ", ".join(f"{p.name or p.pid}" for p in value_or(gpu.processes, ())[:3])
             by = f", by {names}" if names else ""
-            found.append(evidence(f"GPU {gpu.index}: {used // MIB} of {total // MIB} MiB in use{by}", "nvidia-smi"))
+            found.append(evidence(f"{name}: {(used or 0) // MIB} of {total // MIB} MiB in use{by}", "nvidia-smi"))
     return found
 
+
+_REDUCE = Fix("Reduce the batch size, the images or the sequences (half the batch is the quickest test)")
+_SEE_OTHERS = Fix("Check whether another process uses the memory", ("nvidia-smi",))
 
 OOM = finding(
     "memory.oom",
@@ -206,38 +186,14 @@ OOM = finding(
     explained_by=("memory.taken",),
     docs=GPU_GUIDE,
     cause="weights, activations and workspace of this step need more memory than the GPU has, or than is free",
-    fixes=lambda _: _less_memory("TensorFlow"),
+    fixes=lambda _: (
+        _REDUCE,
+        Fix("Compute in half precision: tf.keras.mixed_precision.set_global_policy('mixed_float16')"),
+        _SEE_OTHERS,
+        Fix("If much memory is free, but fragmented", ("export TF_GPU_ALLOCATOR=cuda_malloc_async",)),
+    ),
 )
 _OF_PYTORCH = re.compile(r"\btorch\b|PyTorch|CUDA out of memory\. Tried to allocate")
-_FRAGMENTED = "If much memory is free, but fragmented"
-# JAX, "GPU memory allocation"
-_AS_NEEDED_BY_JAX = Fix(
-    text="Let JAX allocate as needed: by default it takes 75 % of the memory when it starts",
-    commands=("export XLA_PYTHON_CLIENT_PREALLOCATE=false",),
-)
-# PyTorch, notes on CUDA semantics: "Optimizing memory usage with PYTORCH_CUDA_ALLOC_CONF"
-_OWN_SETTINGS = {
-    "TensorFlow": (
-        Fix("Compute in half precision: tf.keras.mixed_precision.set_global_policy('mixed_float16')"),
-        Fix(text=_FRAGMENTED, commands=("export TF_GPU_ALLOCATOR=cuda_malloc_async",)),
-    ),
-    "PyTorch": (
-        Fix("Compute in half precision: torch.autocast('cuda', dtype=torch.float16)"),
-        Fix(text=_FRAGMENTED, commands=("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",)),
-    ),
-    "JAX": (_AS_NEEDED_BY_JAX,),
-}
-
-
-def _less_memory(program: str) -> tuple[Fix, ...]:
-    """What helps in every framework, and its own settings."""
-    *first, last = _OWN_SETTINGS[program]
-    return (
-        Fix(text="Reduce the batch size, the images or the sequences (half the batch is the quickest test)"),
-        *first,
-        Fix(text="Check whether another process uses the memory", commands=("nvidia-smi",)),
-        last,
-    )
 
 
 def _program(messages: MessageLog) -> str:
@@ -264,7 +220,7 @@ def check_ran_out_of_memory(messages: MessageLog | None = None) -> Problem | Non
     return Problem(
         cause="tfgpu's check needs only a few hundred MiB, most of it for CUDA itself: another process uses the memory",
         evidence=message_evidence(*failed),
-        fixes=(Fix(text="Find the process that uses it", commands=("nvidia-smi",)), _GROWTH),
+        fixes=(Fix("Find the process that uses it", ("nvidia-smi",)), _GROWTH),
     )
 
 
@@ -279,17 +235,16 @@ def allocation_failed(messages: MessageLog) -> Problem | None:
     return Problem(
         cause=f"{program} reports it: its step needs more memory than is free" if other else None,
         evidence=message_evidence(*failed),
-        fixes=_less_memory(program) if other else None,
+        fixes=(_REDUCE, _SEE_OTHERS) if other else None,
     )
 
 
 @OOM.sign(unless=("memory.taken", "gpu.fault"))
 def host_allocation_failed(messages: MessageLog) -> Problem | None:
     """The memory of the machine is full."""
-    failed, host = _not_allocated(messages), [*messages.all("host-out-of-memory")]
+    failed, host, killed = (_not_allocated(messages), *map(messages.all, ("host-out-of-memory", "process-killed")))
     large = [m for m in messages.all("harmless") if m.values["what"] == "host-allocation"]
-    if large and (killed := messages.all("process-killed")):
-        host += [*large, *killed]
+    host += (*large, *killed) if large and killed else ()
     if not all(map(_is_on_host, failed)) or not (failed or host):
         return None
     return Problem(
@@ -302,7 +257,7 @@ def host_allocation_failed(messages: MessageLog) -> Problem | None:
 
 def _find_and_end(context: Context) -> tuple[Fix, ...]:
     """Fixes: end the other process, use a GPU that is free, or share."""
-    visible = _visible(value_or(context.facts.gpus, ()), value_or(context.facts.variables, None))
+    visible = _visible(value_or(context.facts.gpus, ()), value_or(context.facts.variables, {}))
     held = [gpu for gpu in visible if _free_share(gpu) < FREE]
     free = ",".join(str(gpu.index) for gpu in visible if gpu not in held)
     pids = list(dict.fromkeys(str(process.pid) for gpu in held for process in value_or(gpu.processes, ())))
@@ -314,7 +269,7 @@ def _find_and_end(context: Context) -> tuple[Fix, ...]:
     other = ("export CUDA_DEVICE_ORDER=PCI_BUS_ID", f"export CUDA_VISIBLE_DEVICES={free or 1}")
     choose = (Fix("Use another GPU", other),) if (held and free) or not visible else ()
     program = _program(MessageLog(value_or(context.facts.messages, ())))
-    share = {"TensorFlow": (_GROWTH,), "JAX": (_AS_NEEDED_BY_JAX,)}.get(program, ())
+    share = (_GROWTH,) if program == "TensorFlow" else ()
     find = Fix("Find the processes that use it, and end those not needed", (listed, *processes))
     return (find, *choose, *share)
 
@@ -338,18 +293,18 @@ def little_memory_free(
     context: Context,
     gpus: tuple[Gpu, ...],
     variables: dict[str, str] | None = None,
-    checks: tuple[ComputeCheck, ...] | None = None,
+    checks: tuple[ComputeCheck, ...] = (),
     messages: MessageLog | None = None,
 ) -> Problem | None:
     """Less than half is free; that an allocation failed, or nearly nothing is free on the first GPU, is an error."""
     if not context.probed:
         return None  # a pasted table may show this very program's memory
-    visible = _visible(gpus, variables)
+    visible = _visible(gpus, variables or {})
     held = [gpu for gpu in visible if _free_share(gpu) < FREE]
     if not held:
         return None
     first = value_or(visible[0].memory_free, None)
-    nothing = first is not None and first < _CONTEXT and not any(check.ok for check in checks or ())
+    nothing = first is not None and first < _CONTEXT and not any(check.ok for check in checks)
     failed = messages is not None and bool(_not_allocated(messages))
     return Problem(
         title=f"Nearly no memory of GPU {visible[0].index} is free" if nothing else None,
@@ -360,13 +315,11 @@ def little_memory_free(
 
 @TAKEN.sign(unless=("gpu.fault",))
 def allocation_failed_beside_another(
-    context: Context, messages: MessageLog, gpus: tuple[Gpu, ...] | None = None
+    context: Context, messages: MessageLog, gpus: tuple[Gpu, ...] = ()
 ) -> Problem | None:
     """Memory runs out, and another process uses some; a failed launch of cuBLAS alone leaves it open."""
-    failed = (
-        *failed_allocations(messages),
-        *messages.all("cudnn-handle", "cublas-handle", "no-dnn-library", "devices-busy"),
-    )
+    kinds = ("cudnn-handle", "cublas-handle", "no-dnn-library", "devices-busy")
+    failed = (*failed_allocations(messages), *messages.all(*kinds))
     others, in_use = another_holder(messages), _in_use(gpus)
     certain = bool(others or in_use)
     # a routine that was executed had its memory

@@ -36,10 +36,6 @@ from tfgpu_doctor.findings.requirements import newest_minor, offered, python_off
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The Python that runs: it has no TensorFlow, or another environment was meant.
-
-
 _ACTIVATED = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 
@@ -74,37 +70,32 @@ def better_environment(
     python_elsewhere: tuple[OtherPython, ...],
     executable: str | None = None,
     release: Release | None = None,
-    cuda_sonames: tuple[Soname, ...] | None = None,
-    kernels: tuple[Kernel, ...] | None = None,
+    cuda_sonames: tuple[Soname, ...] = (),
+    kernels: tuple[Kernel, ...] = (),
 ) -> Problem | None:
     """This one has no TensorFlow, or one without CUDA, and one that the shell or Jupyter names has."""
     installed = next((package for package in packages if package.name in TENSORFLOW), None)
     others = [other for other in python_elsewhere if other.tensorflow]
-    if installed is None:
-        return _other_python(context, others, executable, "no tensorflow", "TensorFlow")
-    no_libraries = bool(in_state(cuda_sonames or (), "absent", "other version"))
-    if no_libraries or (release is not None and not release.gpu):
-        with_cuda = [one for one in others if one.via in _ACTIVATED and one.cuda]
-        found = f"{installed.name} {installed.version}, without " + ("its CUDA libraries" if no_libraries else "CUDA")
-        return _other_python(context, with_cuda, executable, found, "TensorFlow with CUDA")
-    return _default_kernel(context, python_elsewhere, kernels or ())
+    found, expected = "no tensorflow", "TensorFlow"
+    if installed:
+        no_libraries = bool(in_state(cuda_sonames, "absent", "other version"))
+        if not no_libraries and (release is None or release.gpu):
+            return _default_kernel(context, python_elsewhere, kernels)
+        others = [one for one in others if one.via in _ACTIVATED and one.cuda]
+        found = f"{installed.name} {installed.version}, without {'its CUDA libraries' if no_libraries else 'CUDA'}"
+        expected = "TensorFlow with CUDA"
+    return _other_python(context, others, expected, found, executable or "this interpreter") if others else None
 
 
-def _other_python(
-    context: Context, others: list[OtherPython], executable: str | None, found: str, expected: str
-) -> Problem | None:
-    """The Python that runs, and those that have what is expected; the activated one first."""
-    if not others:
-        return None
+def _other_python(context: Context, others: list[OtherPython], expected: str, found: str, runs: str) -> Problem:
     first = others[0]
-    seen = [evidence(found, executable or "this interpreter", f"{first.tensorflow} ({first.via})", first.executable)]
-    seen += [evidence(f"{other.tensorflow} ({other.via})", other.executable) for other in others[1:]]
+    seen = [evidence(found, runs, f"{first.tensorflow} ({first.via})", first.executable)]
     python = context.remedies.quote(first.executable)
     start = f"{python} -c 'import tensorflow; print(tensorflow.__version__)'"  # alone it would open a prompt
     which = "The activated environment" if first.via in _ACTIVATED else f"The Python of {first.via}"
     return Problem(
         title=f"{which} has {expected}, but another Python runs",
-        evidence=tuple(seen),
+        evidence=(*seen, *(evidence(f"{one.tensorflow} ({one.via})", one.executable) for one in others[1:])),
         fixes=(
             Fix("Start your program with the Python that has it", (start,)),
             Fix("Diagnose that Python", (f"tfgpu doctor --python {python}",)),
@@ -138,35 +129,35 @@ def _default_kernel(
 
 
 @WRONG_ENV.sign(unless=("tf.python-unsupported", "tf.package-removed"))
-def installed_elsewhere(messages: MessageLog, packages: tuple[Package, ...] | None = None) -> Problem | None:
+def installed_elsewhere(messages: MessageLog, packages: tuple[Package, ...] = ()) -> Problem | None:
     """No module named tensorflow, although it was installed; or another release runs than the installed one."""
     elsewhere = [m for m in messages.all("other-environment") if "gpu" in m.values]
     if elsewhere and not messages.complains:
         return Problem(evidence=message_evidence(*elsewhere))
     if runs := messages.all("other-version-runs"):
-        listed = [p for p in packages or () if p.name in ("tensorflow", "tensorflow-gpu", "tf-nightly")]
+        listed = [p for p in packages if p.name in ("tensorflow", "tensorflow-gpu", "tf-nightly")]
         installed = (evidence(f"{p.name} {p.version}", p.location or "the list of packages") for p in listed[:1])
         return Problem(evidence=(*message_evidence(*runs), *installed))
-    missing = _no_module(messages)
-    if not missing or not _is_installed_somewhere(messages, packages):
+    somewhere = _is_installed_somewhere(messages, packages)
+    if not (missing := _no_module(messages)) or not somewhere:
         return None
-    more = messages.all("tensorflow-installed", "notebook", "other-environment")
-    return Problem(evidence=message_evidence(*missing, *more))
+    return Problem(
+        evidence=message_evidence(*missing, *messages.all("tensorflow-installed", "notebook", "other-environment"))
+    )
 
 
 def _no_module(messages: MessageLog) -> list[Message]:
     """No module named tensorflow; R prints it, too, of a TensorFlow that is installed and cannot be imported."""
-    missing = [m for m in messages.all("module-not-found") if m.values.get("module") == "tensorflow"]
-    fails = any(messages.has(kind) for kind in STOPS_IMPORT if kind != "module-not-found")
+    fails = messages.has(*(kind for kind in STOPS_IMPORT if kind != "module-not-found"))
+    missing = (m for m in messages.all("module-not-found") if m.values.get("module") == "tensorflow")
     return [m for m in missing if not (fails and "by" in m.values)]
 
 
-def _is_installed_somewhere(messages: MessageLog, packages: tuple[Package, ...] | None) -> bool:
-    if any(p.name.startswith(("tensorflow", "tf-nightly")) for p in packages or ()):
-        return True
-    two_pythons = len(set(messages.values("other-environment", "banner"))) > 1
-    other = any("banner" not in m.values for m in messages.all("other-environment"))
-    return two_pythons or other or messages.has("tensorflow-installed", "notebook", "started-elsewhere")
+def _is_installed_somewhere(messages: MessageLog, packages: tuple[Package, ...]) -> bool:
+    listed = any(p.name.startswith(("tensorflow", "tf-nightly")) for p in packages)
+    banners = messages.values("other-environment", "banner")
+    other = len(set(banners)) > 1 or len(banners) < len(messages.all("other-environment"))
+    return listed or other or messages.has("tensorflow-installed", "notebook", "started-elsewhere")
 
 
 def _install_here(context: Context) -> tuple[Fix, ...]:
@@ -178,10 +169,10 @@ def _install_here(context: Context) -> tuple[Fix, ...]:
     )
     if context.probed:
         other = "If it is installed in another Python, diagnose that one"
-        return (*fixes, Fix(text=other, commands=("tfgpu doctor --python /path/to/python",)))
+        return (*fixes, Fix(other, ("tfgpu doctor --python /path/to/python",)))
     which = "See which Python runs, and which packages it has"
     commands = ("python -c 'import sys; print(sys.executable)'", remedies.filtered("python -m pip list", "tensorflow"))
-    return (*fixes, Fix(text=which, commands=commands))
+    return (*fixes, Fix(which, commands))
 
 
 NOT_INSTALLED = finding(
@@ -209,7 +200,7 @@ def no_package(
 
 
 @NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
-def no_module_message(messages: MessageLog, packages: tuple[Package, ...] | None = None) -> Problem | None:
+def no_module_message(messages: MessageLog, packages: tuple[Package, ...] = ()) -> Problem | None:
     """No module named tensorflow, and nothing indicates that it was installed."""
     somewhere = _is_installed_somewhere(messages, packages)
     return None if somewhere else Problem(evidence=message_evidence(*_no_module(messages)))
@@ -218,20 +209,13 @@ def no_module_message(messages: MessageLog, packages: tuple[Package, ...] | None
 @NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
 def installation_failed(context: Context, messages: MessageLog) -> Problem | None:
     """pip stopped, and nothing else fails."""
-    seen = messages.all("index-unreachable")
     others = ("index-unreachable", "no-space-left", "externally-managed", "no-distribution", "build-failed")
-    if not seen or not messages.speaks_only_of(*others):
-        return None
     return Problem(
         title="The installation of TensorFlow failed",
         cause="pip installs a package completely or not at all; its message is the reason",
-        evidence=message_evidence(*seen),
+        evidence=message_evidence(*(messages.all("index-unreachable") if messages.speaks_only_of(*others) else ())),
         fixes=context.remedies.installing("Then install it again", *context.remedies.tensorflow),
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Why pip offers no wheel although the Python is right: the C library is musl, or the Python has 32 bits.
 
 
 MUSL_TITLE = "There is no TensorFlow wheel for Alpine Linux"
@@ -244,7 +228,7 @@ def pythons_of(row: Release) -> str:
     return f"Python {row.python[0]} to {row.python[-1]}"
 
 
-def for_glibc(context: Context) -> tuple[Fix, ...]:
+def _for_glibc(context: Context) -> tuple[Fix, ...]:
     """A system with glibc, and the release that is best there."""
     host = structs.replace(context.facts.host, libc=NOT_IN_TEXT)
     release = replace(context, facts=structs.replace(context.facts, host=host), derived={}).remedies.release
@@ -252,27 +236,10 @@ def for_glibc(context: Context) -> tuple[Fix, ...]:
     return (Fix(f"Use {_GLIBC}: for example Python's image slim instead of alpine", (image,)),)
 
 
-def with_32_bits(context: Context) -> Problem:
-    """A Python of 32 bits."""
-    return Problem(
-        title="This Python is 32-bit; TensorFlow's wheels are 64-bit",
-        cause="there has never been a 32-bit wheel for PCs; a 64-bit wheel whose files are copied cannot be loaded",
-        evidence=(evidence("32-bit Python", context.source("python.bits"), "64-bit Python"),),
-    )
-
-
-FOR_64_BITS = Fix(
-    text="Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there",
-    commands=("python -c \"import struct; print(8 * struct.calcsize('P'))\"",),
+_FOR_64_BITS = Fix(
+    "Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there",
+    ("python -c \"import struct; print(8 * struct.calcsize('P'))\"",),
 )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Releases and Pythons of a manifest for which pip finds no wheel.
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# What can be installed: TensorFlow for this Python, and a package that has been discontinued.
 
 
 GUIDE = "https://www.tensorflow.org/install/pip"
@@ -281,15 +248,10 @@ _OLDEST_PYTHON = (3, 6)  # of the examination, probes/tensorflow_probe.py
 
 def _another_python_for_pip(context: Context) -> tuple[Fix, ...]:
     if value_or(context.facts.host.libc, "").startswith("musl"):
-        return for_glibc(context)
+        return _for_glibc(context)
     if value_or(context.facts.python.bits, 64) == 32:
-        return (FOR_64_BITS,)
-    if fixes := context.remedies.reinstall_best("it has wheels for that Python"):
-        return fixes
-    platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
-    rows = context.matrix.stable(platform=platform, package="tensorflow")
-    row = next((row for row in rows if context.remedies.can_use(row)), None)
-    return () if row is None or context.remedies.image else _environment_for(context, row)
+        return (_FOR_64_BITS,)
+    return context.remedies.reinstall_best("it has wheels for that Python") or _environment_for(context)
 
 
 PYTHON_UNSUPPORTED = finding(
@@ -303,39 +265,39 @@ PYTHON_UNSUPPORTED = finding(
 )
 
 
-def _has_tensorflow(packages: tuple[Package, ...] | None) -> bool:
-    return any(package.name in TENSORFLOW for package in packages or ())
-
-
 @PYTHON_UNSUPPORTED.sign
 def python_without_wheels(
     context: Context,
     python_version: str,
-    wheel_platform: str | None = None,
-    packages: tuple[Package, ...] | None = None,
+    wheel_platform: str = "linux_x86_64",
+    packages: tuple[Package, ...] = (),
     python_bits: int | None = None,
-    libc: str | None = None,
+    libc: str = "",
 ) -> Problem | None:
     """No release has a wheel for this Python, or only releases as old as it; asked only where none is installed."""
-    if not context.probed or _has_tensorflow(packages):
-        return None  # a person can install into another Python than the one that a text names: pip's answer decides
-    if context.planned and context.planned.tensorflow:
-        return None  # its line and that of its Python are judged together
-    if libc and libc.startswith("musl"):
-        seen = (evidence(libc, context.source("host.libc"), "glibc"),)
-        return Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen)
-    platform, python = wheel_platform or "linux_x86_64", minor(python_version)
-    rows = context.matrix.stable(platform, "tensorflow")
+    # a person can install into another Python than the one that a text names: pip's answer decides; the line of a
+    # manifest that names TensorFlow is judged together with that of its Python
+    if (
+        (context.planned and context.planned.tensorflow)
+        or not context.probed
+        or not {p.name for p in packages}.isdisjoint(TENSORFLOW)
+    ):
+        return None
+    if (libc or "").startswith("musl"):
+        return Problem(title=MUSL_TITLE, cause=MUSL, evidence=(evidence(libc, context.source("host.libc"), "glibc"),))
+    python = minor(python_version)
+    rows = context.matrix.stable(wheel_platform, "tensorflow")
     fitting = [] if python_bits == 32 else [row.version for row in rows if python in row.python]
     if not rows or (fitting and capability(python) >= _OLDEST_PYTHON):
         return None
-    found = f"Python {python_version}{' (32-bit)' * (python_bits == 32)}"
-    need = f"64-bit {pythons_of(rows[0])}", f"TensorFlow {rows[0].version} on {platform} (wheels)"
+    found = f"Python {python_version}" + " (32-bit)" * (python_bits == 32)
+    need = f"64-bit {pythons_of(rows[0])}", f"TensorFlow {rows[0].version} on {wheel_platform} (wheels)"
     none = f"TensorFlow {fitting[0]} was the last release" if fitting else "There is no TensorFlow wheel"
-    title = f"{none} for Python {python}"
-    return Problem(title=title, evidence=(evidence(found, context.source("python.version"), *need),))
+    seen = (evidence(found, context.source("python.version"), *need),)
+    return Problem(title=f"{none} for Python {python}", evidence=seen)
 
 
+_ANY = (99,)  # where pip printed no list
 _NOTHING_OFFERED = (
     "pip offers no version at all: this Python is newer or older than every wheel, or 32-bit, or the system has no "
     "glibc (Alpine), or the index cannot be reached or has no TensorFlow"
@@ -351,17 +313,7 @@ def _what_decides(context: Context) -> Fix:
         f"See why no wheel matches. The wheels are for {pythons_of(newest)}, 64-bit, x86_64 or aarch64, and glibc. "
         "The second command fails if the index cannot be reached"
     )
-    return Fix(text=text, commands=(f'{python} -c "{system}"', f"{python} -m pip download --no-deps pip"))
-
-
-def _another_environment(context: Context) -> tuple[Fix, ...]:
-    """A Python that has wheels, in an environment of its own."""
-    row = context.remedies.best_release(this_python=False)
-    if row is None:
-        return ()
-    text = "If the Python is the reason, create an environment with Python {}, 64-bit, on a glibc system"
-    python = context.remedies.python_for(row)
-    return (Fix(text=text.format(python), commands=context.remedies.new_environment(row)),)
+    return Fix(text, (f'{python} -c "{system}"', f"{python} -m pip download --no-deps pip"))
 
 
 @PYTHON_UNSUPPORTED.sign(unless=("tf.package-removed",))
@@ -376,12 +328,12 @@ def no_matching_distribution(
     """pip finds no matching distribution, or refuses a wheel; or the stated versions are incompatible."""
     refused = messages.all("no-distribution", "wheel-not-supported", "requires-python")
     if not refused:
-        return with_32_bits(context) if python_bits == 32 else _incompatible(context, python_version, release)
+        return _incompatible(context, python_version, release, python_bits)
     if messages.has("index-unreachable") and not any(offered(message) for message in refused):
         return None  # pip got no list at all
     if (alpine := messages.all("musl-system")) and any(offered(message) in ([], None) for message in refused):
         seen = (*message_evidence(*refused, most=2), *message_evidence(*alpine, need=_GLIBC, most=2))
-        return Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen, fixes=for_glibc(context))
+        return Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen, fixes=_for_glibc(context))
     return _refused(context, refused, python_version, wheel_platform)
 
 
@@ -391,36 +343,30 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
     python, more = _pip_python(context, refused, stated, platform)
     need = f"{pythons_of(row)} for TensorFlow {row.version}" if row else None
     seen = (*message_evidence(*refused, need=need), *more)
-    no_wheel = None
-    if row is not None and python and minor(python) not in row.python:
-        no_wheel = f"TensorFlow {row.version} has no wheel for Python {python}"
+    lacks = row and python and minor(python) not in row.python
+    title = f"TensorFlow {row.version} has no wheel for Python {python}" if row and lacks else None
     for_it = _environment_for(context, row) if row else ()
-    if any(offered(message) == [] for message in refused):
+    lists = [offered(message) for message in refused]
+    if [] in lists:
         return Problem(
-            title=no_wheel or "pip is offered no TensorFlow at all",
+            title=title or "pip is offered no TensorFlow at all",
             cause=_NOTHING_OFFERED,
             evidence=seen,
-            fixes=(_what_decides(context), *for_it, *_another_environment(context)),
+            fixes=(_what_decides(context), *(for_it or _environment_for(context))),
         )
-    if row is not None and not no_wheel and _ends_before(refused, row):
+    if row and not title and min(map(newest_minor, filter(None, lists)), default=_ANY) < newest_minor([row.version]):
         upgrade = f"{context.remedies.python} -m pip install --upgrade pip"
         update = Fix("Update pip: one that is too old does not know the tag of these wheels", (upgrade,))
         fixes = (update, *for_it) if python else (*for_it, update)
         return Problem(title=f"pip does not find the wheels of TensorFlow {row.version}", evidence=seen, fixes=fixes)
-    return Problem(title=no_wheel, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
+    return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
 
 
 def _requested_row(context: Context, refused: tuple[Message, ...], platform: str | None) -> Release | None:
-    """Return the release that was asked for by its version, if its wheels are known."""
+    """The release that was asked for by its version, if its wheels are known."""
     version = next((version for message in refused if (version := requested(message)[1])), None)
     row = context.matrix.tensorflow(version, platform or "linux_x86_64") if version else None
     return row if row and row.python else None
-
-
-def _ends_before(refused: tuple[Message, ...], row: Release) -> bool:
-    """True if a list of the versions that pip was offered ends before the release."""
-    lists = (versions for message in refused if (versions := offered(message)))
-    return any(newest_minor(versions) < newest_minor([row.version]) for versions in lists)
 
 
 def _pip_python(
@@ -437,16 +383,29 @@ def _pip_python(
     return inferred or stated, found
 
 
-def _environment_for(context: Context, row: Release) -> tuple[Fix, ...]:
-    if not context.remedies.can_use(row):
+def _environment_for(context: Context, row: Release | None = None) -> tuple[Fix, ...]:
+    """A Python with wheels of this release, or of the best one, in an environment of its own."""
+    platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
+    rows = (
+        [row]
+        if row
+        else [context.remedies.best_release(this_python=False), *context.matrix.stable(platform, "tensorflow")]
+    )
+    row = next((row for row in rows if row and context.remedies.can_use(row)), None)
+    if row is None or context.remedies.image:
         return ()
-    python = context.remedies.python_for(row)
-    text = f"Create an environment with Python {python} for TensorFlow {row.version}"
-    return (Fix(text=text, commands=context.remedies.new_environment(row)),)
+    text = f"Create an environment with Python {context.remedies.python_for(row)} for TensorFlow {row.version}"
+    return (Fix(text, context.remedies.new_environment(row)),)
 
 
-def _incompatible(context: Context, python: str | None, release: Release | None) -> Problem | None:
+def _incompatible(context: Context, python: str | None, release: Release | None, bits: int | None) -> Problem | None:
     """A Python and a TensorFlow without a wheel for it are named; forms are often filled in carelessly."""
+    if bits == 32:
+        return Problem(
+            title="This Python is 32-bit; TensorFlow's wheels are 64-bit",
+            cause="there has never been a 32-bit wheel for PCs; a 64-bit wheel whose files are copied cannot be loaded",
+            evidence=(evidence("32-bit Python", context.source("python.bits"), "64-bit Python"),),
+        )
     if python is None or release is None or not release.python or minor(python) in release.python:
         return None
     command = "python -c 'import sys, tensorflow as tf; print(sys.version, tf.__version__)'"
@@ -456,7 +415,7 @@ def _incompatible(context: Context, python: str | None, release: Release | None)
         severity=Severity.WARNING,
         cause="the stated versions are incompatible: one is mistyped, or a different Python is running",
         evidence=(evidence(f"Python {python}", context.source("python.version"), pythons_of(release), wheels),),
-        fixes=(Fix(text="Print the versions that are running", commands=(command,)),),
+        fixes=(Fix("Print the versions that are running", (command,)),),
     )
 
 
@@ -483,11 +442,9 @@ def empty_package_installed(context: Context, packages: tuple[Package, ...]) -> 
     remedies = context.remedies
     same = remedies.reinstall("the package tensorflow of the same version", minor(empty.version))
     installed = same[0].commands if same else remedies.pip_install(*remedies.tensorflow)
-    replaced = Fix(text="Replace it with tensorflow", commands=(remedies.pip_uninstall("tensorflow-gpu"), *installed))
-    return Problem(
-        evidence=(evidence(f"tensorflow-gpu {empty.version}", empty.location or "installed packages", "tensorflow"),),
-        fixes=(replaced,) if installed else (),
-    )
+    replaced = Fix("Replace it with tensorflow", (remedies.pip_uninstall("tensorflow-gpu"), *installed))
+    seen = evidence(f"tensorflow-gpu {empty.version}", empty.location or "installed packages", "tensorflow")
+    return Problem(evidence=(seen,), fixes=(replaced,) if installed else ())
 
 
 @PACKAGE_REMOVED.sign
@@ -509,10 +466,6 @@ def _after_the_last(version: str, versions: list[str] | None, os: str | None) ->
     return versions is None and wanted > (last_on_windows if os == "windows" else (2, 11))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Another module or folder that Python imports instead of the installed TensorFlow.
-
-
 # what every TensorFlow since 1.0 has, so that a module without it is another one
 _IN_EVERY_TENSORFLOW = frozenset(
     {
@@ -523,16 +476,12 @@ _IN_EVERY_TENSORFLOW = frozenset(
 
 
 def _see_what_is_imported(context: Context) -> tuple[Fix, ...]:
-    python, release = context.remedies.python, context.remedies.tensorflow
-    uninstall = (context.remedies.pip_uninstall("tensorflow"),)
+    remedies = context.remedies
+    see = Fix("See what is imported", (f"{remedies.python} -c 'import tensorflow; print(tensorflow)'",))
     text = "Rename your own file or folder; if it is in site-packages, reinstall TensorFlow"
-    return (
-        Fix(text="See what is imported", commands=(f"{python} -c 'import tensorflow; print(tensorflow)'",)),
-        *(
-            context.remedies.installing(text, "--force-reinstall", *release, first=uninstall)
-            or (Fix(text="Rename your own file or folder"),)
-        ),
-    )
+    uninstall = (remedies.pip_uninstall("tensorflow"),)
+    again = remedies.installing(text, "--force-reinstall", *remedies.tensorflow, first=uninstall)
+    return (see, *(again or (Fix("Rename your own file or folder"),)))
 
 
 SHADOWED = finding(
@@ -553,18 +502,21 @@ def first_on_sys_path(
     """The first `tensorflow` on sys.path is in no folder that pip or conda installs into."""
     if not tensorflow_paths:
         return None
-    winner = tensorflow_paths[0]
-    path, folders = _slashes(winner), _folders(packages)
-    folder = posixpath.dirname(path)
-    if (not folders or folder in folders) and not path.endswith("tensorflow.py"):
+    winner, folders = _slashes(tensorflow_paths[0]), _folders(packages)
+    if (not folders or posixpath.dirname(winner) in folders) and not winner.endswith("tensorflow.py"):
         return None
-    rename = context.remedies.rename(winner, posixpath.join(folder, "my_" + posixpath.basename(path)))
     expected = next(iter(folders), "an installed tensorflow")
     return Problem(
-        title=f"{winner} shadows the tensorflow package",
-        evidence=(evidence(winner, context.source("python.tensorflow_paths"), expected),),
-        fixes=(Fix(text="Rename it, or start Python from another folder", commands=(rename,)),),
+        title=f"{tensorflow_paths[0]} shadows the tensorflow package",
+        evidence=(evidence(tensorflow_paths[0], context.source("python.tensorflow_paths"), expected),),
+        fixes=(_rename(context, tensorflow_paths[0]),),
     )
+
+
+def _rename(context: Context, path: str) -> Fix:
+    folder, name = posixpath.split(_slashes(path))
+    command = context.remedies.rename(path, posixpath.join(folder, f"my_{name}"))
+    return Fix("Rename it, or start Python from another folder", (command,))
 
 
 def _slashes(path: str) -> str:
@@ -584,11 +536,11 @@ def _folders(packages: tuple[Package, ...]) -> dict[str, Package]:
 def installed_twice(
     context: Context,
     packages: tuple[Package, ...],
-    tensorflow_paths: tuple[str, ...] | None = None,
+    tensorflow_paths: tuple[str, ...] = (),
     python_prefix: str | None = None,
     variables: dict[str, str] | None = None,
     user_site: str | None = None,
-    phases: tuple[Phase, ...] | None = None,
+    phases: tuple[Phase, ...] = (),
 ) -> Problem | None:
     """A TensorFlow outside of the environment comes before the one in it; within it, an order is intended."""
     folders = _folders(packages)
@@ -601,16 +553,13 @@ def installed_twice(
         if first.startswith(inside) or not any(folder.startswith(inside) for folder in others):
             return None
     folder, package = next(iter(others.items()))
-    used = folders[first]
-    phase = phase_named(phases or (), "import")
+    used, other = (f"{one.name} {one.version}" for one in (folders[first], package))
+    phase = phase_named(phases, "import")
     return Problem(
-        title=f"{used.name} {used.version} in {first} shadows {package.name} {package.version}",
+        title=f"{used} in {first} shadows {other}",
         severity=Severity.WARNING if phase and phase.outcome == "ok" else None,
         cause="two folders on sys.path contain TensorFlow, and Python imports the first; pip changes only one of them",
-        evidence=(
-            evidence(f"{used.name} {used.version}", first, f"{package.name} {package.version} alone", folder),
-            evidence(f"{package.name} {package.version}", folder),
-        ),
+        evidence=(evidence(used, first, f"{other} alone", folder), evidence(other, folder)),
         fixes=(_off_sys_path(context, first, variables or {}, user_site),),
     )
 
@@ -618,10 +567,9 @@ def installed_twice(
 def _off_sys_path(context: Context, folder: str, variables: dict[str, str], user_site: str | None) -> Fix:
     on_pythonpath = context.remedies.without_folders("PYTHONPATH", variables.get("PYTHONPATH", ""), {folder})
     if on_pythonpath:
-        return Fix(text=f"Remove {folder} from PYTHONPATH", commands=(on_pythonpath,))
+        return Fix(f"Remove {folder} from PYTHONPATH", (on_pythonpath,))
     if user_site and _slashes(user_site) == folder:
-        text = f"Remove {folder}, your user site-packages, from sys.path"
-        return Fix(text=text, commands=("export PYTHONNOUSERSITE=1",))
+        return Fix(f"Remove {folder}, your user site-packages, from sys.path", ("export PYTHONNOUSERSITE=1",))
     command = f"{context.remedies.python} -c 'import sys; print(sys.path)'"
     return Fix(f"Start Python in another folder, or remove {folder} from sys.path (a .pth file adds it)", (command,))
 
@@ -646,14 +594,11 @@ def needed_module_elsewhere(context: Context, modules_in_the_way: tuple[Shadowed
 
 
 def _out_of_the_way(context: Context, module: ShadowedModule) -> Fix:
-    folder, name = posixpath.split(_slashes(module.path))
+    folder = posixpath.dirname(_slashes(module.path))
     if module.via and module.line:
         command = context.remedies.comment_out(module.via, module.line, posixpath.basename(folder))
-        return Fix(text=f"Remove {folder} from sys.path: this file adds it", commands=(command,))
-    if module.version is None:
-        rename = context.remedies.rename(module.path, posixpath.join(folder, "my_" + name))
-        return Fix(text="Rename it, or start Python from another folder", commands=(rename,))
-    return _off_sys_path(context, folder, {}, None)
+        return Fix(f"Remove {folder} from sys.path: this file adds it", (command,))
+    return _rename(context, module.path) if module.version is None else _off_sys_path(context, folder, {}, None)
 
 
 @SHADOWED.sign(unless=("tf.abi-*", "tf.package-conflict", "tf.import-dll", "tf.glibc-too-old"))
@@ -691,11 +636,9 @@ def _shadowed_standard_module(messages: MessageLog) -> tuple[Message, ...]:
 
 def _standard_module(message: Message, context: Context) -> Problem:
     name, folder = message.values["standard"], posixpath.dirname(_slashes(message.values["file"]))
-    folder = folder if posixpath.isabs(folder) else ""
-    own, renamed = (posixpath.join(folder, one) for one in (f"{name}.py", f"my_{name}.py"))
     return Problem(
         title=f"A local file {name}.py shadows the standard library's module {name}",
         cause=f"TensorFlow imports {name} of the standard library, and Python finds the file beside the program first",
         evidence=message_evidence(message),
-        fixes=(Fix("Rename it", (context.remedies.rename(own, renamed),)),),
+        fixes=(_rename(context, posixpath.join(folder if posixpath.isabs(folder) else "", f"{name}.py")),),
     )

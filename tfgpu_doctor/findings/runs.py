@@ -21,10 +21,6 @@ from tfgpu_doctor.findings.declaration import (
     was_cut_short,
 )
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about GPUs that exchange data: shared memory, peer access, NCCL.
-
-
 NCCL_GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
 _DOCKERS_SHM = 64 * MIB  # what Docker and containerd give a container that asks for nothing
 POD_SHM = (
@@ -37,10 +33,10 @@ _TOPOLOGY = "nvidia-smi topo -m"
 def _more_shm(context: Context) -> tuple[Fix, ...]:
     container = value_or(context.facts.host.container, None)
     start = "podman run --device nvidia.com/gpu=all" if container == "podman" else "docker run --gpus all"
-    docker = Fix(text="Start the container with more", commands=(f"{start} --shm-size=1g --ulimit memlock=-1 ...",))
-    pod = Fix(text="In Kubernetes, mount a volume in memory at /dev/shm", commands=POD_SHM)
+    docker = Fix("Start the container with more", (f"{start} --shm-size=1g --ulimit memlock=-1 ...",))
+    pod = Fix("In Kubernetes, mount a volume in memory at /dev/shm", POD_SHM)
     more = {None: (docker, pod), "kubernetes": (pod,)}.get(container, (docker,))
-    return (*more, Fix(text="Remove files that crashed jobs left in /dev/shm", commands=("ls -l /dev/shm",)))
+    return (*more, Fix("Remove files that crashed jobs left in /dev/shm", ("ls -l /dev/shm",)))
 
 
 SMALL = finding(
@@ -97,12 +93,12 @@ FAILED = finding(
     cause="the PCIe path between the GPUs blocks or corrupts their traffic: ACS or the IOMMU is enabled, or the "
     "topology or the driver does not allow it",
     fixes=lambda _: (
-        Fix(text="Bypass it (slower)", commands=("export NCCL_P2P_DISABLE=1",)),
+        Fix("Bypass it (slower)", ("export NCCL_P2P_DISABLE=1",)),
         Fix(
-            text="Check the topology, and whether ACS is enabled",
-            commands=(_TOPOLOGY, "nvidia-smi topo -p2p r", "sudo lspci -vvv | grep ACSCtl"),
+            "Check the topology, and whether ACS is enabled",
+            (_TOPOLOGY, "nvidia-smi topo -p2p r", "sudo lspci -vvv | grep ACSCtl"),
         ),
-        Fix(text="Disable ACS and the IOMMU in the firmware, or boot with iommu=pt"),
+        Fix("Disable ACS and the IOMMU in the firmware, or boot with iommu=pt"),
     ),
 )
 
@@ -146,15 +142,11 @@ def nccl_message(messages: MessageLog) -> Problem | None:
     if not found and not messages.has("out-of-memory"):  # a worker that ran out of memory ends the others, too
         found = messages.all("collective-aborted")
     without = Fix(
-        text="Let TensorFlow reduce without NCCL: "
+        "Let TensorFlow reduce without NCCL: "
         "tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())"
     )
-    debug = Fix(text="Show what NCCL does", commands=("export NCCL_DEBUG=INFO", _TOPOLOGY))
+    debug = Fix("Show what NCCL does", ("export NCCL_DEBUG=INFO", _TOPOLOGY))
     return Problem(evidence=message_evidence(*found), fixes=(debug, without))
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# A TensorFlow that imports and fails later.
 
 
 _LATER = ("keras", "build", "devices", "details", "compute", "xla")
@@ -177,7 +169,7 @@ RUN_FAILED = finding(
 
 @RUN_FAILED.sign
 def later_phase_failed(
-    context: Context, phases: tuple[Phase, ...], checks: tuple[ComputeCheck, ...] | None = None
+    context: Context, phases: tuple[Phase, ...], checks: tuple[ComputeCheck, ...] = ()
 ) -> Problem | None:
     """A phase after the import raised, hung or ended the process, or a computation raised."""
     ended = (p for p in phases if p.name in _LATER and p.outcome in ("raised", "died", "timeout"))
@@ -187,7 +179,7 @@ def later_phase_failed(
         for p in bad
         for item in (evidence(f"phase {p.name}: {how_it_ended(p)}", "the child process"), *last_lines(p))
     ]
-    raised = [check for check in checks or () if check.error and not is_wrong(check)]
+    raised = [check for check in checks if check.error and not is_wrong(check)]
     seen += [evidence(f"{c.kind} on {c.device}: {c.error}", "the child process") for c in raised]
     names = ", ".join(p.name for p in bad) or "compute"
     see = Fix("See the whole report, with TensorFlow's own log", (context.remedies.doctor("--format json"),))
@@ -208,13 +200,9 @@ def later_phase_cut_short(context: Context, phases: tuple[Phase, ...]) -> Proble
         title=f"The phase {phase.name} was not finished in {phase.seconds or 0:.0f} s",
         cause="the time limit of this run was shorter than the phase may take; what follows it is unknown",
         evidence=(evidence(how_it_ended(phase), "the child process"),),
-        fixes=(Fix(text="Allow more time", commands=(context.remedies.doctor(),)),),
+        fixes=(Fix("Allow more time", (context.remedies.doctor(),)),),
         severity=Severity.NOTE,
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about a GPU that works, but slowly.
 
 
 _SMALL_BATCH = 64

@@ -5,14 +5,7 @@ from __future__ import annotations
 from tfgpu_doctor.facts.facts import ComputeCheck, XlaFile, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-)
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Card, fetch
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
@@ -21,17 +14,17 @@ KERAS_SINCE = "2.11"  # Keras' optimizers, and from 2.16 on (Keras 3) whole mode
 _WITHOUT_CUDA = ("cuda.missing", "cuda.version-mismatch", "tf.install-damaged")  # the compiler comes with CUDA
 
 
-def _severity(release: Release, usable: int, checks: tuple[ComputeCheck, ...] | None, word: str) -> Severity | None:
+def _severity(release: Release, usable: int, checks: tuple[ComputeCheck, ...], word: str) -> Severity | None:
     """How grave it is: an error where XLA has already failed for it; None without a GPU, or before Keras used XLA."""
-    compiled = [check for check in checks or () if check.kind == "xla"]
+    compiled = [check for check in checks if check.kind == "xla"]
     if any(word in (check.error or "") for check in compiled):
         return Severity.ERROR
     needed = usable and at_least(release.version, KERAS_SINCE) and not any(check.ok for check in compiled)
     return Severity.WARNING if needed else None
 
 
-def _searched(roots: tuple[XlaFile, ...] | None) -> str:
-    return ", ".join(root.path for root in roots or ()) or "CUDA's folders"
+def _searched(roots: tuple[XlaFile, ...]) -> str:
+    return ", ".join(root.path for root in roots) or "CUDA's folders"
 
 
 def _install_compiler(context: Context) -> tuple[Fix, ...]:
@@ -57,19 +50,16 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
 def _compiler_of_cuda_11(context: Context, release: Release) -> Fix:
     """Releases before 2.14 do not look into pip's packages, but where XLA_FLAGS tells them to."""
     return Fix(
-        text=f"Install NVIDIA's compiler package for CUDA 11, and tell XLA its folder: TensorFlow {release.version} "
+        f"Install NVIDIA's compiler package for CUDA 11, and tell XLA its folder: TensorFlow {release.version} "
         "does not look there by itself",
-        commands=(
-            *context.remedies.pip_install("nvidia-cuda-nvcc-cu11"),
-            context.remedies.xla_data_dir(XLA_COMPILER),
-        ),
+        (*context.remedies.pip_install("nvidia-cuda-nvcc-cu11"), context.remedies.xla_data_dir(XLA_COMPILER)),
     )
 
 
 def _data_dir(context: Context, text: str, folder: str = "") -> Fix:
     """Tell XLA where to look."""
     default = "%CUDA_PATH%" if context.remedies.os == "windows" else "/usr/local/cuda"
-    return Fix(text=text, commands=(context.remedies.xla_data_dir(folder or default),))
+    return Fix(text, (context.remedies.xla_data_dir(folder or default),))
 
 
 LIBDEVICE_MISSING = finding(
@@ -91,8 +81,8 @@ def not_in_searched_folders(
     gpu_release: Release,
     gpus_usable: int,
     libdevice: tuple[XlaFile, ...],
-    xla_roots: tuple[XlaFile, ...] | None = None,
-    checks: tuple[ComputeCheck, ...] | None = None,
+    xla_roots: tuple[XlaFile, ...] = (),
+    checks: tuple[ComputeCheck, ...] = (),
 ) -> Problem | None:
     """The first folder with nvvm/libdevice decides, even when the file is not in it."""
     severity = _severity(gpu_release, gpus_usable, checks, "libdevice")
@@ -149,9 +139,9 @@ def none_accepted(
     gpu_release: Release,
     gpus_usable: int,
     ptxas: tuple[XlaFile, ...],
-    xla_roots: tuple[XlaFile, ...] | None = None,
-    checks: tuple[ComputeCheck, ...] | None = None,
-    cards: tuple[Card, ...] | None = None,
+    xla_roots: tuple[XlaFile, ...] = (),
+    checks: tuple[ComputeCheck, ...] = (),
+    cards: tuple[Card, ...] = (),
 ) -> Problem | None:
     """There is none, or the first one is refused or known to compile wrongly (the matrix says which)."""
     severity = _severity(gpu_release, gpus_usable, checks, "ptxas")
@@ -160,7 +150,7 @@ def none_accepted(
     if not ptxas:
         searched = f"PATH and the bin folders of {_searched(xla_roots)}"
         return Problem(evidence=(evidence("no ptxas", searched, "an executable ptxas"),), severity=severity)
-    capabilities = [card.compute_capability for card in cards or ()]
+    capabilities = [card.compute_capability for card in cards]
     for file in ptxas:
         known = context.matrix.issues_for(gpu_release, ptxas=file.version, compute_capabilities=capabilities)
         issues = [issue for issue in known if issue.condition.ptxas and issue.affects == "run"]
@@ -177,7 +167,7 @@ def _known_issue(context: Context, file: XlaFile, issue: KnownIssue, severity: S
         title=f"ptxas {file.version}: {issue.title}",
         cause=issue.symptom,
         evidence=(evidence(f"ptxas {file.version} ({file.via})", file.path, "another version", issue.source),),
-        fixes=(Fix(text=issue.fix, commands=commands),),
+        fixes=(Fix(issue.fix, commands),),
         severity=severity if issue.severity == "warning" else Severity.ERROR,
         despite_verified=True,  # a few functions are compiled wrongly, most of them not
     )

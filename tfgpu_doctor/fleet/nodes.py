@@ -11,9 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import islice
-from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -45,13 +44,12 @@ from tfgpu_doctor.smoke.records import Smoke
 ABSENT, UNKNOWN, NO_GPU = "absent", "unknown", "no GPU"  # UNKNOWN and NO_GPU: kinds of hardware
 LONGEST_NAME = 253  # characters of a host's name
 _MOST_ELEMENTS = 2_000  # of a collection; what a report has beyond is not compared
+_MOST_KEPT = 20_000  # values that are remembered: the nodes of a fleet are much alike
 _KINDS: dict[str, type[Report | Smoke | BenchResult]] = {
     "tfgpu.report/1": Report,
     "tfgpu.smoke/1": Smoke,
     "tfgpu.bench/1": BenchResult,
 }
-_MOST_KEPT = 20_000  # values that are remembered: the nodes of a fleet are much alike
-_LONGEST = 300  # characters of what is shown of one node
 
 # ------------------------------------------------------------------------------------------------- what is compared
 
@@ -105,7 +103,7 @@ def path_of(identity: str) -> str:
     if identity.startswith("gpus."):
         return identity
     for path in paths():
-        if identity == path or identity.startswith(f"{path}."):
+        if f"{identity}.".startswith(f"{path}."):
             return path
     raise KeyError(identity)
 
@@ -116,16 +114,15 @@ def compared(identity: str) -> Compared:
     if identity == "gpus":
         return Compared("GPU", "GPUs", 0.0, "gpus", False)
     path = path_of(identity)
-    field, key, name = about(path), identity[len(path) + 1 :], path.removeprefix("gpus.")
-    observed = field.grade == "observation"
+    field, key = about(path), identity[len(path) + 1 :]
+    layer, observed = field.layer or "Machine", field.grade == "observation"
     if key:
-        layer = "TensorFlow" if path == "python.packages" and key in TENSORFLOW else field.layer or "Machine"
+        layer = "TensorFlow" if path == "python.packages" and key in TENSORFLOW else layer
         return Compared(layer, field.element.format(key).rstrip(":"), 0.0, identity, observed)
-    of_gpu = name != path
-    act = f"gpus.{_WITH.get(name, name)}" if of_gpu else field.group or path
-    return Compared(
-        "GPU" if of_gpu else field.layer or "Machine", field.label, _NEAR.get(field.unit, 0.0), act, observed
-    )
+    act, name = field.group or path, path.removeprefix("gpus.")
+    if name != path:
+        layer, act = "GPU", f"gpus.{_WITH.get(name, name)}"
+    return Compared(layer, field.label, _NEAR.get(field.unit, 0.0), act, observed)
 
 
 def label(identity: str) -> str:
@@ -157,7 +154,6 @@ _SPECIAL: dict[str, Callable[[Any], str]] = {
     "host.pci_gpus": lambda them: _counted(f"{one.device_id} ({one.driver or 'no driver'})" for one in them) or "none",
     "gpus.nvlinks": lambda them: f"{sum(one.active for one in them)} of {len(them)} active" if them else "none",
     "gpus.mig_instances": lambda names: count(len(names), "instance") if names else "none",
-    "host.cpu_flags": lambda flags: short(" ".join(sorted(flags)), 4_000),
 }
 
 
@@ -170,8 +166,7 @@ def _same(value: Any) -> Any:
 @lru_cache(_MOST_KEPT)
 def _values(path: str, fact: Any) -> Values | None:
     """Return what stands for a fact; None where it is unknown, which is no difference."""
-    field = about(path)
-    value = fact.value if isinstance(fact, Known) else fact
+    field, value = about(path), fact.value if isinstance(fact, Known) else fact
     if path in _SPECIAL and isinstance(fact, Known):
         return {path: Value(_SPECIAL[path](value))}
     if field.key and not isinstance(value, records.Unknown):
@@ -188,10 +183,8 @@ def _single(path: str, value: Any, text: str, unit: str) -> Value:
     """Return what stands for a value that is no collection; `text` is what a comparison of two reports shows."""
     if isinstance(value, bool):
         return Value(("on" if value else "off") if path.endswith("_mode") else text)
-    if isinstance(value, float):
-        return Value(f"{value:g} {unit}".rstrip(), value)
-    if isinstance(value, int):
-        return Value(text, float(value))
+    if isinstance(value, int | float):
+        return Value(text if isinstance(value, int) else f"{value:g} {unit}".rstrip(), float(value))
     if isinstance(value, tuple) and value and all(isinstance(one, str) for one in value):
         return Value(short(", ".join(value), 4_000))  # the first eight say nothing of the others
     return Value(text)
@@ -209,7 +202,7 @@ def _values_of(facts: Facts) -> Iterator[tuple[str, Values]]:
 @lru_cache(_MOST_KEPT)
 def _gpu(facts: tuple[Any, ...]) -> Values:
     every = (_values(f"gpus.{name}", fact) for name, fact in zip(gpu_fields(), facts, strict=True))
-    return {identity: value for one in every if one for identity, value in one.items()}
+    return {identity: value for values in every if values for identity, value in values.items()}
 
 
 # ----------------------------------------------------------------------------------------------------------- results
@@ -260,15 +253,9 @@ class Result:
 
 def no_answer(node: str, failure: str) -> Result:
     """Return what stands for a node that was asked, and sent no result."""
-    silent = Finding(
-        id="no-answer",
-        severity=Severity.ERROR,
-        root_cause=True,
-        title="no answer",
-        cause="a node that does not answer may be down, cut off, or hang when its driver is asked",
-        evidence=(Evidence(saw=failure, source="tfgpu fleet collect"),),
-        fixes=(Fix(text="Ask the node alone", commands=("ssh NODE tfgpu doctor --format json",)),),
-    )
+    why = "a node that does not answer may be down, cut off, or hang when its driver is asked"
+    fix = Fix(text="Ask the node alone", commands=("ssh NODE tfgpu doctor --format json",))
+    silent = _failed("no-answer", "no answer", why, failure, (fix,), "tfgpu fleet collect")
     return Result(None, node, verdict="no answer", findings=(silent,), failure=failure)
 
 
@@ -292,19 +279,24 @@ def _result(document: Report | Smoke | BenchResult) -> Result:
     else:
         facts = document.facts
         result = Result("doctor", verdict=document.verdict, findings=_causes(document))
-    host, gpus = value_or(facts.host.name, ""), value_or(facts.gpus, None)
-    if gpus is not None:
-        result.gpus = tuple(_gpu(attrgetter(*gpu_fields())(one)) for one in gpus)
-        uuids = [value_or(one.uuid, "") for one in gpus]
-        known = all(uuids) and not any(map(PLACEHOLDER.search, uuids))
-        result.uuids = frozenset(uuids if known else ())
-    if gpus is not None or "gpu.none" in [one.id for one in result.findings]:  # where no driver lists GPUs
-        names = (one.get("gpus.name", Value("unknown model")).text for one in result.gpus or ())
-        result.hardware = _counted(names) or NO_GPU
+    _set_hardware(result, facts)
+    host = value_or(facts.host.name, "")
     result.host = "" if PLACEHOLDER.search(host) else cut(host, LONGEST_NAME)
     result.created, result.version = cut(document.created, 40), cut(document.tool.version, 40)
     result.facts, result.values = _for_repairs(facts), dict(_values_of(facts))
     return result
+
+
+def _set_hardware(result: Result, facts: Facts) -> None:
+    gpus = value_or(facts.gpus, None)
+    if gpus is not None:
+        result.gpus = tuple(_gpu(tuple(getattr(one, name) for name in gpu_fields())) for one in gpus)
+        result.uuids = frozenset(value_or(one.uuid, "") for one in gpus)
+        if any(not one or PLACEHOLDER.search(one) for one in result.uuids):
+            result.uuids = frozenset()
+    if gpus is not None or "gpu.none" in [one.id for one in result.findings]:  # where no driver lists GPUs
+        names = (one.get("gpus.name", Value("unknown model")).text for one in result.gpus or ())
+        result.hardware = _counted(names) or NO_GPU
 
 
 def _of_bench(document: BenchResult) -> Result:
@@ -344,8 +336,10 @@ def _causes(report: Report) -> tuple[Finding, ...]:
     return tuple(_same(one) for one in root_causes(report.findings) if not one.answers)
 
 
-def _failed(identity: str, title: str, why: str, saw: str, fixes: tuple[Fix, ...] = ()) -> Finding:
-    evidence = (Evidence(saw=saw, source="tfgpu smoke"),)
+def _failed(
+    identity: str, title: str, why: str, saw: str, fixes: tuple[Fix, ...] = (), source: str = "tfgpu smoke"
+) -> Finding:
+    evidence = (Evidence(saw=saw, source=source),)
     return Finding(
         id=identity, severity=Severity.ERROR, root_cause=True, title=title, cause=why, evidence=evidence, fixes=fixes
     )
@@ -371,7 +365,7 @@ def _runs(
         what = cut(workload, 60), "1 GPU" if device else cut(run.label, 100), cut(run.dtype, 40)
         wrong = run.verified is not None and not run.verified.ok
         if failure := run.failure or ("its result is wrong" if wrong else ""):
-            text = cut(f"{device}: {failure}" if device else failure, _LONGEST)
+            text = cut(f"{device}: {failure}" if device else failure, 300)
             failures.setdefault((*what, wrong), {})[text] = None
         elif run.verified and run.throughput:
             every = msgspec.json.encode({**parameters, **run.parameters}, order="sorted").decode()
@@ -379,10 +373,10 @@ def _runs(
             speeds.append(Speed(kind, *what, _same(cut(every, 4_000)), device, unit, run.throughput.value))
     found = []
     for (workload, where, dtype, wrong), texts in failures.items():
-        how, why = "failed", "this node cannot run this work"
+        how, does, why = "failed", "fails", "this node cannot run this work"
         if wrong:
-            how, why = "wrong", "results of this node cannot be relied on"
-        title = f"{workload} on {where} in {dtype} {'computes wrong results' if wrong else 'fails'}"
+            how, does, why = "wrong", "computes wrong results", "results of this node cannot be relied on"
+        title = f"{workload} on {where} in {dtype} {does}"
         found.append(_failed(f"{workload}/{where}/{dtype}/{how}", title, why, "; ".join(texts), (_AGAIN,)))
     return tuple(speeds), tuple(found)
 
@@ -402,7 +396,7 @@ class Machine:
         """The result whose facts count."""
         return self.results[0]
 
-    @property
+    @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """The root causes of all results, each once, the gravest first."""
         by_id: dict[str, Finding] = {}
@@ -410,7 +404,7 @@ class Machine:
             by_id.setdefault(one.id, one)
         return tuple(sorted(by_id.values(), key=lambda one: _SEVERITIES.index(one.severity)))
 
-    @property
+    @cached_property
     def models(self) -> frozenset[str]:
         """The models of its GPUs."""
         return frozenset(one["gpus.name"].text for one in self.main.gpus or () if "gpus.name" in one)

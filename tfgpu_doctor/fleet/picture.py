@@ -24,10 +24,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import accumulate
-from statistics import median
+from statistics import median, median_low
 from typing import NamedTuple
 
 from tfgpu_doctor import __version__
@@ -82,8 +79,7 @@ _WHY: dict[Kind, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """Nodes with the same problem: another value than expected, a slow run, or a finding."""
 
     id: str
@@ -91,15 +87,24 @@ class Problem:
     layer: str
     title: str
     members: dict[Machine, str]  # with what was found on them
-    expected: str = ""
-    source: str = ""
-    act: str = ""  # what one act changes together
+    expected: str
+    source: str
+    act: str  # what one act changes together
     observed: bool = False  # it follows from something else
-    value: str = ""  # that all of them have; empty: each its own
     cause: str = ""
     severity: Severity = Severity.WARNING
     fixes: tuple[Fix, ...] = ()
     explains: tuple[str, ...] = ()
+
+    def explained(self, other: Problem) -> bool:
+        """Return whether this one, which leads, accounts for another one on the same nodes."""
+        if other.kind == "finding":  # of two findings, the doctor would have said so
+            return self.kind != "finding" and self.layer == other.layer
+        if other.severity is Severity.ERROR and self.severity is not Severity.ERROR:
+            return False
+        if other.act == self.act or other.layer == self.layer or other.observed:
+            return True
+        return len(self.members) > _FEW and rank(self.layer) <= rank(other.layer)
 
 
 def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
@@ -112,15 +117,20 @@ def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
     """
     found, notes = machines(gathered.results)
     answered = tuple(one for one in found if one.main.kind)
-    problems = [*_findings(found), *_together([*_differences(answered), *_slow(answered)])]
+    problems = _explained([*_findings(found), *_together([*_differences(answered), *_slow(answered)])])
     order = {machine: number for number, machine in enumerate(found)}
-    groups = tuple(_group(one, order, matrix) for one in sorted(_explained(problems), key=_badness))
+    groups = tuple(_group(one, order, matrix) for one in sorted(problems, key=_badness))
+    severities = {one.severity for one in groups}
+    is_known = all(result.verdict != "unknown" for one in found for result in one.results)
+    verdict: Verdict = "ok" if found and not gathered.unreadable and is_known else "unknown"
+    if severities & {Severity.ERROR, Severity.WARNING}:
+        verdict = "broken" if Severity.ERROR in severities else "degraded"
     return Fleet(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
         matrix=matrix.info,
         created=created,
-        verdict=_verdict(groups, found, readable=not gathered.unreadable),
+        verdict=verdict,
         results=sum(one.kind is not None for one in gathered.results),
         common=tuple(sorted(_common(answered), key=lambda row: rank(row.layer))),
         groups=groups,
@@ -138,16 +148,6 @@ def exit_code(fleet: Fleet, fail_on: FailOn) -> int:
         return EXIT_PROBLEM
     unknown = any(node.verdict == "unknown" for node in fleet.nodes)
     return EXIT_UNKNOWN if fleet.unreadable or not fleet.nodes or unknown else EXIT_OK
-
-
-def _verdict(groups: tuple[Group, ...], found: tuple[Machine, ...], *, readable: bool) -> Verdict:
-    severities = {one.severity for one in groups}
-    if Severity.ERROR in severities:
-        return "broken"
-    if Severity.WARNING in severities:
-        return "degraded"
-    is_known = all(result.verdict != "unknown" for one in found for result in one.results)
-    return "ok" if found and readable and is_known else "unknown"
 
 
 def _versions(found: tuple[Machine, ...]) -> Iterator[str]:
@@ -168,13 +168,12 @@ _PACKAGES = ("tensorflow", "keras", "numpy", "protobuf", "nvidia-cuda-runtime-cu
 def _common(machines: tuple[Machine, ...]) -> Iterator[Common]:
     """Yield the rows of the picture; facts that no node knows are left out, and of packages those that matter less."""
     if machines:
-        yield _row("gpus", "GPUs", Counter(one.main.hardware for one in machines))
-    elements = {"python.packages": [f"python.packages.{package}" for package in _PACKAGES]}
-    shown = (elements.get(path, [path]) for path in paths() if path in elements or not about(path).key)
-    for name in (name for names in shown for name in names if name not in _TOO_LONG):
+        yield _row("gpus", "GPUs", Counter(one.main.hardware for one in machines), len(machines))
+    names = [path for path in paths() if path not in _TOO_LONG and not about(path).key]
+    for name in (*names, *(f"python.packages.{package}" for package in _PACKAGES)):
         known = [values for one in machines if (values := one.main.values.get(path_of(name))) is not None]
         if known:
-            yield _row(name, label(name), Counter(one.get(name, _MISSING).text for one in known))
+            yield _row(name, label(name), Counter(one.get(name, _MISSING).text for one in known), len(known))
     yield from _common_of_gpus(machines)
 
 
@@ -185,7 +184,7 @@ def _common_of_gpus(machines: tuple[Machine, ...]) -> Iterator[Common]:
             yield _row(name, f"{label(name)} of GPUs", Counter(one for texts in sets for one in texts), known_by)
 
 
-def _row(identity: str, label: str, values: Counter[str], known: int | None = None) -> Common:
+def _row(identity: str, label: str, values: Counter[str], known: int) -> Common:
     most = sorted(values.items(), key=lambda one: (-one[1], one[0]))[:_MOST_SHOWN]
     return Common(
         id=identity,
@@ -193,7 +192,7 @@ def _row(identity: str, label: str, values: Counter[str], known: int | None = No
         label=label,
         values=tuple(Shown(value=short(text, _LONGEST), nodes=many) for text, many in most),
         distinct=len(values),
-        known=sum(values.values()) if known is None else known,
+        known=known,
     )
 
 
@@ -246,7 +245,9 @@ def _layer(identity: str) -> str:
     return found.layer if found else "Machine"
 
 
-# ---------------------------------------------------------------------------------------------------- what is usual
+# ------------------------------------------------------------------------------------------------------ differences
+
+Holders = dict[Machine, list[int]]  # who has a value, with the numbers of its GPUs
 
 
 class Usual(NamedTuple):
@@ -256,14 +257,13 @@ class Usual(NamedTuple):
     having: int  # of those, or one that is near
     known: int
     odd: frozenset[Value]
+    varies: bool  # not all but odd ones have the same
 
 
 def usual(counts: Mapping[Value, int], tolerance: float = 0.0) -> Usual | None:
     """Return what most have, and of numbers with a tolerance the middle; None where nothing is usual."""
     known = sum(counts.values())
-    most = max(counts, key=lambda one: (counts[one], one.text), default=_MISSING)
-    if tolerance and all(one.number is not None for one in counts):
-        most = _middle(counts, known)
+    most = _most(counts, tolerance)
     near = {one for one in counts if _is_near(one, most, tolerance)}
     having = sum(counts[one] for one in near)
     if having < LEAST or having < SHARE * known:
@@ -272,14 +272,21 @@ def usual(counts: Mapping[Value, int], tolerance: float = 0.0) -> Usual | None:
     odd = frozenset(one for one in counts if one not in near and counts[one] <= limit)
     if len(odd) > _SEVERAL and sum(counts[one] for one in odd) > limit:
         odd = frozenset()
-    return Usual(most, having, known, odd)
+    return Usual(most, having, known, odd, having + sum(counts[one] for one in odd) < known)
 
 
-def _middle(counts: Mapping[Value, int], known: int) -> Value:
-    """Return the median of numbers, each as often as it is there."""
-    ordered = sorted(counts, key=lambda one: one.number or 0.0)
-    until = accumulate(counts[one] for one in ordered)
-    return next(one for one, below in zip(ordered, until, strict=True) if 2 * below >= known)
+def _most(counts: Mapping[Value, int], tolerance: float) -> Value:
+    numbers = {one.number: one for one in counts if one.number is not None}
+    if tolerance and len(numbers) == len(counts) > 0:
+        return numbers[median_low([number for number, one in numbers.items() for _ in range(counts[one])])]
+    return max(counts, key=lambda one: (counts[one], one.text), default=_MISSING)
+
+
+def _is_near(one: Value, other: Value, tolerance: float) -> bool:
+    """Return whether two values count as the same."""
+    if one.number is None or other.number is None:
+        return one.text == other.text
+    return abs(one.number - other.number) <= tolerance * max(abs(one.number), abs(other.number))
 
 
 def rare(known: int, having: int) -> float:
@@ -287,143 +294,89 @@ def rare(known: int, having: int) -> float:
     return max(RARE * known, min(_FEW, having / LEAST))
 
 
-def _is_near(one: Value, other: Value, tolerance: float) -> bool:
-    """Return whether two values count as the same."""
-    if one.number is None or other.number is None or not tolerance:
-        return one.text == other.text
-    return abs(one.number - other.number) <= tolerance * max(abs(one.number), abs(other.number))
-
-
-# --------------------------------------------------------------------------------------------------------- siblings
-
-
-@dataclass
 class Siblings:
-    """Nodes of one kind of hardware."""
+    """Nodes of one kind of hardware, with those whose GPUs are others, or fewer."""
 
-    hardware: str  # that most of them have
-    members: list[Machine]
-    odd: list[Machine] = field(default_factory=list)  # of them, those whose GPUs are others, or fewer
-
-    @cached_property
-    def table(self) -> dict[str, dict[Value, dict[Machine, list[int]]]]:
-        """Who has which value, by id, with the numbers of its GPUs; nodes that do not know a fact are left out."""
-        table: dict[str, dict[Value, dict[Machine, list[int]]]] = defaultdict(lambda: defaultdict(dict))
-        for machine in self.members:
+    def __init__(self, hardware: str, members: list[Machine], odd: list[Machine]) -> None:
+        self.hardware, self.members, self.odd = hardware, members, odd
+        self.table: dict[str, dict[Value, Holders]] = defaultdict(lambda: defaultdict(dict))
+        for machine in members:
             for identity, value in (pair for values in machine.main.values.values() for pair in values.items()):
-                table[identity][value][machine] = []
+                self.table[identity][value][machine] = []
             for number, gpu in enumerate(machine.main.gpus or ()):
                 for identity, value in gpu.items():
-                    table[identity][value].setdefault(machine, []).append(number)
-        for identity, by_value in table.items():
-            if missing := self._lacking(path_of(identity), by_value.values()):
-                by_value[_MISSING] = missing
-        return table
+                    self.table[identity][value].setdefault(machine, []).append(number)
+        self.usual = {identity: self._usual(identity, holders) for identity, holders in self.table.items()}
 
-    def _lacking(self, path: str, held: Iterable[Mapping[Machine, list[int]]]) -> dict[Machine, list[int]]:
-        """The nodes that know a collection, and do not have an element of it."""
-        if not about(path).key:
-            return {}
-        having = set[Machine]().union(*held)
-        return {one: [] for one in self.members if one not in having and path in one.main.values}
-
-    def having(self, identity: str, values: Iterable[Value]) -> set[Machine]:
-        """Return the nodes that have one of these values."""
-        return set[Machine]().union(*(self.table[identity][value] for value in values))
-
-    @cached_property
-    def counts(self) -> dict[str, dict[Value, int]]:
-        """How many nodes or GPUs have which value, by id."""
-        return {
-            identity: {value: sum(len(numbers) or 1 for numbers in holders.values()) for value, holders in rows.items()}
-            for identity, rows in self.table.items()
-        }
-
-    @cached_property
-    def usual(self) -> dict[str, Usual | None]:
-        """What is usual among them, by id."""
-        return {identity: usual(counts, compared(identity).tolerance) for identity, counts in self.counts.items()}
+    def _usual(self, identity: str, holders: dict[Value, Holders]) -> Usual | None:
+        if about(path := path_of(identity)).key:  # nodes that know a collection, and lack an element of it
+            having = set[Machine]().union(*holders.values())
+            if lacking := [one for one in self.members if one not in having and path in one.main.values]:
+                holders[_MISSING] = {one: [] for one in lacking}
+        counts = {value: sum(len(numbers) or 1 for numbers in those.values()) for value, those in holders.items()}
+        return usual(counts, compared(identity).tolerance)
 
     def varies(self, identity: str) -> bool:
         """True if not all but odd ones have the same."""
-        if identity not in self.table:
-            return False
-        most = self.usual[identity]
-        return most is None or most.having + sum(self.counts[identity][one] for one in most.odd) < most.known
+        found = self.usual.get(identity)
+        return identity in self.table and (found is None or found.varies)
+
+    def odd_values(self, others: list[Siblings]) -> dict[str, Usual]:
+        """Return what few of them have, by id."""
+        odd: dict[str, Usual] = {}
+        own: dict[str, set[Machine]] = {}  # nodes with an element that few have, by collection
+        for identity, found in self.usual.items():
+            if found is None:
+                continue
+            values = found.odd
+            if found.known < _MANY and not identity.startswith("gpus."):
+                # of six nodes five may have by chance a package that half of the nodes of other kinds have
+                values = values.difference(*(one.table[identity] for one in others if one.varies(identity)))
+            odd |= {identity: found._replace(odd=values)} if values else {}
+            if found.value == _MISSING:
+                own.setdefault(path_of(identity), set()).update(*(self.table[identity][one] for one in values))
+        # what too many nodes have of their own is what these nodes are like
+        own = {path: nodes for path, nodes in own.items() if len(nodes) > rare(len(self.members), len(self.members))}
+        return {id_: one for id_, one in odd.items() if one.value != _MISSING or path_of(id_) not in own}
 
 
-def siblings(machines: Iterable[Machine]) -> list[Siblings]:
+def _siblings(machines: Iterable[Machine]) -> list[Siblings]:
     """Return the kinds of hardware, the most frequent first; few nodes with GPUs missing join those they look like."""
     kinds: dict[str, list[Machine]] = {}
     for one in machines:
         kinds.setdefault(one.main.hardware, []).append(one)
-    found: list[Siblings] = []
     answered = sum(map(len, kinds.values()))
+    found: dict[str, tuple[list[Machine], list[Machine]]] = {}
     for hardware, own in sorted(kinds.items(), key=lambda one: (-len(one[1]), one[0])):
-        near = None
-        for other in found:
-            there = len(other.members)
-            alike = own[0].models & other.members[0].models
+        for other, (members, odd) in found.items():
+            few = len(members) >= LEAST and len(own) <= rare(len(own) + len(members), len(members))
+            alike = bool(own[0].models & members[0].models)
             if hardware in (UNKNOWN, NO_GPU):
-                alike = frozenset() if there < SHARE * answered else frozenset({hardware})
-            few = there >= LEAST and len(own) <= rare(len(own) + there, there)
-            if alike and few and other.hardware not in (UNKNOWN, NO_GPU):
-                near = other
+                alike = len(members) >= SHARE * answered
+            if few and alike and other not in (UNKNOWN, NO_GPU):
+                members += own
+                odd += own if hardware != UNKNOWN else []
                 break
-        if near is None:
-            found.append(Siblings(hardware, list(own)))
         else:
-            near.members += own
-            near.odd += own if hardware != UNKNOWN else []
-    return found
-
-
-# ------------------------------------------------------------------------------------------------------ differences
+            found[hardware] = list(own), []
+    return [Siblings(hardware, members, odd) for hardware, (members, odd) in found.items()]
 
 
 def _differences(machines: tuple[Machine, ...]) -> Iterator[Problem]:
     """Yield what nodes have that their siblings do not have."""
-    every = siblings(machines)
+    every = _siblings(machines)
     for kin in every:
-        for identity, found in _odd(kin, every).items():
+        for identity, found in kin.odd_values([one for one in every if one is not kin]).items():
             yield from _differing(kin, identity, found)
         like = f"{len(kin.members) - len(kin.odd)} of {count(len(kin.members), 'node')} like them"
         for hardware in dict.fromkeys(one.main.hardware for one in kin.odd):
-            members = [one for one in kin.odd if one.main.hardware == hardware]
-            title, saw = f"GPUs: {hardware} instead of {kin.hardware}", dict.fromkeys(members, hardware)
-            yield _difference("gpus", title, saw, kin.hardware, like, hardware)
+            saw = {one: hardware for one in kin.odd if one.main.hardware == hardware}
+            yield _difference("gpus", f"GPUs: {hardware} instead of {kin.hardware}", saw, kin.hardware, like)
 
 
-def _difference(
-    identity: str, title: str, members: dict[Machine, str], expected: str, source: str, value: str
-) -> Problem:
-    about_it = compared(identity)
-    act, observed = about_it.act, about_it.observed
-    return Problem(identity, "difference", about_it.layer, title, members, expected, source, act, observed, value)
-
-
-def _odd(kin: Siblings, every: list[Siblings]) -> dict[str, Usual]:
-    """Return what few siblings have, by id."""
-    odd: dict[str, Usual] = {}
-    own: dict[str, set[str]] = {}  # elements that few have, by collection
-    for identity, found in kin.usual.items():
-        if found is None:
-            continue
-        values = found.odd
-        if found.known < _MANY and not identity.startswith("gpus."):
-            # of six nodes five may have by chance a package that half of the nodes of other kinds have
-            others = (one for one in every if one is not kin and one.varies(identity))
-            values = values.difference(*(one.counts[identity] for one in others))
-        if values:
-            odd[identity] = found._replace(odd=values)
-            if found.value == _MISSING:
-                own.setdefault(path_of(identity), set()).add(identity)
-    for elements in own.values():
-        nodes = set[Machine]().union(*(kin.having(one, odd[one].odd) for one in elements))
-        if len(nodes) > rare(len(kin.members), len(kin.members)):  # that is what these nodes are like
-            for one in elements:
-                del odd[one]
-    return odd
+def _difference(identity: str, title: str, members: dict[Machine, str], expected: str, source: str) -> Problem:
+    of = compared(identity)
+    return Problem(identity, "difference", of.layer, title, members, expected, source, of.act, of.observed)
 
 
 def _differing(kin: Siblings, identity: str, found: Usual) -> Iterator[Problem]:
@@ -436,16 +389,13 @@ def _differing(kin: Siblings, identity: str, found: Usual) -> Iterator[Problem]:
     source = f"{found.having} of {of} {kin.hardware}"
     odd, is_one = sorted(found.odd), len(found.odd) <= _SEVERAL
     for values in [[one] for one in odd] if is_one else [odd]:
-        value = values[0].text if is_one else ""
-        title = f"{name}: other than {short(expected, _LONG)}"
-        if value:
-            title = _title(name, value, expected)
+        title = _title(name, values[0].text, expected) if is_one else f"{name}: other than {short(expected, _LONG)}"
         seen: dict[Machine, list[str]] = {}
         for one in values:
             for machine, numbers in kin.table[identity][one].items():
                 seen.setdefault(machine, []).append(_seen(machine, numbers, fact_label, one.text, expected))
         members = {machine: "; ".join(texts) for machine, texts in seen.items()}
-        yield _difference(identity, title, members, short(expected, _LONG), source, value)
+        yield _difference(identity, title, members, short(expected, _LONG), source)
 
 
 def _title(label: str, value: str, expected: str) -> str:
@@ -471,8 +421,7 @@ def _seen(machine: Machine, numbers: list[int], label: str, value: str, expected
 
 def _entries(label: str, value: str, expected: str) -> str:
     """Return how a long list differs."""
-    separator = ", " if ", " in expected else " "
-    return short(entries(label, expected.split(separator), value.split(separator), separator), 2 * _LONG)
+    return short(entries(label, expected.split(", "), value.split(", "), ", "), 2 * _LONG)
 
 
 # ------------------------------------------------------------------------------------------------------------ speeds
@@ -504,25 +453,17 @@ def centre(values: list[float]) -> Centre | None:
     return Centre(middle, max(_SCALE * median(abs(one - middle) for one in values), _FLOOR * middle), len(values))
 
 
-def _speeds(machines: Iterable[Machine]) -> dict[tuple[str, Speed], dict[tuple[Machine, str], float]]:
-    """Return the speeds of nodes and devices by what can be compared: card and run, without its value.
-
-    Several rounds of one device count as one, by their median.
-    """
-    found: dict[tuple[str, Speed], dict[tuple[Machine, str], list[float]]] = {}
+def _slow(machines: Iterable[Machine]) -> Iterator[Problem]:
+    """Yield runs that are slower than those of siblings; several rounds of one device count as one, by their median."""
+    speeds: dict[tuple[str, Speed], dict[tuple[Machine, str], list[float]]] = {}
     for machine in machines:
         card = ", ".join(sorted(machine.models)) or NO_GPU
         for one in (speed for result in machine.results for speed in result.speeds):
-            runs = found.setdefault((card, one._replace(value=0.0, device="")), {})
+            runs = speeds.setdefault((card, one._replace(value=0.0, device="")), {})
             runs.setdefault((machine, one.device), []).append(one.value)
-    return {key: {owner: median(several) for owner, several in runs.items()} for key, runs in found.items()}
-
-
-def _slow(machines: tuple[Machine, ...]) -> Iterator[Problem]:
-    """Yield runs that are slower than those of siblings."""
-    for (card, run), measured in _speeds(machines).items():
-        found = centre([*measured.values()])
-        if found is None:
+    for (card, run), every in speeds.items():
+        measured = {owner: median(several) for owner, several in every.items()}
+        if (found := centre([*measured.values()])) is None:
             continue
         slow: dict[Machine, list[str]] = {}
         for (machine, device), value in measured.items():
@@ -548,20 +489,14 @@ def _slow(machines: tuple[Machine, ...]) -> Iterator[Problem]:
 
 
 def _together(found: list[Problem]) -> Iterator[Problem]:
-    """Join the same difference of siblings of several kinds.
-
-    What is expected of each kind stands with the kind, since a slow H200 is faster than a good L4.
-    """
+    """Join the same difference of siblings of several kinds, where the same is expected of them."""
     by_key: dict[tuple[str, str, str, str], list[Problem]] = {}
     for one in found:
-        by_key.setdefault((one.id, one.kind, one.value, one.title), []).append(one)
-    for first, *others in by_key.values():
-        members = {machine: saw for one in (*others, first) for machine, saw in one.members.items()}
-        sources = list(dict.fromkeys((one.expected, one.source) for one in (first, *others)))
-        expected, source = first.expected, ", ".join(by for _, by in sources)
-        if any(value != expected for value, _ in sources):
-            expected, source = ", ".join(f"{value} ({by})" for value, by in sources), ""
-        yield replace(first, members=members, expected=expected, source=source)
+        by_key.setdefault((one.id, one.kind, one.title, one.expected), []).append(one)
+    for several in by_key.values():
+        members = {machine: saw for one in several for machine, saw in one.members.items()}
+        sources = ", ".join(dict.fromkeys(one.source for one in several))
+        yield several[0]._replace(members=members, source=sources)
 
 
 def _explained(every: list[Problem]) -> Iterator[Problem]:
@@ -573,20 +508,9 @@ def _explained(every: list[Problem]) -> Iterator[Problem]:
         left = sorted(several, key=lambda x: (x.observed, _ORDER.index(x.kind), _GRAVITY[x.severity], rank(x.layer)))
         while left:
             leader, *rest = left
-            below = [one for one in rest if _explains(leader, one)]
+            below = [one for one in rest if leader.explained(one)]
             left = [one for one in rest if one not in below]
-            yield replace(leader, explains=tuple(dict.fromkeys(one.id for one in below if one.id != leader.id)))
-
-
-def _explains(leader: Problem, other: Problem) -> bool:
-    """Return whether the one that leads accounts for another one on the same nodes."""
-    if other.kind == "finding":  # of two findings, the doctor would have said so
-        return leader.kind != "finding" and leader.layer == other.layer
-    if other.severity is Severity.ERROR and leader.severity is not Severity.ERROR:
-        return False
-    if other.act == leader.act or other.layer == leader.layer or other.observed:
-        return True
-    return len(leader.members) > _FEW and rank(leader.layer) <= rank(other.layer)
+            yield leader._replace(explains=tuple(dict.fromkeys(one.id for one in below if one.id != leader.id)))
 
 
 def _badness(one: Problem) -> tuple[int, int, int, int, str]:
@@ -594,6 +518,8 @@ def _badness(one: Problem) -> tuple[int, int, int, int, str]:
 
 
 def _group(one: Problem, order: dict[Machine, int], matrix: Matrix) -> Group:
+    advice = _SLOW if one.act == "speed" else _REPAIRS.get(one.id)
+    fixes = one.fixes or ((Fix(text=advice[0], commands=advice[1:]),) if advice else ())
     return Group(
         id=one.id,
         kind=one.kind,
@@ -605,20 +531,13 @@ def _group(one: Problem, order: dict[Machine, int], matrix: Matrix) -> Group:
         source=one.source,
         cause=one.cause or _WHY.get(one.kind, ""),
         nodes=tuple(Member(node=m.name, found=one.members[m]) for m in sorted(one.members, key=order.__getitem__)),
-        fixes=admitted(
-            one.fixes or _fixes(one),
-            next(iter(one.members)).main.facts,
-            matrix,
-        ),
+        fixes=admitted(fixes, next(iter(one.members)).main.facts, matrix),
         explains=one.explains,
     )
 
 
-# -------------------------------------------------------------------------------------------------------------- repairs
-#
-# What a finding advises stands with the finding; here is what to do about differences that no finding explains. Options
-# of nvidia-smi: its manual, https://docs.nvidia.com/deploy/nvidia-smi/index.html
-
+# What a finding advises stands with the finding; here is what to look at for differences that no finding explains: what
+# to do, and commands. Options of nvidia-smi: its manual, https://docs.nvidia.com/deploy/nvidia-smi/index.html
 _SLOW = (
     "Look for heat, a power limit or low clocks while it computes",
     "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK",
@@ -630,7 +549,6 @@ _ERRORS = (
     "sudo dmesg | grep -iE 'NVRM|Xid' | tail -n 20",
 )
 _PRESENT = ("Compare the GPUs on the PCI bus with those that the driver lists", "lspci -d 10de:", "nvidia-smi -L")
-# by id: what to do, and commands
 _REPAIRS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("gpus", "gpus.name"), _PRESENT),
     "gpus.sm_clock_max": ("Undo clocks that were locked", "sudo nvidia-smi -rgc"),
@@ -639,9 +557,3 @@ _REPAIRS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("gpus.ecc_uncorrected", "gpus.remapped_rows_pending", "gpus.remapped_rows_failed"), _ERRORS),
     **dict.fromkeys(("gpus.memory_total", "driver.xid_events"), _ERRORS),
 }
-
-
-def _fixes(one: Problem) -> tuple[Fix, ...]:
-    """Return what to look at on nodes that differ; of what no command shows more, nothing."""
-    found = _SLOW if one.act == "speed" else _REPAIRS.get(one.id)
-    return (Fix(text=found[0], commands=found[1:]),) if found else ()

@@ -1,19 +1,17 @@
-"""Files, folders and standard input → what the nodes of a fleet reported, and what of it is unreadable.
+"""Files, folders and standard input → results of tfgpu with the names of their nodes.
 
-Many tools put a label before each line, and mix the lines of many nodes: srun, pdsh, clush, kubectl, Ray, docker
-compose. What stands before the first "{" of a document is its label; the lines that begin with the same label go on
-with it. A document is JSON as `tfgpu` writes it, with indentation, or on one line; other lines are skipped.
+A file holds documents of JSON, each on one line, or as the commands print them: from a line { to a line }. Other lines
+between them are passed over; a document that is broken is refused with the number of its line.
 
->>> lines = [b'gpu-2: {', b'gpu-1: {"schema": "a"}', b'gpu-2:   "schema": "tfgpu.report/1"', b'gpu-2: }', b'bye']
->>> [(one.data, one.label, one.line) for one in documents(lines)]
-[(b'{"schema": "a"}', b'gpu-1: ', 2), (b'{  "schema": "tfgpu.report/1"}', b'gpu-2: ', 1)]
+>>> lines = [b'{"schema": "a"}', b'a line of another program', b'{', b'  "schema": "b"', b'}']
+>>> list(documents(lines))
+[(1, b'{"schema": "a"}'), (3, b'{  "schema": "b"}')]
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -27,88 +25,32 @@ from tfgpu_doctor.fleet.records import NO_RESULT, NODE_SCHEMA, NodeResult, Unrea
 from tfgpu_doctor.parsers.lines import utf8 as as_utf8
 
 LARGEST = 64 << 20  # bytes of one document, and of one line
-MOST_OPEN = 100_000  # documents whose end has not come; a fleet has a few for each node
 MOST_UNREADABLE = 1_000  # reasons with their files
 _MOST_FILES = 1_000_000  # files and folders below one folder
-_PLAIN = (".json", ".jsonl", ".ndjson", ".log", ".txt")
-_ENDINGS = (*_PLAIN, *(f"{one}.gz" for one in _PLAIN))
-_ENDING = re.compile(r"(?:[._-](?:tfgpu|report|doctor|smoke|bench|result))?\.(?:jsonl?|ndjson|log|txt)(?:\.gz)?$", re.I)
+_ENDINGS = (".json", ".jsonl", ".ndjson", ".log", ".txt")
+_ENDING = re.compile(r"(?:[._-](?:tfgpu|report|doctor|smoke|bench|result))?\.(?:jsonl?|ndjson|log|txt)$", re.IGNORECASE)
 _NO_NAME = re.compile(r"(?:tfgpu|report|doctor|smoke|bench|results?|output|stdout|out)?[-_.]?\d{0,4}", re.IGNORECASE)
-_BEGIN = re.compile(rb'([^{"]{0,300})(\{\s*(?:"(?s:.*))?)')
-_NAME = re.compile(r"\W*([A-Za-z0-9_][\w.-]{0,252}?)[\s:|>]*")  # "gpu-1: ", "web-1  | "
 _BYTE = re.compile(r" ?\(byte \d+\)")
 _OURS = (b'"tfgpu.', b'"schema"')
 
 
-@dataclass
-class Document:
-    """A JSON document among lines, which may lack its end."""
-
-    label: bytes
-    line: int  # where it begins, 1-based
-    pieces: list[bytes]
-    size: int = 0
-
-    @property
-    def data(self) -> bytes:
-        """What there is of it; JSON has no line breaks within its values."""
-        return b"".join(self.pieces)
-
-    def goes_on(self, content: bytes) -> bool:
-        """True if a line with the same label is of this document."""
-        begins = content.startswith(b'{"schema"')
-        return content[:1] in (b" ", b"\t", b'"', b"}") or (_is_broken(self.pieces[-1]) and not begins)
-
-    def is_whole(self) -> bool:
-        """True if no more lines of it are expected."""
-        last = self.pieces[-1]
-        if self.pieces[0].strip() == b"{":
-            return last.rstrip(b" ,") == b"}" and len(self.pieces) > 1
-        return not _is_broken(last)
-
-    def add(self, content: bytes) -> None:
-        """Add a line; of what is too long the beginning is kept."""
-        self.size += len(content)
-        if self.size <= LARGEST or content[:1] == b"}":
-            self.pieces.append(content)
-
-
-def _is_broken(piece: bytes) -> bool:
-    """True if srun has broken a long line here: into pieces of 1024 bytes."""
-    return 1000 <= len(piece) <= 1024
-
-
-def documents(lines: Iterable[bytes]) -> Iterator[Document]:
-    """Yield every document in some lines when its last line has come, at last those that have no end.
-
-    Raises ReportError: too many have none.
-    """
-    begun: dict[bytes, Document] = {}
-    lengths = Counter[int]()  # of the labels of those
+def documents(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield every document with the number of its first line; of what is too long, the beginning."""
+    begin, size, pieces = 0, 0, list[bytes]()
     for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        line = line.removesuffix(b"\r")
-        one = next((begun[line[:size]] for size in lengths if line[:size] in begun and line[:size]), begun.get(b""))
-        content = line[len(one.label) :] if one else b""
-        if one and one.goes_on(content):
-            one.add(content)
-        elif found := _BEGIN.fullmatch(line):
-            one = Document(found[1], number, [found[2]])
-            if one.label in begun:
-                yield begun[one.label]  # its end did not come
-            lengths[len(one.label)] += one.label not in begun
-            begun[one.label] = one
-            if len(begun) > MOST_OPEN:
-                raise ReportError(f"more than {MOST_OPEN:,} documents have no end; what follows is left out")
-        else:
-            continue
-        if one.is_whole():
-            yield begun.pop(one.label)
-            lengths[len(one.label)] -= 1
-            if not lengths[len(one.label)]:
-                del lengths[len(one.label)]
-    yield from begun.values()
+        line = line.rstrip(b"\r\n ")
+        if line.startswith(b"{"):
+            if pieces:
+                yield begin, b"".join(pieces)  # its end did not come
+            begin, size, pieces = number, 0, [line]
+        elif pieces:
+            size += len(line)
+            pieces += [line] if size <= LARGEST else []
+        if pieces and (line == b"}" or (number == begin and line != b"{")):
+            yield begin, b"".join(pieces)
+            pieces = []
+    if pieces:
+        yield begin, b"".join(pieces)
 
 
 @dataclass
@@ -135,16 +77,16 @@ class Gathered:
         """Read the results in the lines of a file, which are called after the file where they have no other name."""
         number, taken = 0, list[Result]()
         try:
-            for document in documents(lines):
-                if not any(mark in document.data for mark in _OURS):
+            for line, data in documents(lines):
+                if not any(mark in data for mark in _OURS):
                     continue
                 number += 1
                 try:
-                    taken.append(_result(document))
-                    taken[-1].source = f"{file}, line {document.line}"
+                    taken.append(_result(data))
+                    taken[-1].source = f"{file}, line {line}"
                 except ReportError as error:
                     reason = str(error).removeprefix("it is not a saved report: ")
-                    self.refuse(file, document.line, "it is cut off" if "truncated" in reason else reason)
+                    self.refuse(file, line, "it is cut off" if "truncated" in reason else reason)
         except ReportError as error:
             self.refuse(file, None, str(error))
         if not number:
@@ -156,10 +98,9 @@ class Gathered:
         self.results += taken
 
 
-def _result(document: Document) -> Result:
-    """Return the result with the name of its node, the surest one; empty: nothing names it. Raises ReportError."""
-    data, label = document.data.rstrip(b" ,"), _NAME.fullmatch(document.label.decode("utf-8", "replace"))
-    node = label[1] if label and not label[1].isdecimal() else ""  # a number is that of a task
+def _result(data: bytes) -> Result:
+    """Return the result with the name of its node; empty: nothing names it. Raises ReportError."""
+    node = ""
     if utf8(NODE_SCHEMA) in data[:200]:
         line = decode_saved(data, NodeResult, "it", "line of tfgpu fleet collect")
         node, data = cut(line.node, LONGEST_NAME) or "unnamed", bytes(line.result)
@@ -184,15 +125,15 @@ def read_fleet(paths: Sequence[str]) -> Gathered:
     """
     gathered = Gathered()
     for path in paths:
-        files = [path]
-        if path != STDIN and os.path.isdir(path):
-            try:
+        try:
+            files = [path]
+            if path != STDIN and os.path.isdir(path):
                 files = [file for file in files_below(path, _MOST_FILES).files if file.lower().endswith(_ENDINGS)]
-            except OSError as error:
-                gathered.refuse(shown(path), None, why(error))
-                continue
             if not files:
-                gathered.refuse(path, None, f"no file in it is called {', '.join(f'*{one}' for one in _PLAIN)}")
+                gathered.refuse(path, None, f"no file in it is called {', '.join(f'*{one}' for one in _ENDINGS)}")
+        except OSError as error:
+            gathered.refuse(shown(path), None, why(error))
+            continue
         for file in files:
             try:
                 gathered.take(_lines(as_utf8(chunks(file))), shown(file))
@@ -202,11 +143,9 @@ def read_fleet(paths: Sequence[str]) -> Gathered:
 
 
 def _lines(source: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the lines, without their line breaks. Raises ReportError: one is too long; OSError: they are packed."""
+    """Yield the lines, without their line breaks. Raises ReportError: one is too long."""
     rest = b""
     for number, chunk in enumerate(source):
-        if not number and chunk.startswith(b"\x1f\x8b"):
-            raise OSError(0, "it is packed with gzip: unpack it first")
         *lines, rest = (rest + (chunk if number else chunk.removeprefix(b"\xef\xbb\xbf"))).split(b"\n")
         yield from lines
         if len(rest) > LARGEST:

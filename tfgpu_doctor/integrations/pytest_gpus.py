@@ -1,7 +1,4 @@
-"""The GPUs that a test may use, what it asks for, and how they are dealt to the workers of pytest-xdist.
-
-What the machine has is found out once for all workers; TensorFlow runs in child processes.
-"""
+"""The GPUs that a test may use, and what it asks for. TensorFlow runs in child processes."""
 
 from __future__ import annotations
 
@@ -9,38 +6,30 @@ import os
 import re
 import signal
 import threading
-import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from tfgpu_doctor.commands import TfgpuError, diagnose
-from tfgpu_doctor.facts import reading, writing
-from tfgpu_doctor.facts.facts import Unknown, encode, value_or
+from tfgpu_doctor.facts.facts import Gpu, Unknown, value_or
 from tfgpu_doctor.facts.printable import one_line
 from tfgpu_doctor.facts.report import Severity, root_causes
 from tfgpu_doctor.facts.similar import did_you_mean
 from tfgpu_doctor.facts.units import memory_size, read_size
 from tfgpu_doctor.findings.inputs import visible_devices
-from tfgpu_doctor.probes.driver_child import is_initialized
 from tfgpu_doctor.probes.process import end_running
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from tfgpu_doctor.facts.facts import Gpu, TfDevice
+    from tfgpu_doctor.facts.facts import TfDevice
     from tfgpu_doctor.facts.report import Report
 
-VISIBLE, GROWTH = "CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH"
 KEYWORDS = ("min", "memory", "compute_capability")
 _FORM = '@pytest.mark.gpu(min=2, memory="10GiB", compute_capability="8.0")'
 _NO_GPU = ("gpu.none", "driver.missing", "driver.not-loaded")
-_LARGEST = 1 << 20  # bytes of the file that workers share
-_POLL, _PATIENCE = 0.05, 120.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -52,7 +41,6 @@ class UsableGpu:
     name: str
     memory: int | None  # bytes in total; None: unknown, as of a slice of a GPU in MIG mode
     compute_capability: str | None  # "9.0"
-    visible: str  # what stands for it in CUDA_VISIBLE_DEVICES
     device: str  # its name in TensorFlow: "/GPU:0"
 
     def __str__(self) -> str:
@@ -80,10 +68,6 @@ class Needs(NamedTuple):
     def fits(self, gpu: UsableGpu) -> bool:
         """True if it is such a GPU; what is unknown of it does not count as enough."""
         return (gpu.memory or 0) >= self.memory and capability(gpu.compute_capability) >= self.capability
-
-    def met_by(self, gpus: Iterable[UsableGpu]) -> bool:
-        """True if enough of them are such GPUs."""
-        return sum(map(self.fits, gpus)) >= self.min
 
     def __str__(self) -> str:
         """As words: "2 GPUs with at least 10 GiB of memory and compute capability 8.0"."""
@@ -125,12 +109,23 @@ def read(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Needs:
 # ------------------------------------------------------------------------------------------------- what the machine has
 
 
-class Machine(msgspec.Struct, frozen=True):
+class Machine(NamedTuple):
     """What the doctor found, in as much as tests depend on it."""
 
     gpus: tuple[UsableGpu, ...]  # those that TensorFlow can use, those with most memory first
     reason: str  # why there are none, or fewer than the machine has; "" where nothing is wrong
     stack: str  # "TensorFlow 2.21.0, driver 580.65.06, 2 × NVIDIA H200"
+
+    def missing(self, needs: Needs) -> str:
+        """Return why such a test cannot run here, with what was asked and what was found; "" where it can."""
+        if sum(map(needs.fits, self.gpus)) >= needs.min:
+            return ""
+        if self.gpus:
+            also = f"; {self.reason}; run tfgpu doctor" if self.reason else ""
+            found = f"found {_counted(list(map(str, self.gpus)))}{also}"
+        else:
+            found = f"no GPU that TensorFlow can use: {self.reason or 'TensorFlow lists none'}; run tfgpu doctor"
+        return one_line(f"needs {needs}: {found}")
 
 
 class _EndedError(BaseException):
@@ -217,107 +212,35 @@ def usable(report: Report) -> tuple[UsableGpu, ...]:
     """
     facts = report.facts
     known: tuple[Gpu, ...] = value_or(facts.gpus, ())
-    chosen = value_or(facts.variables, {}).get(VISIBLE)
-    entries = () if chosen is None else visible_devices(chosen, known)
+    left = list(known)
+    entries: tuple[str, ...] = ()
+    if (chosen := value_or(facts.variables, {}).get("CUDA_VISIBLE_DEVICES")) is not None:
+        entries = visible_devices(chosen, known)
+        left = [gpu for entry in entries for gpu in known if _is_named(entry, gpu)]
     failed = {one.device for one in value_or(facts.tensorflow.checks, ()) if (one.kind, one.ok) == ("matmul", False)}
-    left = list(known) if chosen is None else [gpu for entry in entries for gpu in _named(entry, known)]
     devices = [one for one in value_or(facts.tensorflow.devices, ()) if one.kind == "GPU"]
     found = []
     for number, device in enumerate(devices):
-        gpu = next((gpu for gpu in left if value_or(gpu.name, None) == device.device_name), left[0] if left else None)
-        if gpu:
-            left.remove(gpu)
+        alike = [gpu for gpu in left if value_or(gpu.name, None) == device.device_name]
+        gpu = next(iter((*alike, *left)), Gpu(index=number))
+        left = [one for one in left if one is not gpu]
         if f"/GPU:{number}" not in failed:
             found.append(_usable_gpu(number, device, gpu, "".join(entries[number : number + 1])))
     return tuple(sorted(found, key=lambda one: -(one.memory or 0)))
 
 
-def _named(entry: str, gpus: Iterable[Gpu]) -> Iterator[Gpu]:
-    """The GPUs that an entry of CUDA_VISIBLE_DEVICES names, by their number or the begin of their UUID."""
-    for gpu in gpus:
-        if entry == str(gpu.index) or (entry[:4] == "GPU-" and value_or(gpu.uuid, "").startswith(entry)):
-            yield gpu
-
-
-def _usable_gpu(number: int, device: TfDevice, gpu: Gpu | None, entry: str) -> UsableGpu:
-    uuid = value_or(gpu.uuid, None) if gpu else None
-    is_sliced = gpu is None or value_or(gpu.mig_mode, False)  # NVML tells the memory of the whole GPU
+def _usable_gpu(number: int, device: TfDevice, gpu: Gpu, entry: str) -> UsableGpu:
+    is_slice = value_or(gpu.mig_mode, False)  # NVML tells the memory of the whole GPU
     return UsableGpu(
-        index=gpu.index if gpu else number,
-        uuid=entry if entry.startswith("MIG-") else uuid,
-        name=device.device_name or (value_or(gpu.name, "") if gpu else "") or "GPU of unknown name",
-        memory=None if is_sliced or gpu is None else value_or(gpu.memory_total, None),
-        compute_capability=device.compute_capability or (value_or(gpu.compute_capability, None) if gpu else None),
-        visible=entry or uuid or str(number),
+        index=gpu.index,
+        uuid=entry if entry.startswith("MIG-") else value_or(gpu.uuid, None),
+        name=device.device_name or value_or(gpu.name, "") or "GPU of unknown name",
+        memory=None if is_slice else value_or(gpu.memory_total, None),
+        compute_capability=device.compute_capability or value_or(gpu.compute_capability, None),
         device=f"/GPU:{number}",
     )
 
 
-def shared(folder: str) -> Machine:
-    """Examine the machine once for several processes: the first that asks writes the answer, the others wait."""
-    if not os.path.isdir(folder):  # of another machine
-        return examine()
-    result = os.path.join(folder, "machine.json")
-    try:
-        writing.create(os.path.join(folder, "begun"), b"")
-    except FileExistsError:
-        end = time.monotonic() + _PATIENCE
-        while not os.path.exists(result) and time.monotonic() < end:
-            time.sleep(_POLL)
-        if os.path.exists(result):
-            return msgspec.json.decode(reading.read_whole(result, _LARGEST), type=Machine)
-        return examine()  # the process that began is gone
-    except OSError:  # no place to write to
-        return examine()
-    machine = examine()
-    writing.replace(result, encode(machine))
-    return machine
-
-
-# ------------------------------------------------------------------------------------------------ what each worker gets
-
-
-class Share(NamedTuple):
-    """What the tests of a process have."""
-
-    machine: Machine
-    gpus: tuple[UsableGpu, ...]
-    problem: str = ""  # why this process has no GPUs of its own, though it should
-
-    def missing(self, needs: Needs) -> str:
-        """Return why such a test cannot run here, with what was asked and what was found; "" where it can."""
-        if needs.met_by(self.gpus):
-            return ""
-        machine = self.machine
-        if not machine.gpus:
-            found = f"no GPU that TensorFlow can use: {machine.reason or 'TensorFlow lists none'}; run tfgpu doctor"
-        elif needs.met_by(machine.gpus):
-            found = f"found {_counted(list(map(str, self.gpus)))}: the others are for other workers"
-        else:
-            also = f"; {machine.reason}; run tfgpu doctor" if machine.reason else ""
-            found = f"found {_counted(list(map(str, machine.gpus)))}{also}"
-        return one_line(f"needs {needs}: {found}")
-
-
-def of_worker(folder: str, number: int, count: int) -> Share:
-    """Take the share of the `number`-th of `count` workers, and let this process see nothing else.
-
-    Worker i of n gets every n-th GPU from i on. More workers than GPUs share them in turn, with memory growth: else
-    the first process takes nearly all memory of a GPU.
-    """
-    machine = shared(folder)
-    if count == 1 or not machine.gpus:
-        return Share(machine, machine.gpus)
-    if count > len(machine.gpus):
-        os.environ.setdefault(GROWTH, "true")
-    mine = machine.gpus[number % len(machine.gpus) :: count]
-    if len(mine) == len(machine.gpus):
-        return Share(machine, mine)
-    if is_initialized():
-        problem = (
-            f"CUDA was initialized in this process while tests were collected, so that {VISIBLE} has no effect any "
-            "more: use no GPU while a test file is imported, or run without pytest-xdist"
-        )
-        return Share(machine, machine.gpus, problem)
-    os.environ[VISIBLE] = ",".join(gpu.visible for gpu in mine)
-    return Share(machine, tuple(replace(gpu, device=f"/GPU:{at}") for at, gpu in enumerate(mine)))
+def _is_named(entry: str, gpu: Gpu) -> bool:
+    """True if an entry of CUDA_VISIBLE_DEVICES names the GPU, by its number or the begin of its UUID."""
+    return entry == str(gpu.index) or (entry[:4] == "GPU-" and value_or(gpu.uuid, "").startswith(entry))

@@ -10,23 +10,20 @@ but pytest, and does nothing until a test is collected that has the mark or uses
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.integrations.pytest_gpus import Share, UsableGpu
+    from tfgpu_doctor.integrations.pytest_gpus import Machine, UsableGpu
 
 MARK, FIXTURES = "gpu", ("gpu", "gpus")
 _REGISTERED = (
     "gpu(min=1, memory=None, compute_capability=None): skip the test, or fail it under --require-gpu, unless "
     'TensorFlow can use so many GPUs, each with so much memory ("10GiB") and such a compute capability ("8.0")'
 )
-_SHARE = pytest.StashKey["Share"]()
+_MACHINE = pytest.StashKey["Machine"]()
 _PROBLEM = pytest.StashKey[str]()  # why a test fails before it begins
-_CLOSING = pytest.StashKey[ExitStack]()
-_FOLDER = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,11 +39,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the mark."""
     config.addinivalue_line("markers", _REGISTERED)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove what workers shared."""
-    config.stash.get(_CLOSING, ExitStack()).close()
 
 
 def _is_required(config: pytest.Config) -> bool:
@@ -75,7 +67,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Examine the machine if a selected test needs GPUs, take this worker's share, and mark the tests without GPUs.
+    """Examine the machine if a selected test needs GPUs, and mark the tests that cannot run on it.
 
     Here, and not when the first test runs: a fixture of a wider scope may use TensorFlow before.
     """
@@ -85,10 +77,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     from tfgpu_doctor.integrations.pytest_gpus import MarkError, Needs, read
 
-    share = _share(config)
+    machine = _machine(config)
     for item in items:
         try:
-            reason = share.missing(Needs.of(read(mark.args, mark.kwargs) for mark in item.iter_markers(MARK)))
+            reason = machine.missing(Needs.of(read(mark.args, mark.kwargs) for mark in item.iter_markers(MARK)))
         except MarkError as error:
             file, line, name = item.location
             item.stash[_PROBLEM] = f"{file}:{(line or 0) + 1}: the mark gpu of {name}: {error}"
@@ -105,34 +97,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.fail(problem, pytrace=False)
 
 
-def _share(config: pytest.Config) -> Share:
-    """Return what this process has, found out once; a worker of pytest-xdist sees its own GPUs only."""
-    if _SHARE not in config.stash:
-        from tfgpu_doctor.integrations.pytest_gpus import Share, examine, of_worker
+def _machine(config: pytest.Config) -> Machine:
+    """Return what the machine has, found out once in this process."""
+    if _MACHINE not in config.stash:
+        from tfgpu_doctor.integrations.pytest_gpus import examine
 
-        given: dict[str, Any] | None = getattr(config, "workerinput", None)
-        if given is None or not given.get("tfgpu"):  # on another machine, or with GPUs of its own (--tx)
-            machine = examine()
-            config.stash[_SHARE] = Share(machine, machine.gpus)
-        else:
-            number = int("0" + "".join(filter(str.isdecimal, given["workerid"])))
-            config.stash[_SHARE] = of_worker(given["tfgpu"], number, given["workercount"])
-    return config.stash[_SHARE]
+        config.stash[_MACHINE] = examine()
+    return config.stash[_MACHINE]
 
 
 @pytest.fixture(scope="session")
 def gpus(request: pytest.FixtureRequest) -> tuple[UsableGpu, ...]:
-    """The GPUs that tests of this process may use; of a worker of pytest-xdist its own. Skips where there are none."""
+    """The GPUs that tests may use. Skips where there are none."""
     from tfgpu_doctor.integrations.pytest_gpus import Needs
 
-    share = _share(request.config)
-    if reason := share.missing(Needs()):
+    machine = _machine(request.config)
+    if reason := machine.missing(Needs()):
         if _is_required(request.config):
             pytest.fail(f"{reason} (--require-gpu)", pytrace=False)
         pytest.skip(reason)
-    if share.problem:
-        pytest.fail(share.problem, pytrace=False)
-    return share.gpus
+    return machine.gpus
 
 
 @pytest.fixture(scope="session")
@@ -141,21 +125,7 @@ def gpu(gpus: tuple[UsableGpu, ...]) -> UsableGpu:
     return gpus[0]
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of this machine where the first that must know the GPUs writes them for the others."""
-    config, spec = node.config, node.gateway.spec
-    if not spec.popen or "CUDA_VISIBLE_DEVICES" in spec.env:
-        return
-    if _FOLDER not in config.stash:
-        from tfgpu_doctor.probes.process import temporary_folder
-
-        closing = config.stash[_CLOSING] = ExitStack()
-        config.stash[_FOLDER] = closing.enter_context(temporary_folder({})).get("TMPDIR", "")
-    node.workerinput["tfgpu"] = config.stash[_FOLDER]
-
-
 def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
     """Show the stack, where a test was selected that needs GPUs."""
-    share = config.stash.get(_SHARE, None)
-    return f"tfgpu: {share.machine.stack}" if share and share.machine.stack and config.option.verbose >= 0 else None
+    machine = config.stash.get(_MACHINE, None)
+    return f"tfgpu: {machine.stack}" if machine and machine.stack and config.option.verbose >= 0 else None

@@ -4,109 +4,75 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache, partial
-from typing import TypeAlias
 
-from tfgpu_doctor.manifests import Environment, GpuRequest, Image, IncludeError, ManifestError, Setting, quoted
+from tfgpu_doctor.manifests import Environment, GpuRequest, IncludeError, ManifestError, Setting, quoted
 from tfgpu_doctor.manifests.dockerfile import read_dockerfile
-from tfgpu_doctor.manifests.nodes import Node, documents
+from tfgpu_doctor.manifests.nodes import Node
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.variables import fill, hole, read_image, read_quantity, read_size, unknown_part
 
 MOST_PARENTS = 10
-
-Values: TypeAlias = Callable[[str], Mapping[str, str]]  # of the variables that a text has, where it has one
 _VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)=\s*([^#]*?)\s*(?:\s#.*)?")
-
-Others: TypeAlias = Callable[[str], "tuple[Node | None, str]"]  # a file → its content, or why it is not known
 
 
 def read_compose(path: str, root: Node, include: Include) -> tuple[Environment, ...]:
     """Every service with an image or a build."""
-    others = cache(partial(_root_of, path, include))
-    variables = cache(partial(_dotenv, include))
-
-    def values(text: str) -> Mapping[str, str]:
-        return variables() if "$" in text else {}
-
-    found = (_service(path, name, root, node, others, values, include) for name, node in root.pairs("services"))
+    found = (_service(path, name, root, node, include) for name, node in root.pairs("services"))
     return tuple(one for one in found if one.image or one.build_context or one.read or one.not_understood)
 
 
-def _root_of(path: str, include: Include, file: str) -> tuple[Node | None, str]:
-    """The content of another file, or why it is not known."""
-    try:
-        text = include(file)
-        found = documents(posixpath.normpath(posixpath.join(posixpath.dirname(path), file)), text)[:1]
-    except IncludeError as error:
-        return None, str(error)
-    except ManifestError:  # its message may repeat parts of a file that is something else
-        return None, "is not valid YAML"
-    return (found[0], "") if found else (None, "is empty")
+def _extended(root: Node, node: Node) -> list[Node]:
+    """A service, and those of its file that it extends, the nearest first."""
+    chain = [node]
+    while (extends := chain[-1].get("extends")) and extends.get("file") is None and len(chain) < MOST_PARENTS:
+        if (parent := root.get("services", extends.text or extends.string("service") or "")) is None:
+            break
+        chain.append(parent)
+    return chain
 
 
-def _dotenv(include: Include) -> dict[str, str]:
-    """The variables of .env, which compose reads beside its file; only what an image or a build names is used."""
-    try:
-        lines = include(".env").splitlines()[:1000]
-    except IncludeError:
-        return {}
-    found = (_VARIABLE.fullmatch(line[:2000]) for line in lines)
-    return {one[1]: one[2].strip("\"'") for one in found if one}
-
-
-def _service(
-    path: str, name: str, root: Node, node: Node, others: Others, values: Values, include: Include
-) -> Environment:
-    not_understood: list[str] = []
-    chain = _extended(root, node, others, not_understood)
+def _service(path: str, name: str, root: Node, node: Node, include: Include) -> Environment:
+    chain = _extended(root, node)
     image, build = _first(chain, "image"), _first(chain, "build")
-    read: Image | None = None
-    if image and image.text and build is None:
-        read = read_image(image.text, image.place, values(image.text))
-        not_understood += unknown_part(read)
+    known = image.text if image and build is None else None
+    read = read_image(known, image.place, _values(known, include)) if image and known else None
+    elsewhere = chain[-1].get("extends")
     found = Environment(
         kind="compose",
         label=f"service {name}",
         place=image.place if image else node.place,
         image=read,
         settings=tuple({one.name: one for one in _settings(chain)}.values()),
-        gpu=next(_gpu(chain), None),
-        not_understood=tuple(not_understood),
+        gpu=next(_gpu(chain), GpuRequest(1, elsewhere.place, "extends") if elsewhere else None),
+        not_understood=(
+            *((f"{elsewhere.place}: what it extends is not read; give its lines here",) if elsewhere else ()),
+            *unknown_part(read),
+        ),
     )
-    return _built(path, found, build, values, include) if build else found
+    return _built(path, found, build, include) if build else found
 
 
-def _extended(root: Node, node: Node, others: Others, not_understood: list[str]) -> list[Node]:
-    """The service and those that it extends, the nearest first."""
-    chain = [node]
-    while (extends := chain[-1].get("extends")) and len(chain) < MOST_PARENTS:
-        file, name = extends.string("file"), extends.text or extends.string("service") or ""
-        if file:
-            found, reason = others(file)
-            if found is None:
-                not_understood.append(f"{extends.place}: {quoted(file)} {reason}")
-                break
-            root = found
-        parent = root.get("services", name)
-        if parent is None:
-            not_understood.append(f"{extends.place}: there is no service {name} to extend")
-            break
-        chain.append(parent)
-    return chain
+def _values(text: str, include: Include) -> Mapping[str, str]:
+    """The variables that a text needs: those of .env, which compose reads beside its file."""
+    try:
+        lines = include(".env").splitlines()[:1000] if "$" in text else []
+    except IncludeError:
+        return {}
+    found = (_VARIABLE.fullmatch(line[:2000]) for line in lines)
+    return {one[1]: one[2].strip("\"'") for one in found if one}
 
 
 def _first(chain: list[Node], *keys: str) -> Node | None:
     return next((found for node in chain if (found := node.get(*keys))), None)
 
 
-def _built(path: str, one: Environment, build: Node, values: Values, include: Include) -> Environment:
+def _built(path: str, one: Environment, build: Node, include: Include) -> Environment:
     """A service with what its Dockerfile installs, where that can be read."""
 
-    def given(text: str | None, default: str) -> str:
-        return fill(text, values(text)) if text else default
+    def given(text: str | None, default: str = "") -> str:
+        return fill(text, _values(text, include)) if text else default
 
     context, folder = given(build.text or build.string("context"), "."), posixpath.dirname(path)
     name = posixpath.join(context, given(build.string("dockerfile"), "Dockerfile"))
@@ -116,8 +82,8 @@ def _built(path: str, one: Environment, build: Node, values: Values, include: In
             dockerfile,
             include(posixpath.normpath(name)),
             lambda file: include(posixpath.normpath(posixpath.join(context, file))),
-            stage=given(build.string("target"), "") or None,
-            arguments={each.name: given(each.value, "") for each in _variables(build, "args") if each.value},
+            stage=given(build.string("target")) or None,
+            arguments={each.name: given(each.value) for each in _variables(build, "args") if each.value},
             context=posixpath.normpath(posixpath.join(folder, context)),
         )[0]
     except IncludeError:
@@ -180,16 +146,14 @@ def _gpu(chain: list[Node]) -> Iterator[GpuRequest]:
 def _counted(gpus: Node) -> int | None:
     """How many GPUs a list of devices names; None where one of them does not say."""
     counts = [_count(one) for one in gpus.items() if one.string("driver") in (None, "nvidia")]
-    known = [one for one in counts if one is not None]
-    return sum(known) if known and len(known) == len(counts) else None
+    return None if None in counts else sum(filter(None, counts)) or None
 
 
 def _reserved(node: Node) -> Iterator[GpuRequest]:
     for device in node.items("deploy", "resources", "reservations", "devices"):
-        names = [one.text for one in device.items("capabilities")]
-        names += [inner.text for one in device.items("capabilities") for inner in one.items()]
+        names = {one.text for listed in device.items("capabilities") for one in (listed, *listed.items())}
         number, driver = _count(device), device.string("driver")
-        if "gpu" in names or "nvidia" in names:
+        if names & {"gpu", "nvidia"}:
             shown = f"devices: {driver or 'nvidia'}, count {device.string('count') or number or 'all'}"
             yield GpuRequest(number, device.place, shown)
         elif driver == "nvidia":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -13,6 +15,7 @@ from typing import Any, TypeAlias
 
 from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Setting, quoted
 from tfgpu_doctor.manifests.pip import Include
+from tfgpu_doctor.manifests.pyproject import texts
 from tfgpu_doctor.manifests.shell import (
     MOST_SOURCES,
     Installed,
@@ -22,6 +25,7 @@ from tfgpu_doctor.manifests.shell import (
     has_tensorflow,
     read_command,
     read_commands,
+    unquoted,
 )
 from tfgpu_doctor.manifests.variables import fill, read_image, substitute
 
@@ -31,7 +35,7 @@ Lines: TypeAlias = "tuple[tuple[int, str], ...]"  # numbered from 1
 _BACKTICK = re.compile(r"(?:[ \t]*#[ \t]*[A-Za-z]\w*[ \t]*=.*\n)*?[ \t]*#[ \t]*escape[ \t]*=[ \t]*`", re.IGNORECASE)
 # <<EOF, <<-EOF, 3<<"EOF": a word of its own, with no blank inside
 _HEREDOC = re.compile(r"(?<!\S)\d*<<-?([\"']?)(?P<name>\w[\w.-]*)\1(?!\S)")
-_WITH_HEREDOC = ("RUN", "COPY", "ADD")
+_WITH_HEREDOC = re.compile(r"(?:ONBUILD\s+)?(?:RUN|COPY|ADD)\s+(?!\[)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -48,22 +52,13 @@ class Instruction:
         """Everything behind the verb, in one line."""
         return "".join(text for _, text in self.lines)
 
-    def line_at(self, offset: int) -> int:
-        """The line of a character of the value."""
-        return self.lines[bisect_right(self._ends, offset)][0]
-
-    @cached_property
-    def _ends(self) -> list[int]:
-        return list(accumulate(len(text) for _, text in self.lines))
-
 
 def instructions(text: str) -> Iterator[Instruction]:
     """Split a Dockerfile."""
-    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-    escape = "`" if _BACKTICK.match(text.removeprefix("\ufeff")) else "\\"
-    ends: dict[str, list[int]] = {}  # a line → where it stands; here-documents end at one
-    for index, line in enumerate(lines):
-        ends.setdefault(line.strip(), []).append(index)
+    text = text.removeprefix("\ufeff")
+    lines = text.replace("\r\n", "\n").split("\n")
+    escape = "`" if _BACKTICK.match(text) else "\\"
+    last = {line.strip(): index for index, line in enumerate(lines)}
     at = 0
     while at < len(lines):
         pieces, at = _logical_line(lines, at, escape)
@@ -72,14 +67,13 @@ def instructions(text: str) -> Iterator[Instruction]:
         number, first = pieces[0]
         verb = first.split(None, 1)[0]
         pieces[0] = (number, first.lstrip()[len(verb) :].lstrip())
-        value = "".join(text for _, text in pieces)
+        whole = "".join([f"{verb} ", *(text for _, text in pieces)])
         heredocs: list[tuple[int, str]] = []
-        for name in _heredocs(verb.upper(), value):
-            found = ends.get(name, [])
-            end = bisect_left(found, at)
-            if end < len(found):  # Docker refuses one without an end
-                heredocs += [(index + 1, lines[index]) for index in range(at, found[end])]
-                at = found[end] + 1
+        for found in _HEREDOC.finditer(whole) if _WITH_HEREDOC.match(whole) else ():
+            if last.get(found["name"], -1) >= at:  # Docker refuses one without an end
+                end = next(index for index in range(at, len(lines)) if lines[index].strip() == found["name"])
+                heredocs += [(index + 1, lines[index]) for index in range(at, end)]
+                at = end + 1
         yield Instruction(verb.upper(), number, tuple(pieces), tuple(heredocs))
 
 
@@ -101,21 +95,9 @@ def _logical_line(lines: list[str], at: int, escape: str) -> tuple[list[tuple[in
     return pieces, at
 
 
-def _heredocs(verb: str, value: str) -> list[str]:
-    """The words that end the here-documents of an instruction, in order."""
-    if verb == "ONBUILD":
-        verb, _, value = value.strip().partition(" ")
-    if verb.upper() not in _WITH_HEREDOC or value.lstrip().startswith("["):
-        return []
-    return [found["name"] for found in _HEREDOC.finditer(value)]
-
-
 _FROM = re.compile(r"(?:--platform=\S+\s+)?(?P<image>\S+)(?:\s+as\s+(?P<name>\S+))?", re.IGNORECASE)
 _PAIR = re.compile(r"(?<!\S)([^\s=\"']+)=((?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\])*)", re.DOTALL)
-_QUOTING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|\\(.)", re.DOTALL)
-_ESCAPED = re.compile(r"\\([\"\\$`])")  # within double quotes
 _FLAGS = re.compile(r"(?:\s*--\w+(?:=\S+)?\s+)*")
-_FROM_STAGE = re.compile(r"--from=(\S+)")
 _MOUNT = re.compile(r"--mount=(\S+)")
 LONGEST_COPY = 2_000  # characters in which the folders of packages are looked for
 _ANOTHER_CONTEXT = "; if the image is built from another folder, name that folder, too"
@@ -126,19 +108,12 @@ MOST_ENDS = 20  # stages that nothing is built from
 class _Stage:
     name: str
     place: Place
-    image: Image | None = None
-    parent: _Stage | None = None  # FROM it
+    image: Image | None  # that it begins with, whichever stages lie between
+    parent: _Stage | None  # FROM it
     copied: list[_Stage] = field(default_factory=list)  # COPY --from it
     taken: list[_Stage] = field(default_factory=list)  # with its packages
     installed: Installed = field(default_factory=Installed)
     settings: list[Setting] = field(default_factory=list)
-
-    def ancestry(self) -> list[_Stage]:
-        """The stages that it is built FROM, the first one first, and itself."""
-        found = [self]
-        while found[-1].parent:
-            found.append(found[-1].parent)
-        return found[::-1]
 
 
 def read_dockerfile(
@@ -168,41 +143,11 @@ def read_dockerfile(
         raise ManifestError(f"{path}:1: no FROM instruction; a Dockerfile begins with FROM")
     hint = _ANOTHER_CONTEXT if context is None and not contexts and posixpath.dirname(path) else ""
     folder = posixpath.join(posixpath.dirname(path) if context is None else context, "Dockerfile")
-    names = {"read_as": folder, "contexts": ("", *contexts), "hint": hint}
-    first, *others = (_environment(path, reader, one, include, names) for one in _built(path, reader, stage))
-    return (first, *(one for one in others if has_tensorflow(one) and not has_tensorflow(first)))
-
-
-def _built(path: str, reader: _Reader, name: str | None) -> list[_Stage]:
-    """The stages to judge: the one of that name, or the last, and others at the end of what they are built from."""
-    if name is not None:
-        if (one := reader.named(name)) is None:
-            known = ", ".join(one.name for one in reader.stages if one.name) or "none has a name"
-            raise ManifestError(f"{path}: there is no stage {quoted(name)} ({quoted(known)})")
-        return [one]
-    used = {id(one) for stage in reader.stages for one in (stage.parent, *stage.copied)}
-    *others, last = reader.stages
-    return [last, *(one for one in others if one.name and id(one) not in used)][:MOST_ENDS]
-
-
-def _environment(path: str, reader: _Reader, stage: _Stage, include: Include, names: dict[str, Any]) -> Environment:
-    ancestry = stage.ancestry()
-    installed = Installed()
-    for one in reader.brought(stage):
-        installed.take(one.installed)
-    makers = [base for above in ancestry for one in above.taken if (base := one.ancestry()[0].image)]
-    return environment(
-        "dockerfile",
-        path,
-        installed,
-        include,
-        **names,
-        label=f"{path}, stage {stage.name}" if len(reader.stages) > 1 and stage.name else path,
-        image=ancestry[0].image,
-        place=stage.place,
-        packages_of=makers[-1] if makers else None,
-        settings=tuple({each.name: each for one in ancestry for each in one.settings}.values()),
-    )
+    where: dict[str, Any] = {"read_as": folder, "contexts": ("", *contexts), "hint": hint}
+    found = [
+        environment("dockerfile", path, include=include, **where, **reader.made(one)) for one in reader.built(stage)
+    ]
+    return (found[0], *(one for one in found[1:] if has_tensorflow(one) and not has_tensorflow(found[0])))
 
 
 class _Reader:
@@ -219,7 +164,7 @@ class _Reader:
         """Take one instruction."""
         match one.verb:
             case "ARG":
-                for name, given, _ in _pairs(one.value):
+                for name, given, _ in _pairs(one):
                     if name not in self.arguments and (default := substitute(given, self.values)) is not None:
                         self.values[name] = default
             case "FROM":
@@ -227,20 +172,45 @@ class _Reader:
             case "ENV" if self.stages:
                 self._env(one)
             case "COPY" | "ADD" if self.stages:
-                self._copy(self.stages[-1], one.value)
+                self._copy(one.value)
             case "RUN" if self.stages:
                 self._run(one)
 
-    def brought(self, last: _Stage) -> Iterator[_Stage]:
-        """The stages whose packages end up in one, in the order of the file, each once."""
-        needed, open_ = {id(last)}, [last]
-        while open_:
-            stage = open_.pop()
-            for one in [*stage.taken, stage.parent] if stage.parent else stage.taken:
-                if id(one) not in needed:
-                    needed.add(id(one))
-                    open_.append(one)
-        return (stage for stage in self.stages if id(stage) in needed)
+    def built(self, name: str | None) -> list[_Stage]:
+        """The stages to judge: the one of that name, or the last, and others at the end of what they are built from."""
+        if name is None:
+            used = {one for stage in self.stages for one in (stage.parent, *stage.copied)}
+            *others, last = self.stages
+            return [last, *(one for one in others if one.name and one not in used)][:MOST_ENDS]
+        if (one := self._named(name)) is None:
+            known = ", ".join(one.name for one in self.stages if one.name) or "none has a name"
+            raise ManifestError(f"{self.path}: there is no stage {quoted(name)} ({quoted(known)})")
+        return [one]
+
+    def made(self, last: _Stage) -> dict[str, Any]:
+        """What the environment of a stage has: also what the stages that it is built FROM and copies from install."""
+        ancestry = [last]
+        while ancestry[0].parent:
+            ancestry.insert(0, ancestry[0].parent)
+        needed, todo = {last}, [last]
+        while todo:
+            stage = todo.pop()
+            new = {*stage.taken, stage.parent or stage} - needed
+            needed |= new
+            todo += new
+        installed = Installed()
+        for stage in self.stages:
+            if stage in needed:
+                installed.take(stage.installed)
+        makers = [one.image for stage in ancestry for one in stage.taken if one.image]
+        return {
+            "installed": installed,
+            "label": f"{self.path}, stage {last.name}" if len(self.stages) > 1 and last.name else self.path,
+            "image": last.image,
+            "place": last.place,
+            "packages_of": makers[-1] if makers else None,
+            "settings": tuple({each.name: each for stage in ancestry for each in stage.settings}.values()),
+        }
 
     def _begin(self, one: Instruction) -> None:
         place = Place(self.path, one.line)
@@ -248,31 +218,31 @@ class _Reader:
         if found is None:
             raise ManifestError(f"{place}: FROM takes an image, not {one.value.strip()[:80]!r}")
         reference = fill(found["image"], self.values)
-        stage = _Stage(found["name"] or "", place, parent=self.by_name.get(reference.lower()))
-        if stage.parent is None and reference != "scratch":
-            stage.image = read_image(found["image"], place, self.values)
+        parent = self.by_name.get(reference.lower())
+        image = read_image(found["image"], place, self.values) if reference != "scratch" else None
+        stage = _Stage(found["name"] or "", place, parent.image if parent else image, parent)
         self.stages.append(stage)
         if stage.name:
             self.by_name[stage.name.lower()] = stage
 
-    def named(self, name: str) -> _Stage | None:
+    def _named(self, name: str) -> _Stage | None:
         """A stage by its name or its number."""
         number = int(name) if name.isdecimal() and len(name) < 7 else len(self.stages)
         return self.by_name.get(name.lower()) or (self.stages[number] if number < len(self.stages) else None)
 
-    def _copy(self, stage: _Stage, value: str) -> None:
+    def _copy(self, value: str) -> None:
         """COPY --from=builder /opt/venv /opt/venv brings what the builder installed there."""
         words = [word.strip("[]\",'") for word in value.split()]
-        others = [found[1] for word in words if (found := _FROM_STAGE.fullmatch(word))]
-        paths = [word for word in words if word and not word.startswith("--")][:-1]
+        paths = [word for word in words if word and not word.startswith("--")][:-1][:MOST_SOURCES]
+        others = [word for word in words if word.startswith("--from")]
         if others:
-            self._take(others[0], paths[:MOST_SOURCES])
-        elif not any(word.startswith("--from") for word in words):
-            stage.installed.copied += [path for path in paths[:MOST_SOURCES] if "://" not in path]
+            self._take(others[0].partition("=")[2], paths)
+        else:
+            self.stages[-1].installed.copied += [path for path in paths if "://" not in path]
 
     def _take(self, name: str, sources: list[str]) -> None:
         """Take files of a stage, and its packages, if these are among them."""
-        last, stage = self.stages[-1], self.named(fill(name, self.values))
+        last, stage = self.stages[-1], self._named(fill(name, self.values))
         if stage is None or stage is last:
             return
         last.copied.append(stage)
@@ -281,30 +251,29 @@ class _Reader:
             last.taken.append(stage)
 
     def _env(self, one: Instruction) -> None:
-        pairs = list(_pairs(one.value))
+        pairs = [*_pairs(one)]
         if one.value.strip() and not re.match(r"\s*[^\s=]+=", one.value):  # ENV NAME the rest of the line
             name, *rest = one.value.split(None, 1)
-            pairs = [(name, _unquoted("".join(rest).strip()), 0)]
-        for name, given, offset in pairs:
+            pairs = [(name, unquoted("".join(rest).strip()), one.lines[0][0])]
+        for name, given, line in pairs:
             plain = substitute(given, self.values)
             if plain is not None:
                 self.values[name] = plain
-            place = Place(self.path, one.line_at(offset))
-            self.stages[-1].settings.append(Setting(name, given if plain is None else plain, place))
+            self.stages[-1].settings.append(Setting(name, given if plain is None else plain, Place(self.path, line)))
 
     def _run(self, one: Instruction) -> None:
-        stage = self.stages[-1]
+        """RUN pip install, RUN ["pip", "install"], and the packages of a stage that is mounted."""
         for mount in _MOUNT.finditer(one.value[:LONGEST_COPY]):
             options = dict(one.partition("=")[::2] for one in mount[1].split(","))
             source = options.get("source") or options.get("src")
             if source and options.get("from"):
                 self._take(options["from"], [source])
-        self._install(one, stage.installed)
-
-    def _install(self, one: Instruction, installed: Installed) -> None:
-        if (words := _json(one.value.strip())) is not None:
-            read_command([Word(fill(word, self.values), one.line) for word in words], self.path, installed)
-            return
+        installed, value = self.stages[-1].installed, one.value.strip()
+        if value.startswith("["):
+            with suppress(ValueError, RecursionError):  # what is no JSON is a command of the shell
+                words = [Word(fill(word, self.values), one.line) for word in texts(json.loads(value))]
+                read_command(words, self.path, installed)
+                return
         (first, begin), *others = one.lines
         code = [(first, begin[_FLAGS.match(begin).end() :]), *others]  # type: ignore[union-attr]  # it can be empty
         code = [(number, text + "\\") for number, text in code[:-1]] + code[-1:]
@@ -312,27 +281,11 @@ class _Reader:
         read_commands([(number, fill(text, self.values)) for number, text in code], self.path, installed)
 
 
-def _pairs(value: str) -> Iterator[tuple[str, str, int]]:
-    """Names and values of ENV A="1 2" B=3, without the quotes, and where each begins."""
-    for found in _PAIR.finditer(value):
-        yield found[1], _unquoted(found[2]), found.start()
-
-
-def _unquoted(text: str) -> str:
-    return _QUOTING.sub(lambda found: _ESCAPED.sub(r"\1", found[1] or "") or found[2] or found[3] or "", text)
-
-
-def _json(value: str) -> list[str] | None:
-    """The words of RUN ["pip", "install"]; None for a shell command."""
-    if not value.startswith("["):
-        return None
-    import json
-
-    try:
-        words = json.loads(value)
-    except (ValueError, RecursionError):
-        return None
-    return [word for word in words if isinstance(word, str)] if isinstance(words, list) else None
+def _pairs(one: Instruction) -> Iterator[tuple[str, str, int]]:
+    """Names and values of ENV A="1 2" B=3, without the quotes, each with its line."""
+    ends = list(accumulate(len(text) for _, text in one.lines))
+    for found in _PAIR.finditer(one.value):
+        yield found[1], unquoted(found[2]), one.lines[bisect_right(ends, found.start())][0]
 
 
 _HEADER = re.compile(r"\s*(bootstrap|from|stage)\s*:\s*(\S+)\s*(?:#.*)?", re.IGNORECASE)

@@ -51,9 +51,9 @@ class Lines:
         self._folder = posixpath.dirname(path)
         self._include = include
         self._seen: set[tuple[str, bool]] = set()
-        self._requirements: list[Requirement] = []
         self._constraints: dict[str, list[str]] = {}  # specifiers by name
         self._left = MOST_REQUIREMENTS
+        self.requirements: list[Requirement] = []  # without the constraints
         self.not_understood: list[str] = []
 
     def read(self, name: str, text: str, *, constraint: bool = False, own: bool = False) -> None:
@@ -97,7 +97,7 @@ class Lines:
         if one and constraint:
             self._constrain(one)
         elif one:
-            self._requirements.append(one)
+            self.requirements.append(one)
         return True
 
     def _constrain(self, one: Requirement) -> None:
@@ -122,17 +122,13 @@ class Lines:
         else:
             self.read(name, text, constraint=constraint)
 
-    def add(self, one: Requirement) -> None:
-        """Take a requirement that is read already."""
-        self._requirements.append(one)
-
     def found(self) -> tuple[Requirement, ...]:
         """The requirements, each narrowed by the constraints of its name."""
         return tuple(
             replace(one, specifier=",".join(filter(None, dict.fromkeys([one.specifier, *bounds]))))
             if (bounds := self._constraints.get(one.name)) and one.installer == "pip"
             else one
-            for one in self._requirements
+            for one in self.requirements
         )
 
 

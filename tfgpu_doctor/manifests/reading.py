@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -97,8 +97,8 @@ def read(
     try:
         found = _read(path, variables.without_blanks(text), kind, included, quote, stage, contexts)
     except ManifestError as error:
-        if notes := [*_template(path, text)][:1]:
-            return (Environment(kind or "kubernetes", path, Place(path, 1), not_understood=tuple(notes)),)
+        if note := _template(path, text):
+            return (Environment(kind or "kubernetes", path, Place(path, 1), not_understood=(note,)),)
         if not quote:
             raise ManifestError(f"{path} is not valid; what is wrong is not shown, since it is a link") from None
         message = str(error)
@@ -106,57 +106,6 @@ def read(
     except RecursionError as error:
         raise ManifestError(f"{path}: nested too deeply, or recursively") from error
     return tuple(replace(one, read=(*one.read, *names)) for one in _bounded(found))
-
-
-def _read(
-    path: str, text: str, kind: Kind | None, include: Include, quote: bool, stage: str | None, contexts: tuple[str, ...]
-) -> tuple[Environment, ...]:
-    if kind == "requirements" or (kind is None and is_list_of_packages(path, text)):
-        return read_requirements(path, text, include, quote=quote)
-    if kind == "pyproject":
-        return read_pyproject(path, text, include, quote=quote)
-    if kind == "dockerfile":
-        return read_dockerfile(path, text, include, stage=stage, contexts=contexts)
-    if kind == "python":
-        return read_python_file(path, text)
-    if kind == "singularity":
-        return read_definition(path, text, include)
-    if kind == "notebook":
-        return read_notebook(path, text, include)
-    return _of_yaml(path, text, kind, include, quote)
-
-
-def _of_yaml(path: str, text: str, kind: Kind | None, include: Include, quote: bool) -> tuple[Environment, ...]:
-    if kind is None and not is_yaml(path):
-        raise ManifestError(f"{path}: unknown kind of file; name it with --kind {'|'.join(KINDS)}")
-    roots = documents(path, text)
-    if not roots:
-        raise ManifestError(f"{path}: the file is empty")
-    kind = kind or _kind_by_keys(roots)
-    if kind == "kubernetes":
-        return read_kubernetes(roots)
-    if kind == "compose":
-        return read_compose(path, roots[0], include)
-    if kind == "conda":
-        return read_environment(path, roots[0], include, quote=quote)
-    if kind == "workflow":
-        return read_workflow(path, roots[0], include)
-    raise ManifestError(
-        f"{path}: neither a conda environment (dependencies:), a compose file (services:), a Kubernetes manifest "
-        "(apiVersion: and kind:) nor a workflow of GitHub (jobs: with steps:)"
-    )
-
-
-def _kind_by_keys(roots: list[Node]) -> Kind | None:
-    """Which of the YAML files it is."""
-    root = roots[0]
-    if any(one.string("apiVersion") is not None and one.string("kind") is not None for one in roots):
-        return "kubernetes"
-    if root.get("services") is not None:
-        return "compose"
-    if root.get("dependencies") is not None:
-        return "conda"
-    return "workflow" if any(job.get("steps") is not None for _, job in root.pairs("jobs")) else None
 
 
 def _instead(path: str, text: str, kind: Kind | None) -> str | None:
@@ -167,11 +116,55 @@ def _instead(path: str, text: str, kind: Kind | None) -> str | None:
     return f"a template of Helm, {INSTEAD}, or what `helm template` prints" if is_helm else None
 
 
-def _template(path: str, text: str) -> Iterator[str]:
-    """A line for each expression of a template."""
+def _template(path: str, text: str) -> str | None:
+    """A line for the first expression of a template."""
     for number, line in enumerate(text.split("\n"), 1):
         if expression := variables.hole(line):
-            yield f"{variables.filled_later(Place(path, number), expression)}; check what it makes"
+            return f"{variables.filled_later(Place(path, number), expression)}; check what it makes"
+    return None
+
+
+def _read(
+    path: str, text: str, kind: Kind | None, include: Include, quote: bool, stage: str | None, contexts: tuple[str, ...]
+) -> tuple[Environment, ...]:
+    """Read a file of a kind that is given, or that its name or its content tells."""
+    if kind is None and is_list_of_packages(path, text):
+        kind = "requirements"
+    if kind is None and not is_yaml(path):
+        raise ManifestError(f"{path}: unknown kind of file; name it with --kind {'|'.join(KINDS)}")
+    roots: list[Node] = []
+    if kind in (None, "conda", "compose", "kubernetes", "workflow") and not (roots := documents(path, text)):
+        raise ManifestError(f"{path}: the file is empty")
+    readers: dict[Kind, Callable[[], tuple[Environment, ...]]] = {
+        "requirements": lambda: read_requirements(path, text, include, quote=quote),
+        "pyproject": lambda: read_pyproject(path, text, include, quote=quote),
+        "dockerfile": lambda: read_dockerfile(path, text, include, stage=stage, contexts=contexts),
+        "python": lambda: read_python_file(path, text),
+        "singularity": lambda: read_definition(path, text, include),
+        "notebook": lambda: read_notebook(path, text, include),
+        "kubernetes": lambda: read_kubernetes(roots),
+        "compose": lambda: read_compose(path, roots[0], include),
+        "conda": lambda: read_environment(path, roots[0], include, quote=quote),
+        "workflow": lambda: read_workflow(path, roots[0], include),
+    }
+    return readers[kind or _kind_by_keys(path, roots)]()
+
+
+def _kind_by_keys(path: str, roots: list[Node]) -> Kind:
+    """Which of the YAML files it is. Raises ManifestError: none of them."""
+    root = roots[0]
+    if any(one.string("apiVersion") is not None and one.string("kind") is not None for one in roots):
+        return "kubernetes"
+    if root.get("services") is not None:
+        return "compose"
+    if root.get("dependencies") is not None:
+        return "conda"
+    if any(job.get("steps") is not None for _, job in root.pairs("jobs")):
+        return "workflow"
+    raise ManifestError(
+        f"{path}: neither a conda environment (dependencies:), a compose file (services:), a Kubernetes manifest "
+        "(apiVersion: and kind:) nor a workflow of GitHub (jobs: with steps:)"
+    )
 
 
 def _refusal(path: str, text: str) -> str | None:
@@ -249,8 +242,9 @@ def joined(environments: Iterable[Environment]) -> Iterator[Environment]:
     if len(found) == MOST:
         note = f"{found[-1].place}: more than {MOST} environments; what follows is not judged"
         found[-1] = replace(found[-1], not_understood=(*found[-1].not_understood, note))
-    found = [*_built(found)]
-    found = [_with_python(one, found) for one in found]
+    dockerfiles = {_path(one): one for one in reversed(found) if one.kind == "dockerfile"}
+    pythons = {posixpath.dirname(_path(one)): one for one in reversed(found) if one.kind == "python" and one.python}
+    found = [_completed(one, dockerfiles, pythons) for one in found]
     owners = _owners(found)
     for one in found:
         owner = owners.get(_path(one), one.label)
@@ -263,27 +257,17 @@ def _path(one: Environment) -> str:
     return posixpath.normpath(one.place.path)
 
 
-def _built(found: list[Environment]) -> Iterator[Environment]:
-    """A service that is built from a Dockerfile among the files gets what that Dockerfile installs."""
-    dockerfiles = {_path(one): one for one in reversed(found) if one.kind == "dockerfile"}
-    for one in found:
-        built = dockerfiles.get(posixpath.normpath(one.build_context)) if one.build_context else None
-        if built is not None:
-            yield replace(merged(one, built), read=(*one.read, _path(built), *built.read))
-        elif one.build_context:
-            note = f"{one.place}: {one.build_context} cannot be read; if it lies elsewhere, name it, too"
-            yield replace(one, not_understood=(*one.not_understood, note))
-        else:
-            yield one
-
-
-def _with_python(one: Environment, found: list[Environment]) -> Environment:
-    """.python-version and its like tell the Python of the projects beside them that name none, or several."""
-    for other in found if one.kind in _IN_A_PROJECT else ():
-        beside = posixpath.dirname(_path(other)) == posixpath.dirname(_path(one))
-        if other.kind == "python" and other.python and beside:
-            return replace(one, python=(*other.python, *one.python), read=(*one.read, _path(other)))
-    return one
+def _completed(
+    one: Environment, dockerfiles: Mapping[str, Environment], pythons: Mapping[str, Environment]
+) -> Environment:
+    """A service with what its Dockerfile installs, and a project with the Python that a file beside it names."""
+    if built := dockerfiles.get(posixpath.normpath(one.build_context)) if one.build_context else None:
+        return replace(merged(one, built), read=(*one.read, _path(built), *built.read))
+    if one.build_context:
+        note = f"{one.place}: {one.build_context} cannot be read; if it lies elsewhere, name it, too"
+        return replace(one, not_understood=(*one.not_understood, note))
+    beside = pythons.get(posixpath.dirname(_path(one))) if one.kind in _IN_A_PROJECT else None
+    return replace(one, python=(*beside.python, *one.python), read=(*one.read, _path(beside))) if beside else one
 
 
 def _owners(found: list[Environment]) -> dict[str, str]:

@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
@@ -27,17 +27,15 @@ from tfgpu_doctor.manifests.pyproject import read_pyproject
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement, poetry_specifier
 from tfgpu_doctor.manifests.variables import filled_later, hole, unknown_part
 
-# in order: what joins lines, what ends a command, a comment, blanks, and the pieces that make up a word
+_QUOTED = r"""'[^']*'|"(?:\\.|[^"\\])*"|\\."""
 _TOKEN = re.compile(
-    r"(?P<join>\\[ \t]*\n)"
-    r"|(?P<end>&&|\|\||;|(?<![<>])&(?![>])|\||\n)"
-    r"|(?P<blank>[ \t\r\f\v]+)"
-    r"|(?P<single>'[^']*')"
-    r'|(?P<double>"(?:\\.|[^"\\])*")'
-    r"|(?P<escape>\\.)"
-    r"|(?P<plain>[^\s'\"\\;|&]+|.)",
+    r"\\[ \t]*\n|[ \t\r\f\v]+|\#(?:\\[ \t]*\n|.)*?(?=\n|\Z)"  # a joined line, blanks, a comment
+    r"|(?P<end>&&|\|\||[;|\n]|(?<![<>])&(?!>))"
+    rf"|(?P<word>(?:(?!\\[ \t]*\n)(?:{_QUOTED}|[^ \t\r\n\f\v'\"\\;|&]+|(?<=[<>])&(?!&)|&(?=>)|['\"\\]))+)",
     re.DOTALL,
 )
+_QUOTING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|\\(.)", re.DOTALL)
+_ESCAPED = re.compile(r"\\(?:\n|([\"\\$`]))")  # within double quotes
 
 
 @dataclass(frozen=True)
@@ -51,42 +49,21 @@ class Word:
 def commands(code: list[tuple[int, str]]) -> Iterator[list[Word]]:
     """Split numbered lines into commands: at &&, ||, ;, |, & and the ends of lines, outside quotes."""
     text = "\n".join(line for _, line in code)
-    numbers = [number for number, _ in code]
-    row, start = 0, 0
-    pieces: list[str] | None = None
     words: list[Word] = []
-    skipping = False
+    row = before = 0
     for found in _TOKEN.finditer(text):
-        kind, token = found.lastgroup, found[0]
-        if skipping and token != "\n":
-            row += token.count("\n")
-            continue
-        skipping = False
-        if kind in ("join", "end", "blank"):
-            if pieces is not None:
-                words.append(Word("".join(pieces), numbers[start]))
-                pieces = None
-            if kind == "end":
-                yield words
-                words = []
-        elif kind == "plain" and pieces is None and token.startswith("#"):
-            skipping = True
-        else:
-            if pieces is None:
-                pieces, start = [], row
-            pieces.append(_bare(kind, token))
-        row += token.count("\n")
-    if pieces is not None:
-        words.append(Word("".join(pieces), numbers[start]))
+        row, before = row + text.count("\n", before, found.start()), found.start()
+        if found["word"]:
+            words.append(Word(unquoted(found["word"]), code[row][0]))
+        elif found["end"]:
+            yield words
+            words = []
     yield words
 
 
-def _bare(kind: str | None, token: str) -> str:
-    if kind == "single":
-        return token[1:-1]
-    if kind == "double":
-        return re.sub(r"\\([\"\\$`])", r"\1", token[1:-1]).replace("\\\n", "")
-    return token[1:] if kind == "escape" else token
+def unquoted(text: str) -> str:
+    """Return a word without its quotes."""
+    return _QUOTING.sub(lambda found: _ESCAPED.sub(r"\1", found[1] or "") or found[2] or found[3] or "", text)
 
 
 LONGEST = 1_000  # characters of a path
@@ -106,8 +83,9 @@ Installer: TypeAlias = Literal["pip", "conda", "apt", "poetry"]
 FileKind: TypeAlias = Literal["requirements", "constraints", "conda", "project"]
 
 _VERBS = ("install", "wheel", "download")  # wheels are for a later stage, which installs them
-_PIP = re.compile(r"(?:\S*/)?pip[\d.]*")
-_CONDA = re.compile(r"(?:\S*/)?(?:conda|mamba|micromamba)")
+_PIP = re.compile(r"pip[\d.]*")
+_BEFORE_VERB = re.compile(r"-|env$")  # of conda
+_CONDA = frozenset({"conda", "mamba", "micromamba"})
 _APT = frozenset({"apt-get", "apt", "aptitude"})
 _ADD = frozenset({"uv", "pdm", "pipenv", "poetry"})
 # options that take a word of their own
@@ -118,7 +96,7 @@ _WITH_WORD = frozenset(
         *("--python-version", "--implementation", "-n", "--name", "--channel", "-o", "--option", "--no-binary"),
         *("--only-binary", "--config-settings", "--index", "--default-index", "--index-strategy", "--torch-backend"),
         *("-w", "--wheel-dir", "-d", "--dest", "--group", "-G", "--extra", "-E", "--source", "--root-prefix"),
-        *("--progress-bar", "--only-group", "--with"),
+        *("--progress-bar", "--only-group", "--with", "--without", "--only"),
     )
 )
 _PARTS = frozenset({"--extra", "-E", "--extras", "--group", "-G", "--with", "--only-group"})
@@ -126,7 +104,7 @@ _PIP_FILES: dict[str, FileKind] = {
     **dict.fromkeys(("-r", "--requirement", "--requirements"), "requirements"),
     **dict.fromkeys(("-c", "--constraint"), "constraints"),
 }
-_CONDA_FILES: dict[str, FileKind] = {"-f": "conda", "--file": "conda"}
+_FILES: dict[Installer, dict[str, FileKind]] = {"conda": {"-f": "conda", "--file": "conda"}, "apt": {}}
 _PROJECT = re.compile(r"\.(?:\[(?P<extras>[\w.,\s-]+)\])?")
 _SHORT = re.compile(r"(-[rc])(.+)")
 _REDIRECTION = re.compile(r"\d?(>>?|<)")
@@ -166,29 +144,28 @@ def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> N
 
 def read_command(words: list[Word], path: str, found: Installed) -> None:
     """Read one command."""
-    _uv_python(words, path, found)
     texts = [word.text for word in words]
+    if "uv" in texts:
+        _uv_python(words[texts.index("uv") + 1 :], path, found)
     named = _installation(texts)
     if named is None:
         return
-    installer, arguments = named[0], words[named[1] :]
-    if installer == "poetry" and not _names(arguments):
-        place = Place(path, words[0].line)
-        if "pipenv" in texts:
-            found.not_understood.append(f"{place}: a Pipfile is not read; give requirements.txt")
-        else:  # the lock beside it is not read: it holds versions that the project allows
-            found.files.append(File("project", ".", place, _parts(texts)))
-    else:
-        _read(installer, arguments, path, found)
-
-
-def _names(arguments: list[Word]) -> bool:
-    """Whether packages are named, rather than all of the project's installed."""
-    before = [Word("", 0), *arguments]
-    return any(
-        one.text[:1] not in ("-", "") and previous.text not in _WITH_WORD
-        for previous, one in zip(before, arguments, strict=False)
-    )
+    installer, begin = named
+    arguments = [*_arguments(installer, words[begin:])]
+    place = Place(path, words[0].line)
+    if installer == "poetry" and not arguments and "pipenv" in texts:
+        found.not_understood.append(f"{place}: a Pipfile is not read; give requirements.txt")
+    elif installer == "poetry" and not arguments:  # the lock beside it is not read: it has what the project allows
+        found.files.append(File("project", ".", place, _parts(texts)))
+    for kind, word in arguments:
+        place = Place(path, word.line)
+        if kind is not None:
+            found.files.append(File(kind, word.text, place))
+        elif project := _PROJECT.fullmatch(word.text):
+            extras = tuple(one.strip() for one in (project["extras"] or "").split(",") if one.strip())
+            found.files.append(File("project", ".", place, extras))
+        else:
+            _add(installer, word.text, place, found)
 
 
 def _parts(texts: list[str]) -> tuple[str, ...]:
@@ -200,79 +177,63 @@ def _parts(texts: list[str]) -> tuple[str, ...]:
 
 def _installation(texts: list[str]) -> tuple[Installer, int] | None:
     """The installer, and where its arguments begin, wherever they stand: "sudo -H python3 -m pip install ..."."""
-    installs = [index for index, text in enumerate(texts) if text in _VERBS] or [-1]
+    verbs = [at for at, text in enumerate(texts) if text in _VERBS] or [-1]
     for index, text in enumerate(texts):
-        if _PIP.fullmatch(text) and installs[0] > index:
-            return "pip", installs[0] + 1
-        if text in _APT and installs[-1] > index:
-            return "apt", next(one for one in installs if one > index) + 1
-        if _CONDA.fullmatch(text) and (behind := _behind_conda(texts, index)):
-            return "conda", behind
+        program = text.rpartition("/")[2]
+        installer: Installer | None = "pip" if _PIP.fullmatch(program) else "apt" if text in _APT else None
+        if installer and index < verbs[-1]:
+            return installer, next(filter(index.__lt__, verbs)) + 1
         if text in _ADD and texts[index + 1 : index + 2] in (["add"], ["install"], ["sync"]):
             return "poetry", index + 2
+        if program in _CONDA:  # install, create, update and env create; others do something else
+            verb = next((at for at in range(index + 1, len(texts)) if not _BEFORE_VERB.match(texts[at])), index)
+            if texts[verb] in ("install", "create", "update"):
+                return "conda", verb + 1
     return None
-
-
-def _behind_conda(texts: list[str], index: int) -> int | None:
-    """Where the arguments of conda's install, create, update and env create begin; None: it does something else."""
-    options = [*takewhile(lambda one: one.startswith("-"), texts[index + 1 : index + 20])]
-    verb = index + 1 + len(options)
-    if texts[verb : verb + 1] == ["env"]:
-        return verb + 2
-    return verb + 1 if texts[verb : verb + 1] in (["install"], ["create"], ["update"]) else None
 
 
 def _uv_python(words: list[Word], path: str, found: Installed) -> None:
     """uv python install 3.12; uv venv --python 3.12."""
-    texts = [word.text for word in words]
-    if "uv" not in texts:
-        return
-    rest = words[texts.index("uv") + 1 :]
-    verbs = [word.text for word in rest[:2]]
-    if verbs == ["python", "install"] or verbs[:1] == ["venv"]:
-        for word in rest[1:]:
-            if version := re.fullmatch(r"(?:--python=|python)?(3\.\d{1,2})(?:\.\d{1,3})?", word.text):
-                place = Place(path, word.line)
-                found.pythons.append(Requirement("python", f"=={version[1]}.*", place, word.text))
+    verbs = [word.text for word in words[:2]]
+    for word in words[1:] if verbs == ["python", "install"] or verbs[:1] == ["venv"] else ():
+        if version := re.fullmatch(r"(?:--python=|python)?(3\.\d{1,2})(?:\.\d{1,3})?", word.text):
+            found.pythons.append(Requirement("python", f"=={version[1]}.*", Place(path, word.line), word.text))
 
 
-def _read(installer: Installer, arguments: list[Word], path: str, found: Installed) -> None:
-    files = {"conda": _CONDA_FILES, "apt": {}}.get(installer, _PIP_FILES)
+def _arguments(installer: Installer, arguments: list[Word]) -> Iterator[tuple[FileKind | None, Word]]:
+    """The files that a command installs from, with their kind, and the packages that it names, with None."""
+    files = _FILES.get(installer, _PIP_FILES)
     words = iter(arguments)
     for word in words:
-        text, place = word.text, Place(path, word.line)
-        option, equals, value = text.partition("=")
+        option, equals, value = word.text.partition("=")
         if option in files:
             name = Word(value, word.line) if equals else next(words, None)
             if name and name.text:
-                found.files.append(File(files[option], name.text, Place(path, name.line)))
-        elif installer == "pip" and (short := _SHORT.fullmatch(text)):
-            found.files.append(File(files[short[1]], short[2], place))
-        elif (text == "-c" and installer == "conda") or text in _WITH_WORD or _REDIRECTION.fullmatch(text):
+                yield files[option], name
+        elif installer == "pip" and (short := _SHORT.fullmatch(word.text)):
+            yield files[short[1]], Word(short[2], word.line)
+        elif word.text in _WITH_WORD or (option == "-c" and installer == "conda") or _REDIRECTION.fullmatch(word.text):
             next(words, None)  # an option's value, or the file of a redirection
-        elif text and not text.startswith("-") and not _REDIRECTION.match(text):
-            _add(installer, text, place, found)
+        elif word.text and not word.text.startswith("-") and not _REDIRECTION.match(word.text):
+            yield None, word
 
 
 def _add(installer: Installer, text: str, place: Place, found: Installed) -> None:
-    if project := _PROJECT.fullmatch(text):
-        extras = tuple(one.strip() for one in (project["extras"] or "").split(",") if one.strip())
-        found.files.append(File("project", ".", place, extras))
-        return
+    """Take the package that a word names."""
     try:
-        one = _packages(installer, text, place)
+        one = _package(installer, text, place)
     except ValueError as error:
         reason = "its variables are known only when it is built; give them defaults" if "$" in text else str(error)
         note = f"{place}: {quoted(text)}: {reason}"
         found.not_understood.append(filled_later(place, expression) if (expression := hole(text)) else note)
     else:
-        if one is None and text.startswith("$"):
-            found.not_understood.append(f"{place}: {quoted(text)} is known only when it is built; give it a default")
-        elif one:
+        if one:
             found.requirements.append(replace(one, text=text))
+        elif text.startswith("$"):
+            found.not_understood.append(f"{place}: {quoted(text)} is known only when it is built; give it a default")
 
 
-def _packages(installer: Installer, text: str, place: Place) -> Requirement | None:
+def _package(installer: Installer, text: str, place: Place) -> Requirement | None:
     """The package that a word names for an installer. Raises ValueError: it cannot be read."""
     if installer == "apt":  # "libcudnn8=8.6.0.163-1+cuda11.8"
         name, _, version = text.partition("=")
@@ -303,47 +264,38 @@ def _candidates(name: str, copied: list[str]) -> list[str]:
     return list(dict.fromkeys(one for one in inside if not one.startswith("..")))[:MOST_TRIED]
 
 
-def _look(names: Iterable[str], include: Include) -> tuple[str, str]:
-    """The first file that is there. Raises IncludeError: there is none, or it may not be read."""
-    reasons = []
-    for name in names:
+def _look(places: Iterable[str], include: Include) -> tuple[str, str]:
+    """The first file that is there, and its text. Raises IncludeError: there is none, or it may not be read."""
+    missing = reason = str(IncludeError())
+    for place in places:
         try:
-            return name, include(name)
+            return place, include(place)
         except IncludeError as error:
-            reasons.append(str(error))
-    missing = str(IncludeError())
-    raise IncludeError(next((one for one in reasons if one != missing), missing))
+            reason = reason if reason != missing else str(error)
+    raise IncludeError(reason)
 
 
-def _follow(file: File, found: tuple[str, str], path: str, lines: Lines, include: Include) -> None:
-    """Read a file that is installed from."""
-    if file.kind in ("requirements", "constraints"):
-        lines.follow(found[0], file.place, constraint=file.kind == "constraints")
-        return
-    for environment in _environments(path, found, file, include, lines.not_understood):
-        for one in environment.requirements + (environment.python if file.kind == "conda" else ()):
-            lines.add(one)
-        lines.not_understood += environment.not_understood
-
-
-def _environments(
-    path: str, found: tuple[str, str], file: File, include: Include, not_understood: list[str]
-) -> Iterator[Environment]:
-    """The conda environment, or the project and those of its extras that are asked for."""
-    name, text = found
+def _follow(file: File, name: str, text: str, path: str, lines: Lines, include: Include) -> None:
+    """Read a file that is installed from: of a project, with those of its extras and groups that are asked for."""
     beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
     try:
-        if file.kind == "conda":
-            for root in documents(beside, text)[:1]:
-                yield from read_environment(beside, root, include, quote=False)
+        if file.kind == "project":
+            first, *others = read_pyproject(beside, text, include, quote=False)
+            labels = {f"{beside}, {kind} {extra}" for extra in file.extras for kind in ("extra", "group")}
+            several = [first, *(one for one in others if one.label in labels)]
+        elif file.kind == "conda":
+            roots = documents(beside, text)[:1]
+            several = [one for root in roots for one in read_environment(beside, root, include, quote=False)]
+        else:
+            lines.follow(name, file.place, constraint=file.kind == "constraints")
             return
-        first, *others = read_pyproject(beside, text, include, quote=False)
     except ManifestError:  # its message may repeat parts of a file that is something else
-        not_understood.append(f"{file.place}: {quoted(name)} is not valid {'YAML' if file.kind == 'conda' else 'TOML'}")
+        language = "YAML" if file.kind == "conda" else "TOML"
+        lines.not_understood.append(f"{file.place}: {quoted(name)} is not valid {language}")
         return
-    yield first
-    labels = {f"{beside}, {kind} {extra}" for extra in file.extras for kind in ("extra", "group")}
-    yield from (one for one in others if one.label in labels)
+    for one in several:
+        lines.requirements += one.requirements + (one.python if file.kind == "conda" else ())
+        lines.not_understood += one.not_understood
 
 
 def environment(
@@ -372,31 +324,27 @@ def environment(
     base, context, label = read_as or path, contexts[0], label or path
     lines = Lines(base, include)
     lines.not_understood += installed.not_understood
-    for one in installed.requirements:
-        lines.add(one)
+    lines.requirements += installed.requirements
     if len(installed.files) > MOST_FILES:
-        place_of_more = installed.files[MOST_FILES].place
-        lines.not_understood.append(
-            f"{place_of_more}: more than {MOST_FILES} files to install from; the others are not read"
-        )
+        first = installed.files[MOST_FILES].place
+        lines.not_understood.append(f"{first}: more than {MOST_FILES} files to install from; the others are not read")
     for file in installed.files[:MOST_FILES]:
         wanted = "pyproject.toml" if file.kind == "project" else file.name
-        inside = _candidates(wanted, installed.copied[:MOST_SOURCES])
         try:
-            found = _look((posixpath.join(one, name) for one in contexts for name in inside), include)
+            inside = _candidates(wanted, installed.copied[:MOST_SOURCES])
+            name, text = _look((posixpath.join(one, name) for one in contexts for name in inside), include)
         except IncludeError as error:
             lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}{hint}")
             continue
-        depth = found[0].count("../")  # of the context in which it was found, which is that of the others
+        depth = name.count("../")  # of the context in which it was found, which is that of the others
         contexts = tuple(sorted(contexts, key=lambda one: one.count("..") != depth))
-        _follow(file, found, base, lines, include)
+        _follow(file, name, text, base, lines, include)
     if contexts[0] != context:
         label += f", built from {posixpath.normpath(posixpath.join(posixpath.dirname(base), contexts[0]))}"
-    requirements = lines.found()
-    found_pythons = tuple(python) or tuple(_pythons(installed, requirements))
     complaints = (*unknown_part(image), *lines.not_understood)
-    made = environment_of(kind, path, requirements, complaints, label=label, image=image, **others)
-    return replace(made, python=found_pythons, place=place or made.place)
+    made = environment_of(kind, path, lines.found(), complaints, label=label, image=image, **others)
+    pythons = tuple(python) or _pythons(installed, made)
+    return replace(made, python=pythons, place=place or made.place)
 
 
 def has_tensorflow(one: Environment) -> bool:
@@ -405,14 +353,11 @@ def has_tensorflow(one: Environment) -> bool:
     return image or any(each.name in TENSORFLOW for each in one.requirements)
 
 
-def _pythons(installed: Installed, requirements: Iterable[Requirement]) -> list[Requirement]:
-    """Python from conda, from uv, or from apt's python3.9."""
-    found = [one for one in requirements if one.name == "python" and one.installer == "conda"]
-    if found:
-        return found
-    if installed.pythons:
-        return installed.pythons[-1:]
-    for one in requirements:
+def _pythons(installed: Installed, made: Environment) -> tuple[Requirement, ...]:
+    """The Python of conda, of uv, or of apt's python3.9."""
+    if of_conda := tuple(one for one in made.python if one.installer == "conda"):
+        return of_conda
+    for one in made.requirements if not installed.pythons else ():
         if one.installer == "apt" and (version := re.fullmatch(r"python(3\.\d+)", one.name)):
-            return [replace(one, name="python", specifier=f"=={version[1]}.*")]
-    return []
+            return (replace(one, name="python", specifier=f"=={version[1]}.*"),)
+    return tuple(installed.pythons[-1:])

@@ -17,7 +17,7 @@ from tfgpu_doctor.facts.report import MatrixInfo
 from tfgpu_doctor.facts.versions import at_least, minor, numbers
 from tfgpu_doctor.facts.yaml_nodes import Node, YamlError, documents, line_of, plain, shortened
 from tfgpu_doctor.matrix.bundled import IN_WHEEL, bundled_path, copy_of
-from tfgpu_doctor.matrix.gpu_names import InstanceIndex, NameIndex
+from tfgpu_doctor.matrix.names import InstanceIndex, NameIndex
 from tfgpu_doctor.matrix.rows import Gpu, Release, build_release, spelled_out, within
 from tfgpu_doctor.matrix.schema import (
     KEYS,
@@ -43,9 +43,9 @@ MOST_CONTRADICTIONS = 20  # that are looked for
 _SEVERITIES = ("error", "warning", "note")
 
 # of msgspec's messages
-_PATH = re.compile(r" - at (?P<key>`key` in )?`(?P<path>\$[^`]*)`$")
+_PATH = re.compile(r" - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
-_NO_TEXT = re.compile(r"Expected `str(?: \| null)?`, got `(?:int|float|bool)`")
+_UNQUOTED = re.compile(r"Expected `str(?: \| null)?`, got `(?:int|float|bool)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*?)`(?: - at `\$[^`]*`)?", re.DOTALL)
 _QUOTED = re.compile(r"((?:unknown field|enum value) ([`']).{80}).+\2", re.DOTALL)  # what it quotes of the file
 _LONGEST = 240  # the longest of our patterns fits
@@ -81,42 +81,30 @@ def parse(text: str | bytes, path: str) -> MatrixFile:
 
 
 def _explained(matrix: Node, message: str) -> tuple[int, str]:
-    """The line of what msgspec refuses, and its message, shortened, with what to do about a value without quotes."""
+    """The line of what msgspec refuses, and its message, shortened, with what to do about a value without quotes.
+
+    Where the path of the message has any value of a mapping, `$.tensorflow[2].wheels[...]`, it is the mapping's line.
+    """
     reason = shortened(_QUOTED.sub(r"\1…\2", message), _LONGEST)
-    found, unknown = _refused(matrix, message), _UNKNOWN.fullmatch(message)
-    if unknown:
-        found = [key for key in _keys(found) if key.value == unknown["name"]]
-    elif _NO_TEXT.match(message):
-        found = [one for one in found if one.id == "scalar" and not isinstance(plain(one), str)] or found
-        if found and found[0].id == "scalar":
-            reason += f'; put it in quotes: "{shortened(found[0].value)}"'
-    return line_of(found[0] if found else matrix), reason
+    place, unknown = _PATH.search(message), _UNKNOWN.fullmatch(message)
+    node = _at(matrix, _STEP.findall(place["path"] if place else ""))
+    if _UNQUOTED.match(message):
+        reason += f'; put it in quotes: "{shortened(node.value)}"' if node.id == "scalar" else "; put it in quotes"
+    keys = [key for key, _ in node.value if unknown and key.value == unknown["name"]] if node.id == "mapping" else []
+    return line_of(keys[0] if keys else node), reason
 
 
-def _refused(matrix: Node, message: str) -> list[Node]:
-    """The nodes that a message is about."""
-    here = _PATH.search(message)
-    found = list(_at(matrix, _STEP.findall(here["path"]))) if here else [matrix]
-    return _keys(found) if here and here["key"] else found
-
-
-def _keys(nodes: list[Node]) -> list[Node]:
-    return [key for one in nodes if one.id == "mapping" for key, _ in one.value]
-
-
-def _at(node: Node, steps: list[tuple[str, str]]) -> Iterator[Node]:
-    """The nodes at a path of msgspec's: `$.tensorflow[2].wheels[...].python`; [...] is any value of a mapping."""
-    if not steps:
-        yield node
-        return
-    (name, index), *rest = steps
-    if node.id == "mapping":
-        for key, value in node.value:
-            if index or key.value == name:
-                yield from _at(value, rest)
-    elif node.id == "sequence" and index:
-        for one in node.value[int(index) : int(index) + 1] if index.isdecimal() else node.value:
-            yield from _at(one, rest)
+def _at(node: Node, steps: list[tuple[str, str]]) -> Node:
+    """The node at a path of msgspec's, or the last one on the way to it that is certain."""
+    for name, index in steps:
+        if node.id == "mapping":
+            inside = [value for key, value in node.value if index or key.value == name]
+        elif node.id == "sequence":
+            inside = node.value[int(index) :][:1] if index.isdecimal() else node.value
+        if node.id == "scalar" or len(inside) != 1:
+            break
+        node = inside[0]
+    return node
 
 
 _ASCENDING, _FALLING = ("architectures", "peaks"), ("cuda", "cudnn", "official", "jetpacks", "ptx")
@@ -169,6 +157,7 @@ class Matrix:
         self.path = path
         self.revision = revision or data.revision
         self.layers: tuple[str, ...] = ()  # files laid over the bundled matrix
+        self._toolkits = {row.version: row for row in data.cuda}
         self._releases: dict[tuple[str, str, str], Release] = {}
         self._sorted: dict[tuple[str | None, str | None], tuple[Release, ...]] = {}
 
@@ -261,17 +250,11 @@ class Matrix:
             beside: the distributions in its environment and their versions.
             cpu_flags: what the processor can, as /proc/cpuinfo names it; empty: unknown.
         """
-        cards, flags = tuple(compute_capabilities), frozenset(cpu_flags)
-        here = {"python": python, "cudnn": cudnn, "ptxas": ptxas}
         others = {_normalised(name): version for name, version in (beside or {}).items()}
-        return tuple(
-            issue
-            for issue in release.known_issues
-            if (extra or not issue.condition.extra)
-            and _versions_meet(issue.condition, here, others)
-            and _suits_a_card(issue.condition, cards)
-            and (issue.condition.cpu_lacks is None or (flags and issue.condition.cpu_lacks not in flags))
-        )
+        known = {"python": python, "cudnn": cudnn, "ptxas": ptxas}
+        here = (known, others, tuple(compute_capabilities), frozenset(cpu_flags))
+        issues = (issue for issue in release.known_issues if extra or not issue.condition.extra)
+        return tuple(issue for issue in issues if _holds(issue.condition, *here))
 
     def issue_for(self, release: Release, **conditions: Any) -> KnownIssue | None:
         """The gravest of :meth:`issues_for`, which takes the same, that affects an installed release; else None."""
@@ -313,16 +296,11 @@ class Matrix:
 
     def gpu_of_device(self, device_id: str) -> Gpu | None:
         """The GPU of a PCI vendor and device id, "10de:2684"; None for one that the lists do not have."""
-        vendor, _, device = device_id.lower().partition(":")
-        return self._devices.get(device) if vendor == "10de" else None
+        return self._devices.get(device_id.lower())
 
     def nearest_gpus(self, name: str) -> tuple[str, ...]:
         """Up to three known names that are written most like an unknown one."""
         return self._gpu_names.nearest(name)
-
-    @cached_property
-    def _toolkits(self) -> dict[str, CudaToolkit]:
-        return {row.version: row for row in self.data.cuda}
 
     @cached_property
     def instances(self) -> InstanceIndex:
@@ -357,7 +335,7 @@ class Matrix:
         """Device id → the model of that name with that chip."""
         models = {(gpu.name, gpu.compute_capability): gpu for models in self._gpus.values() for gpu in models}
         return {
-            device: models[name, row.compute_capability]
+            f"10de:{device}": models[name, row.compute_capability]
             for row in self.data.pci_devices
             for name, devices in row.devices.items()
             if (name, row.compute_capability) in models
@@ -419,17 +397,22 @@ def _bytes(file: str) -> bytes:
         raise MatrixError(f"{file}: {why(error)}") from error
 
 
-def _versions_meet(where: Condition, here: Mapping[str, str | None], others: Mapping[str, str]) -> bool:
-    """Whether the versions here, and those of the distributions beside the release, are what a condition names."""
-    return all(_within(version, getattr(where, name)) for name, version in here.items()) and all(
-        _within(others.get(_normalised(name)), wanted) for name, wanted in where.beside.items()
-    )
-
-
-def _suits_a_card(where: Condition, cards: tuple[str, ...]) -> bool:
+def _holds(
+    where: Condition,
+    known: Mapping[str, str | None],
+    others: Mapping[str, str],
+    cards: tuple[str, ...],
+    cpu_flags: frozenset[str],
+) -> bool:
+    """Whether a condition holds for these versions, distributions, GPUs and processor."""
+    versions = [(version, getattr(where, name)) for name, version in known.items()]
+    versions += [(others.get(_normalised(name)), wanted) for name, wanted in where.beside.items()]
     low, high = where.min_compute_capability, where.max_compute_capability
-    return (low is None and high is None) or any(
-        (low is None or at_least(card, low)) and (high is None or at_least(high, card)) for card in cards
+    on_a_card = any(at_least(card, low or card) and at_least(high or card, card) for card in cards)
+    return (
+        all(_within(version, wanted) for version, wanted in versions)
+        and (on_a_card or not (low or high))
+        and (where.cpu_lacks is None or (bool(cpu_flags) and where.cpu_lacks not in cpu_flags))
     )
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -269,7 +268,6 @@ def nvml() -> None:
 # --------------------------------------------------------------------------------------------------------------- CUDA
 
 MULTIPROCESSORS, CC_MAJOR, CC_MINOR = 16, 75, 76  # cuda.h, CUdevice_attribute
-_NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED of cuda.h: what calls before cuInit return
 
 
 def described(library: Any, code: int) -> tuple[str, str]:
@@ -338,19 +336,3 @@ def cuda() -> None:
     say(facts={"count": known(number.value, answers)})
     for index in range(number.value):
         examine_device(library, index, answers)
-
-
-def is_initialized() -> bool:
-    """Return True if CUDA was initialized in this very process: CUDA_VISIBLE_DEVICES has no effect on it any more.
-
-    The libcuda that is loaded is asked, and none is loaded; False on systems where that cannot be asked.
-    `import tensorflow` alone does not initialize CUDA; listing the GPUs or creating a tensor does.
-    """
-    flags = [getattr(os, name, None) for name in ("RTLD_NOLOAD", "RTLD_NOW")]
-    if None in flags:  # not on Windows
-        return False
-    try:
-        library = ctypes.CDLL("libcuda.so.1", mode=sum(filter(None, flags)))
-        return bool(library.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) != _NOT_INITIALIZED)
-    except (OSError, AttributeError):  # not loaded; a stand-in without that function
-        return False

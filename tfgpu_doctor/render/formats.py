@@ -22,17 +22,24 @@ if TYPE_CHECKING:
 Detail = Literal["least", "normal", "full", "shared"]
 Shape = Literal["page", "checks", "metrics"]
 
-# what the outline of each kind of result makes of it: functions of outlines.<kind>, a blank as _
-KINDS: dict[str, tuple[Shape, ...]] = {
-    "report": ("page", "checks", "metrics"),
-    "check": ("page", "checks"),
-    "smoke": ("page", "checks", "metrics"),
-    "report comparison": ("page", "checks"),
-    "bench": ("page", "checks", "metrics"),
-    "bench comparison": ("page", "checks", "metrics"),
-    "fleet": ("page", "checks", "metrics"),
-    "plan": ("page",),
-    "matrix": ("page",),
+
+class Kind(NamedTuple):
+    """A kind of result: its record, and what its outline makes of it (functions of outlines.<kind>, a blank as _)."""
+
+    record: str
+    shapes: tuple[Shape, ...] = ("page", "checks", "metrics")
+
+
+KINDS = {
+    "report": Kind("Report"),
+    "check": Kind("Checked", ("page", "checks")),
+    "smoke": Kind("Smoke"),
+    "report comparison": Kind("Comparison", ("page", "checks")),
+    "bench": Kind("BenchResult", ("page",)),
+    "bench comparison": Kind("BenchComparison", ("page", "checks")),
+    "fleet": Kind("Fleet"),
+    "plan": Kind("Plan", ("page",)),
+    "matrix": Kind("Answered", ("page",)),
 }
 PUBLIC = frozenset({"matrix"})  # kinds that hold nothing of a machine, so that nothing is redacted
 
@@ -72,7 +79,7 @@ def choices(*kinds: str) -> tuple[str, ...]:
 def shows(name: str, kind: str) -> bool:
     """Whether a format has a renderer for results of this kind."""
     row = FORMATS[name]
-    return kind in row.own or row.shows in KINDS[kind]
+    return kind in row.own or row.shows in KINDS[kind].shapes
 
 
 def renderer(name: str, kind: str, options: Mapping[str, Any]) -> Callable[..., Any]:

@@ -152,9 +152,8 @@ def fenced(lines: Iterable[str], language: str = "") -> str:
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """A table of escaped cells."""
-    lines = [head, ("---",) * len(head)]
-    lines += [tuple(escape(cell) for cell in row) for row in rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    title, *body = ["| " + " | ".join(map(escape, row)) + " |" for row in (head, *rows)]
+    return "\n".join((title, "| " + " | ".join("---" for _ in head) + " |", *body))
 
 
 def folded(title: str, body: str) -> str:

@@ -1,4 +1,4 @@
-"""What a report shows, before any markup: blocks of labelled lines. Pure.
+"""What a report shows, before any markup: blocks of labelled lines; and the page of a finding. Pure.
 
 Text from outside (titles, evidence, commands) is returned as it is; who prints it cleans or escapes it.
 """
@@ -12,8 +12,9 @@ from msgspec import structs
 
 from tfgpu_doctor.facts.facts import Fact, Facts, Known, value_or
 from tfgpu_doctor.facts.report import Finding, Fix, Report, Severity, is_answered, root_causes
+from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
-from tfgpu_doctor.render.shapes import Block, Detail, Line
+from tfgpu_doctor.render.shapes import Block, Code, Detail, Items, Line, Page, Part
 
 LABEL_WIDTH = 9  # characters of the longest label
 _MOST_NAMED = 4  # harmless lines
@@ -225,3 +226,34 @@ def _versions(facts: Facts) -> Iterator[tuple[str, str, str]]:
     for phase in facts.tensorflow.phases:
         if phase.outcome not in ("ok", "skipped"):
             yield f"phase {phase.name}", phase.exception or phase.outcome, phase.note or ""
+
+
+# --------------------------------------------------------------------------------------------- the page of a finding
+
+
+def finding_page(found: pages.Page) -> Page:
+    """Return a finding's page: what it is, how to recognise, confirm and fix it, sources."""
+    headline = pages.headline_of(found.id)
+    signs = []
+    for sign in found.recognise:
+        printed = [Line("printed", sign.line)] if sign.line is not None else []
+        signs += [*printed, Line("means" if printed else "sign", sign.means)]
+    checks = []
+    for check in found.checks:
+        beside = [Line("", f"distinguishes it from {', '.join(check.tells_from)}")] if check.tells_from else []
+        checks += [Line("check", check.text, commands=check.commands), *beside]
+    fixes: dict[str, list[Line]] = {}
+    for remedy in found.fixes:
+        line = Line("fix", remedy.text, commands=(*remedy.example, *remedy.commands))
+        fixes.setdefault(remedy.platform, []).append(line)
+    parts: tuple[Part, ...] = (
+        Items(headline.titles),
+        Items((found.what,)),
+        Block("", "How to recognise it", tuple(signs)),
+        Block("", "How to confirm it", tuple(checks)),
+        *(Block("", f"How to fix it: {platform}", tuple(lines)) for platform, lines in fixes.items()),
+        Block("", "Sources", tuple(Line("", source.title, commands=(source.url,)) for source in found.sources)),
+        Code("See also", pages.further_links(found)),
+    )
+    named = " or ".join(severity.value for severity in headline.severities)
+    return Page("tfgpu explain", (), headline.severities[0].value, found.id, named, parts, is_brief=True)

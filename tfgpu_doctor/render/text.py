@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -199,54 +198,38 @@ def _pairs(rows: Sequence[tuple[str, ...]], signs: Sequence[str], console: Conso
 
 def _columns(part: Table, console: Console) -> None:
     """Print columns under their headings, the widest one wrapped; where that is too wide, a paragraph for each row."""
-    first = "  " if part.marks else ""
-    rows = [[first + clean(row[0]), *map(clean, row[1:])] for row in part.rows]
-    cells = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    whole = [first + clean(part.head[0]), *map(clean, part.head[1:])]
-    for head in (whole, [_folded(name, width) for name, width in zip(whole, cells, strict=True)]):
-        widths = [max(width, *map(cell_len, name.split("\n"))) for name, width in zip(head, cells, strict=True)]
-        wrapped = widths.index(max(widths))
-        longest_word = max(cell_len(word) for row in (head, *rows) for word in row[wrapped].split() or [""])
-        least = max(longest_word, min(widths[wrapped], _NARROWEST))
-        if sum(widths) - widths[wrapped] + least + len(head) - 1 <= console.width:
-            _grid(part, head, rows, widths, console)
-            return
-    _paragraphs(part, whole, rows, console)
+    signs = [Text(f"{marks(console)[mark]} ", STYLES[mark]) for mark in part.marks] or [Text()] * len(part.rows)
+    marked = [
+        [sign + clean(row[0]), *map(Text, map(clean, row[1:]))] for sign, row in zip(signs, part.rows, strict=True)
+    ]
+    head = [("  " if part.marks else "") + part.head[0], *part.head[1:]]
+    columns = [(name, *(cell.plain for cell in cells)) for name, *cells in zip(head, *marked, strict=True)]
+    widths = [max(map(cell_len, column)) for column in columns]
+    widest = widths.index(max(widths))
+    longest_word = max(cell_len(word) for word in " ".join(columns[widest]).split() or [""])
+    least = sum(widths) - widths[widest] + max(longest_word, min(widths[widest], _NARROWEST)) + len(head) - 1
+    if least <= console.width:
+        _grid(part, head, marked, widths, console)
+        return
+    for sign, (label, *cells) in zip(signs, part.rows, strict=True):
+        values = (f"{name} {cell}" for name, cell in zip(head[1:], cells, strict=True) if cell not in {"", "-"})
+        hanging(sign, Text(label, "bold"), console)
+        hanging(Text("  "), Text("; ".join(values)), console)
 
 
-def _folded(name: str, width: int) -> str:
-    """A heading on several lines, not much wider than what stands below it."""
-    return "\n".join(wrap(name, max(width, _NARROWEST), break_long_words=False)) or name
-
-
-def _grid(part: Table, head: list[str], rows: list[list[str]], widths: list[int], console: Console) -> None:
+def _grid(part: Table, head: list[str], rows: list[list[Text]], widths: list[int], console: Console) -> None:
     gap = 2 if sum(widths) + 2 * (len(head) - 1) <= console.width else 1
     room = min(console.width - sum(widths) - gap * len(head), _BAR)
-    bars = part.bars if room >= _SHORTEST_BAR else ()
     grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
-    for place, name in enumerate((*head, *([""] if bars else []))):
+    for place, name in enumerate(head):
         is_wrapped = place == widths.index(max(widths))
         grid.add_column(name, no_wrap=not is_wrapped, justify="right" if place in part.right else "left")
+    bars = part.bars if room >= _SHORTEST_BAR else ()
     for place, row in enumerate(rows):
-        length = max(1, round(room * bars[place])) if bars and bars[place] else 0
-        bar = [Text(marks(console)["bar"] * length, "blue")] if bars else []
-        grid.add_row(
-            Text.assemble(_sign(part, place, console), row[0][2 * bool(part.marks) :]), *map(Text, row[1:]), *bar
-        )
+        share = bars[place] if bars else 0
+        bar = [Text(marks(console)["bar"] * max(1, round(room * share)), "blue")] if share else []
+        grid.add_row(*row, *bar)
     for line in console.render_lines(grid, pad=False):
         text = Text.assemble(*((segment.text, segment.style or "") for segment in line))
         text.rstrip()
         console.print(text, soft_wrap=True)
-
-
-def _sign(part: Table, place: int, console: Console) -> tuple[str, str]:
-    """The mark of a row."""
-    mark = part.marks[place] if part.marks else ""
-    return (f"{marks(console)[mark]} ", STYLES[mark]) if part.marks else ("", "")
-
-
-def _paragraphs(part: Table, head: list[str], rows: list[list[str]], console: Console) -> None:
-    for place, (_, *cells) in enumerate(rows):
-        values = [f"{name} {cell}" for name, cell in zip(head[1:], cells, strict=True) if cell not in ("", "-")]
-        hanging(Text(*_sign(part, place, console)), Text(clean(part.rows[place][0]), "bold"), console)
-        hanging(Text("  "), Text("; ".join(values)), console)

@@ -16,8 +16,6 @@ from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.facts.units import approximate
 from tfgpu_doctor.facts.units import seconds as duration
 
-TF32_NOTE = "TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32."
-
 
 class CannotRunError(Exception):
     """What was asked for cannot be measured, through no fault of TensorFlow's; the message says why and what to do."""
@@ -29,6 +27,12 @@ class TooSlowError(CannotRunError):
 
 class TooLargeError(Exception):
     """Something does not fit into a memory; the message says which, and what would fit."""
+
+
+def too_slow(what: str, expected: float, deadline: float, shorter: str, longer: int) -> TooSlowError:
+    """Return the error that `what` takes too long; `shorter` is an option, `longer` a deadline, that would do."""
+    took = f"{what} would take about {duration(expected)}, too long for --deadline {deadline:g}"
+    return TooSlowError(f"{took}. Try {shorter}, or --deadline {longer}")
 
 
 def scratch() -> TemporaryDirectory[str]:
@@ -55,8 +59,8 @@ class PlanBase:
     blocks: ClassVar[bool] = False  # several steps are queued together and waited for once
     dtypes: tuple[str, ...] = ("float32",)
     selection: Selection = field(default_factory=Selection)
+    named: bool = False  # each size was asked for; where one is not measured, that is told
     left_out: list[str] = field(default_factory=list)  # sentences: what is not measured, and why
-    steady: ClassVar[bool] = False  # a GPU takes nearly the same time again and again; a host that takes part does not
 
     @property
     def workload(self) -> str:
@@ -78,7 +82,7 @@ class PlanBase:
         raise NotImplementedError
 
     def parameters(self) -> dict[str, Scalar]:
-        """Return what two results must share to be compared."""
+        """Return what two results must share to be compared; what varies within a result stands with its runs."""
         raise NotImplementedError
 
     def conclusions(self, _runs: Sequence[Run]) -> Sequence[str]:
@@ -87,7 +91,8 @@ class PlanBase:
 
     def notes(self, _runs: Sequence[Run]) -> Sequence[str]:
         """Return what qualifies the result: where TF32 exists, and what is not measured, and why."""
-        return (*((TF32_NOTE,) if "tf32" in self.dtypes else ()), *self.left_out)
+        tf32 = "TF32 exists on GPUs of compute capability 8.0 and later; the CPU computes in float32."
+        return (*((tf32,) if "tf32" in self.dtypes else ()), *self.left_out)
 
     def advice(self, _run: Run, _runs: Sequence[Run]) -> Sequence[str]:
         """Return what the figures of a run give reason to say, for this workload."""
@@ -114,6 +119,32 @@ class PlanBase:
             done |= {(case.label, case.dtype(dtype)) for case in todo}
             if todo:
                 yield dtype, todo
+
+    def sweep(
+        self,
+        session: Any,
+        dtype: str,
+        cases: Sequence[Case],
+        sizes: Sequence[int],
+        make: Callable[[Case, str, int], Job],
+        possible: Callable[[Job, list[Case]], bool],
+        rule: StoppingRule | None = None,
+    ) -> Iterator[Group]:
+        """Yield a group for each size in one type; the processes stay to the last one.
+
+        `possible` tells whether a job can be measured beside those of other cases, and notes why not.
+        """
+        for size in sizes:
+            jobs: list[Job] = []
+            for job in (make(case, dtype, size) for case in cases):
+                if possible(job, [*(one.case for one in jobs), job.case]):
+                    jobs.append(job)
+            session.skip(len(cases) - len(jobs))
+            if jobs:
+                keep = frozenset(job.key for job in jobs if size != sizes[-1])
+                yield Group(tuple(jobs), keep=keep, rule=rule)
+            elif self.named:
+                session.not_run.append(f"N = {size} in {cases[0].dtype(dtype)}")
 
     def skip_cpu(self, cases: Sequence[Case], what: str, seconds: float, longer: str) -> tuple[Case, ...] | None:
         """Return the cases without a CPU that takes too long and stands beside GPUs unasked, and note it; else None."""

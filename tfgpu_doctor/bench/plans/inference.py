@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from statistics import median
 from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.devices import Case, Job, RequestError, Scalar
 from tfgpu_doctor.bench.plans.base import CannotRunError, Group, PlanBase, saturation, scratch
-from tfgpu_doctor.bench.plans.training import SLOW, STEPS_AN_ANSWER, check_time, cpu_seconds
+from tfgpu_doctor.bench.plans.training import SLOW, SPREAD, STEPS_AN_ANSWER, check_time, cpu_seconds
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner.process import WorkerError, hello
 from tfgpu_doctor.bench.session import Session
-from tfgpu_doctor.bench.statistics import StoppingRule, median, quantile, quantile_interval, samples_for
+from tfgpu_doctor.bench.statistics import StoppingRule, quantile, quantile_interval, samples_for
 from tfgpu_doctor.bench.workloads import inference
 from tfgpu_doctor.bench.workloads.models import MODELS
 from tfgpu_doctor.facts.units import approximate
@@ -36,7 +36,6 @@ class LatencyRule(StoppingRule):
     wanted: int = WANTED
 
     def done(self, samples: Sequence[float], elapsed: float) -> bool:
-        """Whether there are as many as were wanted, and as the rule asks for at least; or the deadline has come."""
         if len(samples) >= self.max_samples or (samples and elapsed >= self.deadline):
             return True
         return len(samples) >= self.wanted and self.unmet(samples) is None
@@ -46,7 +45,7 @@ class LatencyRule(StoppingRule):
 class Inference(PlanBase):
     """One run of the benchmark, from what was asked for."""
 
-    file: ClassVar[ModuleType] = inference
+    file: ClassVar[Any] = inference
     step_name = "call"
     model: str | None = "mnist"  # of ours; None: `saved_model`
     saved_model: str | None = None  # a folder
@@ -58,17 +57,13 @@ class Inference(PlanBase):
     fixed: int = 0  # the only batch that the model takes; 0: any
 
     def title(self) -> str:
-        """Return what is called."""
-        return f"{self._name()}, consecutive calls{', compiled with XLA' if self.xla else ''}"
-
-    def _name(self) -> str:
-        if self.saved_model is None:
-            return str(self.model)
-        return f"{Path(self.saved_model).resolve().name} ({self.signature or 'SavedModel'})"
+        return f"{self.parameters()['model']}, consecutive calls{', compiled with XLA' if self.xla else ''}"
 
     def parameters(self) -> dict[str, Scalar]:
-        """Return what two results must share; the batches stand with the runs."""
-        return {"model": self._name(), "xla": "on" if self.xla else "off", "seed": inference.SEED}
+        name = self.model
+        if self.saved_model is not None:
+            name = f"{Path(self.saved_model).resolve().name} ({self.signature or 'SavedModel'})"
+        return {"model": name, "xla": "on" if self.xla else "off", "seed": inference.SEED}
 
     @property
     def flop(self) -> float:
@@ -76,15 +71,13 @@ class Inference(PlanBase):
         return float(MODELS[self.model].forward_flop) if self.model and self.saved_model is None else 0.0
 
     def groups(self, session: Session) -> Iterator[Group]:
-        """Yield one group for each type and batch, small batches first; the processes of a type stay."""
-        by_type = list(self.cases_by_type(self.selection.cases(session.found, ("replicas",))))
+        by_type = list(self.cases_by_type(self.selection.cases(session.found, (SPREAD,))))
         labels = [case.label for _, todo in by_type for case in todo]
-        deadline = session.rule.deadline
+        deadline, asked = session.rule.deadline, len(self.batches)
         slowest = cpu_seconds(self.batches[-1] * self.flop, session)
         check_time(slowest, deadline, self.batches[-1], "--batch-size")  # the CPU also computes what is right
-        session.begin(labels * len(self.batches), besides=1, sampling=deadline * len(labels))
+        session.begin(labels * asked, besides=1, sampling=deadline * len(labels))
         with scratch() as folder:
-            asked = len(self.batches)
             prepared = self._prepare(session, Path(folder))
             session.skip(1 + len(labels) * (asked - len(self.batches)))
             rule = LatencyRule(
@@ -93,22 +86,20 @@ class Inference(PlanBase):
                 deadline=deadline / len(self.batches),
                 wanted=self.wanted,
             )
+
+            def make(case: Case, dtype: str, batch: int) -> Job:
+                return self._job(case, dtype, batch, prepared[dtype])
+
             for dtype, todo in by_type:
-                for batch in self.batches:
-                    possible = [case for case in todo if self._splits(case, batch)]
-                    session.skip(len(todo) - len(possible))
-                    jobs = tuple(self._job(case, dtype, batch, prepared[dtype]) for case in possible)
-                    keep = frozenset() if batch == self.batches[-1] else frozenset(job.key for job in jobs)
-                    if jobs:
-                        yield Group(jobs, keep=keep, rule=rule)
+                yield from self.sweep(session, dtype, todo, self.batches, make, self._splits, rule)
 
     def _skip(self, reason: str) -> None:
         if (note := f"Skipped: {reason}.") not in self.left_out:
             self.left_out.append(note)
 
-    def _splits(self, case: Case, batch: int) -> bool:
+    def _splits(self, job: Job, _beside: Sequence[Case]) -> bool:
         """True if each device of a case gets a part of the batch; notes what is left out."""
-        count = len(case.devices)
+        count, batch = len(job.case.devices), job.parameters["batch"]
         if count == 1 or (batch >= count and not self.fixed):
             return True
         self._skip(f"batch {batch} cannot be split over {count} devices")
@@ -153,10 +144,10 @@ class Inference(PlanBase):
         """Look at the user's, whose types are its own."""
         described = ask("describe", folder=folder, signature=self.signature)
         try:
-            inputs, self.fixed = resolve(described, self.shapes)
-        except SignatureError as error:
+            inputs, fixed = resolve(described, self.shapes)
+        except CannotRunError as error:
             raise CannotRunError(f"{folder}: {error}") from error
-        self.signature, fixed = described["name"], self.fixed
+        self.signature, self.fixed = described["name"], fixed
         if fixed and fixed not in self.batches:
             raise CannotRunError(f"{folder}: the model only takes batches of {fixed}: use --batch-size {fixed}")
         for batch in self.batches:
@@ -167,7 +158,6 @@ class Inference(PlanBase):
         return dict.fromkeys(("right", *self.dtypes), model)
 
     def _job(self, case: Case, dtype: str, batch: int, prepared: Mapping[str, Any]) -> Job:
-        """Return what a case computes."""
         flop = batch * self.flop
         return self.make_job(
             case,
@@ -183,7 +173,6 @@ class Inference(PlanBase):
         )
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Return where throughput saturates and what a call takes there, and what is missing."""
         notes = [f"Throughput: {sentence}." for sentence in saturation(runs, "batch", "batch")]
         return (*notes, *latencies(runs), *super().notes(runs))
 
@@ -225,10 +214,6 @@ def percentiles(samples: Sequence[float]) -> tuple[Figure, ...]:
 # What a SavedModel's signature takes, and what has to be made up to call it. Pure.
 
 
-class SignatureError(Exception):
-    """No inputs can be made for the signature; the message says why, and what to add."""
-
-
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """Read --shape "224,224,3" or "images=224,224,3": the input's name ("" for the only one), the shape of one item.
 
@@ -248,18 +233,18 @@ def resolve(described: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]])
         described: what the worker said of the signature.
         shapes: of one item, by the input's name; "" is the only input.
 
-    Raises SignatureError: there is no such signature, or an input cannot be made up.
+    Raises CannotRunError: there is no such signature, or an input cannot be made up.
     """
     if "unusable" in described:
-        raise SignatureError(described["unusable"])
+        raise CannotRunError(described["unusable"])
     inputs = described["inputs"]
     names = [entry["name"] for entry in inputs]
     wanted = {names[0] if name == "" and len(names) == 1 else name: shape for name, shape in shapes.items()}
     if unknown := [name for name in wanted if name not in names]:
-        raise SignatureError(f"--shape names {unknown[0] or 'no input'}: the signature takes {_listed(inputs)}")
+        raise CannotRunError(f"--shape names {unknown[0] or 'no input'}: the signature takes {_listed(inputs)}")
     batched, fixed = _batching([entry["shape"] for entry in inputs])
     if fixed is None:
-        raise SignatureError(f"no input has a batch dimension: the signature takes {_listed(inputs)}")
+        raise CannotRunError(f"no input has a batch dimension: the signature takes {_listed(inputs)}")
     return [_spec(one, own, wanted.get(one["name"])) for one, own in zip(inputs, batched, strict=True)], fixed
 
 
@@ -273,18 +258,18 @@ def _batching(shapes: Sequence[Any]) -> tuple[list[bool], int | None]:
 
 
 def _spec(entry: Mapping[str, Any], batched: bool, wanted: tuple[int, ...] | None) -> dict[str, Any]:
-    """Return what `make_inputs` needs for one input. Raises SignatureError: it cannot be made up."""
+    """Return what `make_inputs` needs for one input. Raises CannotRunError: it cannot be made up."""
     name, shape = entry["name"], entry["shape"]
     if entry["dtype"] in ("string", "resource", "variant"):
-        raise SignatureError(f"the input {name} is of type {entry['dtype']}, for which no input can be generated")
+        raise CannotRunError(f"the input {name} is of type {entry['dtype']}, for which no input can be generated")
     rest = None if shape is None else shape[1:] if batched else shape
     if wanted is not None:
         known = wanted if rest is None else rest
         if len(known) != len(wanted) or any(a not in (None, b) for a, b in zip(known, wanted, strict=True)):
-            raise SignatureError(f"--shape {_dims(wanted)} does not match the input {name}: {_listed([entry])}")
+            raise CannotRunError(f"--shape {_dims(wanted)} does not match the input {name}: {_listed([entry])}")
         rest = wanted
     if rest is None or None in rest:
-        raise SignatureError(f"the shape of the input {name} is unknown ({_listed([entry])}): add --shape {name}=…")
+        raise CannotRunError(f"the shape of the input {name} is unknown ({_listed([entry])}): add --shape {name}=…")
     return {"name": name, "shape": list(rest), "dtype": entry["dtype"], "batched": batched}
 
 

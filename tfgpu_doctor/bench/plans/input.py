@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.devices import Case, Job, Scalar
 from tfgpu_doctor.bench.plans.base import CannotRunError, Group, Memory, PlanBase, demands, scratch, shortage, too_large
 from tfgpu_doctor.bench.plans.training import explain
-from tfgpu_doctor.bench.results import Ratio, Run
+from tfgpu_doctor.bench.results import Ratio, Run, Throughput
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.speeds import ratio
@@ -35,7 +34,7 @@ RESIDENT = "data on the device"  # the input of a training that needs none
 class Input(PlanBase):
     """One run of the benchmark, from what was asked for; it trains in the first type."""
 
-    file: ClassVar[ModuleType] = workload
+    file: ClassVar[Any] = workload
     step_name = "block"
     blocks = True
     model: str = "mnist"
@@ -51,14 +50,12 @@ class Input(PlanBase):
         return self.batch or MODELS[self.model].default_batch
 
     def title(self) -> str:
-        """Return what is read, and what for."""
         kind = "synthetic JPEG" if self.folder is None else "of your"
         each = approximate(self.bytes_each / 1000)
         read = f"{self.found} {kind} images of {each} kB" if self.found else "encoded images"
         return f"{read} into {self.model}, batches of {self.size}"
 
     def parameters(self) -> dict[str, Scalar]:
-        """Return what two results must share."""
         return {
             "model": self.model,
             "batch": self.size,
@@ -69,11 +66,9 @@ class Input(PlanBase):
         }
 
     def conclusions(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Return whether the training is input-bound, and which option helps."""
         return (*verdicts(runs), *ranking(runs))
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Return what the figures leave out."""
         notes = [
             f"A block is {workload.BLOCK} batches. Files come from the operating system's page cache: disk and "
             "network speed are not measured. TensorFlow's own optimisations are off unless named.",
@@ -98,17 +93,16 @@ class Input(PlanBase):
             if short := shortage(self._needs(case, trains=False), free):
                 what = f"{self.images} decoded images of {self.model} and batches of {self.size} need"
                 raise too_large(what, short, free, "try fewer --images or a smaller --batch-size")
-        feeds = [(case, name) for name in FEEDING for case in cases if _feeds(case, name)]
-        trainings = [*((case, None) for case in cases), *feeds]
-        session.begin([*(HOST_CASE.label for _ in workload.ALONE), *(case.label for case, _ in trainings)])
+        trainings: list[tuple[Case, str | None]] = [(case, None) for case in cases]
+        trainings += [(case, name) for name in FEEDING for case in cases if _feeds(case, name)]
+        session.begin([HOST_CASE.label] * len(workload.ALONE) + [case.label for case, _ in trainings])
         with self._folder(session) as folder:
             yield from self._in_turns(session, [self._job(HOST_CASE, name, folder, False) for name in workload.ALONE])
             yield from self._in_turns(session, [self._job(case, name, folder, True) for case, name in trainings])
 
     def _in_turns(self, session: Session, jobs: list[Job]) -> Iterator[Group]:
-        """Yield all of them side by side, if they fit; else one after the other."""
-        needs = [need for job in jobs for need in self._needs(job.case, trains=job.parameters["trains"])]
-        free = {**dict.fromkeys((memory for memory, _ in needs), 0), **session.free([job.case for job in jobs])}
+        needs = [need for job in jobs for need in self._needs(job.case, job.parameters["trains"])]
+        free = {memory: 0 for memory, _ in needs} | session.free([job.case for job in jobs])
         if shortage(needs, free) is None:  # what is not known may be too little for many
             yield Group(tuple(jobs))
             return
@@ -116,7 +110,7 @@ class Input(PlanBase):
         self.left_out = [f"Measured one after the other, {said}"]
         yield from (Group((job,)) for job in jobs)
 
-    def _needs(self, case: Case, *, trains: bool) -> Iterator[tuple[Memory, int]]:
+    def _needs(self, case: Case, trains: bool) -> Iterator[tuple[Memory, int]]:
         """Return what a process needs: decoded images in a cache, batches that are on their way, and the training."""
         pixels = math.prod(MODELS[self.model].image)
         batches = 4 * pixels * self.size * len(case.devices) * (2 * workload.PREFETCH + 4)
@@ -191,47 +185,46 @@ def _measured(runs: Sequence[Run], measured: str) -> dict[str, dict[str, Run]]:
     return found
 
 
-def _ratio(new: Run, base: Run) -> Ratio:
-    assert new.throughput is not None and base.throughput is not None
-    return ratio(new.throughput, base.throughput)
+def _speed(run: Run) -> Throughput:
+    assert run.throughput is not None
+    return run.throughput
 
 
 def waits(fed: Run, training: Run) -> Ratio:
     """Return the share of the step for which input waits, 0 to 1."""
-    part = _ratio(fed, training)
+    part = ratio(_speed(fed), _speed(training))
     return Ratio(value=max(1 - part.value, 0.0), low=max(1 - part.high, 0.0), high=max(1 - part.low, 0.0))
 
 
-def _faster(new: Run, base: Run) -> Ratio | None:
-    """Return the quotient, where `new` is clearly faster than `base`."""
-    effect = _ratio(new, base)
+def _faster(new: Run, base: Run) -> bool:
+    effect = ratio(_speed(new), _speed(base))
     margin = max(MARGIN, *(run.spread_iqr or 0.0 for run in (new, base)))
-    return effect if effect.low > 1 and effect.value > 1 + margin else None
+    return effect.low > 1 and effect.value > 1 + margin
 
 
 def verdicts(runs: Sequence[Run]) -> Iterator[str]:
     """Say for each device whether its training is input-bound, by how much, and what is enough or would help."""
-    alone = _measured(runs, ALONE).get(HOST_CASE.label, {})
-    fed = _measured(runs, FED)
+    alone, fed = _measured(runs, ALONE).get(HOST_CASE.label, {}), _measured(runs, FED)
+    most = max((_speed(run).value for run in alone.values()), default=0.0)
     for label, trained in _measured(runs, MODEL).items():
         pipelines = {name: fed[label][name] for name in FEEDING if name in fed.get(label, {})}
         if pipelines:
-            yield f"{label}: {_verdict(pipelines, trained[RESIDENT], max(map(_speed, alone.values()), default=0.0))}"
+            yield f"{label}: {_verdict(pipelines, trained[RESIDENT], most)}"
 
 
 def _verdict(fed: Mapping[str, Run], training: Run, most: float) -> str:
     """Say so of one device; `most` is the speed of the best pipeline alone, 0 where unknown."""
     share = {name: waits(run, training) for name, run in fed.items()}
-    bound = {name: share[name].low > BOUND and _faster(training, run) is not None for name, run in fed.items()}
+    bound = {name: share[name].low > BOUND and _faster(training, run) for name, run in fed.items()}
     told = {
         name: f"training waits for input {_interval(one, lambda part: f'{100 * part:.0f}', ' % of the time')}"
         for name, one in share.items()
     }
-    best, plain = max(fed, key=lambda name: _speed(fed[name])), next(iter(fed))
+    best, plain = max(fed, key=lambda name: _speed(fed[name]).value), next(iter(fed))
     alone = f"training alone consumes {_rate(training)}"
     if bound[best]:
         advice = "pipeline and training share CPUs or the link to the device"
-        if most < _speed(training):
+        if most < _speed(training).value:
             advice = "try more or faster CPUs, smaller images, or already decoded images"
         fastest = f"{_rate(fed[best])} with {best}: {told[best]}"
         return f"input-bound with every pipeline; {alone}, and {fastest}; {advice}"
@@ -245,43 +238,35 @@ def _verdict(fed: Mapping[str, Run], training: Run, most: float) -> str:
 
 
 def ranking(runs: Sequence[Run]) -> Iterator[str]:
-    """Say which options help, the largest effect first: of the pipeline alone, and of each training that is fed."""
-    for measured in (ALONE, FED):
-        for label, by_input in _measured(runs, measured).items():
-            what = "of the pipeline alone" if measured == ALONE else f"of the pipeline that feeds {label}"
+    """Say what options bring, the best first: of the pipeline alone, and of each training that is fed."""
+    for kind, what in ((ALONE, "of the pipeline alone"), (FED, "of the pipeline that feeds {}")):
+        for label, by_input in _measured(runs, kind).items():
             if len(by_input) > 1:
-                yield f"options {what}: {_ranked(by_input)}"
+                yield f"options {what.format(label)}: {_ranked(by_input)}"
 
 
 def _ranked(measured: Mapping[str, Run]) -> str:
-    """ "cache 5.1 times (4.9 to 5.3) over parallel decode; no clear effect: prefetch to device"."""
-    helps: list[tuple[float, str]] = []
-    slows, unclear = [], []
+    """ "cache 5.1 times (4.9 to 5.3) the speed of parallel decode; no clear effect: prefetch to device"."""
+    clear: list[tuple[float, str]] = []
+    unclear = []
     for name, run in measured.items():
         base = PIPELINES[name].base  # the nearest pipeline with fewer options that was measured, too
         while base is not None and base not in measured:
             base = PIPELINES[base].base
         if base is None:
             continue
-        effect = _ratio(run, measured[base])
-        times = f"{_interval(effect, partial(digits, low=effect.low, high=effect.high), ' times')} over {base}"
-        if _faster(run, measured[base]):
-            helps.append((effect.value, f"{name} {times}"))
-        elif _faster(measured[base], run):
-            slows.append(f"{name} is slower: {times}")
+        effect = ratio(_speed(run), _speed(measured[base]))
+        if _faster(run, measured[base]) or _faster(measured[base], run):
+            times = _interval(effect, partial(digits, low=effect.low, high=effect.high), " times")
+            clear.append((effect.value, f"{name} {times} the speed of {base}"))
         else:
             unclear.append(name)
-    sentences = [text for _, text in sorted(helps, reverse=True)] + slows
-    return "; ".join(sentences + ([f"no clear effect: {', '.join(unclear)}"] if unclear else []))
-
-
-def _speed(run: Run) -> float:
-    return run.throughput.value if run.throughput else 0.0
+    texts = [text for _, text in sorted(clear, reverse=True)]
+    return "; ".join(texts + ([f"no clear effect: {', '.join(unclear)}"] if unclear else []))
 
 
 def _rate(run: Run) -> str:
-    assert run.throughput is not None
-    return f"{digits(run.throughput.value, *run.throughput.ci95)} images/s"
+    return f"{digits(_speed(run).value, *_speed(run).ci95)} images/s"
 
 
 def _interval(ratio: Ratio, show: Callable[[float], str], unit: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.devices import SPREADS, Ask, Case, Job, RequestError, Scalar
 from tfgpu_doctor.bench.plans.base import (
@@ -16,20 +16,20 @@ from tfgpu_doctor.bench.plans.base import (
     Group,
     Memory,
     PlanBase,
-    TooSlowError,
     demands,
     overtaking,
     saturation,
     scratch,
     shortage,
     too_large,
+    too_slow,
 )
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.process import PATIENCE, prepare
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
 from tfgpu_doctor.bench.workloads import matpow
-from tfgpu_doctor.facts.units import read_size, seconds
+from tfgpu_doctor.facts.units import read_size
 
 TARGET = 1.0  # seconds that a sample of the slowest device shall take
 SMALLEST, LARGEST = 256, 16384  # sizes that are chosen
@@ -100,11 +100,10 @@ class MatPow(PlanBase):
     What results are compared with is written to files, each once.
     """
 
-    file: ClassVar[ModuleType] = matpow
+    file: ClassVar[Any] = matpow
     power: int = 10
     spreads: tuple[str, ...] = SPREADS
     sizes: tuple[int, ...] = ()  # none: one is chosen for about TARGET seconds, and GPUs also get one that fills them
-    named: bool = False  # each of several sizes was asked for, not a range
     chosen: int = 0  # the size that all devices share, where there is one
     skipped: dict[str, list[int]] = field(default_factory=dict)  # of several sizes those that are left out, by reason
     written: set[str] = field(default_factory=set)
@@ -115,22 +114,18 @@ class MatPow(PlanBase):
         return len(self.sizes) > 1
 
     def title(self) -> str:
-        """Return what is computed."""
         one = f"{self.chosen} × {self.chosen}"
         what = f"{len(self.sizes)} sizes from {self.sizes[0]} to {self.sizes[-1]}" if self.several else one
         return f"A^{self.power} and B^{self.power}, {what}"
 
     def parameters(self) -> dict[str, Scalar]:
-        """Return what two results must share; several sizes stand with the runs."""
         size: dict[str, Scalar] = {"sweep": "size"} if self.several else {"size": self.chosen}
         return {**size, "power": self.power, "seed": matpow.SEED}
 
     def conclusions(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Return where the GPU overtakes the CPU, and where each device saturates."""
         return (*overtaking(runs, "size", "N"), *saturation(runs, "size", "N")) if self.several else ()
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Return what is missing, and where TF32 exists."""
         missing = (f"N = {', '.join(map(str, sizes))}: {why}" for why, sizes in self.skipped.items())
         return (*missing, *super().notes(runs))
 
@@ -166,51 +161,49 @@ class MatPow(PlanBase):
         )
 
     def groups(self, session: Session) -> Iterator[Group]:
-        """Yield one group for each type and size, small sizes first; the processes of a type stay over its sizes."""
         cases, sizes, expected = self.selection.cases(session.found, self.spreads), self.sizes, 0.0
         if not self.several:
             cases, self.chosen, expected = self._choose_size(session, cases)
             sizes = (self.chosen,)
         by_type = list(self.cases_by_type(cases))
-        again = self._announce(session, [case.label for _, todo in by_type for case in todo], len(sizes))
+        again = [case.label for _, todo in by_type for case in self._again(todo)]
+        session.begin([*[case.label for _, todo in by_type for case in todo] * len(sizes), *again])
         terms = max(case.terms for case in cases)
         with scratch() as folder:
 
-            def jobs(todo: Sequence[Case], dtype: str, size: int) -> list[Job]:
-                point = {"size": size} if self.several or again else {}
-                found = [self.job(case, dtype, size, folder, terms, sizes[-1]) for case in todo]
-                return [replace(job, point=point) for job in found]
+            def make(case: Case, dtype: str, size: int) -> Job:
+                job = self.job(case, dtype, size, folder, terms, sizes[-1])
+                return replace(job, point={"size": size} if self.several or again else {})
 
             for dtype, todo in by_type:
-                gpus = tuple(case for case in todo if case.label in again)
-                for size in sizes:
-                    made = jobs(todo, dtype, size)
-                    possible = self._possible(session, made, size) if self.several else dict.fromkeys(made, expected)
-                    if possible:
-                        yield self._group(possible, gpus if size == sizes[-1] else todo)
-                larger = self._own_size(session, gpus, dtype)
-                if larger:
-                    yield Group(tuple(jobs(gpus, dtype, larger)))
-                session.skip(0 if larger else len(gpus))
+                if self.several:
+                    yield from self.sweep(session, dtype, todo, sizes, make, partial(self._possible, session))
+                else:
+                    yield from self._one_size(session, todo, expected, partial(make, dtype=dtype))
 
-    def _announce(self, session: Session, labels: list[str], sizes: int) -> list[str]:
-        """Say how many runs there are; returns the labels of GPUs that are also measured at a size that fills them."""
-        again = [] if self.sizes else [label for label in labels if "GPU" in label and "virtual" not in label]
-        session.begin([*labels * sizes, *again])
-        return again
+    def _again(self, cases: Sequence[Case]) -> list[Case]:
+        """Return the GPUs that are also measured at a size that fills them."""
+        return [] if self.sizes else [case for case in cases if case.gpus and not case.virtual]
 
-    def _group(self, possible: Mapping[Job, float], again: Sequence[Case]) -> Group:
-        """Return the group of jobs, with the seconds of a sample; the processes of the cases `again` stay."""
-        keep = frozenset(job.key for job in possible if job.case in again)
-        return Group(tuple(possible), max(possible.values()), keep)
+    def _one_size(
+        self, session: Session, cases: Sequence[Case], expected: float, make: Callable[..., Job]
+    ) -> Iterator[Group]:
+        """Yield the size that all devices share, then that which fills the GPUs, if it is larger."""
+        again, jobs = self._again(cases), [make(case, size=self.chosen) for case in cases]
+        keys = frozenset(job.key for job in jobs if job.case in again)
+        yield Group(tuple(jobs), expected, keys)
+        mine = [run for run in session.runs if (run.label, run.dtype) in keys]
+        larger = self._own_size(session, again, mine)
+        if larger:
+            yield Group(tuple(make(case, size=larger) for case in again))
+        session.skip(0 if larger else len(again))
 
-    def _own_size(self, session: Session, gpus: Sequence[Case], dtype: str) -> int | None:
+    def _own_size(self, session: Session, gpus: Sequence[Case], runs: Sequence[Run]) -> int | None:
         """Return the size that fills the GPUs, by their speed and memory; None where it is hardly larger."""
-        mine = [run for run in session.runs if run.dtype == dtype and run.label in {case.label for case in gpus}]
-        speeds = [run.flop / run.median_s for run in mine if run.flop and run.median_s]
+        speeds = [run.flop / run.median_s for run in runs if run.flop and run.median_s]
         for size in OWN_SIZES if gpus and len(speeds) == len(gpus) else ():
             slow = matpow.flop(size, self.power, 2) / min(speeds) > OWN_SECONDS
-            if size >= 1.5 * self.chosen and not slow and not lacking(gpus, size, dtype, session.free(gpus)):
+            if size >= 1.5 * self.chosen and not slow and not lacking(gpus, size, runs[0].dtype, session.free(gpus)):
                 return size
         return None
 
@@ -231,15 +224,13 @@ class MatPow(PlanBase):
         expected = matpow.flop(size, self.power, 2) / slowest
         if not wanted or max(FEWEST, session.processes) * expected <= session.rule.deadline:
             return cases, size, expected
-        longer = f"--deadline {math.ceil(expected * (rule.min_samples + 1) * session.processes / 10) * 10}"
-        if others := self.skip_cpu(cases, "a sample", expected, longer):
+        longer = math.ceil(expected * (rule.min_samples + 1) * session.processes / 10) * 10
+        if others := self.skip_cpu(cases, "a sample", expected, f"--deadline {longer}"):
             return others, size, 0.0
         where = "the CPU" if cases[0].label == "CPU" else cases[0].label
         fits = round((slowest * rule.deadline / rule.min_samples / matpow.flop(1, self.power, 2)) ** (1 / 3))
-        raise TooSlowError(
-            f"size {size}: a sample on {where} would take about {seconds(expected)}, too long for "
-            f"--deadline {session.rule.deadline:g}. Try --size {max(fits // 128 * 128, 64)}, or {longer}"
-        )
+        smaller = f"--size {max(fits // 128 * 128, 64)}"
+        raise too_slow(f"size {size}: a sample on {where}", expected, session.rule.deadline, smaller, longer)
 
     def _speed(self, session: Session, case: Case, dtype: str) -> float:
         """Return FLOP/s of the slowest device, roughly: of the first case, which is the CPU where that takes part."""
@@ -253,37 +244,31 @@ class MatPow(PlanBase):
                 break
         return matpow.flop(size, short.power, 2) / took
 
-    def _possible(self, session: Session, jobs: Sequence[Job], size: int) -> dict[Job, float]:
-        """Return the jobs of a sweep for which there is memory and time, with the seconds that a sample takes at most.
+    def _possible(self, session: Session, job: Job, beside: Sequence[Case]) -> bool:
+        """True if there is memory and time for a job of a sweep; notes why not.
 
         A size is left out, and named, on a device that failed before, or whose speed at the size before says that it
         would need longer for its samples than the deadline gives, or where a memory does not hold it.
         """
-        possible: dict[Job, float] = {}
-        for job in jobs:
-            last = next((run for run in reversed(session.runs) if (run.label, run.dtype) == job.key), None)
-            expected, before = _expected(job, last), last.parameters["size"] if last else 0
-            beside = [*(one.case for one in possible), job.case]
-            if last and last.failure:
-                why = f", which failed at {before}"
-            elif expected > session.rule.deadline / FEWEST_FOR_INTERVAL:
-                why = f": too slow for --deadline {session.rule.deadline:g}, estimated from {before}"
-            elif short := lacking(beside, size, job.dtype, session.free(beside)):
-                where = "the host" if short[0] == HOST else f"GPU {short[0]}"
-                why = f": does not fit into the free memory of {where}"
-            else:
-                possible[job] = expected
-                continue
-            self.skipped.setdefault(f"skipped on {job.case.label}, {job.dtype}{why}", []).append(size)
-        session.skip(len(jobs) - len(possible))
-        if self.named and not possible:
-            session.not_run.append(f"N = {size} in {jobs[0].dtype}")
-        return possible
-
-
-def _expected(job: Job, last: Run | None) -> float:
-    """Return the seconds of a sample by the speed of an earlier run; 0 where that is not known."""
-    return last.median_s * job.work / last.flop if last and last.median_s and last.flop else 0.0
+        size, same = (
+            job.parameters["size"],
+            (run for run in reversed(session.runs) if (run.label, run.dtype) == job.key),
+        )
+        last = next(same, None)
+        before, seconds = (last.parameters["size"] if last else 0), 0.0
+        if last and last.median_s and last.flop:
+            seconds = last.median_s * job.work / last.flop
+        if last and last.failure:
+            why = f", which failed at {before}"
+        elif seconds > session.rule.deadline / FEWEST_FOR_INTERVAL:
+            why = f": too slow for --deadline {session.rule.deadline:g}, estimated from {before}"
+        elif short := lacking(beside, size, job.dtype, session.free(beside)):
+            where = "the host" if short[0] == HOST else f"GPU {short[0]}"
+            why = f": does not fit into the free memory of {where}"
+        else:
+            return True
+        self.skipped.setdefault(f"skipped on {job.case.label}, {job.dtype}{why}", []).append(size)
+        return False
 
 
 # ---------------------------------------------------------------------------------------------------------------------

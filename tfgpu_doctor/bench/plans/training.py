@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.cluster import SPREAD as WORKERS
@@ -21,8 +20,8 @@ from tfgpu_doctor.bench.plans.base import (
     Group,
     PlanBase,
     TooLargeError,
-    TooSlowError,
     too_large,
+    too_slow,
 )
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError, hello, prepare
@@ -60,11 +59,8 @@ def cpu_seconds(flop: float, session: Session) -> float:
 def check_time(seconds: float, deadline: float, batch: int, option: str) -> None:
     """Refuse steps on the CPU that take too long. Raises TooSlowError; the message says which batch fits."""
     if FEWEST * seconds > deadline:
-        fits = max(int(batch * deadline / (FEWEST * seconds)), 1)
-        raise TooSlowError(
-            f"a step of {batch} images on the CPU would take about {seconds:.0f} s, too long for --deadline "
-            f"{deadline:g}. Try {option} {fits}, or --deadline {math.ceil(seconds) * USUAL}"
-        )
+        smaller = f"{option} {max(int(batch * deadline / (FEWEST * seconds)), 1)}"
+        raise too_slow(f"a step of {batch} images on the CPU", seconds, deadline, smaller, math.ceil(seconds) * USUAL)
 
 
 def out_of_memory(why: str) -> bool:
@@ -84,84 +80,90 @@ def explain(why: str, what: str, advice: str) -> str:
 
 @dataclass
 class TrainingPlan(PlanBase):
-    """A benchmark whose step is one of a training, for each image of each device."""
+    """A benchmark whose step is one of a training, with a batch for each device."""
 
     step_name = "step"
     blocks = True
+    option = "--batch-size"  # says how many images there are
 
-    def with_time(
-        self, cases: tuple[Case, ...], flop: float, session: Session, batch: int, option: str = "--batch-size"
-    ) -> tuple[Case, ...]:
-        """Return the cases, without a CPU that stands beside GPUs unasked and whose steps take long; notes it.
+    def step_flop(self) -> float:
+        """Return the FLOP of a step for each image."""
+        raise NotImplementedError
+
+    def job(self, dtype: str, case: Case) -> Job:
+        """Return what a case computes."""
+        raise NotImplementedError
+
+    def measured(
+        self, session: Session, cases: tuple[Case, ...], batch: int, *, alone: bool = False
+    ) -> Iterator[Group]:
+        """Yield a group for each type; with `alone`, for each case, so that those that share a GPU do not at once.
+
+        A CPU that stands beside GPUs unasked and takes long for `batch` images is left out, and noted.
 
         Raises TooSlowError: it was asked for, or is all there is.
         """
-        if all(case.gpus for case in cases):
-            return cases
-        seconds, deadline = cpu_seconds(batch * flop, session), session.rule.deadline
-        longer = f"--devices cpu,gpu:0 --deadline {math.ceil(seconds) * USUAL}"
-        long = seconds > min(LONG, deadline / FEWEST)
-        if long and (gpus := self.skip_cpu(cases, "a step", seconds, longer)):
-            return gpus
-        check_time(seconds, deadline, batch, option)
-        return cases
-
-    def step(self, case: Case, dtype: str, batch: int, flop: float, advice: str, **more: Any) -> Job:
-        """Return a job of training steps with `batch` images on each device, and `flop` for each image."""
-        images = batch * len(case.devices)
-        speed = SLOW_GPU if case.gpus and not case.virtual else SLOW
-        return self.make_job(
-            case,
-            dtype,
-            work=float(images),
-            flop=float(images * flop),
-            explain=lambda why: explain(why, f"{batch} images", advice),
-            patience=60 + flop * STEPS_AN_ANSWER * (images / speed + FEW / SLOW),
-            **{"scaling": "weak" if len(case.devices) > 1 else None, **more},
-        )
-
-    def in_turns(
-        self, session: Session, cases: Sequence[Case], job: Callable[[str, Case], Job], *, alone: bool = False
-    ) -> Iterator[Group]:
-        """Yield a group for each type; with `alone`, for each case, so that those that share a GPU do not at once."""
-        groups = [tuple(job(dtype, case) for case in todo) for dtype, todo in self.cases_by_type(cases)]
+        if any(not case.gpus for case in cases):
+            seconds, deadline = cpu_seconds(batch * self.step_flop(), session), session.rule.deadline
+            longer = f"--devices cpu,gpu:0 --deadline {math.ceil(seconds) * USUAL}"
+            long = seconds > min(LONG, deadline / FEWEST)
+            if long and (gpus := self.skip_cpu(cases, "a step", seconds, longer)):
+                cases = gpus
+            else:
+                check_time(seconds, deadline, batch, self.option)
+        groups = [tuple(self.job(dtype, case) for case in todo) for dtype, todo in self.cases_by_type(cases)]
         if alone:
             groups = [(one,) for group in groups for one in group]
         session.begin([one.case.label for group in groups for one in group])
         yield from map(Group, groups)
+
+    def step(self, case: Case, dtype: str, batch: int, parameters: dict[str, Any], **more: Any) -> Job:
+        """Return a job of training steps with `batch` images on each device; `more` are other fields of the job."""
+        images, flop = batch * len(case.devices), self.step_flop()
+        speed = SLOW_GPU if case.gpus and not case.virtual else SLOW
+        small = self.option == "--batch-size"
+        advice = f"--batch-size {max(batch // 2, LEAST)}" if small else f"a smaller {self.option}"
+        return self.make_job(
+            case,
+            dtype,
+            parameters,
+            float(images),
+            flop=float(images * flop),
+            explain=lambda why: explain(why, f"{batch} images", advice),
+            patience=60 + flop * STEPS_AN_ANSWER * (images / speed + FEW / SLOW),
+            scaling=("weak" if small else "strong") if len(case.devices) > 1 else None,
+            **more,
+        )
 
 
 @dataclass
 class Gan(TrainingPlan):
     """One run of `tfgpu bench gan`, from what was asked for."""
 
-    file: ClassVar[ModuleType] = gan
+    file: ClassVar[Any] = gan
     batch: int = gan.DEFAULT_BATCH  # images on each device
 
     def title(self) -> str:
-        """Return what is computed."""
         return f"steps of a DCGAN, 28 × 28 images, {self.batch} per device"
 
     def parameters(self) -> dict[str, Scalar]:
-        """Return what two results must share."""
         return {"batch": self.batch, "seed": gan.SEED}
 
+    def step_flop(self) -> float:
+        return gan.training_flop()
+
     def groups(self, session: Session) -> Iterator[Group]:
-        """Yield one group for each type. Raises TooSlowError: a step on the CPU takes too long."""
-        cases = self.with_time(self.selection.cases(session.found, (SPREAD,)), gan.training_flop(), session, self.batch)
-        yield from self.in_turns(session, cases, self.job)
+        yield from self.measured(session, self.selection.cases(session.found, (SPREAD,)), self.batch)
 
     def job(self, dtype: str, case: Case) -> Job:
-        """Return what a case computes."""
-        advice, parameters = f"--batch-size {max(self.batch // 2, 2)}", {"batch": self.batch}
-        return self.step(case, dtype, self.batch, gan.training_flop(), advice, parameters=parameters)
+        return self.step(case, dtype, self.batch, {"batch": self.batch})
 
 
 @dataclass
 class Cnn(TrainingPlan):
     """One run of `tfgpu bench cnn`, from what was asked for."""
 
-    file: ClassVar[ModuleType] = cnn
+    file: ClassVar[Any] = cnn
     model: str = "mnist"
     batch: int | None = None  # images on each device (weak scaling); None: the model's
     global_batch: int | None = None  # images of all devices together (strong scaling), instead
@@ -170,30 +172,26 @@ class Cnn(TrainingPlan):
     collectives: str | None = None  # who sums on several machines, "NCCL" or "RING"; None: NCCL between GPUs
     auto: bool = False  # the largest batch that fits, which is searched for
 
+    def __post_init__(self) -> None:
+        """Name the option that says how many images there are."""
+        self.option = "--global-batch-size" if self.global_batch else "--batch-size"
+
     @property
     def each(self) -> int:
         """Return the images on each device, where that is the same for all cases."""
         return self.batch or MODELS[self.model].default_batch
 
-    @property
-    def option(self) -> str:
-        """Return the option that says how many images there are."""
-        return "--global-batch-size" if self.global_batch else "--batch-size"
-
     def title(self) -> str:
-        """Return what is computed."""
         height, width, _ = MODELS[self.model].image
         images = f"{self.global_batch} images per step" if self.global_batch else f"{self.each} per device"
         return f"training {self.model}, {height} × {width} images, {images}" + (", XLA" if self.xla else "")
 
     def parameters(self) -> dict[str, Scalar]:
-        """Return what two results must share."""
         size = {"global_batch": self.global_batch} if self.global_batch else {"batch": self.each}
         several = {"workers": self.cluster.count} if self.cluster else {}
         return {"model": self.model, **size, **several, "xla": int(self.xla), "seed": SEED}
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Return what qualifies the result."""
         notes = list(super().notes(runs))
         if self.xla:
             notes.append(
@@ -207,20 +205,35 @@ class Cnn(TrainingPlan):
         return tuple(notes)
 
     def advice(self, run: Run, _runs: Sequence[Run]) -> tuple[str, ...]:
-        """Return why several GPUs are not as many times as fast."""
-        return why_poor(run) if run.efficiency and run.efficiency.value < POOR else ()
+        """Say how much of a step the sum of the gradients takes, where several GPUs are not as many times as fast."""
+        found = {figure.name: figure for figure in run.figures}
+        reduce, bus = found.get("all-reduce"), found.get("all-reduce bus bandwidth")
+        poor = run.efficiency and run.efficiency.value < POOR
+        if not (poor and reduce and bus and run.median_s) or reduce.value * run.steps < WEIGHTY * run.median_s:
+            return ()
+        return (
+            f"summing the gradients takes {reduce.value * run.steps / run.median_s:.0%} of each step, "
+            f"{approximate(bus.value, 'B/s')} of bus bandwidth ({reduce.note}): use a larger --batch-size; "
+            "tfgpu bench transfer measures the links",
+        )
+
+    def step_flop(self) -> float:
+        return training_flop(self.model)
 
     def groups(self, session: Session) -> Iterator[Group]:
-        """Yield one group for each type."""
         cases = self.cases(session.found)
         fit = []
         if self.auto:
             cases = tuple(case for case in cases if case.gpus)  # the CPU may hold less than a GPU
             fit = [self._choose_batch(session, cases)]
-        self.check_memory(cases, session.free(cases))
-        cases = self.with_time(cases, training_flop(self.model), session, self.batch_of(1), self.option)
+        free = session.free(cases)
+        for case in cases:  # what a training needs beside its images, TensorFlow finds out itself
+            fits, images = self.most_images(case, free), self.batch_of(len(case.devices)) * len(case.devices)
+            if images > fits * len(case.devices):
+                need, advice = PROCESS + images * self._image_size(), f"try {self.option} {max(fits // 4, 1)}"
+                raise too_large(f"{images} images for {case.label} need", (HOST, need), free, advice)
         self.left_out += fit
-        yield from self.in_turns(session, cases, self.job, alone=self.auto)
+        yield from self.measured(session, cases, self.batch_of(1), alone=self.auto)
 
     def _choose_batch(self, session: Session, cases: Sequence[Case]) -> str:
         """Set the largest batch that fits into the case with the most GPUs; returns a note about it.
@@ -293,15 +306,11 @@ class Cnn(TrainingPlan):
         if self.cluster and case.spread == WORKERS:
             parameters |= {"index": self.cluster.index, "workers": self.cluster.count}
             parameters["collectives"] = (self.collectives or "NCCL") if case.gpus else "RING"
-        scaling = "strong" if self.global_batch else "weak"
         return self.step(
             case,
             dtype,
             each,
-            training_flop(self.model),
-            "a smaller --global-batch-size" if self.global_batch else f"--batch-size {max(each // 2, 2)}",
-            parameters=parameters,
-            scaling=scaling if len(case.devices) > 1 else None,
+            parameters,
             figures=len(case.devices) > 1 and not case.virtual,  # figures are speeds
             farewell="workers" in parameters,
             virtual_memory_mib=4096,
@@ -314,43 +323,6 @@ class Cnn(TrainingPlan):
     def most_images(self, case: Case, free: Free) -> int:
         """Return the images per device that the host's memory holds."""
         return int((SHARE * free[HOST] - PROCESS) / self._image_size()) // len(case.devices)
-
-    def check_memory(self, cases: Sequence[Case], free: Free) -> None:
-        """Refuse what cannot fit, by the images alone: what a training needs beside them TensorFlow finds out itself.
-
-        Raises TooLargeError: they do not.
-        """
-        for case in cases:
-            fits, images = self.most_images(case, free), self.batch_of(len(case.devices)) * len(case.devices)
-            if images > fits * len(case.devices):
-                need = PROCESS + images * self._image_size()
-                advice = f"try {self.option} {max(fits // 4, 1)}"
-                raise too_large(f"{images} images for {case.label} need", (HOST, need), free, advice)
-
-
-def why_poor(run: Run) -> tuple[str, ...]:
-    """Return what the figures beside the samples say of a poor efficiency; the weightiest first."""
-    found = {figure.name: figure for figure in run.figures}
-    alone, together, reduce = (found.get(name) for name in ("gradients alone", "gradients together", "all-reduce"))
-    if not (alone and together and reduce) or run.median_s is None:
-        return ()
-    step = run.median_s / run.steps
-    bus = found.get("all-reduce bus bandwidth")
-    width = f", {approximate(bus.value, 'B/s')} of bus bandwidth" if bus else ""
-    reasons = [
-        (
-            reduce.value / step,
-            f"summing the gradients takes {reduce.value / step:.0%} of each step{width} ({reduce.note}): use a larger "
-            "--batch-size; tfgpu bench transfer measures the links",
-        ),
-        (
-            (together.value - alone.value) / step,
-            f"the replicas slow each other down: forward and backward pass take {together.value / alone.value:.2f} "
-            "times as long on all GPUs as on one. One host launches all kernels, and the GPUs may share power and "
-            "cooling: a larger --batch-size or --xla reduces the load on the host",
-        ),
-    ]
-    return tuple(text for share, text in sorted(reasons, reverse=True) if share > WEIGHTY)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

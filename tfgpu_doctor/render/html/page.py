@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
 from itertools import zip_longest
+from pathlib import Path
 
 from tfgpu_doctor.facts.printable import clean, escape_xml
 from tfgpu_doctor.render.console import MARKS
@@ -25,67 +26,16 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri
 
 # contrast with the page's background at least 4.5:1 for text and 3:1 for lines (WCAG 2.2, 1.4.3 and 1.4.11), which
 # tests/render/test_html.py computes
-_NAMES = ("page", "card", "ink", "muted", "grid", "good", "warn", "bad", "link", *(f"c{n}" for n in range(1, 9)))
-LIGHT = dict(
-    zip(
-        _NAMES,
-        (
-            *("#ffffff", "#f4f6f8", "#1b1f24", "#57606a", "#d0d7de", "#116329", "#7d4e00", "#b3261e", "#0550ae"),
-            *("#0b62a4", "#b84a00", "#1b7837", "#7b3fa0", "#a01c58", "#00757f", "#7a5c00", "#57606a"),
-        ),
-        strict=True,
-    )
-)
-DARK = dict(
-    zip(
-        _NAMES,
-        (
-            *("#0d1117", "#161b22", "#e6edf3", "#9da7b3", "#30363d", "#56d364", "#e3b341", "#ff8078", "#79b8ff"),
-            *("#6cb6ff", "#ff9f5a", "#57d36b", "#d2a8ff", "#ff8ab5", "#4dd0da", "#e3c04b", "#9da7b3"),
-        ),
-        strict=True,
-    )
-)
-RULES = """
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 80rem; padding: 1rem; background: var(--page); color: var(--ink);
-  font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif;
-  overflow-wrap: anywhere; }
-h1 { font-size: 1.5rem; line-height: 1.25; margin: .25rem 0; }
-h3 { font-size: 1rem; margin: 1rem 0 .25rem; }
-p { margin: .5rem 0; }
-a { color: var(--link); }
-.muted, figcaption, caption, .from { color: var(--muted); font-size: .875rem; }
-.verdict { background: var(--card); border-left: .35rem solid var(--muted); padding: .75rem 1rem; font-size: 1.1rem; }
-.verdict.good, article.good { border-color: var(--good); }
-.verdict.warn, article.warn { border-color: var(--warn); }
-.verdict.bad, article.bad { border-color: var(--bad); }
-.good strong, td.good { color: var(--good); }
-.warn strong, td.warn { color: var(--warn); }
-.bad strong, td.bad { color: var(--bad); }
-.scroll { overflow-x: auto; margin: .5rem 0; }
-.scroll:focus-visible, summary:focus-visible, a:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
-table { border-collapse: collapse; font-size: .9rem; }
-caption { text-align: left; padding: .25rem 0; }
-th, td { padding: .3rem .75rem .3rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--grid);
-  overflow-wrap: normal; }
-th { font-weight: 600; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-td.long { min-width: 10.5rem; }
-figure { margin: .5rem 0; max-width: 34rem; break-inside: avoid; }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 27rem), 1fr)); gap: 1rem 2rem; }
-figure svg { display: block; width: 100%; height: auto; }
-details { margin: .5rem 0; }
-summary { cursor: pointer; padding: .25rem 0; }
-pre { background: var(--card); padding: .6rem .8rem; overflow-x: auto; font-size: .875rem; white-space: pre-wrap;
-  overflow-wrap: anywhere; }
-code { font-family: ui-monospace, "SFMono-Regular", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
-ul.plain { padding-left: 1.1rem; margin: .5rem 0; }
-article { border-left: .25rem solid var(--grid); padding-left: .8rem; margin: 1rem 0; break-inside: avoid; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem .8rem; margin: .5rem 0; }
-dt { color: var(--muted); }
-dd { margin: 0; min-width: 0; }
+_COLOURS = """
+    page #ffffff #0d1117; panel #f4f6f8 #161b22; ink #1b1f24 #e6edf3; muted #57606a #9da7b3; grid #d0d7de #30363d;
+    good #116329 #56d364; warn #7d4e00 #e3b341; bad #b3261e #ff8078; link #0550ae #79b8ff;
+    c1 #0b62a4 #6cb6ff; c2 #b84a00 #ff9f5a; c3 #1b7837 #57d36b; c4 #7b3fa0 #d2a8ff; c5 #a01c58 #ff8ab5;
+    c6 #00757f #4dd0da; c7 #7a5c00 #e3c04b; c8 #57606a #9da7b3
 """
+_ROWS = [colour.split() for colour in _COLOURS.split(";")]
+LIGHT, DARK = {name: light for name, light, _ in _ROWS}, {name: dark for name, _, dark in _ROWS}
+FOLDER = Path(__file__).parent
+RULES = FOLDER.joinpath("page.css").read_text(encoding="utf-8").partition("*/\n")[2]
 
 
 def _variables(colours: dict[str, str]) -> str:
@@ -104,15 +54,7 @@ _SCOPE = f":is(#{CLASS}, .{CLASS})"
 # JupyterLab and Notebook 7; Visual Studio Code; Colab; marimo
 _DARK_PAGE = ':is([data-jp-theme-light="false"], .vscode-dark, html[theme="dark"], html.dark)'
 _NOT_HERE = ("h1", "figure", ".charts")  # of whole pages, and of charts
-_OWN = """
-body { max-width: 80rem; margin: .25rem 0; padding: .75rem 1rem; border: 1px solid var(--grid); border-radius: .25rem;
-  font-size: max(.875em, 13px); text-align: left; }
-table { table-layout: auto; margin: 0; border: 0; }
-tr, tr:nth-child(n), tr:hover, thead { background: none; border: 0; text-align: left; }
-pre, code { color: inherit; border: 0; }
-code { background: none; padding: 0; }
-pre { margin: .25rem 0; }
-"""
+_OWN = FOLDER.joinpath("fragment.css").read_text(encoding="utf-8").partition("*/\n")[2]
 _ADDRESS = re.compile(r"https://[^\s<>\"]+")
 
 
