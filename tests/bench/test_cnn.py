@@ -6,12 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.bench.fake_worker import FakeWorker
-from tests.bench.live import WORKER_PROCESS, Shared
-from tests.bench.live import bench as command
 from tests.bench.planned import Workers, in_python, measured
 from tests.bench.samples import run as sample_run
 from tests.bench.test_several import cluster
@@ -235,28 +232,6 @@ def test_what_holds_no_batch_or_fails_for_another_reason_is_refused() -> None:
         bench(small(1, "InvalidArgumentError: no such kernel", gpus=1), auto=True, batch=None)
     with pytest.raises(CannotRunError, match="--batch-size auto needs a GPU, whose memory limits the batch"):
         bench(small(1, ""), auto=True, batch=None)
-
-
-# ------------------------------------------------------------------------------------------------ the command
-
-
-@pytest.mark.tensorflow
-def test_a_run_over_two_logical_devices(shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = ["--global-batch-size", "16", "--virtual-gpus", "2", "--min-samples", "3", "--deadline", "0.5"]
-    monkeypatch.setattr(*WORKER_PROCESS, shared)
-    done = command("cnn", *sizes, "--output", str(tmp_path / "result.json"))
-    assert done.exit_code == 0, done.output
-    one, two = msgspec.json.decode((tmp_path / "result.json").read_bytes(), type=BenchResult).runs
-    for run in (one, two):
-        assert run.verified and run.verified.ok and run.verified.residual is not None
-        assert set(run.placed_on) == set(run.devices)
-        assert run.step_name == "step" and len(run.samples_s) >= 3
-    checks = [[check.name for check in run.verified.checks] for run in (one, two) if run.verified]
-    assert checks[0] == ["loss finite", "loss falls", "like float64", "same update"]
-    assert checks[1][2:] == ["like one device", "same update", "replicas identical"]
-    assert one.flop and two.flop and two.scaling == "strong" and two.flop / two.steps == one.flop / one.steps
-    assert (two.speedup_vs_1gpu, two.efficiency, two.figures) == (None, None, ()), "virtual devices prove no speed"
-    assert one.figures == ()
 
 
 # ------------------------------------------------------------------------------------------------ trainings for real

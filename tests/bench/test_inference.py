@@ -226,27 +226,6 @@ def several(tensorflow_python: str, tmp_path_factory: pytest.TempPathFactory) ->
     yield str(folder)
 
 
-@pytest.mark.tensorflow
-@pytest.mark.usefixtures("one_process")
-@pytest.mark.parametrize(
-    "options", [[], pytest.param(["--dtype", "float32", "--dtype", "mixed_bfloat16", "--xla"], marks=pytest.mark.full)]
-)
-def test_ours_over_logical_devices(options: list[str], tmp_path: Path) -> None:
-    file = tmp_path / "result.json"
-    done = command("inference", *QUICK, *options, "--virtual-gpus", "2", "--output", str(file))
-    assert done.exit_code == 0, done.output
-    result = msgspec.json.decode(file.read_bytes(), type=BenchResult)
-    assert points(result) == [
-        f"{label} {dtype} {batch}"
-        for dtype in ("float32", "mixed_bfloat16")[: 2 if options else 1]
-        for label, batch in (("CPU", 1), ("CPU", 4), ("2 virtual CPUs, replicas", 4))
-    ]
-    for one in result.runs:
-        assert one.verified and one.verified.residual and 0 < one.verified.residual <= (one.verified.tolerance or 0)
-        assert set(one.placed_on) == set(one.devices)
-    assert result.parameters["xla"] == ("on" if options else "off")
-
-
 @pytest.mark.full
 @pytest.mark.tensorflow
 @pytest.mark.usefixtures("one_process")

@@ -21,7 +21,6 @@ from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError
 from tfgpu_doctor.bench.plans.input import Input
 from tfgpu_doctor.bench.results import BenchResult, Run, Throughput
 from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import input as workload
 from tfgpu_doctor.bench.workloads.input import ALONE, FEEDING
 from tfgpu_doctor.bench.workloads.models import training_flop
@@ -239,22 +238,6 @@ def test_wrong_usage(tmp_path: Path) -> None:
     refuses(missing, "no such folder; give a folder with images, or synthetic")
     (tmp_path / "readme.txt").write_text("no image")
     refuses(["input", "--dataset", str(tmp_path)], "no .jpg, .jpeg, .png, .bmp files found in it or its subfolders")
-
-
-@pytest.mark.full
-@pytest.mark.tensorflow
-def test_a_whole_run(shared: Shared) -> None:
-    rule = StoppingRule(min_samples=3, deadline=0.1)
-    result = measured(Input, shared, rule=rule, batch=8, images=16)
-    runs = [(one.parameters["measured"], one.parameters["input"]) for one in result.runs]
-    assert len(runs) == len(set(runs)) == 5 + 1 + 5
-    for one in result.runs:
-        assert one.verified and one.verified.ok and one.throughput and one.throughput.unit == "images/s", one.failure
-        names = [check.name for check in one.verified.checks]
-        assert ("no image other pixels" in names) == (one.parameters["measured"] != "training alone")
-        assert ("loss finite" in names) == (one.parameters["measured"] != "pipeline alone")
-    assert result.title.startswith("16 synthetic JPEG images of ")
-    assert any(text.startswith("options of the pipeline alone: ") for text in result.conclusions)
 
 
 @pytest.mark.full

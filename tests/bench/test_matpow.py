@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.bench.fake_worker import FakeWorker
-from tests.bench.live import bench as command
 from tests.bench.planned import BUS_ID, CREATED, QUICK, Workers, measured
 from tests.bench.samples import result, run
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
@@ -331,23 +329,3 @@ def test_what_is_said_of_several_sizes_is_said_once_and_the_best_figure_stands_l
     slow = result(*curve("CPU", {256: 4.0, 512: 2.0}, cpu_load=(1.0,) * 7), parameters={"sweep": "size"})
     (line,) = [line for line in printed("bench", slow, 400).splitlines() if line.startswith("!")]
     assert line.startswith("! CPU, size 512 (and 1 other): used 1.0 of 2 CPUs")
-
-
-# ------------------------------------------------------------------------------------------- for real
-
-
-@pytest.mark.full
-@pytest.mark.tensorflow
-@pytest.mark.usefixtures("one_process")
-def test_a_sweep(tmp_path: Path) -> None:
-    file = tmp_path / "sweep.json"
-    short = ["--min-samples", "3", "--deadline", "0.5", "--spread", "rows", "--virtual-gpus", "2"]
-    done = command("matpow", "--size", "32,…,128", *short, "--output", str(file))
-    assert done.exit_code == 0, done.stderr
-    runs = json.loads(file.read_bytes())["runs"]
-    assert [(run["label"], run["parameters"]) for run in runs] == [
-        (label, {"size": size}) for size in (32, 64, 128) for label in ("CPU", "2 virtual CPUs, rows")
-    ]
-    assert all(run["verified"]["ok"] and run["throughput"] for run in runs)
-    assert "Every result is verified." in " ".join(done.stdout.split())
-    assert "CPU, float32: " in done.stdout and "fastest at N = " in done.stdout

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.bench.fake_worker import FakeWorker
-from tests.bench.live import WORKER_PROCESS, Shared, share
-from tests.bench.live import bench as command
+from tests.bench.live import Shared
 from tests.bench.planned import BUS_ID, CREATED, Workers, measured
 from tests.bench.samples import run
 from tests.healthy import gpu, healthy, known, spoil
@@ -215,64 +211,6 @@ def test_only_the_best_size_is_measured_by_the_link_and_advice_reaches_the_resul
 
 
 # ------------------------------------------------------------------------------------------- for real
-
-
-@pytest.fixture(scope="module")
-def alone(tensorflow_python: str) -> Iterator[Shared]:
-    """A process of its own: reductions over devices share the keys of their collectives with trainings."""
-    with share(tensorflow_python) as shared:
-        yield shared
-
-
-@pytest.mark.full
-@pytest.mark.tensorflow
-def test_every_route_of_logical_devices(alone: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "transfer.json"
-    short = ["--min-samples", "3", "--deadline", "0.1", "--size", "4KiB,64KiB", "--virtual-gpus", "3"]
-    monkeypatch.setattr(*WORKER_PROCESS, alone)
-    done = command("transfer", *short, "--output", str(file))
-    assert done.exit_code == 0, done.stderr
-    runs = json.loads(file.read_bytes())["runs"]
-    assert [(run["parameters"]["route"], run["parameters"]["bytes"]) for run in runs] == [
-        (route, size)
-        for route in ("memory copy", "CPU 0 to CPU 1", "CPU 1 to CPU 0", "all-reduce")
-        for size in (4096, 65536)
-    ]
-    assert all(run["verified"]["ok"] and run["verified"]["checks"][0]["ok"] for run in runs)
-    assert runs[0]["throughput"]["unit"] == "B/s" and not runs[0]["virtual"]
-    assert set(runs[-1]["placed_on"]) == {"/CPU:0", "/CPU:1", "/CPU:2"}
-    assert "Every result is verified." in " ".join(done.stdout.split())
-
-
-def prepare(worker: Any, route: str, count: int) -> None:
-    worker.ask(
-        120,
-        do="prepare",
-        workload="transfer",
-        parameters={"route": route, "bytes": count},
-        dtype="float32",
-        devices=["/CPU:0", "/CPU:1"] if route == transfer.PEER else ["/CPU:0"],
-        gpus=[],
-        spread="together",
-        virtual=True,
-        virtual_memory_mib=256,
-    )
-
-
-@pytest.mark.full  # by wall time
-@pytest.mark.tensorflow
-@each("route", [transfer.PEER, transfer.WITHIN])
-def test_time_grows_with_bytes(route: str, alone: Shared) -> None:
-    """What is elided takes the same time for any size; here 256 times as many bytes have to take 8 times as long."""
-    worker, seconds = alone(), []
-    for count in (2**18, 2**26):
-        prepare(worker, route, count)
-        worker.ask(60, do="sample", count=2, steps=1)
-        assert transfer.judge(worker.ask(60, do="verify"), "float32", {}).ok
-        answer = worker.ask(60, do="sample", count=7, steps=1)
-        assert answer["rechecked"] == [] and answer["misplaced"] is None
-        seconds.append(min(answer["samples"]))
-    assert seconds[1] > 8 * seconds[0]
 
 
 # One element of what arrives is spoiled, or what was sent before arrives again: judged by the real workload.
