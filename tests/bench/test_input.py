@@ -14,16 +14,13 @@ from tests.bench.live import Shared, refuses
 from tests.bench.live import bench as command
 from tests.bench.planned import Workers, measured
 from tests.bench.samples import run
-from tests.healthy import healthy, known, spoil
 from tests.tables import each
 from tfgpu_doctor.bench.plans import input as reading
-from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError
+from tfgpu_doctor.bench.plans.base import CannotRunError
 from tfgpu_doctor.bench.plans.input import Input
 from tfgpu_doctor.bench.results import BenchResult, Run, Throughput
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.workloads import input as workload
-from tfgpu_doctor.bench.workloads.input import ALONE, FEEDING
-from tfgpu_doctor.bench.workloads.models import training_flop
 
 RIGHT: dict[str, Any] = {"images": 32, **dict.fromkeys(workload.WRONG, 0), "losses": [0.7]}
 
@@ -51,41 +48,7 @@ def bench(workers: Workers, environment: Any = None, **settings: Any) -> BenchRe
     return measured(Input, workers, environment, **{"images": 32, **settings})
 
 
-def named(found: BenchResult) -> list[tuple[str, str, str]]:
-    return [(one.label, str(one.parameters["measured"]), str(one.parameters["input"])) for one in found.runs]
-
-
 # ------------------------------------------------------------------------------------------- what is run
-
-
-def test_pipelines_then_the_training_then_both() -> None:
-    workers = feeders()
-    found = bench(workers)
-    assert named(found) == [
-        *(("CPU", "pipeline alone", name) for name in ALONE),
-        ("CPU", "training alone", "data on the device"),
-        *(("CPU", "training fed", name) for name in FEEDING if name != "prefetch to device"),
-    ]
-    assert len(workers.started) == len(named(found)), "each has a process, and they take turns"
-    assert not Path(workers.asked("reference")[0]["folder"]).exists(), "the images are removed"
-    assert found.title == "32 synthetic JPEG images of 0.1 kB into mnist, batches of 256"
-    assert found.conclusions[0].startswith("CPU: not input-bound")  # the fake worker takes the same time for all
-    assert any("page cache" in note for note in found.notes)
-    alone = next(one for one in found.runs if one.parameters["measured"] == "training alone")
-    assert alone.flop == training_flop("mnist") * 4 * 256 * alone.steps and found.runs[0].flop is None
-
-
-def test_a_gpu_is_also_fed_in_advance_and_pipelines_stay_on_the_cpu() -> None:
-    found = bench(feeders(1), devices=("/GPU:0",), dtypes=("tf32",))
-    assert [name for _, measured, name in named(found) if measured == "training fed"] == list(FEEDING)
-    assert {(one.label, one.dtype) for one in found.runs[: len(ALONE)]} == {("CPU", "float32")}
-    assert {(one.label, one.dtype) for one in found.runs[len(ALONE) :]} == {("1 GPU", "tf32")}
-    found = bench(feeders(2), gpus=2, explicit=True)
-    both = [name for label, _, name in named(found) if label == "2 GPUs"]
-    assert both == ["data on the device", "sequential", "everything"], "they take their shares of one pipeline"
-    one = next(one for one in found.runs if one.label == "2 GPUs")
-    assert one.throughput and one.median_s and one.scaling == "weak"
-    assert one.throughput.value == pytest.approx(2 * 4 * 256 * one.steps / one.median_s)
 
 
 def test_the_users_own_folder_is_read_and_left_alone(tmp_path: Path) -> None:
@@ -104,17 +67,6 @@ def test_the_users_own_folder_is_read_and_left_alone(tmp_path: Path) -> None:
 
     with pytest.raises(CannotRunError, match=r"^3\.jpg in the data set cannot be decoded$"):
         bench(feeders(trouble=trouble), folder=str(tmp_path))
-
-
-def test_without_memory_for_all_they_are_measured_one_after_the_other_or_not_at_all() -> None:
-    small = spoil(healthy(), {"host.memory_limit": known(3 * 2**30)})
-    found = bench(feeders(), small, batch=8)
-    assert len(found.runs) == len(ALONE) + 1 + len(FEEDING) - 1
-    assert any("one after the other, for lack of memory" in note for note in found.notes)
-    assert not any("one after the other" in note for note in bench(feeders(), batch=8).notes)
-    tiny = spoil(healthy(), {"host.memory_limit": known(2**30)})
-    with pytest.raises(TooLargeError, match=r"400000 decoded images of cifar .* of the host's memory, of which"):
-        bench(feeders(), tiny, model="cifar", images=400_000)
 
 
 def test_images_and_losses_that_are_not_right_report_no_speed() -> None:

@@ -53,7 +53,7 @@ class Prepares(FakeWorker):
             Path(request["folder"]).mkdir()
         for index in range(request["count"] if request.get("make") else 0):
             (Path(request["folder"]) / f"{index}.jpg").write_bytes(b"x" * 100)
-        return self.described if request.get("task") == "describe" else {}
+        return (self.described or {}) if request.get("task") == "describe" else {}
 
     def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
         size = request["parameters"].get("size", 0)
@@ -74,19 +74,32 @@ def shown(found: BenchResult, workers: Workers) -> list[str]:
         work = [f"{name} {value / run.steps:g}" for name, value in works.items() if value]
         speed = f"{run.throughput.value:.4g} {run.throughput.unit}" if run.throughput else str(run.failure)
         about = [*run.devices, "virtual" * run.virtual, run.scaling or "", f"{run.steps} {run.step_name}"]
+        ratios = {"CPU": run.speedup_vs_cpu, "1 GPU": run.speedup_vs_1gpu, "efficiency": run.efficiency}
+        work += [f"{ratio.value:.3g} of {of}" for of, ratio in ratios.items() if ratio]
         name = " ".join(map(str, (run.label, run.dtype, *run.parameters.values())))
         lines.append(f"  {name} | {' '.join(filter(None, about))} | {', '.join([*work, speed])}")
     for name in ("not_run", "conclusions", "notes"):
         lines += [f"{name}: {text}" for text in getattr(found, name)]
-    prepared = [request["gpus"] for request in workers.asked("prepare")]
-    references = [request.get("task", "") for request in workers.asked("reference")]
-    return [*lines, f"{len(workers.started)} processes, GPUs {prepared}, references {references}"]
+    parts = ("batch", "xla", "index", "workers", "collectives", "route")
+    prepared = [
+        [*request["gpus"], *(request["parameters"][name] for name in parts if name in request["parameters"])]
+        for request in workers.asked("prepare")
+    ]
+    figures = [request["do"] for request in workers.requests if request["do"] in ("figures", "farewell")]
+    references = [request.get("dtype", request.get("task", "")) for request in workers.asked("reference")]
+    return [*lines, f"{len(workers.started)} processes: {prepared}, {references}, {figures}"]
 
 
 def outcome(row: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     plan, ask = row["plan"], {"min_samples": 3, "deadline": 1.0, **row.get("rule", {})}
     kind = type("Worker", (Prepares,), {"described": row.get("described"), **row.get("worker", {})})
-    workers = Workers(row.get("gpus", 0), kind, row["answers"][plan], seconds=row.get("seconds", 0.01))
+
+    def trouble(verb: str, _sample: int) -> None:
+        if verb in row.get("raises", {}):
+            raise WorkerError(row["raises"][verb])
+
+    seconds = row.get("seconds", 0.01)
+    workers = Workers(row.get("gpus", 0), kind, row["answers"][plan], seconds=seconds, trouble=trouble)
     memory = int(row.get("memory", 64) * 2**30)
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=memory))
     settings = {name: tuple(value) if isinstance(value, list) else value for name, value in row.get("ask", {}).items()}

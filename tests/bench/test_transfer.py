@@ -13,8 +13,6 @@ from tests.bench.planned import BUS_ID, CREATED, Workers, measured
 from tests.bench.samples import run
 from tests.healthy import gpu, healthy, known, spoil
 from tests.tables import each
-from tfgpu_doctor.bench.devices import DeviceError
-from tfgpu_doctor.bench.plans.base import TooLargeError
 from tfgpu_doctor.bench.plans.transfer import Transfer, between, pcie
 from tfgpu_doctor.bench.results import BenchResult, GpuTelemetry, Run, Throughput
 from tfgpu_doctor.bench.workloads import transfer
@@ -32,65 +30,7 @@ def bench(workers: Workers, environment: Any = None, **settings: Any) -> BenchRe
     return measured(Transfer, workers, environment, **{"sizes": (MIB,), **settings})
 
 
-def named(found: BenchResult) -> list[str]:
-    return [f"{one.label}: {one.parameters['route']}" for one in found.runs]
-
-
 # ------------------------------------------------------------------------------------------- routes
-
-
-def test_on_the_cpu_alone_the_memory_is_copied_and_that_is_said() -> None:
-    workers = movers()
-    found = bench(workers, sizes=(MIB, 4 * MIB))
-    assert named(found) == ["CPU: memory copy"] * 2 and len(workers.started) == 1
-    assert any("TensorFlow's DeepCopy copies within one memory" in note for note in found.notes)
-    assert found.runs[0].throughput and found.runs[0].throughput.unit == "B/s"
-    assert found.runs[0].bytes_moved == 2 * MIB * found.runs[0].steps
-
-
-def test_every_gpu_every_pair_in_both_directions_and_all_together() -> None:
-    workers = movers(gpus=3)
-    found = bench(workers, gpus=3, explicit=True)
-    assert named(found) == [
-        *("CPU: memory copy", "1 GPU: memory copy", "1 GPU: host to device", "1 GPU: host to device, pinned"),
-        *("1 GPU: device to host", "1 GPU: device to host, pinned"),
-        *("GPU 0 and GPU 1: GPU 0 to GPU 1", "GPU 0 and GPU 1: GPU 1 to GPU 0"),
-        *("GPU 0 and GPU 2: GPU 0 to GPU 2", "GPU 0 and GPU 2: GPU 2 to GPU 0"),
-        *("GPU 1 and GPU 2: GPU 1 to GPU 2", "GPU 1 and GPU 2: GPU 2 to GPU 1"),
-        "3 GPUs: all-reduce",
-    ]
-    assert len(workers.started) == 2 + 3 + 1
-    reduced = found.runs[-1]
-    assert reduced.devices == ("/GPU:0", "/GPU:1", "/GPU:2") and reduced.throughput and reduced.median_s
-    assert reduced.throughput.value == pytest.approx(4 / 3 * MIB * reduced.steps / reduced.median_s)
-    assert (reduced.step_name, reduced.bytes_moved) == ("sum", None)
-    assert all(one.efficiency is None for one in found.runs)
-    assert any("no API reports whether" in note for note in found.notes)
-    assert "3 GPUs, all-reduce: a test" in found.notes
-
-
-def test_named_and_logical_devices() -> None:
-    found = bench(movers(gpus=4), devices=("/GPU:1", "/GPU:3"))
-    assert "GPU 1 and GPU 3: GPU 3 to GPU 1" in named(found) and found.runs[-1].label == "2 GPUs"
-    found = bench(movers(), virtual=4)
-    assert named(found) == [
-        "CPU: memory copy",
-        *("virtual CPU 0 and 1: CPU 0 to CPU 1", "virtual CPU 0 and 1: CPU 1 to CPU 0", "4 virtual CPUs: all-reduce"),
-    ]
-    with pytest.raises(DeviceError, match="2 GPUs requested"):
-        bench(movers(gpus=1), gpus=2, explicit=True)
-
-
-def test_sizes_that_do_not_fit() -> None:
-    tiny = spoil(healthy(), {"host.memory_limit": known(2**31)})
-    sizes = (MIB, 2**30)
-    found = bench(movers(), tiny, sizes=sizes)
-    assert [one.parameters["bytes"] for one in found.runs] == [MIB]
-    assert "Skipped, because it does not fit into the free memory: 1024 MiB" in found.notes
-    with pytest.raises(TooLargeError, match=r"--size 1024MiB needs 8.5 GiB of the host's memory, of which"):
-        bench(movers(), tiny, sizes=sizes, named=True)
-    with pytest.raises(TooLargeError):
-        bench(movers(), tiny, sizes=(2**30,))
 
 
 # ------------------------------------------------------------------------------------------- right or wrong
