@@ -64,7 +64,7 @@ def test_each_command_offers_what_its_results_can_be_shown_in() -> None:
     assert set(every) - set(choices("check")) == {"prometheus"}
     assert set(every) - set(choices("report comparison")) == {"sarif", "prometheus"}
     assert set(every) - set(choices("bench comparison")) == {"sarif", "prometheus"}
-    assert set(every) - set(choices("bench")) == {"sarif", "junit", "github"}
+    assert set(every) - set(choices("bench")) == {"sarif", "junit", "github", "prometheus"}
     assert choices("plan") == choices("matrix") == ("text", "json", "markdown", "html")
     assert {row.summary for row in FORMATS.values()} <= {"", *FORMATS}
 
