@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.bench.fake_worker import FakeWorker
-from tests.bench.planned import Workers, in_python, measured
+from tests.bench.planned import ANSWERS, Workers, in_python, measured
 from tests.bench.samples import run as sample_run
 from tests.bench.test_several import cluster
 from tests.tables import each, read_rows
@@ -22,21 +22,13 @@ from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, batch, training_flop
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
-ONE: dict[str, Any] = {
-    "losses": [2.3, 2.25, 2.2],
-    "compared": [2.3, 2.25, 2.2],
-    "expected": [2.3, 2.25, 2.200001],
-    "update": 3e-6,
-    "replicas": 1,
-    "identical": [10, 10],
-}
 
 
 # ------------------------------------------------------------------------------------------------ the plan
 
 
 def bench(workers: Workers, **settings: Any) -> BenchResult:
-    workers.answer = ONE
+    workers.answer = ANSWERS["cnn"]
     return measured(Cnn, workers, **{"rule": StoppingRule(deadline=0.2, min_samples=3), "batch": 32, **settings})
 
 

@@ -9,73 +9,26 @@ from typing import Any
 
 import pytest
 
-from tests.bench.fake_worker import FakeWorker
 from tests.bench.live import Shared, refuses
 from tests.bench.live import bench as command
-from tests.bench.planned import Workers, measured
+from tests.bench.planned import ANSWERS, Workers, measured
 from tests.bench.samples import run
 from tests.tables import each
 from tfgpu_doctor.bench.plans import input as reading
-from tfgpu_doctor.bench.plans.base import CannotRunError
 from tfgpu_doctor.bench.plans.input import Input
-from tfgpu_doctor.bench.results import BenchResult, Run, Throughput
-from tfgpu_doctor.bench.runner.process import WorkerError
+from tfgpu_doctor.bench.results import Run, Throughput
 from tfgpu_doctor.bench.workloads import input as workload
 
-RIGHT: dict[str, Any] = {"images": 32, **dict.fromkeys(workload.WRONG, 0), "losses": [0.7]}
 
-
-@pytest.fixture(autouse=True)
-def plenty_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the machine has on which these tests run."""
+def test_the_users_own_folder_is_read_and_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=64 * 2**30))
-
-
-class Feeder(FakeWorker):
-    """Answers as a worker with pipelines does; the folder that it is asked for exists meanwhile."""
-
-    def _reference(self, request: dict[str, Any]) -> dict[str, Any]:
-        for index in range(request["count"] if request["make"] else 0):
-            (Path(request["folder"]) / f"{index}.jpg").write_bytes(b"x" * 100)
-        return {}
-
-
-def feeders(gpus: int = 0, answer: dict[str, Any] = RIGHT, **options: Any) -> Workers:
-    return Workers(gpus, Feeder, answer, **options)
-
-
-def bench(workers: Workers, environment: Any = None, **settings: Any) -> BenchResult:
-    return measured(Input, workers, environment, **{"images": 32, **settings})
-
-
-# ------------------------------------------------------------------------------------------- what is run
-
-
-def test_the_users_own_folder_is_read_and_left_alone(tmp_path: Path) -> None:
     for index in range(20):
         (tmp_path / f"{index:02}.JPG").write_bytes(b"x" * 3000)
-    workers = feeders()
-    found = bench(workers, folder=str(tmp_path), images=512)
+    workers = Workers(answer=ANSWERS["input"])
+    found = measured(Input, workers, folder=str(tmp_path), images=512)
     assert found.title.startswith("20 of your images of 3 kB into mnist")
-    assert len(workers.asked("reference")) == 1  # whether they can be decoded
-    assert len(list(tmp_path.iterdir())) == 20
+    assert len(workers.asked("reference")) == 1 and len(list(tmp_path.iterdir())) == 20
     assert found.parameters["dataset"] == "folder" and str(tmp_path) not in str(found.parameters)
-
-    def trouble(verb: str, _sample: int) -> None:
-        if verb == "reference":
-            raise WorkerError("ValueError: 3.jpg in the data set cannot be decoded")
-
-    with pytest.raises(CannotRunError, match=r"^3\.jpg in the data set cannot be decoded$"):
-        bench(feeders(trouble=trouble), folder=str(tmp_path))
-
-
-def test_images_and_losses_that_are_not_right_report_no_speed() -> None:
-    for name in workload.WRONG:
-        one = bench(feeders(answer={**RIGHT, name: 2})).runs[0]
-        assert one.failure == f"the result is wrong: failed: no image {name} (2 of 32)" and one.throughput is None
-    assert workload.judge({"images": None, "losses": [0.5, 0.6]}, "float32", {}).ok
-    verdict = workload.judge({"images": None, "losses": [0.5, None]}, "float32", {})
-    assert verdict.why == "failed: loss finite (1 of 2 are not finite)"
 
 
 def test_images_are_found_in_the_order_of_their_paths(tmp_path: Path) -> None:

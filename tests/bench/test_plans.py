@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from tests.bench.fake_worker import FakeWorker
-from tests.bench.planned import Workers, measured
+from tests.bench.planned import ANSWERS, ROWS, Workers, measured
 from tests.healthy import healthy, known, spoil
-from tests.tables import read_rows
 from tfgpu_doctor.bench.cluster import config, parse
 from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.plans.inference import Inference
@@ -99,7 +98,7 @@ def outcome(row: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise WorkerError(row["raises"][verb])
 
     seconds = row.get("seconds", 0.01)
-    workers = Workers(row.get("gpus", 0), kind, row["answers"][plan], seconds=seconds, trouble=trouble)
+    workers = Workers(row.get("gpus", 0), kind, ANSWERS[plan], seconds=seconds, trouble=trouble)
     memory = int(row.get("memory", 64) * 2**30)
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=memory))
     settings = {name: tuple(value) if isinstance(value, list) else value for name, value in row.get("ask", {}).items()}
@@ -114,11 +113,10 @@ def outcome(row: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_what_each_plan_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = read_rows(HERE / "plans.yaml")
     found = []
-    for row in rows["rows"]:
+    for row in ROWS["rows"]:
         name = f"# {row['plan']}: {row['is']}"
-        found.append("\n".join([name, *outcome({**row, "answers": rows["answers"]}, monkeypatch)]))
+        found.append("\n".join([name, *outcome(row, monkeypatch)]))
     text = "\n\n".join(found) + "\n"
     if os.environ.get("TFGPU_UPDATE_GOLDEN"):
         GOLDEN.write_text(text, encoding="utf-8")
