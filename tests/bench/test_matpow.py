@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,6 @@ from tfgpu_doctor.bench.plans.matpow import (
 )
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.session import Session
-from tfgpu_doctor.bench.statistics import StoppingRule
-from tfgpu_doctor.bench.workloads import matpow
-from tfgpu_doctor.facts.facts import Facts
 from tfgpu_doctor.render.outlines.bench import verdict
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
@@ -38,48 +34,7 @@ CPU = (Case("CPU", ("/CPU:0",), ()),)
 TWO = Selection(gpus=2, explicit=True).cases([GpuFound("NVIDIA H200")] * 2)
 
 
-def bench(workers: Callable[[], FakeWorker], environment: Facts | None = None, **settings: Any) -> BenchResult:
-    size = settings.pop("size", 512)
-    return measured(MatPow, workers, environment, sizes=(size,) if size else (), **settings)
-
-
-def names(result: BenchResult) -> list[str]:
-    return [f"{run.label} {run.dtype}" for run in result.runs]
-
-
 # ------------------------------------------------------------------------------------------- one size
-
-
-def test_the_size_is_chosen_by_speed_and_by_the_deadline() -> None:
-    for rule, size in ((StoppingRule(), 1536), (StoppingRule(deadline=3.0), 1024)):
-        workers = Workers(seconds=0.1)  # for whatever size: 16 GFLOP in 0.1 s
-        assert measured(MatPow, workers, rule=rule).parameters["size"] == size
-        assert workers.started[0].sizes == [768, size]
-    workers = Workers(seconds=0.001)
-    bench(workers, size=None)
-    assert workers.started[0].sizes[:4] == [768, 1536, 3072, 6144], "too quick to tell"
-
-
-def test_gpus_are_also_measured_at_a_size_of_their_own() -> None:
-    """The CPU at 16 GFLOP in 0.1 s; a GPU is a thousand times as fast."""
-    workers = Workers(gpus=1, seconds=0.1)
-
-    def start() -> FakeWorker:
-        worker = workers()
-        if len(workers.started) == 2:
-            worker.seconds = iter(lambda: 1e-4, None)
-        return worker
-
-    result = measured(MatPow, start, rule=StoppingRule(), dtypes=("float32", "bfloat16"))
-    points = [(run.label, run.dtype, run.parameters) for run in result.runs]
-    assert points[:3] == [
-        *(("CPU", "float32", {"size": 1536}), ("1 GPU", "float32", {"size": 1536})),
-        ("1 GPU", "float32", {"size": 8192}),
-    ]
-    assert result.runs[1].speedup_vs_cpu and result.runs[2].speedup_vs_cpu is None
-    assert workers.started[1].sizes == [1536, 8192], "in the same process"
-    assert len(points) == 5, "a GPU that is no faster than the CPU has no larger one"
-    assert verdict(result).startswith("1 GPU, float32, size 8192: ")
 
 
 def test_per_cent_of_peak_is_that_of_the_card_that_computed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +42,7 @@ def test_per_cent_of_peak_is_that_of_the_card_that_computed(monkeypatch: pytest.
     other = gpu(0, name="NVIDIA T4", pci_bus_id="0000:17:00.0", compute_capability="7.5", multiprocessors=40)
     ours = gpu(1, pci_bus_id=BUS_ID.upper(), multiprocessors=132, sm_clock_max=1980)
     environment = spoil(healthy(), {"gpus": known((other, ours), "NVML")})
-    (run,) = bench(Workers(gpus=1, seconds=0.001), environment, devices=("/GPU:0",)).runs
+    (run,) = measured(MatPow, Workers(1, seconds=0.001), environment, sizes=(512,), devices=("/GPU:0",)).runs
     assert run.throughput and run.percent_of_peak
     peak = 132 * 1980e6 * 256  # float32: 128 fused multiply-adds a cycle and multiprocessor
     assert run.percent_of_peak == pytest.approx(100 * run.throughput.value / peak)
@@ -142,11 +97,6 @@ def test_a_size_that_was_asked_for_and_does_not_fit_is_refused_with_one_that_doe
     size = fit(CPU, ("float32", "float64"), None, 16384, {HOST: 4 * GIB}, {})
     assert 2048 <= size < 8192, "one that was not asked for shrinks"
     assert lacking(CPU, size, "float64", {HOST: 4 * GIB}) is None
-    workers = Workers()
-    tiny = spoil(healthy(), {"host.memory_limit": known(2**30)})
-    with pytest.raises(TooLargeError, match=r"size 16384 in float32 needs .* GiB of the host's memory"):
-        bench(workers, tiny, size=16384)
-    assert max(workers.started[0].sizes) < 16384, "refused before it is allocated"
 
 
 @each(("text", "sizes"), ROWS["sizes"])
@@ -156,29 +106,6 @@ def test_lists_of_sizes(text: str, sizes: tuple[int, ...] | None) -> None:
     else:
         with pytest.raises(RequestError, match="--size"):
             parse_sizes(text)
-
-
-# ------------------------------------------------------------------------------------------- several sizes
-
-
-class Cubic(FakeWorker):
-    """Takes seconds in proportion to the work, and a little more."""
-
-    rate = 1e13
-
-    def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
-        size = request["parameters"]["size"]
-        seconds = 1e-4 + matpow.flop(size, 10, 2) / self.rate
-        self.seconds = iter(lambda: seconds, None)
-        return super()._prepare(request)
-
-
-def cubic(gpus: int = 0, kind: type[FakeWorker] = Cubic) -> Workers:
-    return Workers(gpus, kind)
-
-
-def sweep(workers: Workers, environment: Any = None, rule: StoppingRule = QUICK, **settings: Any) -> BenchResult:
-    return measured(MatPow, workers, environment, rule, **{"sizes": (64, 128, 256), **settings})
 
 
 # ------------------------------------------------------------------------------------------- what they show
@@ -215,7 +142,10 @@ def test_saturation(times: dict[int, float], text: str) -> None:
 
 
 def test_what_is_said_of_several_sizes_is_said_once_and_the_best_figure_stands_last() -> None:
-    found = sweep(cubic(gpus=1))
+    gpu = curve("1 GPU", {256: 0.4, 512: 0.02}, flop=1e12)
+    runs = [*curve("CPU", {256: 0.5, 512: 0.4}, flop=1e12), *gpu]
+    sentences = (*overtaking(runs, "size", "N"), *saturation(runs, "size", "N"))
+    found = result(*runs, parameters={"sweep": "size"}, conclusions=sentences)
     lines = printed("bench", found, 400).splitlines()
     assert "1 GPU, size " in lines[-1] and "TFLOP/s" in lines[-1] and verdict(found) in lines[-1]
     assert all(sentence in "\n".join(lines) for sentence in found.conclusions)

@@ -44,7 +44,7 @@ class Prepares(FakeWorker):
     """Makes images and models as a worker does, and describes a model; its time may grow with the work."""
 
     described: Any = None
-    rate = 0.0  # FLOP/s of products; 0: all take the same time
+    rate = gpu_rate = 0.0  # FLOP/s of products on the CPU and on a GPU; 0: all take the same time
     fails_at = 0  # the size that fails
 
     def _reference(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -58,8 +58,8 @@ class Prepares(FakeWorker):
         size = request["parameters"].get("size", 0)
         if self.fails_at and size == self.fails_at:
             raise WorkerError("ResourceExhaustedError: out of memory")
-        if self.rate:
-            seconds = 1e-4 + matpow.flop(size, 10, 2) / self.rate
+        if rate := self.gpu_rate if request["gpus"] else self.rate:
+            seconds = 1e-4 + matpow.flop(size, 10, 2) / rate
             self.seconds = iter(lambda: seconds, None)
         return super()._prepare(request)
 
@@ -79,7 +79,7 @@ def shown(found: BenchResult, workers: Workers) -> list[str]:
         lines.append(f"  {name} | {' '.join(filter(None, about))} | {', '.join([*work, speed])}")
     for name in ("not_run", "conclusions", "notes"):
         lines += [f"{name}: {text}" for text in getattr(found, name)]
-    parts = ("batch", "xla", "index", "workers", "collectives", "route")
+    parts = ("size", "batch", "xla", "index", "workers", "collectives", "route")
     prepared = [
         [*request["gpus"], *(request["parameters"][name] for name in parts if name in request["parameters"])]
         for request in workers.asked("prepare")
