@@ -166,13 +166,18 @@ def _outcome(sign: Sign, context: Context) -> Problem | Unknown | None:
     unknown = [fact for fact in needed or inputs.values() if isinstance(fact, Unknown)]
     if unknown and (needed or len(unknown) == len(inputs)):
         return unknown[0] if needed else Unknown(unknown[0].reason)
-    named = (*sign.required, *sign.optional)
-    given = {name: fact.value for name in named if isinstance(fact := inputs[name], Known)}
+    given = _values(inputs, sign)
     try:
         problem: Problem | None = sign.decide(context, **given) if sign.takes_context else sign.decide(**given)
     except ValueError as error:
         return unreadable(error)
     return problem if problem and problem.evidence else None
+
+
+def _values(inputs: Mapping[str, Known[Any] | Unknown], sign: Sign) -> dict[str, Any]:
+    """What is handed over to a sign; where an input is unknown, the sign has a default."""
+    names = (*sign.required, *sign.optional)
+    return {name: fact.value for name in names if isinstance(fact := inputs[name], Known)}
 
 
 def hypotheses(context: Context) -> Iterator[Context]:
