@@ -29,8 +29,7 @@ from tfgpu_doctor.facts.report import (
 )
 from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, RANK
-from tfgpu_doctor.findings.engine import diagnose
-from tfgpu_doctor.findings.judging import SEVERITIES
+from tfgpu_doctor.findings.engine import SEVERITIES, diagnose
 from tfgpu_doctor.manifests import Environment, ManifestError
 from tfgpu_doctor.manifests.editing import Refused, apply
 from tfgpu_doctor.matrix.loader import Matrix
