@@ -127,10 +127,3 @@ def test_many_gpus_are_told_in_one_sentence() -> None:
         "8 GPUs were throttled (hw_slowdown) during 1 of 11 samples"
     ]
     assert one.notes == ("power-limited, as usual for this load",)
-
-
-def test_the_power_limit_is_a_note_with_the_highest_reading() -> None:
-    at_limit = telemetry(throttled=("sw_power_cap",), power_w=380.0, power_max_w=681.2)
-    (one,) = advise([run("1 GPU", 0.1, gpu=(at_limit,))], ABOUT)
-    assert one.notes == ("power-limited (up to 681 of 700 W), as usual for this load",)
-    assert one.advice == ()

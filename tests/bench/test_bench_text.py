@@ -230,7 +230,6 @@ def test_a_change_in_words(ratio: tuple[float, float, float], text: str) -> None
 )
 def test_figures(figure: Figure, said: str) -> None:
     assert words.figure(figure) == said + (f": {figure.note}" if figure.note else "")
-    assert words.figure(figure, named=False) == said.partition(" ")[2]
 
 
 def test_names_hold_what_differs_and_nothing_else() -> None:

@@ -23,7 +23,7 @@ from tfgpu_doctor.bench.plans.training import Cnn, Gan
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner import runner
 from tfgpu_doctor.bench.runner.process import WorkerError, Workers
-from tfgpu_doctor.bench.runner.runner import Measurement, measure, to_run
+from tfgpu_doctor.bench.runner.runner import Measurement, Setting, measure, to_run
 from tfgpu_doctor.bench.runner.telemetry import busy_seconds
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
@@ -325,7 +325,8 @@ def test_an_answer_that_a_judge_does_not_expect_is_a_failure(judge: Any) -> None
     odd = [{**VERIFIED, name: one} for name in VERIFIED for one in ("x", [], {}, [None], [0.0, 0.0], math.nan, object)]
     failures = []
     for answer in ({}, *odd):
-        measurement = Measurement(replace(job(), judge=lambda *_, found=answer: judge(found, "float32", parameters)))
+        judged = replace(job(), judge=lambda *_, found=answer: judge(found, "float32", parameters))
+        measurement = Measurement(judged, Setting(Workers(Planned()), RULE))
         try:
             measurement.judge({})
         except WorkerError as error:

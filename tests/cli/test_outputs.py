@@ -14,8 +14,8 @@ from tests.cli.runner import tfgpu
 from tests.facts.test_report import report
 from tests.findings.rows_over_facts import FIRES, NO_GPU_USED
 from tests.healthy import known
-from tfgpu_doctor.cli.bench import _Kept
 from tfgpu_doctor.cli.output import Output
+from tfgpu_doctor.probes.process import _Kept
 
 needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 FULL = Path("/dev/full")

@@ -41,9 +41,8 @@ from tfgpu_doctor.facts.report import (
 )
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import Context, Sign
-from tfgpu_doctor.findings.engine import Diagnosis, verdict
+from tfgpu_doctor.findings.engine import Diagnosis, signs_that_show, verdict
 from tfgpu_doctor.findings.inputs import facts_behind, fetch
-from tfgpu_doctor.findings.judging import signs_that_show
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.diagnosis import context_of, diagnose
 
