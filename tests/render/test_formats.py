@@ -63,15 +63,9 @@ def test_each_command_offers_what_its_results_can_be_shown_in() -> None:
     assert choices("report") == choices("smoke") == tuple(name for name in every if name != "sarif")
     assert choices("fleet") == ("text", "json", "markdown", "html", "prometheus")
     assert set(every) - set(choices("check")) == {"prometheus"}
-<<<<<<< HEAD
-    assert set(every) - set(choices("bench comparison")) == set(every) - set(choices("bench")) == {"sarif"}
-    assert choices("plan") == choices("matrix") == choices("report comparison") == ("text", "json", "markdown", "html")
-=======
-    assert set(every) - set(choices("report comparison")) == {"sarif", "prometheus"}
     assert set(every) - set(choices("bench comparison")) == {"sarif", "prometheus"}
     assert set(every) - set(choices("bench")) == {"sarif", "junit", "github", "prometheus"}
-    assert choices("plan") == choices("matrix") == ("text", "json", "markdown", "html")
->>>>>>> main
+    assert choices("plan") == choices("matrix") == choices("report comparison") == ("text", "json", "markdown", "html")
     assert {row.summary for row in FORMATS.values()} <= {"", *FORMATS}
 
 
