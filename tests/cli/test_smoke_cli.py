@@ -85,7 +85,7 @@ def test_an_interrupt_leaves_nothing_running(tensorflow_python: str, subtests: p
             ]
             environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
             with subprocess.Popen(
-                [*command, "--repeat", "90", "--budget", "60"],
+                [*command, "--budget", "60"],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=environ,
