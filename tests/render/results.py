@@ -28,7 +28,6 @@ from tests.plan.test_check import made
 from tests.redact.planted import DOCUMENTS, planted
 from tests.render.pages import Page
 from tests.smoke.smoking import Machine, without_tensorflow
-from tfgpu_doctor.cli.output import note
 from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.facts.facts import Facts
@@ -36,14 +35,13 @@ from tfgpu_doctor.facts.report import Change, Checked, ReadFile, Report
 from tfgpu_doctor.fleet.picture import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathered
 from tfgpu_doctor.fleet.records import Fleet
-from tfgpu_doctor.matrix.lint import sources
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.plan.target import describe, read_specifier
 from tfgpu_doctor.render.formats import KINDS
-from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, card, release, table
+from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, _card, _note, _sources, _table, release
 from tfgpu_doctor.render.shapes import Block, Line
 from tfgpu_doctor.smoke.records import Smoke
 
@@ -245,7 +243,7 @@ def _answers() -> Iterator[Answered]:
         yield Answered(row, release(MATRIX, row), MATRIX.revision)
     line, block = Line("fix", EVIL, EVIL, EVIL, (EVIL,)), (EVIL,)
     parts = (
-        *(card(((EVIL, EVIL),)), table((EVIL,), [(EVIL,)]), note(EVIL), sources({EVIL: EVIL})),
+        *(_card(((EVIL, EVIL),)), _table((EVIL,), [(EVIL,)]), _note(EVIL), _sources({EVIL: EVIL})),
         Block("error", EVIL, (line,), block, EVIL),
     )
     yield Answered({EVIL: EVIL}, Sheet(EVIL, EVIL, parts), EVIL)
