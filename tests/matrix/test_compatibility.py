@@ -44,6 +44,11 @@ BLACKWELL = {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capabili
             {"python.version": known("3.14.0"), "python.installers": known(("pip", "uv"))},
             "uv venv --python 3.13 ~/tf\nuv pip install --python ~/tf/bin/python 'tensorflow[and-cuda]==2.20.0'",
         ),
+        (
+            {"python.externally_managed": known(True), "python.executable": known("/usr/bin/python3")},
+            "/usr/bin/python3 -m venv ~/tensorflow\n"
+            "~/tensorflow/bin/python -m pip install 'tensorflow[and-cuda]==2.20.0'",
+        ),
         (BLACKWELL, ""),  # no wheel has kernels for it
     ],
 )
