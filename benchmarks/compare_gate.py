@@ -36,6 +36,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime, timezone
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -44,7 +45,6 @@ from side_by_side import RESULTS, machine
 from tfgpu_doctor.bench.comparison import compare_benches
 from tfgpu_doctor.bench.results import BenchResult, Run, load_result
 from tfgpu_doctor.bench.samples import PROCESS_SPREAD, samples_of, usable_cpus
-from tfgpu_doctor.bench.statistics import median
 
 PLANT = Path(__file__).parent / "plant"
 FACTOR = 1.05

@@ -135,7 +135,7 @@ class Ours:
 
     def sample(self) -> float:
         """Seconds of one sample."""
-        from tfgpu_doctor.bench.statistics import median
+        from statistics import median
 
         started = time.perf_counter()
         seconds: list[float] = self.worker.ask(600, do="sample", count=1, steps=1)["samples"]

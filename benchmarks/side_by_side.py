@@ -122,7 +122,9 @@ def take_turns(
 
 def compare(samples: dict[str, list[float]], ours: str, starts: int) -> dict[str, dict[str, float]]:
     """For each: median seconds, its spread, ours over it in speed (95 % interval), and how far starts lie apart."""
-    from tfgpu_doctor.bench.statistics import iqr_spread, median, median_interval
+    from statistics import median
+
+    from tfgpu_doctor.bench.statistics import iqr_spread, median_interval
 
     rows = {}
     for name, theirs in samples.items():

@@ -2,12 +2,12 @@
 # requires-python = ">=3.10"
 # dependencies = ["msgspec>=0.19", "pyyaml>=6.0", "scikit-learn>=1.8"]
 # ///
-"""Prints what EVIDENCE in tfgpu_doctor/findings/likeliest.py comes to, fitted again.
+"""Prints what EVIDENCE in tfgpu_doctor/findings/engine.py comes to, fitted again.
 
     python scripts/learn_evidence.py [--groups 15 16 17]
 
 A conditional logistic regression over the causes of each report: which of them is the cause, by the evidence that
-findings/likeliest.py finds for each. Only groups from which no sign was written can be fitted to, for in others signs
+findings/engine.py finds for each. Only groups from which no sign was written can be fitted to, for in others signs
 would seem to be always right, and what a report is like is learnt without its quarter of them.
 """
 
@@ -27,9 +27,9 @@ from scipy.optimize import minimize
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from tfgpu_doctor.findings import engine, likeliest  # noqa: E402
+from tfgpu_doctor.findings import engine  # noqa: E402
 from tfgpu_doctor.findings.catalogue import DECLARATIONS  # noqa: E402
-from tfgpu_doctor.findings.likeliest import EVIDENCE  # noqa: E402
+from tfgpu_doctor.findings.engine import EVIDENCE  # noqa: E402
 from tfgpu_doctor.matrix.loader import Matrix  # noqa: E402
 from tfgpu_doctor.parsers import lines, resemblance, text_to_facts  # noqa: E402
 from tfgpu_doctor.plan.diagnosis import context_of  # noqa: E402
@@ -63,11 +63,11 @@ def evidence(case: dict[str, Any]) -> tuple[Any, int] | None:
     """A row of numbers for each cause of a report, and the place of its cause; None where that is not among them."""
     context = context_of(text_to_facts.read(lines.read([case["text"].encode()]), MATRIX), MATRIX)
     open_contexts = tuple(engine.hypotheses(context))
-    judged = [engine.judge(one, context, open_contexts) for one in DECLARATIONS.values()]
-    text, cause = likeliest.read(context), class_of(case["root_cause"])
+    judged = {name: engine.judge(one, context, open_contexts) for name, one in DECLARATIONS.items()}
+    text, cause = engine.read(context), class_of(case["root_cause"])
     if text is None or cause == "question":
         return None
-    found = likeliest.weights(text, *engine.holding(judged, context))
+    found = engine.weights(text, *engine.holding(judged, context))
     causes = [one for one in found if one != "question"]
     rows = numpy.array([[found[one].get(name, 0.0) for name in EVIDENCE] for one in causes])
     return (rows, causes.index(cause)) if cause in causes else None

@@ -72,6 +72,7 @@ def in_python(python: str, code: str, *arguments: str) -> Any:
 import json, sys
 sys.path.insert(0, {str(Path(tfgpu_doctor.__file__).parent / "bench")!r})
 from worker import load
+sys.path.pop(0)  # its module statistics would hide the library's
 import numpy as np
 import tensorflow as tf
 tf.config.set_logical_device_configuration(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from tests.healthy import healthy, known, spoil
 from tfgpu_doctor.bench.advice import About, advise
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, GpuTelemetry, Run, Throughput, Verified
 from tfgpu_doctor.bench.speeds import judged, relate
-from tfgpu_doctor.bench.statistics import iqr_spread, median, median_interval
+from tfgpu_doctor.bench.statistics import iqr_spread, median_interval
 from tfgpu_doctor.facts.report import Tool
 
 FLOP = 4.0 * 4096**3 * 9

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tfgpu_doctor.bench.runner.telemetry import Reading, Telemetry, bus_ids, utilization
+from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids, utilization
 
 LOG = """\
 I0000 00:00:1731000000.1 4242 gpu_device.cc:2022] Created device /job:localhost/replica:0/task:0/device:GPU:0 with \
@@ -102,7 +102,7 @@ def test_utilization_is_known_only_of_work_without_a_pause() -> None:
     ]
     for count, period, shown in rows:
         times = [place * period for place in range(count)]
-        readings = [Reading(t, 10.0 if t <= 1 else 96.0, None, None, None) for t in times]
+        readings = [{"t": t, "utilization": 10.0 if t <= 1 else 96.0} for t in times]
         assert utilization(readings, 0.05 * count) == shown
 
 

@@ -15,7 +15,6 @@ from tfgpu_doctor.bench.comparison import ratio_of_times
 from tfgpu_doctor.bench.samples import DISTURBED, PROCESS_SPREAD, Samples, interval, lost_shares, usable_cpus
 from tfgpu_doctor.bench.statistics import (
     StoppingRule,
-    median,
     median_interval,
     percent,
     quantile,
@@ -27,8 +26,6 @@ TIMES = [1.0] * 5 + [1.1] * 5  # median 1.05
 
 
 def test_medians_quantiles_and_digits() -> None:
-    for samples, expected in (([3.0], 3.0), ([2.0, 1.0], 1.5), ([5.0, 1.0, 3.0], 3.0), (TIMES, 1.05)):
-        assert median(samples) == pytest.approx(expected)
     for q, expected in ((0.0, 1.0), (0.25, 2.0), (0.5, 3.0), (0.6, 3.4), (1.0, 5.0)):
         assert quantile([5.0, 4.0, 3.0, 2.0, 1.0], q) == pytest.approx(expected)
     said = {0.0012: "0.12", 0.051: "5.1", 0.58: "58", 0.996: "100", 1.04: "104"}
@@ -111,7 +108,7 @@ def noise(base: Samples, new: Samples) -> float:
 
 def test_the_interval_holds_the_truth() -> None:
     """With fewer than five processes, a spread above what is assumed could not be seen."""
-    rng, trials = random.Random(20261121), 70
+    rng, trials = random.Random(20261121), 35
     rows = [*((count, PROCESS_SPREAD) for count in (1, 2, 5)), (1, 0.0), (10, 0.03)]
     covered = dict.fromkeys(rows, 0)
     for count, spread in rows:

@@ -15,7 +15,7 @@ from tests.tables import each, read_rows
 from tfgpu_doctor.facts.facts import Facts, Known, Message, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Severity
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.likeliest import BECAUSE, COMMON, MOST, ONLY_ON, SAID
+from tfgpu_doctor.findings.engine import BECAUSE, COMMON, MOST, ONLY_ON, SAID
 from tfgpu_doctor.findings.symptoms import SYMPTOMS
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import diagnose

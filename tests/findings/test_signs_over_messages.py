@@ -17,8 +17,8 @@ from tests.healthy import MATRIX, healthy, known, spoil
 from tests.parsers.pasted import samples
 from tfgpu_doctor.facts.facts import Facts, Known, Unknown, value_or
 from tfgpu_doctor.facts.report import Finding, Severity
-from tfgpu_doctor.findings import likeliest
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
+from tfgpu_doctor.findings.engine import COMMON
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.plan.diagnosis import diagnose, make_report
@@ -26,7 +26,7 @@ from tfgpu_doctor.plan.diagnosis import diagnose, make_report
 # what tells causes apart that look the same in a text
 CERTAIN = {i: one for i, one in DECLARATIONS.items() if any(sign.reads_messages for sign in one.signs)}
 OPEN = {i: one for i, one in DECLARATIONS.items() if one.symptoms}
-COMMON = {cause for table in likeliest.COMMON.values() for causes in table.values() for cause in causes}
+GUESSED = {cause for table in COMMON.values() for causes in table.values() for cause in causes}
 # what probes look at themselves, so that a printed line cannot bring it back
 PROBED = {i for i, one in CERTAIN.items() if any(sign.conclusive for sign in one.signs)}
 
@@ -202,7 +202,7 @@ def test_every_finding_has_its_texts() -> None:
     assert set(CERTAIN) - of_variables - set(FIRES) == set()
     assert set(LOOK_ALIKES) == set(FIRES)
     assert [finding for finding, texts in FIRES.items() if len(texts) < 2] == []
-    assert set(OPEN) <= set(POSSIBLE) <= {*OPEN, *COMMON}
+    assert set(OPEN) <= set(POSSIBLE) <= {*OPEN, *GUESSED}
     assert set(LIVE) <= set(CERTAIN)
     assert {True, False} == {row.get("fires", True) for table in LIVE.values() for row in table.values()}
 

@@ -281,7 +281,7 @@ def test_every_signal_cancels_the_job(number: signal.Signals, tmp_path: Path) ->
 
 def test_the_line_for_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    task = Task(("smoke", "--repeat", "2", "--format", "json"), 180)
+    task = Task(("smoke", "--budget", "90", "--format", "json"), 180)
     words = srun_line(task, 2, "/x/py", ["--partition", "gpu a"], "/tmp/x")
     expected = {"--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=210", "--time=5"}
     assert {*expected, "--label", "--output=/tmp/x/%J.out", "--error=/tmp/x/%J.err", "--overlap"} <= {*words}

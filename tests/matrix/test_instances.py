@@ -9,7 +9,7 @@ from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
 from tests.tables import each, read_rows
 from tfgpu_doctor.facts.facts import Known
-from tfgpu_doctor.matrix.gpu_names import InstanceIndex
+from tfgpu_doctor.matrix.names import InstanceIndex
 from tfgpu_doctor.parsers import lines, text_to_facts
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))

@@ -139,15 +139,14 @@ def test_a_toolkit_that_stands_in_the_file_by_its_updates_only() -> None:
 
 def test_cuda_answer() -> None:
     answer = cuda_answer(SMALL, find_cuda(SMALL, "12.5"))
-    assert answer.driver_branch == "555"
-    assert (answer.min_driver_linux, answer.minor_compat_min_windows) == ("555.42.02", "528.33")
-    assert (answer.first_compute_capability, answer.last_compute_capability) == ("5.0", "9.0")
-    assert answer.tensorflow == ("2.18.0",)
-    assert answer.cudnn == ("9.11", "9.3", "8.9")
-    assert answer.sources["compute_capabilities"] == "https://example.org/table"
+    assert (answer["driver_branch"], answer["min_driver_linux"]) == ("555", "555.42.02")
+    assert answer["minor_compat_min_windows"] == "528.33"
+    assert (answer["first_compute_capability"], answer["last_compute_capability"]) == ("5.0", "9.0")
+    assert (answer["tensorflow"], answer["cudnn"]) == (["2.18.0"], ["9.11", "9.3", "8.9"])
+    assert answer["sources"]["compute_capabilities"] == "https://example.org/table"
     old = cuda_answer(SMALL, find_cuda(SMALL, "10.0"))
-    assert (old.minor_compat_min_linux, old.min_driver_windows) == (None, None)
-    assert set(old.sources) == {"min_driver_linux", "compute_capabilities"}
+    assert (old["minor_compat_min_linux"], old["min_driver_windows"]) == (None, None)
+    assert set(old["sources"]) == {"min_driver_linux", "compute_capabilities"}
 
 
 @each(("text", "line"), [("9.3", "9.3"), ("9.3.0.75", "9.3"), ("8.9.7", "8.9"), ("v8.9", "8.9")])
@@ -157,12 +156,11 @@ def test_a_cudnn_line_by_any_of_its_versions(text: str, line: str) -> None:
 
 def test_cudnn_answer() -> None:
     answer = cudnn_answer(SMALL, find_cudnn(SMALL, "9.3"))
-    assert (answer.cuda_majors, answer.min_compute_capability) == (("11", "12"), "5.0")
-    assert answer.last_for == ("Pascal",)
-    assert answer.tensorflow == ("2.18.0",)
-    assert cudnn_answer(SMALL, find_cudnn(SMALL, "8.7")).last_for == ("Kepler",)  # with CUDA 10
-    assert cudnn_answer(SMALL, find_cudnn(SMALL, "8.6")).last_for == ()
-    assert cudnn_answer(SMALL, find_cudnn(SMALL, "9.11")).last_for == ()  # the newest is nobody's last
+    assert (answer["cuda_majors"], answer["min_compute_capability"]) == (("11", "12"), "5.0")
+    assert (answer["last_for"], answer["tensorflow"]) == (["Pascal"], ["2.18.0"])
+    # with CUDA 10; the newest is nobody's last
+    last_for = {line: cudnn_answer(SMALL, find_cudnn(SMALL, line))["last_for"] for line in ("8.7", "8.6", "9.11")}
+    assert last_for == {"8.7": ["Kepler"], "8.6": [], "9.11": []}
 
 
 def test_last_cudnn_by_cuda_major() -> None:

@@ -22,7 +22,7 @@ from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tiers import usual
 from tfgpu_doctor.facts.facts import Facts, GpuProcess, Known, SmiResult, Unknown
 from tfgpu_doctor.facts.report import Report, load_report
-from tfgpu_doctor.findings.likeliest import BECAUSE
+from tfgpu_doctor.findings.engine import BECAUSE
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import diagnose, make_report
 from tfgpu_doctor.redact.redaction import Redactor, redact

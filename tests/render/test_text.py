@@ -88,7 +88,7 @@ def test_golden_markdown() -> None:
     texts = {
         f"markdown/{name}.md": as_format("markdown", "report")(redact(report(one))) for name, one in MACHINES.items()
     }
-    texts["smoke/a-flaky-card.md"] = as_format("markdown", "smoke")(redact(smokes()["a-flaky-card"]))
+    texts["smoke/a-bad-card.md"] = as_format("markdown", "smoke")(redact(smokes()["a-bad-card"]))
     texts["fleet/usual.md"] = as_format("markdown", "fleet")(redact(fleets()["usual"]))
     check_goldens(texts)
 

@@ -146,7 +146,7 @@ def test_it_runs_smoke_and_tells_the_job(runner: Runner, gpus: int, code: int) -
     [
         ("", []),
         ("   ", []),
-        ("--repeat 3  --dtype tf32", ["--repeat", "3", "--dtype", "tf32"]),
+        ("--budget 90  --dtype tf32", ["--budget", "90", "--dtype", "tf32"]),
         ("--matrix\n/a path/rows.yaml\n\n", ["--matrix", "/a path/rows.yaml"]),
         (
             "$(touch hacked) `touch hacked` ; touch hacked",
@@ -180,7 +180,7 @@ def test_hostile_inputs_are_arguments_and_nothing_else(runner: Runner, text: str
     assert runner.outputs()["verdict"] == "unknown"
 
 
-@pytest.mark.parametrize("text", ["--output x", "--format=json", "--repeat\n2\n--output=x"])
+@pytest.mark.parametrize("text", ["--output x", "--format=json", "--budget\n90\n--output=x"])
 def test_formats_cannot_be_asked_for(runner: Runner, text: str) -> None:
     runner.program("tfgpu")
     done = runner.run(source="installed", arguments=text)

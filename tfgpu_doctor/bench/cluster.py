@@ -10,6 +10,7 @@ import json
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -224,28 +225,24 @@ class Watch:
         self.armed = False
 
     def _look(self, stop: threading.Event) -> None:
+        """Look at the others again and again, until one is missed."""
         began = time.monotonic()
-        others = [index for index in range(self._cluster.count) if index != self._cluster.index]
-        missing = dict.fromkeys(others, "")  # not seen yet, and why
-        misses = dict.fromkeys(others, 0)
-        while not stop.is_set():
-            for index in others:
-                why = self._knock(self._cluster.addresses[index])
-                if why is None:
-                    missing.pop(index, None)
-                    misses[index] = 0
-                elif index in missing:
-                    missing[index] = why
-                else:
-                    misses[index] += 1
-                if misses[index] >= MISSES:
-                    return self._give_up(stop, f"{self._cluster.name(index)} is no longer reachable: {why}")
-            if missing and time.monotonic() - began >= self._patience:
-                names = ", ".join(f"{self._cluster.name(index)}: {why}" for index, why in missing.items())
+        others = {
+            index: address for index, address in enumerate(self._cluster.addresses) if index != self._cluster.index
+        }
+        unseen, misses = set(others), Counter[int]()
+        while not (stop.is_set() or self.lost):
+            why = {index: self._knock(address) for index, address in others.items()}
+            unseen -= {index for index in others if why[index] is None}
+            misses = Counter({index: misses[index] + 1 for index in others if why[index] and index not in unseen})
+            gone = [index for index in misses if misses[index] >= MISSES]
+            if gone:
+                self._give_up(stop, f"{self._cluster.name(gone[0])} is no longer reachable: {why[gone[0]]}")
+            elif unseen and time.monotonic() - began >= self._patience:
+                names = ", ".join(f"{self._cluster.name(index)}: {why[index]}" for index in sorted(unseen))
                 advice = "start the same command on every machine, and open these ports between them"
-                return self._give_up(stop, f"not reachable within {self._patience:g} s: {names}; {advice}")
+                self._give_up(stop, f"not reachable within {self._patience:g} s: {names}; {advice}")
             stop.wait(PERIOD)
-        return None
 
     def _give_up(self, stop: threading.Event, why: str) -> None:
         if not stop.is_set():

@@ -14,7 +14,7 @@ from tfgpu_doctor.bench.devices import SPREADS, DeviceError, RequestError, Selec
 from tfgpu_doctor.facts.parameters import Listed, Option, Seconds, Size
 
 if TYPE_CHECKING:
-    from tfgpu_doctor.bench.cluster import Cluster
+    from tfgpu_doctor.bench.cluster import Cluster, Watch
     from tfgpu_doctor.bench.plans.base import PlanBase
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.bench.runner.process import Worker
@@ -416,20 +416,10 @@ def measure(
     save: Callable[[BenchResult], None],
 ) -> BenchResult:
     """Measure; of several machines, lead them. Raises what Session.run raises."""
-    from tfgpu_doctor.bench.cluster import Watch
-    from tfgpu_doctor.bench.runner.process import WorkerProcess
     from tfgpu_doctor.bench.session import Session
     from tfgpu_doctor.bench.statistics import StoppingRule
 
-    watch = None
-    if cluster := getattr(plan, "cluster", None):
-        os.environ["TF_CONFIG"] = cluster.config  # for the processes
-        watch = Watch(cluster, request.options["join_timeout"])
-
-    def start() -> Worker:
-        worker = WorkerProcess(request.executable)
-        return watch.over(worker) if watch else worker
-
+    start, _ = _workers(request, getattr(plan, "cluster", None), request.options.get("join_timeout", 0.0))
     return Session(
         plan,
         matrix,
@@ -444,32 +434,39 @@ def measure(
     ).run()
 
 
+def _workers(request: Request, cluster: Cluster | None, patience: float) -> tuple[Callable[[], Worker], Watch | None]:
+    """Return what starts a worker, and the watch over the other machines where there are some."""
+    from tfgpu_doctor.bench.cluster import Watch
+    from tfgpu_doctor.bench.runner.process import WorkerProcess
+
+    if cluster is None:
+        return lambda: WorkerProcess(request.executable), None
+    os.environ["TF_CONFIG"] = cluster.config  # for the processes
+    watch = Watch(cluster, patience)
+    return lambda: watch.over(WorkerProcess(request.executable)), watch
+
+
 def take_part(request: Request, plan: Any, progress: Callable[[str, float], None]) -> str | None:
     """Do the part of this machine in a training that another one leads; return what is to be said of it.
 
     None: no other machine leads. Raises CannotRunError: a machine is gone, or this one's part failed.
     """
-    from tfgpu_doctor.bench.cluster import Watch, follow
+    from tfgpu_doctor.bench.cluster import follow
     from tfgpu_doctor.bench.plans.base import CannotRunError
-    from tfgpu_doctor.bench.runner.process import START, WorkerError, WorkerProcess
+    from tfgpu_doctor.bench.runner.process import START, WorkerError
 
     cluster: Cluster | None = getattr(plan, "cluster", None)
     if cluster is None or cluster.index == 0:
         return None
-    os.environ["TF_CONFIG"] = cluster.config  # for the processes
-    patience = request.options["join_timeout"]
+    patience, most = request.options["join_timeout"], 3 * request.deadline
     # of several types, the first machine may still measure itself alone in the one before
-    watch = Watch(cluster, patience if len(plan.dtypes) == 1 else patience + 3 * request.deadline)
+    start, watch = _workers(request, cluster, patience if len(plan.dtypes) == 1 else patience + most)
     me = f"worker {cluster.index} of {cluster.count}"
     try:
-        follow(
-            plan.part,
-            lambda: watch.over(WorkerProcess(request.executable)),
-            patience=START + 3 * request.deadline,
-            progress=progress,
-        )
+        follow(plan.part, start, patience=START + most, progress=progress)
     except (DeviceError, WorkerError) as error:
         raise CannotRunError(f"{me}: {error}") from error
     finally:
-        watch.disarm()
+        if watch:
+            watch.disarm()
     return f"{me} is done; {cluster.name(0)} prints the report"

@@ -1,13 +1,9 @@
 """The samples of a run: which of them other programs disturbed, and how well a time is known from the others. Pure.
 
 Linux reports how long the threads of a process were ready to run and had no CPU; what others used of that at most
-stands beside each sample (`Run.cpu_wait`). On a machine of 2 CPUs that other programs kept more or less busy, A^10 and
-B^10 of 512 × 512 took, over the share of the CPU time that others had (4 200 samples, 2026-11-21; medians, ms):
-
-    share lost  0.01  0.02  0.03  0.04  0.05  0.06  0.08  0.10  0.16  0.24  above 0.3
-    a sample    10.8  10.8  11.0  11.3  11.8  12.0  11.9  16.5  14.6  16.1  21.7
-
-A sample below DISTURBED is at most a few per cent too slow, and one above it may take twice as long.
+stands beside each sample (`Run.cpu_wait`). On 2 CPUs that other programs kept more or less busy, a sample of matpow
+(N = 512) took 10.8 to 11.9 ms where others had up to 8 % of the CPU time, and 15 to 22 ms above 10 % (4 200 samples,
+2026-11-21).
 
 Samples of one process are not independent: where a process finds its memory, and what its neighbours do meanwhile,
 moves all of them together. The unit of evidence is therefore the process, as Kalibera and Jones argue ("Rigorous
@@ -22,7 +18,8 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from statistics import fmean, stdev
 
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.statistics import quantile
@@ -72,13 +69,10 @@ class Samples:
             return self
         kept = []
         for times, lost in zip(self.processes, self.lost, strict=True):
-            left = [(time, share) for time, share in zip(times, lost, strict=True) if share <= DISTURBED]
+            left = [pair for pair in zip(times, lost, strict=True) if pair[1] <= DISTURBED]
             if len(left) >= max(min(LEAST_SAMPLES, len(times)), LEAST_SHARE * len(times)):
-                kept.append(left)
-        return Samples(
-            tuple(tuple(time for time, _ in process) for process in kept),
-            tuple(tuple(share for _, share in process) for process in kept),
-        )
+                kept.append(tuple(zip(*left, strict=True)))
+        return Samples(tuple(times for times, _ in kept), tuple(lost for _, lost in kept))
 
     def settled(self) -> Samples:
         """Return those that a speed is the median of: the undisturbed ones, or all where too few are left."""
@@ -112,8 +106,7 @@ def samples_of(run: Run, cpus: float | None, steps: int = 1) -> Samples:
 def center(samples: Samples, q: float, slowest: int = 0) -> float:
     """Return the mean over processes of the logarithm of their q-quantiles, the `slowest` processes left out."""
     logs = sorted(math.log(quantile(process, q)) for process in samples.processes)
-    kept = logs[: len(logs) - slowest]
-    return sum(kept) / len(kept)
+    return fmean(logs[: len(logs) - slowest])
 
 
 def deviations(samples: Samples, q: float, seed: int, slowest: int = 0) -> list[float]:
@@ -126,10 +119,8 @@ def deviations(samples: Samples, q: float, seed: int, slowest: int = 0) -> list[
         (math.log(quantile(process, q)), math.hypot(PROCESS_SPREAD, _inside(process, q)))
         for process in samples.processes
     )[: len(samples.processes) - slowest]
-    count = len(logs)
-    middle = sum(log for log, _ in logs) / count
+    count, middle, numbers = len(logs), fmean(log for log, _ in logs), random.Random(seed)
     scale = math.sqrt(count / (count - 1)) if count > 1 else 1.0
-    numbers = random.Random(seed)
     processes = [(scale * (log - middle), spread) for log, spread in logs]
     return [sum(numbers.gauss(*one) for one in numbers.choices(processes, k=count)) / count for _ in range(DRAWS)]
 
@@ -143,11 +134,9 @@ def interval(samples: Samples) -> tuple[float, float]:
 def _inside(process: Sequence[float], q: float) -> float:
     """Return the standard error of the logarithm of a process's quantile, from consecutive parts: waves count, too."""
     parts = min(PARTS, len(process) // PART)
-    if parts < 2:
-        parts = len(process)
+    parts = parts if parts > 1 else len(process)
     if parts < 2:
         return 0.0
     edges = [len(process) * part // parts for part in range(parts + 1)]
-    logs = [math.log(quantile(process[edges[part] : edges[part + 1]], q)) for part in range(parts)]
-    middle = sum(logs) / parts
-    return math.sqrt(sum((log - middle) ** 2 for log in logs) / (parts - 1) / parts)
+    logs = [math.log(quantile(process[begin:end], q)) for begin, end in pairwise(edges)]
+    return stdev(logs) / math.sqrt(parts)

@@ -1,19 +1,14 @@
 """Compute the speed of a run from its samples, what makes it doubtful, and what it is beside others and at most. Pure.
 
 That samples differ says little about their median: an H100 at its power limit varies by 3 to 5 % from sample to sample,
-and 1,726 samples give its median to 0.7 % (tests/captures/h100/bench). So the median is judged, by what may be wrong
-with it by more than LIMIT:
-
-    too few samples    fewer than six have no 95 % interval
-    interval           one of its ends lies farther from the median than that
-    drift              the second half of the samples differs from the first by more than that, whatever lies within
-                       the intervals of their medians: the figure depends on when it was taken
-    disturbed          other programs had the CPUs in so many samples that the median counts those, too
+and 1,726 samples give its median to 0.7 %. So the median is judged, by what may make it wrong by more than LIMIT: too
+few samples, a wide interval, a drift (it depends on when it was taken), other programs that had the CPUs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from statistics import median
 
 import msgspec
 
@@ -22,7 +17,6 @@ from tfgpu_doctor.bench.samples import DISTURBED, Samples, interval, samples_of
 from tfgpu_doctor.bench.statistics import (
     FEWEST_FOR_INTERVAL,
     iqr_spread,
-    median,
     median_interval,
     percent,
     relative_error,

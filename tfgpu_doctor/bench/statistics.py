@@ -6,19 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from statistics import median
 
 CONFIDENCE = 0.95
 FEWEST_FOR_INTERVAL = 6  # samples: the whole range of n covers the median with 1 - 2^(1-n), of five with 94 %
 LEAST_OF_A_PROCESS = 5  # samples of each of several processes; with fewer, its median is that of its first ones
-
-
-def median(samples: Sequence[float]) -> float:
-    """Return the median. Raises ValueError: there are no samples."""
-    if not samples:
-        raise ValueError("no samples")
-    ordered = sorted(samples)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def quantile(samples: Sequence[float], q: float) -> float:
@@ -119,8 +111,8 @@ class StoppingRule:
 
     def done(self, samples: Sequence[float], elapsed: float) -> bool:
         """True if sampling ends: all conditions met, the deadline reached, or samples without number."""
-        over = len(samples) >= self.max_samples or (samples and elapsed >= self.deadline)
-        return bool(over) or self.unmet(samples) is None
+        over = len(samples) >= self.max_samples or (bool(samples) and elapsed >= self.deadline)
+        return over or self.unmet(samples) is None
 
 
 def percent(share: float) -> str:

@@ -148,53 +148,35 @@ for _name in WORKLOADS:
     _add(_name)
 
 
-# ----------------------------------------------------------------------------------------------------------- measuring
-
-
 def _measured(workload: str, given: dict[str, Any], targets: list[Output], options: dict[str, Any]) -> BenchResult:
-    """Measure, and show the result; after a signal, what was measured so far."""
-    kept = _Kept(next((target.path for target in targets if target.format == "json" and target.path), None))
+    """Measure, and show the result; after a signal, what was measured so far, which a file has as JSON all the time."""
+    file = next((target.path for target in targets if target.format == "json" and target.path), None)
+    newest: list[BenchResult] = []
+    unwritten: list[str] = []  # why the file could not be written; the measurement goes on
+
+    def save(result: BenchResult) -> None:
+        newest[:] = [result]
+        try:
+            if file is not None:
+                write_file(file, result.to_json())
+                unwritten.clear()
+        except NotWrittenError as error:
+            if not unwritten:
+                note(f"{error.message}; the measurement goes on")
+            unwritten[:] = [error.message]
+
     try:
         with bar(is_quiet=options["detail"] == "least") as progress:
-            result = commands.bench(workload, progress=progress, note=progress.announce, save=kept.save, **given)
+            result = commands.bench(workload, progress=progress, note=progress.announce, save=save, **given)
     except (KeyboardInterrupt, SystemExit):  # a signal
-        kept.show(targets, options)
+        if newest and any(run.samples_s for run in newest[0].runs):
+            written = None if unwritten else file
+            write(newest[0], "bench", [one for one in targets if one.path is None or one.path != written], **options)
+            if written is not None:
+                note(f"{written} has what was measured so far, and says that it is unfinished")
         raise
     write(result, "bench", targets, **options)
     return result
-
-
-class _Kept:
-    """The measurements so far, so that a signal loses nothing."""
-
-    def __init__(self, file: Path | None) -> None:
-        """Keep nothing yet; `file` is to have it as JSON all the time."""
-        self._file = file
-        self._result: BenchResult | None = None
-        self._failed = False  # True if the file could not be written
-
-    def save(self, result: BenchResult) -> None:
-        """Keep the result so far; where the file cannot be written, the measurement goes on."""
-        self._result = result
-        if self._file is None:
-            return
-        try:
-            write_file(self._file, self._result.to_json())
-            self._failed = False
-        except NotWrittenError as error:
-            if not self._failed:
-                note(f"{error.message}; the measurement goes on")
-            self._failed = True
-
-    def show(self, targets: list[Output], options: dict[str, Any]) -> None:
-        """Write it to every target that does not have it, and say where it is."""
-        if self._result is None or not any(run.samples_s for run in self._result.runs):
-            return
-        written = None if self._failed else self._file
-        missing = [target for target in targets if target.path is None or target.path != written]
-        write(self._result, "bench", missing, **options)
-        if written is not None:
-            note(f"{written} has what was measured so far, and says that it is unfinished")
 
 
 # ------------------------------------------------------------------------------------------------- saved results, pages

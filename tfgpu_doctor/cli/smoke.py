@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.bench.requests import MATRIX_TYPES, VIRTUAL_GPUS
+from tfgpu_doctor.bench.requests import MATRIX_TYPES
 from tfgpu_doctor.cli.options import HAS_TENSORFLOW, choice, define_command, matrix_option, option, python_option
 from tfgpu_doctor.cli.output import Results, redact_option, result_options
 from tfgpu_doctor.cli.progress import bar
@@ -46,21 +46,6 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     help="Data type; float32 is without TF32. Training uses the corresponding mixed precision.",
 )
 @option("--min-tflops", metavar="X", type=_POSITIVE, help="Fail if a GPU computes a matrix product with fewer TFLOP/s.")
-@option("--max-import-seconds", metavar="S", type=Seconds(), help="Fail if importing TensorFlow takes longer.")
-@option(
-    "--repeat",
-    metavar="N",
-    type=click.IntRange(min=1, max=100),
-    default=1,
-    show_default=True,
-    help="Run all steps N times, each time in a new process, and report the worst outcome.",
-)
-@option(
-    "--virtual-gpus",
-    metavar="N",
-    type=VIRTUAL_GPUS,
-    help="Also test N logical devices of the first GPU (or the CPU); no speed is reported for them.",
-)
 @python_option(HAS_TENSORFLOW)
 @matrix_option
 @redact_option
@@ -84,13 +69,7 @@ def command(
     from tfgpu_doctor.smoke.records import exit_code
     from tfgpu_doctor.smoke.running import SmokeOptions
 
-    options = SmokeOptions(
-        rounds=asked.pop("repeat"),
-        virtual=asked.pop("virtual_gpus"),
-        max_import=asked.pop("max_import_seconds"),
-        **asked,
-    )
     with bar() as progress:
-        smoke = commands.smoke(options, python=python, matrix=matrix, progress=progress)
+        smoke = commands.smoke(SmokeOptions(**asked), python=python, matrix=matrix, progress=progress)
     results.write(smoke, "smoke")
     context.exit(exit_code(smoke.verdict))

@@ -12,8 +12,8 @@ from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import KERNEL_LOG, Card, capabilities_of, needs, of_card, required_by, visible_devices
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, runs_on
-from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
+from tfgpu_doctor.matrix.names import known_library
 
 TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")  # messages about a GPU that is newer than the build
 

@@ -29,8 +29,7 @@ from tfgpu_doctor.facts.report import (
 )
 from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, RANK
-from tfgpu_doctor.findings.engine import diagnose
-from tfgpu_doctor.findings.judging import SEVERITIES
+from tfgpu_doctor.findings.engine import SEVERITIES, diagnose
 from tfgpu_doctor.manifests import Environment, ManifestError
 from tfgpu_doctor.manifests.editing import Refused, apply
 from tfgpu_doctor.matrix.loader import Matrix
@@ -38,7 +37,7 @@ from tfgpu_doctor.plan import manifest_signs as _signs_are_added  # noqa: F401
 from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.gate import admitted
-from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.plan.target import Target, to_facts
 
 # --------------------------------------------------------------------------------------------- environments → a report
@@ -54,7 +53,7 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
         environments: as :func:`manifests.reading.joined` gives them.
         created: the time for the report, "2026-11-21T06:36:00Z".
     """
-    views = [planned(one, target, matrix) for one in environments if one.part_of is None]
+    views = [PlannedEnvironment(one, target, matrix) for one in environments if one.part_of is None]
     found: dict[object, Finding] = {}
     undetermined = _not_understood(views)
     for view in views:

@@ -13,21 +13,20 @@ SCHEMA: Literal["tfgpu.smoke/1"] = "tfgpu.smoke/1"
 
 Status = Literal["ok", "failed", "not run", "unknown"]
 Verdict = Literal["ok", "failed", "unknown"]
-WORST_FIRST: tuple[Status, ...] = ("failed", "unknown", "not run", "ok")
 
 
 class SmokeCheck(Record, frozen=True):
-    """One line: what was checked, on what, and how it ended. Of several rounds, the worst."""
+    """One line: what was checked, on what, and how it ended."""
 
     name: str  # "doctor", "import", "GPUs", "matpow", "cnn"
     on: str  # "GPU 0", "2 GPUs", "CPU"; empty for what is about the machine as a whole
     status: Status
     saw: str = ""  # what was found: "52.1 TFLOP/s in float32, verified"
     why: str = ""  # why it is not ok; empty where it is
-    seconds: float = 0.0  # of all rounds
-    passed: int = 0  # rounds that ended well
-    ran: int = 0  # rounds that came to an end
-    rounds: int = 1  # rounds that were asked for
+    seconds: float = 0.0
+    passed: int = 0  # 1 where it ended well
+    ran: int = 0  # 1 where it came to an end
+    rounds: int = 1  # more in older results
     throughput: Throughput | None = None
 
 
@@ -35,7 +34,7 @@ class SmokeRun(Record, frozen=True):
     """One measurement, as the benchmarks keep it."""
 
     workload: str
-    round: int  # from 1
+    round: int  # 1; more in older results
     parameters: dict[str, int | float | str | bool | None]
     run: Run
 

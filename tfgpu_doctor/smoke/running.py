@@ -1,12 +1,12 @@
 """Run a smoke test: the doctor, then every step in turn, in one shared process, within the budget.
 
-A step that no longer fits is not run, and reported as that. A round is a fresh process, so that a card, a driver or an
-import that fails now and then has its chance to.
+A step that no longer fits is not run, and reported as that.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ from tfgpu_doctor.facts.units import quantity
 from tfgpu_doctor.facts.units import seconds as duration
 from tfgpu_doctor.findings.imports import IMPORT_HANG
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.smoke.records import SCHEMA, WORST_FIRST, Smoke, SmokeCheck, SmokeRun, Status, verdict_of
+from tfgpu_doctor.smoke.records import SCHEMA, Smoke, SmokeCheck, SmokeRun, Status, verdict_of
 
 # Enough samples for a figure of two digits, in little time: a gate tells broken from sound, not 2 % from 3 %.
 RULE = StoppingRule(min_samples=10, min_seconds=0.2, precision=0.05, deadline=2.0)
@@ -50,7 +50,6 @@ OLDEST = (3, 8)  # Python that the worker of the benchmarks runs in
 # cores need 0.1 s for 1024. float64 has half the rows: GPUs that are made for graphics do 1/64 of float32 in it.
 GPU_SIZE, CPU_SIZE = 4096, 1024
 BATCH = 64  # images on each device
-VIRTUAL_MIB = 1536  # of a logical GPU, which serves all workloads: the first of them sets it
 # The type of a training beside that of a product; nobody trains in float64.
 CNN_TYPES = {
     "float32": "float32",
@@ -60,11 +59,11 @@ CNN_TYPES = {
     "bfloat16": "mixed_bfloat16",
 }
 _DOING = {
-    "hello": "while starting TensorFlow",
-    "prepare": "while setting up the devices",
-    "sample": "while computing",
-    "verify": "while verifying the result",
-    "reference": "while computing the reference result",
+    "hello": "starting TensorFlow",
+    "prepare": "setting up the devices",
+    "sample": "computing",
+    "verify": "verifying the result",
+    "reference": "computing the reference result",
 }
 
 
@@ -76,9 +75,6 @@ class SmokeOptions:
     require_gpus: int = 1  # 0: the CPU will do where there is no GPU
     dtype: str = "float32"
     min_tflops: float | None = None  # of each GPU alone
-    max_import: float | None = None  # seconds
-    rounds: int = 1
-    virtual: int | None = None
 
 
 class Step(NamedTuple):
@@ -91,40 +87,18 @@ class Step(NamedTuple):
 def steps(gpus: int, options: SmokeOptions) -> tuple[Step, ...]:
     """Return every workload on each GPU alone and on all together; on the CPU where there is none and none is required.
 
-    Args:
-        gpus: how many TensorFlow lists.
-        options: none are planned where GPUs are required and there is none.
+    One workload stands everywhere before the next: in a small budget, every card should get its turn.
     """
     if not gpus and options.require_gpus:
         return ()
-    kind, everywhere = ("GPU" if gpus else "CPU"), tuple(range(gpus))
-    cases = [Case(f"GPU {index}", (f"/GPU:{index}",), everywhere) for index in everywhere]
-    cases = cases or [Case("CPU", ("/CPU:0",), ())]
-    if gpus > 1:
-        cases.append(Case(f"{gpus} GPUs", tuple(f"/GPU:{index}" for index in everywhere), everywhere))
-    virtual = []
-    if options.virtual:
-        names = tuple(f"/{kind}:{index}" for index in range(options.virtual))
-        virtual = [Case(f"{options.virtual} virtual {kind}s", names, (0,) if gpus else (), virtual=True)]
-    # one workload everywhere before the next: in a small budget, every card should get its turn; logical devices last,
-    # since they need a process of their own
+    indices, names = tuple(range(gpus)), tuple(f"/GPU:{index}" for index in range(gpus))
+    cases = [Case(f"GPU {index}", (names[index],), indices) for index in indices] or [Case("CPU", ("/CPU:0",), ())]
+    together = [Case(f"{gpus} GPUs", names, indices)] if gpus > 1 else []
     return tuple(
-        Step(workload, replace(case, spread=SPREADS[workload]) if len(case.devices) > 1 else case)
-        for group in (cases, virtual)
-        for workload in FIRST
-        for case in group
+        Step(workload, case)
+        for workload, spread in SPREADS.items()
+        for case in (*cases, *(replace(case, spread=spread) for case in together))
     )
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How one step of one round ended."""
-
-    step: Step
-    status: Status
-    why: str = ""
-    run: SmokeRun | None = None
-    seconds: float = 0.0
 
 
 @dataclass
@@ -137,37 +111,37 @@ class Smoking:
     matrix: Matrix
     progress: Callable[[str, float], object] = lambda *_: None
     clock: Clock = time.monotonic
-    outcomes: list[Outcome] = field(default_factory=list)
+    runs: list[SmokeRun] = field(default_factory=list)
     imports: list[float] = field(default_factory=list)  # seconds, of each process
-    start: float = START
     costs: dict[str, float] = field(default_factory=dict)  # seconds that the slowest step of a workload took
     started: float = 0.0
     begun: float = 0.0  # when the step at work began
     end: float = math.inf  # when the step at work must have its answers
     ran_out: bool = False  # an answer did not come in time
     enough: float = 0.0  # seconds that a budget should have had
-    todo: tuple[Step, ...] = ()
     references: set[str] = field(default_factory=set)  # files that results are compared with
     report: Report = field(init=False)
 
     def run(self, created: str) -> Smoke:
         """Do everything, in at most the budget."""
-        self.started = self.clock()
+        options, self.started = self.options, self.clock()
         self._show("examining this machine and starting TensorFlow")
-        self.report = self.doctor(self.options.budget * TO_EXAMINE)
-        examined = self.clock() - self.started
-        gpus = gpus_of(self.report)
-        phase = import_phase(self.report)
+        self.report = self.doctor(options.budget * TO_EXAMINE)
+        examined = round(self.clock() - self.started, 3)
+        gpus, phase, late = gpus_of(self.report), import_phase(self.report), no_time_to_import(self.report, options)
+        computed: list[SmokeCheck] = []
         if phase is not None and phase.outcome == "ok" and phase.seconds is not None:
             self.imports.append(phase.seconds)
-            self.start = phase.seconds
-            planned = steps(len(gpus or ()), self.options)
-            if why := too_old(self.report):
-                self.outcomes += [Outcome(step, "not run", why) for step in planned]
-            else:
-                self._measure(planned)
-        checks = self._checks(gpus, examined)
-        options = self.options
+            planned = steps(len(gpus or ()), options)
+            why = too_old(self.report)
+            computed = [check(*step, "not run", why=why) for step in planned] if why else self._compute(planned)
+        why = "there is no GPU" if gpus is not None else late or "TensorFlow cannot be used"
+        checks = (
+            judge_doctor(self.report, late, examined),
+            self._judge_import(late),
+            self._judge_gpus(gpus),
+            *(computed or (check(name, None, "not run", why=why) for name in FIRST)),
+        )
         known = {"tensorflow": self.report.facts.tensorflow.version, "python": self.report.facts.python.version}
         return Smoke(
             schema=SCHEMA,
@@ -176,18 +150,11 @@ class Smoking:
             verdict=verdict_of(checks),
             budget_s=options.budget,
             seconds=round(self.clock() - self.started, 3),
-            parameters={
-                "require_gpus": options.require_gpus,
-                "dtype": options.dtype,
-                "min_tflops": options.min_tflops,
-                "max_import_s": options.max_import,
-                "rounds": options.rounds,
-                "virtual_gpus": options.virtual,
-            },
+            parameters={name: getattr(options, name) for name in ("require_gpus", "dtype", "min_tflops")},
             software={name: str(fact.value) for name, fact in known.items() if isinstance(fact, Known)},
             gpus=gpus or (),
             checks=checks,
-            runs=tuple(outcome.run for outcome in self.outcomes if outcome.run is not None),
+            runs=tuple(self.runs),
             report=self.report,
         )
 
@@ -209,77 +176,73 @@ class Smoking:
                 raise
             self.ran_out = True
             doing = _DOING.get(request["do"], request["do"])
-            raise WorkerError(f"no answer within {self.end - self.begun:.0f} s, {doing}") from None
+            raise WorkerError(f"no answer within {self.end - self.begun:.0f} s, while {doing}") from None
 
     # -------------------------------------------------------------------------------------------------------- steps
 
-    def _measure(self, planned: tuple[Step, ...]) -> None:
-        self.todo = planned * self.options.rounds
-        with scratch() as folder:
-            for number in range(1, self.options.rounds + 1):
-                with Workers(lambda: Asked(self.start_worker(), self._ask), shared=True) as workers:
-                    self._round(planned, number, workers, folder)
+    def _compute(self, planned: Sequence[Step]) -> list[SmokeCheck]:
+        """Take every step that fits into the budget, as long as TensorFlow starts."""
+        checks, broken = list[SmokeCheck](), ""
+        with scratch() as folder, Workers(lambda: Asked(self.start_worker(), self._ask), shared=True) as workers:
+            for place, step in enumerate(planned):
+                self._show(f"{step.workload} on {step.case.label}")
+                if why := broken or self._too_long(planned[place:], workers):
+                    checks.append(check(*step, "not run", why=why))
+                elif why := self._not_started(step, workers):
+                    broken = "TensorFlow did not start"
+                    checks.append(check(*step, self._failed(), why=why, seconds=self.clock() - self.begun))
+                else:
+                    checks.append(self._computed(step, workers, folder))
+        return checks
 
-    def _round(self, planned: tuple[Step, ...], number: int, workers: Workers, folder: str) -> None:
-        broken, virtual = "", False  # why no further step is tried; what the process was set up for
-        for step in planned:
-            if step.case.virtual != virtual:  # a process can be set up for one of the two
-                workers.drop()
-                virtual = step.case.virtual
-            self._show(f"{step.workload} on {step.case.label}")
-            outcome = Outcome(step, "not run", broken) if broken else self._fits(step, workers)
-            if outcome is None and (outcome := self._started(step, workers)):
-                broken = "TensorFlow did not start in this round"
-            self.outcomes.append(outcome or self._computed(step, number, workers, folder))
-            self.todo = self.todo[1:]
+    def _failed(self) -> Status:
+        """Return the status of a step that failed: an answer that did not come in time is none."""
+        return "unknown" if self.ran_out else "failed"
 
     def _job(self, step: Step, folder: str) -> tuple[Job, dict[str, Scalar]]:
         """Return the job of a step, and what two results of it must share."""
         dtype = self.options.dtype
         if step.workload == "cnn":  # its figures beside the steps take longer than all the rest
             cnn = Cnn(batch=BATCH)
-            job, parameters = replace(cnn.job(CNN_TYPES[dtype], step.case), figures=False), cnn.parameters()
-        else:
-            size = (GPU_SIZE if step.case.gpus else CPU_SIZE) // (2 if dtype == "float64" else 1)
-            matpow = MatPow(dtypes=(dtype,), chosen=size, written=self.references)
-            job, parameters = matpow.job(step.case, dtype, size, folder), matpow.parameters()
-        return replace(job, virtual_memory_mib=VIRTUAL_MIB), parameters
+            return replace(cnn.job(CNN_TYPES[dtype], step.case), figures=False), cnn.parameters()
+        size = (GPU_SIZE if step.case.gpus else CPU_SIZE) // (2 if dtype == "float64" else 1)
+        matpow = MatPow(dtypes=(dtype,), chosen=size, written=self.references)
+        return matpow.job(step.case, dtype, size, folder), matpow.parameters()
 
     def _cost(self, workload: str) -> float:
         """Return the seconds that a step will take."""
         return self.costs[workload] * ROOM if workload in self.costs else FIRST[workload]
 
-    def _fits(self, step: Step, workers: Workers) -> Outcome | None:
-        """Set the time of a step; an outcome where the budget has none."""
-        cost = self._cost(step.workload) + (0.0 if workers.alive else self.start * ROOM)
+    def _too_long(self, todo: Sequence[Step], workers: Workers) -> str:
+        """Set the time of the first of these steps; say that the budget has none, "" where it has."""
+        start = (self.imports[0] if self.imports else START) * ROOM
+        workload = todo[0].workload
+        cost = self._cost(workload) + (0.0 if workers.alive else start)
         if cost <= self.left:
             self.begun, self.ran_out = self.clock(), False
-            last = len(self.todo) == 1
-            self.end = self.begun + (self.left if last else max(self.left * HALF, min(cost, self.left)))
-            return None
+            self.end = self.begun + (self.left if len(todo) == 1 else max(self.left * HALF, min(cost, self.left)))
+            return ""
         if not self.enough:  # once: all that was left out for the same reason gets the same advice
-            budget = self.options.budget - self.left + self.options.rounds * self.start * ROOM
-            self.enough = -(-(budget + sum(self._cost(one.workload) for one in self.todo)) // 10) * 10.0
-        why = (
-            f"{step.workload} needs about {cost:.1f} s, but only {max(self.left, 0):.1f} s of the budget of "
+            budget = self.options.budget - self.left + start + sum(self._cost(one.workload) for one in todo)
+            self.enough = -(-budget // 10) * 10.0
+        return (
+            f"{workload} needs about {cost:.1f} s, but only {max(self.left, 0):.1f} s of the budget of "
             f"{self.options.budget:g} s are left: use --budget {self.enough:.0f}"
         )
-        return Outcome(step, "not run", why)
 
-    def _started(self, step: Step, workers: Workers) -> Outcome | None:
-        """Start the process where there is none; an outcome where that fails, or GPUs are gone."""
+    def _not_started(self, step: Step, workers: Workers) -> str:
+        """Start the process where there is none; say why that failed, or that GPUs are gone."""
         try:
             workers.take()
-            if len(workers.found) < len(step.case.gpus):
-                listed, before = len(workers.found), len(gpus_of(self.report) or ())
-                raise WorkerError(f"TensorFlow now lists {listed} of the {before} GPUs")
         except WorkerError as error:
-            workers.drop()
-            status: Status = "unknown" if self.ran_out else "failed"
-            return Outcome(step, status, str(error), seconds=self.clock() - self.begun)
-        return None
+            return str(error)
+        listed, before = len(workers.found), len(gpus_of(self.report) or ())
+        if listed >= len(step.case.gpus):
+            return ""
+        workers.drop()
+        return f"TensorFlow now lists {listed} of the {before} GPUs"
 
-    def _computed(self, step: Step, number: int, workers: Workers, folder: str) -> Outcome:
+    def _computed(self, step: Step, workers: Workers, folder: str) -> SmokeCheck:
         """Measure and judge, in the process that is there."""
         ready, (job, parameters) = self.clock(), self._job(step, folder)
         (measured,) = measure([job], workers, rule=RULE, keep=(job.key,), clock=self.clock)
@@ -292,10 +255,11 @@ class Smoking:
         run = with_peak(run, self.report.facts, self.matrix)
         if "import" in run.cold_start_s:
             self.imports.append(run.cold_start_s["import"])
-        kept = SmokeRun(workload=step.workload, round=number, parameters=parameters, run=run)
+        self.runs.append(SmokeRun(workload=step.workload, round=1, parameters=parameters, run=run))
         why = self._wrong(step, run)
-        status: Status = "unknown" if self.ran_out else "failed" if why else "ok"
-        return Outcome(step, status, why, kept, self.clock() - self.begun)
+        status = self._failed() if why or self.ran_out else "ok"
+        found = check(*step, status, self._found(step, run), why, round(self.clock() - self.begun, 3))
+        return msgspec.structs.replace(found, throughput=run.throughput)
 
     def _wrong(self, step: Step, run: Run) -> str:
         """Say what is wrong with a run, or that a GPU alone is too slow; "" where nothing is."""
@@ -303,107 +267,55 @@ class Smoking:
             return run.failure or "the result was not verified"
         least = self.options.min_tflops
         one_gpu = step.workload == "matpow" and len(run.devices) == 1 and run.devices[0].startswith("/GPU")
-        if least is not None and one_gpu and not run.virtual and run.throughput.value < least * 1e12:
-            return f"minimum {least:g} TFLOP/s"
-        return ""
+        return f"minimum {least:g} TFLOP/s" if least and one_gpu and run.throughput.value < least * 1e12 else ""
 
-    # ------------------------------------------------------------------------------------------------------- checks
-
-    def _checks(self, gpus: tuple[str, ...] | None, examined: float) -> tuple[SmokeCheck, ...]:
-        late = no_time_to_import(self.report, self.options)
-        checks = [
-            judge_doctor(self.report, late, round(examined, 3)),
-            self._judge_import(late),
-            self._judge_gpus(gpus),
-        ]
-        by_step: dict[Step, list[Outcome]] = {}
-        for outcome in self.outcomes:
-            by_step.setdefault(outcome.step, []).append(outcome)
-        checks += [self._worst(step, rounds) for step, rounds in by_step.items()]
-        if not by_step:
-            why = "there is no GPU" if gpus is not None else late or "TensorFlow cannot be used"
-            checks += [SmokeCheck(name=name, on="", status="not run", why=why) for name in FIRST]
-        return tuple(checks)
-
-    def _judge_import(self, late: str | None) -> SmokeCheck:
-        """Hold the slowest import of all processes against the limit where one was given."""
-        if not self.imports and late:
-            return SmokeCheck(name="import", on="", status="not run", why=late)
-        if not self.imports:
-            return SmokeCheck(name="import", on="", status="failed", why=_why_no_import(self.report), ran=1)
-        slowest, limit = max(self.imports), self.options.max_import
-        slow = limit is not None and slowest > limit
-        return SmokeCheck(
-            name="import",
-            on="",
-            status="failed" if slow else "ok",
-            saw=duration(slowest),
-            why=f"limit {limit:g} s" if slow else "",
-            seconds=round(slowest, 3),
-            passed=int(not slow),
-            ran=1,
-        )
-
-    def _judge_gpus(self, gpus: tuple[str, ...] | None) -> SmokeCheck:
-        """Hold how many GPUs TensorFlow lists against the number that is required."""
-        if gpus is None:
-            return SmokeCheck(name="GPUs", on="", status="unknown", why="TensorFlow did not list its devices")
-        required, few = self.options.require_gpus, len(gpus) < self.options.require_gpus
-        return SmokeCheck(
-            name="GPUs",
-            on="",
-            status="failed" if few else "ok",
-            saw=", ".join(f"{gpus.count(name)} × {name}" for name in dict.fromkeys(gpus)) or "TensorFlow lists no GPU",
-            why=f"{required} {'is' if required == 1 else 'are'} required" if few else "",
-            passed=int(not few),
-            ran=1,
-        )
-
-    def _worst(self, step: Step, outcomes: Sequence[Outcome]) -> SmokeCheck:
-        """Return one line for the rounds of one step: the worst of them, and how many ended well."""
-
-        def rank(outcome: Outcome) -> tuple[int, float]:
-            throughput = outcome.run.run.throughput if outcome.run else None
-            return WORST_FIRST.index(outcome.status), throughput.value if throughput else 0.0
-
-        shown = min(outcomes, key=rank)
-        run = shown.run.run if shown.run else None
-        return SmokeCheck(
-            name=step.workload,
-            on=step.case.label,
-            status=shown.status,
-            saw=self._found(shown),
-            why=shown.why,
-            seconds=round(sum(outcome.seconds for outcome in outcomes), 3),
-            passed=sum(outcome.status == "ok" for outcome in outcomes),
-            ran=sum(outcome.status in ("ok", "failed") for outcome in outcomes),
-            rounds=self.options.rounds,
-            throughput=run.throughput if run and not run.virtual else None,
-        )
-
-    def _found(self, outcome: Outcome) -> str:
-        run = outcome.run.run if outcome.run else None
-        if run is None or run.throughput is None:
+    def _found(self, step: Step, run: Run) -> str:
+        """Return the speed of a run and how it was verified."""
+        if run.throughput is None:
             return ""
-        is_matpow = outcome.step.workload == "matpow"
+        is_matpow = step.workload == "matpow"
+        # of a small network, a large GPU needs a few per cent, which says nothing about the GPU
+        share = f" ({run.percent_of_peak:.0f} % of peak)" if is_matpow and run.percent_of_peak is not None else ""
         # cards before Ampere have no TF32, and compute in another type than was asked for
         instead = f", not {run.dtype}" if run.computed_in not in (None, run.dtype) else ""
-        parts = [f"verified in {run.computed_in or run.dtype}{instead}"]
-        if run.virtual:
-            parts.append("virtual devices have no speed")
-        else:
-            # of a small network, a large GPU needs a few per cent, which says nothing about the GPU
-            share = f" ({run.percent_of_peak:.0f} % of peak)" if is_matpow and run.percent_of_peak is not None else ""
-            parts.insert(0, quantity(run.throughput.value, run.throughput.unit, run.throughput.ci95) + share)
+        parts = [quantity(run.throughput.value, run.throughput.unit, run.throughput.ci95) + share]
+        parts.append(f"verified in {run.computed_in or run.dtype}{instead}")
         if self.options.min_tflops is not None and is_matpow and run.devices[0].startswith("/CPU"):
             parts.append("--min-tflops is for GPUs")
         if throttled := {reason for gpu in run.gpu for reason in slowdowns(gpu)}:
             parts.append(f"throttled ({', '.join(sorted(throttled))})")
         return ", ".join(parts)
 
+    # ------------------------------------------------------------------------------------------------------- checks
+
+    def _judge_import(self, late: str | None) -> SmokeCheck:
+        """Return how long the slowest import of all processes took, or why there was none."""
+        if not self.imports:
+            why = late or _why_no_import(self.report)
+            return check("import", None, "not run" if late else "failed", why=why)
+        return check("import", None, "ok", duration(max(self.imports)), seconds=round(max(self.imports), 3))
+
+    def _judge_gpus(self, gpus: tuple[str, ...] | None) -> SmokeCheck:
+        """Hold how many GPUs TensorFlow lists against the number that is required."""
+        if gpus is None:
+            return check("GPUs", None, "unknown", why="TensorFlow did not list its devices")
+        saw = ", ".join(f"{gpus.count(name)} × {name}" for name in dict.fromkeys(gpus)) or "TensorFlow lists no GPU"
+        required = self.options.require_gpus
+        if len(gpus) >= required:
+            return check("GPUs", None, "ok", saw)
+        return check("GPUs", None, "failed", saw, f"{required} {'is' if required == 1 else 'are'} required")
+
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What the doctor's report says of this machine. Pure.
+
+
+def check(
+    name: str, case: Case | None, status: Status, saw: str = "", why: str = "", seconds: float = 0.0
+) -> SmokeCheck:
+    """Return a line: of a step, or of the machine as a whole."""
+    ok, ended, on = int(status == "ok"), int(status in ("ok", "failed")), case.label if case else ""
+    return SmokeCheck(name=name, on=on, status=status, saw=saw, why=why, seconds=seconds, passed=ok, ran=ended)
 
 
 def gpus_of(report: Report) -> tuple[str, ...] | None:
@@ -436,8 +348,8 @@ def no_time_to_import(report: Report, options: SmokeOptions) -> str | None:
 def too_old(report: Report) -> str | None:
     """Say why nothing can be measured in this Python; None where it can."""
     version = value_or(report.facts.python.version, "")
-    parts = version.split(".")[:2]
-    if len(parts) < 2 or not all(part.isdecimal() for part in parts) or tuple(map(int, parts)) >= OLDEST:
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is None or tuple(map(int, found.groups())) >= OLDEST:
         return None
     return f"measuring needs Python {OLDEST[0]}.{OLDEST[1]} or later in the environment under test, this is {version}"
 
@@ -450,20 +362,19 @@ def judge_doctor(report: Report, late: str | None, seconds: float) -> SmokeCheck
     """
     causes = [one for one in report.findings if one.root_cause]
     errors = [one for one in causes if one.severity is Severity.ERROR and not (late and one.id == IMPORT_HANG.id)]
-    check = SmokeCheck(name="doctor", on="", status="failed", seconds=seconds)
     if errors:
         more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
-        return msgspec.structs.replace(check, why=f"{errors[0].title} ({errors[0].id}){more}", ran=1)
+        return check("doctor", None, "failed", why=f"{errors[0].title} ({errors[0].id}){more}", seconds=seconds)
     if late:
-        return msgspec.structs.replace(check, status="not run", why=late)
+        return check("doctor", None, "not run", why=late, seconds=seconds)
     if report.verdict == "unknown":
         reasons = [item.reason for item in report.undetermined]
-        return msgspec.structs.replace(check, status="unknown", why=[*reasons, "no further information"][0])
+        return check("doctor", None, "unknown", why=[*reasons, "no further information"][0], seconds=seconds)
     warnings = [one for one in causes if one.severity is Severity.WARNING]
     saw = verdict_sentence(report)
     if warnings:
         saw += f": {warnings[0].title} ({warnings[0].id}): {warnings[0].cause.partition('; ')[0]}"
-    return msgspec.structs.replace(check, status="ok", saw=saw, passed=1, ran=1)
+    return check("doctor", None, "ok", saw, seconds=seconds)
 
 
 def _why_no_import(report: Report) -> str:

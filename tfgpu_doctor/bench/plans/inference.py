@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.devices import Case, Job, RequestError, Scalar
 from tfgpu_doctor.bench.plans.base import CannotRunError, Group, PlanBase, saturation, scratch
@@ -15,7 +16,7 @@ from tfgpu_doctor.bench.plans.training import SLOW, SPREAD, STEPS_AN_ANSWER, che
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner.process import WorkerError, hello
 from tfgpu_doctor.bench.session import Session
-from tfgpu_doctor.bench.statistics import StoppingRule, median, quantile, quantile_interval, samples_for
+from tfgpu_doctor.bench.statistics import StoppingRule, quantile, quantile_interval, samples_for
 from tfgpu_doctor.bench.workloads import inference
 from tfgpu_doctor.bench.workloads.models import MODELS
 from tfgpu_doctor.facts.units import approximate
@@ -44,7 +45,7 @@ class LatencyRule(StoppingRule):
 class Inference(PlanBase):
     """One run of the benchmark, from what was asked for."""
 
-    file = inference
+    file: ClassVar[Any] = inference
     step_name = "call"
     model: str | None = "mnist"  # of ours; None: `saved_model`
     saved_model: str | None = None  # a folder

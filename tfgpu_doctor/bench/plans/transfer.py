@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from types import ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.devices import Case, Job, Scalar
 from tfgpu_doctor.bench.plans.base import Group, Memory, PlanBase, demands, shortage, too_large
@@ -36,7 +35,7 @@ Stage = list[tuple[Case, str]]  # cases with a route each; their processes are t
 class Transfer(PlanBase):
     """One run of the benchmark, from what was asked for."""
 
-    file: ClassVar[ModuleType] = transfer
+    file: ClassVar[Any] = transfer
     blocks = True
     sizes: tuple[int, ...] = DEFAULT_SIZES
     environment: Facts | None = None

@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -91,23 +91,19 @@ class WorkerProcess:
         Raises TimeoutError: there is none in time, or too much of other text; the message says so.
         """
         deadline, before = time.monotonic() + timeout, self._child.stdout.size
-        while time.monotonic() <= deadline:
-            if self._child.stdout.size - before > NOISE:
-                raise TimeoutError(f"in {NOISE / 1e6:.0f} MB of output")
+        while self._child.stdout.size - before <= NOISE:
             try:
                 line = self._child.read_line_or_end(deadline)
             except TimeoutError:
-                break
+                raise TimeoutError(f"within {timeout:.0f} s") from None
             if line is None:
                 return None
-            try:
+            with suppress(ValueError, RecursionError):
                 answer = json.loads(line)
-            except (ValueError, RecursionError):
-                answer = None
-            if isinstance(answer, dict):
-                return answer
+                if isinstance(answer, dict):
+                    return answer
             self._noise = self._noise or line[:80]
-        raise TimeoutError(f"within {timeout:.0f} s")
+        raise TimeoutError(f"in {NOISE / 1e6:.0f} MB of output")
 
     def _wrote(self) -> str:
         return f"; it wrote {self._noise!r}" if self._noise else ""

@@ -6,13 +6,13 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from statistics import median
+from typing import Any
 
 import psutil
 
 from tfgpu_doctor.bench.results import GpuTelemetry
 from tfgpu_doctor.bench.speeds import POWER_CAP
-from tfgpu_doctor.bench.statistics import median
 from tfgpu_doctor.probes.driver_child import THROTTLE_REASONS
 
 PERIOD = 0.05  # seconds between looks; NVML averages the utilisation over 1/6 to 1 s itself (nvml.h)
@@ -28,14 +28,7 @@ WINDOW = 1.0  # seconds
 GAPLESS = 0.95  # share of the time that the samples have to cover
 
 
-class Reading(NamedTuple):
-    """One look at a GPU; None for what it does not tell."""
-
-    t: float  # seconds since the first timed block
-    utilization: float | None
-    power_w: float | None
-    sm_clock_mhz: float | None
-    temperature_c: float | None
+Reading = dict[str, Any]  # one look at a GPU at the time "t", by the names of GpuTelemetry; None: it does not tell
 
 
 def bus_ids(log: str) -> dict[str, str]:
@@ -57,7 +50,6 @@ class Telemetry:
         self._reasons: dict[str, set[str]] = {bus_id: set() for bus_id in self._devices}
         self._names: dict[str, str] = {}
         self._block: set[str] = set()  # throttle reasons since the last start
-        self._began: float | None = None
         self._on = threading.Event()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="nvml", daemon=True)
@@ -67,7 +59,6 @@ class Telemetry:
     def start(self) -> None:
         """A timed block begins."""
         self._block = set()
-        self._began = self._began or time.monotonic()
         self._on.set()
 
     def pause(self) -> tuple[str, ...]:
@@ -93,7 +84,7 @@ class Telemetry:
             return  # no NVML: the figures stay None
         while self._on.wait() and not self._end.is_set():
             for bus_id, handle in handles.items():
-                reading, reasons = _read(pynvml, handle, time.monotonic() - (self._began or 0.0))
+                reading, reasons = _read(pynvml, handle)
                 if self._on.is_set():  # the block may have ended while NVML answered
                     self._readings[bus_id].append(reading)
                     self._reasons[bus_id] |= reasons
@@ -107,7 +98,7 @@ class Telemetry:
         for bus_id, device in sorted(self._devices.items(), key=lambda pair: pair[1]):
             readings = list(self._readings[bus_id])
             known = {
-                name: [value for one in readings if (value := getattr(one, name)) is not None]
+                name: [value for one in readings if (value := one[name]) is not None]
                 for name in ("power_w", "sm_clock_mhz", "temperature_c")
             }
             found.append(
@@ -127,16 +118,16 @@ class Telemetry:
 
 def utilization(readings: Sequence[Reading], sampled: float) -> float | None:
     """Return the median of the readings whose window lies within the samples; None where samples leave pauses."""
-    began = readings[0].t if readings else 0.0
-    time = readings[-1].t - began if readings else 0.0
+    began = readings[0]["t"] if readings else 0.0
+    time = readings[-1]["t"] - began if readings else 0.0
     if time < 2 * WINDOW or not GAPLESS <= sampled / time <= 1 / GAPLESS:
         return None
-    found = [one.utilization for one in readings if one.t - began > WINDOW and one.utilization is not None]
+    found = [one["utilization"] for one in readings if one["t"] - began > WINDOW and one["utilization"] is not None]
     return median(found) if found else None
 
 
-def _read(nvml: Any, handle: Any, t: float) -> tuple[Reading, set[str]]:
-    """Look at one GPU: what it tells, with None for the rest, and why it is throttled."""
+def _read(nvml: Any, handle: Any) -> tuple[Reading, set[str]]:
+    """Look at one GPU: what it tells, and why it is throttled."""
 
     def ask(call: Callable[[], Any]) -> Any:
         try:
@@ -145,14 +136,13 @@ def _read(nvml: Any, handle: Any, t: float) -> tuple[Reading, set[str]]:
             return None
 
     mask = ask(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)) or 0
-    power = ask(lambda: nvml.nvmlDeviceGetPowerUsage(handle))  # mW
-    reading = Reading(
-        t=round(t, 3),
-        utilization=ask(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
-        power_w=None if power is None else power / 1000.0,
-        sm_clock_mhz=ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-        temperature_c=ask(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
-    )
+    reading = {
+        "t": time.monotonic(),
+        "utilization": ask(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
+        "power_w": ask(lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000.0),  # given in mW
+        "sm_clock_mhz": ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        "temperature_c": ask(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+    }
     return reading, {name for bit, name in THROTTLE_REASONS.items() if mask & bit} - HARMLESS
 
 

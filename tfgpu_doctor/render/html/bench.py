@@ -2,7 +2,7 @@
 
 The page is made for others to read: the caller hands over a result that was redacted (redact/).
 
-The pictures (speed, samples, scaling) are SVG that is part of the page. Colours are variables of the page, text is
+The pictures (speed, scaling) are SVG that is part of the page. Colours are variables of the page, text is
 text, and the numbers stand in tables beside the pictures. A picture is 360 units wide and its letters are 10 high, so
 that they are still 9 pixels on a phone of 360 pixels.
 """
@@ -14,27 +14,21 @@ import gzip
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from tfgpu_doctor.bench.results import BenchResult, Run
-from tfgpu_doctor.bench.statistics import quantile
+from tfgpu_doctor.bench.results import BenchResult, Ratio, Run
 from tfgpu_doctor.facts.facts import Facts
 from tfgpu_doctor.facts.printable import clean
 from tfgpu_doctor.facts.report import Report
-from tfgpu_doctor.facts.units import scale_of, seconds
+from tfgpu_doctor.facts.units import scale_of
 from tfgpu_doctor.render.html import page
 from tfgpu_doctor.render.html.page import element, paragraph, text
 from tfgpu_doctor.render.outlines import bench as words
 from tfgpu_doctor.render.outlines import report as doctor_outline
 
-ROWS = 12  # runs in one picture; more would not fit a printed page
-DRAWN = 2 * ROWS  # runs in pictures, which hold ROWS each
+ROWS = 12  # runs in a picture; more would not fit a printed page
 LARGE = 500_000  # bytes of JSON from which on the file for download is compressed
 _BARS = "Bars: median throughput; the line at their ends: its 95 % interval."
-_SAMPLES = (
-    "Every sample, in the order of time from the top of a row to its bottom. Line: median; band: its 95 % interval; "
-    "crosses: a GPU was throttled; dotted: a new process; triangles: outside of what is drawn."
-)
 _SCALING = "Dashed: ideal. Vertical lines: 95 % intervals."
-_LEFT_OUT = "{} of {} runs are drawn, throttled ones and those with advice first; the table has all of them."
+_LEFT_OUT = " {} of {} runs are drawn, throttled ones and those with advice first; the table has all of them."
 _READ = (
     "Times are medians with 95 % intervals from order statistics; of fewer than six samples, with their range. Speeds "
     "have the interval of the median, speed-ups the worst case of both intervals. Only digits that the spread supports "
@@ -46,8 +40,7 @@ _READ = (
 LONGEST = 34  # characters of a label
 _WIDTH, _LEFT, _RIGHT = 360.0, 12.0, 348.0
 _ROW = 34.0  # height
-_COLOURS = tuple(f"c{number}" for number in range(1, 9))
-_DASHES = ("", "6 3", "2 3")
+_COLOURS, _DASHES = 8, ("", "6 3", "2 3")  # of the lines of a picture, in turns
 
 
 def short(name: str, longest: int = LONGEST) -> str:
@@ -57,17 +50,10 @@ def short(name: str, longest: int = LONGEST) -> str:
     return shown if len(shown) <= longest else f"{shown[: longest - tail - 1]}…{shown[-tail:]}"
 
 
-def worth_drawing(runs: Sequence[Run], most: int) -> Sequence[Run]:
-    """Return at most so many of the runs, in their order: those that were throttled or have advice before others."""
+def worth_drawing(runs: Sequence[Run]) -> Sequence[Run]:
+    """Return at most ROWS of the runs, in their order: those that were throttled or have advice before others."""
     by_need = sorted(range(len(runs)), key=lambda place: (not runs[place].throttled_samples, not runs[place].advice))
-    return [runs[place] for place in sorted(by_need[:most])]
-
-
-def chunks(runs: Sequence[Run]) -> Iterator[Sequence[Run]]:
-    """Yield parts of even length, of at most ROWS runs."""
-    parts = -(-len(runs) // ROWS)
-    for part in range(parts):
-        yield runs[len(runs) * part // parts : len(runs) * (part + 1) // parts]
+    return [runs[place] for place in sorted(by_need[:ROWS])]
 
 
 # ------------------------------------------------------------------------------------------------------- SVG and axes
@@ -116,14 +102,6 @@ def _rectangle(x: float, y: float, width: float, height: float, colour: str) -> 
     return f'<rect x="{x:.2f}" y="{y:.2f}" {size} style="fill: var(--{colour})"/>'
 
 
-def _mark(x: float, y: float, kind: str) -> str:
-    """Draw a sample: a dot, a cross where a GPU was throttled, a triangle at the edge for what lies outside."""
-    if kind == "dot":
-        return f'<circle cx="{x:.2f}" cy="{y:.2f}" r="1.7" style="fill: var(--c1)"/>'
-    shape = {"cross": "m-2-2l4 4m0-4l-4 4", "left": "l4-2v4z", "right": "l-4-2v4z"}[kind]
-    return f'<path d="M{x:.2f} {y:.2f}{shape}" style="fill: var(--bad); stroke: var(--bad)"/>'
-
-
 def _rows(titles: Sequence[tuple[str, str]], axis: Axis, unit: str, row: float) -> tuple[float, list[str]]:
     """Draw a row for each run, its name above it and a value at the right end, over the ticks of an axis."""
     end = row * len(titles) + 4
@@ -163,87 +141,18 @@ def _in_words(titles: Sequence[tuple[str, str]]) -> str:
     return "; ".join(f"{left} {right}" for left, right in titles)
 
 
-def window(runs: Sequence[Run]) -> tuple[float, float]:
-    """Return which part of the samples' spread is drawn, in per cent of the median.
-
-    As far as the samples go, but no farther than three interquartile ranges beyond the quartiles (Tukey's far fences)
-    of the run that is widest.
-    """
-    lows, highs = [], []
-    for run in runs:
-        ordered = [100 * sample / (run.median_s or 1.0) for sample in sorted(run.samples_s)]
-        first, third = quantile(ordered, 0.25), quantile(ordered, 0.75)
-        reach = max(3 * (third - first), 0.5)
-        lows.append(max(ordered[0], first - reach))
-        highs.append(min(ordered[-1], third + reach))
-    margin = max(0.08 * (max(highs) - min(lows)), 0.2)
-    return min(lows) - margin, max(highs) + margin
-
-
-def samples(runs: Sequence[Run], everything: Sequence[Run]) -> str:
-    """Draw every sample in per cent of its run's median, the first at the top of the run's row.
-
-    The line is the median, the band its interval, a dotted line a new process.
-    """
-    low, high = window(runs)
-    row = 46.0 if len(runs) > 2 else 90.0
-    axis, name_of = Axis(low, high, _LEFT, _RIGHT), words.namer(everything)
-    times = [f"{seconds((run.median_s or 0.0) / run.steps)} per {run.step_name}" for run in runs]
-    titles = [(short(name_of(run)), short(time, 26)) for run, time in zip(runs, times, strict=True)]
-    height, pieces = _rows(titles, axis, "% of the run's median", row)
-    for place, run in enumerate(runs):
-        assert run.median_s and run.ci95_s
-        top, bottom = place * row + 18, (place + 1) * row - 2
-        first, last = (min(max(100 * edge / run.median_s, low), high) for edge in run.ci95_s)
-        pieces.append(_rectangle(axis(first), top, axis(last) - axis(first), bottom - top, "grid"))
-        pieces.append(_line(axis(100), top, axis(100), bottom, "ink", 1.2))
-        down = Axis(0, max(len(run.samples_s) - 1, 1), top + 2, bottom - 2)
-        for number in range(1, len(run.processes)):
-            y = down(sum(run.processes[:number]) - 0.5)
-            pieces.append(_line(_LEFT, y, _RIGHT, y, "muted", 0.5, "1 2"))
-        pieces += [_mark(*spot) for spot in sorted(_spots(run, axis, down, (low, high)))]
-    return _svg(height, pieces, f"All samples around their medians: {_in_words(titles)}")
-
-
-def _spots(run: Run, axis: Axis, down: Axis, edges: tuple[float, float]) -> set[tuple[float, float, str]]:
-    """Return where the samples of a run stand, to half a unit: what falls on one spot is drawn once."""
-    low, high = edges
-    throttled, spots = set(run.throttled_samples), set[tuple[float, float, str]]()
-    for number, sample in enumerate(run.samples_s):
-        x = 100 * sample / (run.median_s or 1.0)
-        kind = "left" if x < low else "right" if x > high else "cross" if number in throttled else "dot"
-        spots.add((round(2 * axis(min(max(x, low), high))) / 2, round(2 * down(number)) / 2, kind))
-    return spots
-
-
-def _way(run: Run) -> str:
-    """Return the way to spread the work, the type and the point, which the runs of one line have in common."""
-    spread = run.label.partition(", ")[2]
-    parts = (spread, run.scaling and f"{run.scaling} scaling", run.dtype, words.point(run))
-    return ", ".join(filter(None, parts))
-
-
-def _curve(runs: Sequence[Run], across: Axis, up: Axis, colour: str, dash: str) -> Iterator[str]:
-    """Draw the runs of one line, from one GPU on, with their intervals."""
-    x, y = across(1), up(1)
-    for run in runs:
-        if ratio := run.speedup_vs_1gpu:
-            before, x, y = (x, y), across(len(run.devices)), up(ratio.value)
-            yield _line(*before, x, y, colour, 1.4, dash)
-            yield _line(x, up(ratio.low), x, up(ratio.high), colour, 2.5)
-
-
 def scaling(runs: Sequence[Run]) -> str:
     """Draw the speed-up over one GPU against the number of GPUs, beside the ideal; nothing for a single GPU."""
-    several = [run for run in runs if run.efficiency and run.speedup_vs_1gpu]
+    several = [(run, run.speedup_vs_1gpu) for run in runs if run.efficiency and run.speedup_vs_1gpu]
     if not several:
         return ""
-    lines: dict[str, list[Run]] = {}
-    for run in several:
-        lines.setdefault(_way(run), []).append(run)
-    most = max(len(run.devices) for run in several)
-    ratios = [run.speedup_vs_1gpu for run in several]
-    highest = max(most, *(ratio.high for ratio in ratios if ratio))
+    # the runs of one line have the way to spread the work, the type and the point in common
+    lines: dict[str, list[tuple[int, Ratio]]] = {}
+    for run, ratio in several:
+        way = (run.label.partition(", ")[2], run.scaling and f"{run.scaling} scaling", run.dtype, words.point(run))
+        lines.setdefault(", ".join(filter(None, way)), []).append((len(run.devices), ratio))
+    most = max(len(run.devices) for run, _ in several)
+    highest = max(most, *(ratio.high for _, ratio in several))
     across, up = Axis(1, most, _LEFT + 26, _RIGHT - 8, whole=True), Axis(0, highest, 204, 10)
     pieces = [_label(_LEFT + 26, 8, "speed-up"), _label((_LEFT + _RIGHT) / 2, 232, "GPUs", "middle")]
     for x, number in across.ticks():
@@ -252,14 +161,15 @@ def scaling(runs: Sequence[Run]) -> str:
         pieces += [_line(_LEFT + 26, y, _RIGHT - 8, y, "grid"), _label(_LEFT + 22, y + 3, number, "end")]
     pieces.append(_line(across(1), up(1), across(most), up(most), "muted", 1, "4 3"))
     for place, (title, found) in enumerate(lines.items()):
-        colour, dash = _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)]
-        below = 248 + 14 * place
-        pieces += _curve(found, across, up, colour, dash)
+        colour, dash = f"c{place % _COLOURS + 1}", _DASHES[place % len(_DASHES)]
+        below, x, y = 248 + 14 * place, across(1), up(1)
+        for gpus, ratio in found:
+            before, x, y = (x, y), across(gpus), up(ratio.value)
+            pieces += [_line(*before, x, y, colour, 1.4, dash), _line(x, up(ratio.low), x, up(ratio.high), colour, 2.5)]
         pieces += [_line(_LEFT, below - 3, _LEFT + 22, below - 3, colour, 1.4, dash)]
         pieces.append(_label(_LEFT + 26, below, short(title, 56)))
-    values = _in_words([(run.label, words.ratio(run.speedup_vs_1gpu)) for run in several if run.speedup_vs_1gpu])
-    height = 248 + 14 * len(lines)
-    return _svg(height, pieces, f"Speed-up over one GPU against the number of GPUs: {values}")
+    values = _in_words([(run.label, words.ratio(ratio)) for run, ratio in several])
+    return _svg(248 + 14 * len(lines), pieces, f"Speed-up over one GPU against the number of GPUs: {values}")
 
 
 # ----------------------------------------------------------------------------------------------------------- the page
@@ -275,22 +185,18 @@ def render(result: BenchResult, report: Report | None = None, diagnose: Callable
         element("figure", picture, element("figcaption", text(caption))) for picture, caption in _pictures(result)
     ]
     charts = element("div", *figures, class_="charts") if figures else ""
-    left_out = "" if len(result.runs) <= DRAWN else _LEFT_OUT.format(DRAWN, len(result.runs))
     end = element("p", _download(result), class_="screen") + element("footer", paragraph(_READ, "muted"))
-    return page.render(shown, charts + paragraph(left_out, "muted"), end)
+    return page.render(shown, charts, end)
 
 
 def _pictures(result: BenchResult) -> Iterator[tuple[str, str]]:
     """Yield pictures with their captions; bars where the runs have one unit."""
     units = {run.throughput.unit for run in result.runs if run.throughput and not run.virtual}
     if len(units) == 1 and len(result.runs) > 1:
-        for part in chunks(worth_drawing(result.runs, DRAWN)):
-            yield speed(part, result.runs), _BARS
+        left_out = _LEFT_OUT.format(ROWS, len(result.runs)) if len(result.runs) > ROWS else ""
+        yield speed(worth_drawing(result.runs), result.runs), _BARS + left_out
     if picture := scaling(result.runs):
         yield picture, _SCALING
-    measured = [run for run in result.runs if run.samples_s and run.median_s and not run.virtual]
-    for part in chunks(worth_drawing(measured, DRAWN)):
-        yield samples(part, measured), _SAMPLES
 
 
 def _download(result: BenchResult) -> str:

@@ -1,4 +1,4 @@
-"""What a bench result comes to: its words, with the digits that its samples support; rows, cases and metrics. Pure.
+"""What a bench result comes to: its words, with the digits that its samples support; its page. Pure.
 
 Text from outside (labels, device names, figures' notes) is returned as it is; who prints it cleans or escapes it.
 """
@@ -6,6 +6,7 @@ Text from outside (labels, device names, figures' notes) is returned as it is; w
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec.structs import replace
@@ -16,22 +17,14 @@ from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
 from tfgpu_doctor.facts.facts import value_or
 from tfgpu_doctor.facts.units import digits, plural, quantity, scale_of, seconds
 from tfgpu_doctor.render import formats
-from tfgpu_doctor.render.prometheus import created, gauge, info, rate
 from tfgpu_doctor.render.shapes import (
-    Annotation,
     Block,
-    Case,
-    Checks,
     Detail,
     Items,
     Line,
-    Metric,
     Page,
     Part,
-    Sample,
-    Suite,
     Table,
-    problems,
 )
 
 _MANY = 8  # runs; of more, those without failure, advice or figures have their line in the table alone
@@ -44,9 +37,15 @@ LEFT_OUT = (
 )
 # parts of the start-up, whose names in results are older than these words
 START_UP = {"to devices": "host-to-device copy", "list devices": "listing devices", "inputs": "creating inputs"}
+# what NVML reports of a GPU: its title, field and unit
+_LOADS = (
+    ("utilization", "utilization", "%"),
+    ("SM clock", "sm_clock_mhz", "MHz"),
+    ("power", "power_w", "W"),
+    ("temperature", "temperature_c", "°C"),
+)
 
-
-# ---------------------------------------------------------------------------------------------------------------- words
+# ------------------------------------------------------------------------------------------------------- words of a run
 
 
 def throughput(run: Run) -> str:
@@ -56,9 +55,12 @@ def throughput(run: Run) -> str:
     return quantity(run.throughput.value, run.throughput.unit, run.throughput.ci95) if run.throughput else "no speed"
 
 
-def of_peak(run: Run) -> str:
-    """ "77 %"; empty where the peak is not known."""
-    return "" if run.percent_of_peak is None else f"{run.percent_of_peak:.0f} %"
+def _speed(run: Run) -> str:
+    """The speed, and its shares of what the GPUs could do: "49.5 TFLOP/s (77 % of peak)"."""
+    shares = [] if run.percent_of_peak is None else [f"{run.percent_of_peak:.0f} % of peak"]
+    if run.percent_of_bandwidth is not None and run.percent_of_bandwidth >= LEAST_BANDWIDTH:
+        shares.append(f"{run.percent_of_bandwidth:.0f} % of memory bandwidth")
+    return throughput(run) + (f" ({', '.join(shares)})" if shares else "")
 
 
 def ratio(quotient: Ratio, interval: bool = True, factor: float = 1.0) -> str:
@@ -97,15 +99,14 @@ def namer(runs: Sequence[Run]) -> Callable[[Run], str]:
 def timing(run: Run) -> str:
     """The median of the samples with its interval, for one unit of work: a step, where a sample queues several."""
     assert run.median_s is not None and run.ci95_s is not None
+    if run.virtual:
+        return taken(run)
     factor, unit = scale_of(run.median_s / run.steps, "s")
     low, high = (edge / run.steps / factor for edge in run.ci95_s)
     value, first, last = (digits(number, low, high) for number in (run.median_s / run.steps / factor, low, high))
-    return f"{value} {unit} per {run.step_name} ({interval_of(run)}: {first} to {last} {unit}), {taken(run)}"
-
-
-def interval_of(run: Run) -> str:
-    """What `ci95_s` is: of too few samples, their range, which is no interval of 95 %."""
-    return "95 %" if len(run.samples_s) - run.left_out >= FEWEST_FOR_INTERVAL else "range"
+    # of too few samples, it is their range, which is no interval of 95 %
+    kind = "95 %" if len(run.samples_s) - run.left_out >= FEWEST_FOR_INTERVAL else "range"
+    return f"{value} {unit} per {run.step_name} ({kind}: {first} to {last} {unit}), {taken(run)}"
 
 
 def mark(run: Run) -> str:
@@ -137,51 +138,43 @@ def figures(run: Run) -> list[Figure]:
     return [one for one in run.figures if not (run.virtual and (one.unit == "s" or one.unit.endswith("/s")))]
 
 
-def figure(item: Figure, named: bool = True) -> str:
-    """A figure beside the samples: "fit 812 (805 to 820) images/s"; its value alone without `named`."""
-    factor, unit = scale_of(item.value, item.unit)
+def figure(item: Figure) -> str:
+    """A figure beside the samples: "fit 812 (805 to 820) images/s"."""
     shown = quantity(item.value, item.unit, item.ci95)
     if item.ci95:
+        factor, unit = scale_of(item.value, item.unit)
         low, high = (edge / factor for edge in item.ci95)
         ends = (digits(low, low, high), digits(high, low, high))
         if ends[0] != ends[1]:
             shown = f"{digits(item.value / factor, low, high)} ({ends[0]} to {ends[1]}) {unit}".rstrip()
-    return f"{item.name} {shown}" + (f": {item.note}" if item.note else "") if named else shown
+    return f"{item.name} {shown}" + (f": {item.note}" if item.note else "")
 
 
 def proof(run: Run, brief: bool = False) -> str:
     """What was verified, and where it was computed; empty when nothing was. `brief`: where alone, if it is right."""
-    found = run.verified
+    found, where = run.verified, f"on {', '.join(dict.fromkeys(run.placed_on))}" if run.placed_on else ""
     if found is None:
         return ""
     if brief and found.ok:
-        return f"verified, on {', '.join(dict.fromkeys(run.placed_on))}" if run.placed_on else "verified"
+        return ", ".join(filter(None, ("verified", where)))
     parts = [": ".join(filter(None, (check.name, check.saw))) for check in found.checks]
     if found.residual is not None:
         limit = "" if found.tolerance is None else f" (limit {found.tolerance:.2g})"
         parts.insert(0, f"relative error {found.residual:.2g}{limit}")
-    if run.placed_on:
-        parts.append(f"on {', '.join(dict.fromkeys(run.placed_on))}")
-    return f"{'verified' if found.ok else 'wrong'}: {'; '.join(parts)}"
+    return f"{'verified' if found.ok else 'wrong'}: {'; '.join(filter(None, (*parts, where)))}"
 
 
 def start_up(run: Run) -> str:
     """What a user waits for before the steady state; empty when nothing was timed."""
     parts = [f"{START_UP.get(part, part)} {seconds(took)}" for part, took in run.cold_start_s.items() if took >= 0.001]
     parts += [f"first call {seconds(run.warmup_s[0])}"] if run.warmup_s else []
-    return "start-up: " + ", ".join(parts) if parts else ""
+    return "start-up: " + ", ".join(parts) if parts and not run.virtual else ""
 
 
 def gpu_load(run: Run) -> str:
     """What NVML reported during the run: ranges over all GPUs; empty when it reported nothing."""
-    kinds = (
-        ("utilization", "utilization", "%"),
-        ("SM clock", "sm_clock_mhz", "MHz"),
-        ("power", "power_w", "W"),
-        ("temperature", "temperature_c", "°C"),
-    )
     parts = []
-    for title, field, unit in kinds:
+    for title, field, unit in _LOADS:
         values = [value for gpu in run.gpu if (value := getattr(gpu, field)) is not None]
         if values:
             low, high = f"{min(values):.0f}", f"{max(values):.0f}"
@@ -189,14 +182,17 @@ def gpu_load(run: Run) -> str:
     return f"GPU load: {', '.join((*parts, *run.notes))}" if parts or run.notes else ""
 
 
-def peaks(run: Run) -> str:
-    """Shares of what the device could do, and of what they are; empty when none is known."""
-    parts = []
-    if run.percent_of_peak is not None:
-        parts.append(f"{of_peak(run)} of peak")
-    if run.percent_of_bandwidth is not None and run.percent_of_bandwidth >= LEAST_BANDWIDTH:
-        parts.append(f"{run.percent_of_bandwidth:.0f} % of memory bandwidth")
-    return ", ".join(parts)
+def texts(run: Run, detail: formats.Detail = "full") -> list[str]:
+    """All that is known of a run with a speed, beside it."""
+    found = [timing(run), *comparisons(run), *map(figure, figures(run))]
+    if detail != "least":
+        found += [gpu_load(run), proof(run, brief=detail == "normal")]
+    if detail in ("full", "shared"):
+        found.append(start_up(run))
+    return list(filter(None, found))
+
+
+# -------------------------------------------------------------------------------------------------- words of the whole
 
 
 def machine(result: BenchResult) -> str:
@@ -204,12 +200,8 @@ def machine(result: BenchResult) -> str:
     software, facts = result.software, result.environment
     parts = [f"TensorFlow {software.get('tensorflow', '?')}", f"Python {software.get('python', '?')}"]
     parts.append(f"{value_or(facts.host.cpu_model, 'unknown CPU')} ({value_or(facts.host.cpus, '?')} CPUs)")
-    counts: dict[str, int] = {}
-    for gpu in value_or(facts.gpus, ()):
-        title = value_or(gpu.name, "unknown GPU")
-        counts[title] = counts.get(title, 0) + 1
-    parts += [f"{count} × {title}" if count > 1 else title for title, count in counts.items()]
-    return ", ".join(parts)
+    gpus = Counter(value_or(gpu.name, "unknown GPU") for gpu in value_or(facts.gpus, ()))
+    return ", ".join((*parts, *(f"{number} × {title}" if number > 1 else title for title, number in gpus.items())))
 
 
 def notes(result: BenchResult) -> tuple[str, ...]:
@@ -281,7 +273,7 @@ def _best(result: BenchResult) -> Run | None:
 
 def _figures(best: Run, runs: Sequence[Run]) -> str:
     """A run's speed, its share of the peak, its speed-up; where only its case at another size has one, that."""
-    share = "" if best.percent_of_peak is None else f", {of_peak(best)} of peak"
+    share = "" if best.percent_of_peak is None else f", {best.percent_of_peak:.0f} % of peak"
     text = f"{namer(runs)(best)}: {throughput(best)}{share}"
     alike = [run for run in runs if (run.label, run.dtype) == (best.label, best.dtype)]
     for run in (best, *alike):
@@ -307,7 +299,7 @@ def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     end = (Items(notes(result), mark="note"), Items(result.conclusions[len(first) :]))
     many = len(result.runs) > _MANY and detail != "full"
     hint = "For the details of each run: -v, --output FILE.html, or --output FILE.json." if many else ""
-    return whole._replace(parts=(*_runs(result, detail), *end), hint=hint)
+    return whole._replace(parts=(*_runs(result.runs, detail, many), *end), hint=hint)
 
 
 def _shared(result: BenchResult) -> Iterator[Part]:
@@ -316,17 +308,8 @@ def _shared(result: BenchResult) -> Iterator[Part]:
     yield runs_table(runs)
     advice = (_advised(having, text, name) for having, text in shared_advice(runs))
     yield Items((*result.conclusions[len(leading(result)) :], *_failures(runs), *advice, *notes(result)))
-    measured = ((name(run), figure(one)) for run in runs for one in figures(run))
-    yield Detail("Other measurements", ("Run", "Found"), tuple(measured))
-    folded: tuple[tuple[str, str, Callable[[Run], str]], ...] = (
-        ("Times", "Time", lambda run: _time(run) if run.median_s else ""),
-        ("GPU load", "NVML", lambda run: gpu_load(run).removeprefix("GPU load: ")),
-        ("How the results were verified", "Found", proof),
-        ("Start-up", "Time", start_up),
-    )
-    for title, kind, text_of in folded:
-        rows = ((name(run), text_of(run)) for run in runs)
-        yield Detail(title, ("Run", kind), tuple(row for row in rows if row[1]))
+    rows = ((name(run), text) for run in runs for text in (texts(run) if run.throughput else [proof(run)]) if text)
+    yield Detail("Details of each run", ("Run", "Found"), tuple(rows))
     yield Detail("Command", lines=(result.command,) if result.command else ())
 
 
@@ -335,36 +318,44 @@ def _advised(having: Sequence[Run], text: str, name: Callable[[Run], str]) -> st
     return f"{name(having[-1])}{others(len(having) - 1)}: {text}"
 
 
-def _time(run: Run) -> str:
-    return taken(run) if run.virtual else timing(run)
+def _runs(runs: Sequence[Run], detail: formats.Detail, many: bool) -> Iterator[Part]:
+    """The table, a block for each run, and the advice that several runs share."""
+    name, advised = namer(runs), shared_advice(runs)
+    if len(runs) > 1 and any(run.throughput for run in runs):
+        yield runs_table(runs)
+    for run in runs:
+        own = [advice for having, advice in advised if having == (run,)]
+        if not many or run.failure or own or run.figures:
+            yield _block(run, own, "least" if many else detail)
+    yield Items(tuple(_advised(having, text, name) for having, text in advised if len(having) > 1), mark="warning")
 
 
-# ---------------------------------------------------------------------------------------------------------------- runs
+def _block(run: Run, advised: Sequence[str], detail: formats.Detail) -> Block:
+    title = "  ".join(filter(None, (run.label, run.dtype, point(run))))
+    if run.throughput is None:
+        return Block("error", f"{title}  {run.failure or 'not measured'}", ())
+    lines = (*texts(run, detail), *(f"! {advice}" for advice in advised))
+    return Block(mark(run), f"{title}  {_speed(run)}", tuple(Line("", text) for text in lines))
 
 
-def _times(quotient: Ratio | None) -> str:
-    return ratio(quotient, interval=False) if quotient else ""
-
-
-_Cells = tuple[str, list[str], bool]  # heading, cells, and whether they are numbers that are compared
 # heading, cell, and whether it is a number that is compared, of the columns that every workload has
 _COLUMNS: tuple[tuple[str, Callable[[Run], str], bool], ...] = (
     ("speed", throughput, False),
-    ("vs CPU", lambda run: _times(run.speedup_vs_cpu), True),
-    ("vs 1 GPU", lambda run: _times(run.speedup_vs_1gpu) if len(run.devices) > 1 else "", True),
+    ("vs CPU", lambda run: ratio(run.speedup_vs_cpu, False) if run.speedup_vs_cpu else "", True),
     (
-        "efficiency",
-        lambda run: ratio(run.efficiency, interval=False, factor=100) + " %" if run.efficiency else "",
+        "vs 1 GPU",
+        lambda run: ratio(run.speedup_vs_1gpu, False) if run.speedup_vs_1gpu and len(run.devices) > 1 else "",
         True,
     ),
-    ("of peak", of_peak, True),
+    ("efficiency", lambda run: f"{ratio(run.efficiency, False, 100)} %" if run.efficiency else "", True),
+    ("of peak", lambda run: "" if run.percent_of_peak is None else f"{run.percent_of_peak:.0f} %", True),
     ("verified", lambda run: "yes" if run.verified and run.verified.ok else "no", False),
 )
 
 
 def runs_table(runs: Sequence[Run]) -> Table:
     """The runs beside each other; a column that would be empty or the same for all is left out."""
-    columns: list[_Cells] = [("run", [run.label for run in runs], False)]
+    columns = [("run", [run.label for run in runs], False)]
     columns += [("type", [run.dtype for run in runs], False)] if len({run.dtype for run in runs}) > 1 else []
     columns += _parameters(runs)
     found = ((title, [cell(run) for run in runs], is_number) for title, cell, is_number in _COLUMNS)
@@ -375,52 +366,27 @@ def runs_table(runs: Sequence[Run]) -> Table:
         tuple(zip(*(cells for _, cells, _ in columns), strict=True)),
         tuple(map(mark, runs)),
         tuple(place for place, column in enumerate(columns) if column[2]),
-        tuple(_bars(runs)),
+        _bars(runs),
     )
 
 
-def _parameters(runs: Sequence[Run]) -> Iterator[_Cells]:
+def _parameters(runs: Sequence[Run]) -> Iterator[tuple[str, list[str], bool]]:
     """Those in which the runs differ."""
     for key in dict.fromkeys(key for run in runs for key in run.parameters):
         cells = [value_of(key, run.parameters[key]) if key in run.parameters else "" for run in runs]
         if len(set(cells)) > 1:
-            is_number = all(isinstance(run.parameters.get(key), int | float | None) for run in runs)
-            yield key.replace("_", " "), cells, is_number
+            yield (
+                key.replace("_", " "),
+                cells,
+                all(isinstance(run.parameters.get(key), int | float | None) for run in runs),
+            )
 
 
-def _bars(runs: Sequence[Run]) -> Iterator[float]:
+def _bars(runs: Sequence[Run]) -> tuple[float, ...]:
     """Shares of the best speed; nothing where the runs have several units, or no speed."""
-    speeds = [run.throughput if not run.virtual else None for run in runs]
-    best = max((speed.value for speed in speeds if speed), default=0.0)
-    if best > 0 and len({run.throughput.unit for run in runs if run.throughput}) == 1:
-        yield from (speed.value / best if speed else 0.0 for speed in speeds)
-
-
-def _runs(result: BenchResult, detail: formats.Detail) -> Iterator[Part]:
-    """The table, a block for each run, and the advice that several runs share."""
-    runs, name = result.runs, namer(result.runs)
-    if len(runs) > 1 and any(run.throughput for run in runs):
-        yield runs_table(runs)
-    many = len(runs) > _MANY and detail != "full"
-    advised = shared_advice(runs)
-    for run in runs:
-        own = [advice for having, advice in advised if having == (run,)]
-        if not many or run.failure or own or run.figures:
-            yield _block(run, own, "least" if many else detail)
-    yield Items(tuple(_advised(having, text, name) for having, text in advised if len(having) > 1), mark="warning")
-
-
-def _block(run: Run, advised: Sequence[str], detail: formats.Detail) -> Block:
-    title = "  ".join(part for part in (run.label, run.dtype, point(run)) if part)
-    if run.throughput is None:
-        return Block("error", f"{title}  {run.failure or 'not measured'}", ())
-    shares = peaks(run)
-    speed = throughput(run) + (f" ({shares})" if shares else "")
-    texts = [_time(run), *comparisons(run), *map(figure, figures(run))]
-    texts += [gpu_load(run), proof(run, brief=detail != "full")] if detail != "least" else []
-    texts += [start_up(run)] if detail == "full" and not run.virtual else []
-    texts += [f"! {advice}" for advice in advised]
-    return Block(mark(run), f"{title}  {speed}", tuple(Line("", text) for text in texts if text))
+    speeds = [run.throughput.value if run.throughput and not run.virtual else 0.0 for run in runs]
+    best, units = max(speeds, default=0.0), {run.throughput.unit for run in runs if run.throughput}
+    return tuple(speed / best for speed in speeds) if best and len(units) == 1 else ()
 
 
 def _failures(runs: Sequence[Run]) -> Iterator[str]:
@@ -431,66 +397,3 @@ def _failures(runs: Sequence[Run]) -> Iterator[str]:
             failures.setdefault(" ".join((run.failure or "not measured").split()), []).append(name(run))
     for why, names in failures.items():
         yield f"{names[0]}{others(len(names) - 1)}: {why if len(why) <= _LONGEST else why[:_LONGEST] + '…'}"
-
-
-# -------------------------------------------------------------------------------------------------- CI and monitoring
-
-
-def checks(result: BenchResult) -> Checks:
-    """A case for each run: red where it gave no verified result."""
-    command, name = f"tfgpu bench {result.workload}", namer(result.runs)
-    cases = tuple(_case(run, name(run)) for run in result.runs)
-    advice = (
-        Annotation("warning", f"tfgpu bench: {name(having[-1])}{others(len(having) - 1)}", (text,))
-        for having, text in shared_advice(result.runs)
-    )
-    log = (f"tfgpu bench: {verdict(result)}",)
-    return Checks(command, result.created, (Suite(command, cases),), (*problems("tfgpu bench", cases), *advice), log)
-
-
-def _case(run: Run, name: str) -> Case:
-    case = Case(name, "tfgpu.bench", seconds=sum(run.samples_s))
-    if run.failure:
-        return case._replace(outcome="failure", kind="failed", message=run.failure)
-    shares = peaks(run)
-    speed = throughput(run) + (f" ({shares})" if shares else "")
-    details = (speed, _time(run) if run.median_s else "", *comparisons(run), proof(run), *run.advice)
-    return case._replace(details=tuple(filter(None, details)))
-
-
-def metrics(result: BenchResult) -> Iterator[Metric]:
-    """Of each run whether its result is right, its speed and its time; virtual devices have neither."""
-    software = {name: result.software.get(name, "") for name in ("tensorflow", "python")}
-    workload = {"workload": result.workload}
-    yield info("bench", result.tool, **workload, **software)
-    yield created("bench", result.created, workload)
-    labels = [{**workload, "run": run.label, "dtype": run.dtype, "point": point(run)} for run in result.runs]
-    pairs = list(zip(result.runs, labels, strict=True))
-    verified = (Sample(bool(run.verified and run.verified.ok and not run.failure), where) for run, where in pairs)
-    yield gauge("tfgpu_bench_verified", "1 where the result of a run is right, else 0.", *verified)
-    found: dict[tuple[str, str], list[Sample]] = {}
-    for run, where in pairs:
-        for name, about, value in () if run.virtual else _measured(run):
-            if value is not None:
-                found.setdefault((name, about), []).append(Sample(value, where))
-    for (name, about), samples in found.items():
-        yield gauge(f"tfgpu_bench_{name}", about, *samples)
-
-
-def _measured(run: Run) -> Iterator[tuple[str, str, float | None]]:
-    """The end of a metric's name, what it is, and its value."""
-    yield "step_seconds", "Median time of a step.", run.median_s / run.steps if run.median_s else None
-    if run.throughput:
-        yield rate(run.throughput.unit), "Work per second.", run.throughput.value
-    yield "peak_ratio", "Share of the peak of the GPUs.", _share(run.percent_of_peak)
-    yield "memory_bandwidth_ratio", "Share of the GPUs' memory bandwidth.", _share(run.percent_of_bandwidth)
-    for name, about, ratio in (
-        ("cpu_speedup_ratio", "Speed over that of the CPU.", run.speedup_vs_cpu),
-        ("gpu_speedup_ratio", "Speed over that of one GPU.", run.speedup_vs_1gpu),
-        ("efficiency_ratio", "Speed-up over the number of GPUs.", run.efficiency),
-    ):
-        yield name, about, ratio.value if ratio else None
-
-
-def _share(percent: float | None) -> float | None:
-    return None if percent is None else percent / 100

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
@@ -23,7 +22,6 @@ from tfgpu_doctor.facts.report import EXIT_UNKNOWN
 from tfgpu_doctor.facts.units import digits, quantity
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.outlines.bench import value_of
-from tfgpu_doctor.render.prometheus import created, gauge, info
 from tfgpu_doctor.render.shapes import (
     Block,
     Case,
@@ -31,11 +29,9 @@ from tfgpu_doctor.render.shapes import (
     Detail,
     Items,
     Line,
-    Metric,
     Outcome,
     Page,
     Part,
-    Sample,
     Suite,
     Table,
     problems,
@@ -77,36 +73,27 @@ def page(comparison: BenchComparison, detail: formats.Detail = "shared") -> Page
             Items(tuple(_alone(comparison)), mark="absent"),
         )
         return whole._replace(parts=parts)
-    rows = tuple(
-        (
-            " ".join(_title(run)),
-            ": ".join(filter(None, (_verdict(run), "; ".join(run.reasons)))),
-            _speeds(run),
-        )
-        for run in comparison.runs
-    )
+    rows = tuple((" ".join(_title(run)), _verdict(run, reasons=True), _speeds(run)) for run in comparison.runs)
     table = Table("Runs", ("Run", "Verdict", "Base → new"), rows, tuple(map(_mark, comparison.runs)))
-    notes = tuple(dict.fromkeys(islice(_notes(comparison), _MOST_NOTES)))
+    of_runs = (
+        f"{' '.join(_title(run))}: {text}"
+        for run in comparison.runs
+        for text in (*run.notes, *_figures(run, comparison.factor))
+    )
+    notes = tuple(dict.fromkeys(islice((*comparison.notes, *of_runs, *_alone(comparison)), _MOST_NOTES)))
     results = tuple((side.name, side.created, _software(side)) for side in (base, new))
     parts = (table, Items(notes), Detail("What was compared", ("Result", "Measured", "With"), results))
     return whole._replace(about=(about, f"{base.name} → {new.name}"), created=comparison.created, parts=parts)
 
 
 def _block(run: RunChange, factor: float, short: bool) -> Block:
-    texts: tuple[str, ...] = run.reasons
-    if not (short and run.verdict == "same"):
-        texts += (_speeds(run), *_figures(run, factor), _evidence(run), *run.notes)
-    title = "  ".join((*_title(run), _verdict(run)))
-    return Block(_mark(run), title, tuple(Line("", text) for text in texts if text))
+    texts = run.reasons + (() if short and run.verdict == "same" else _texts(run, factor))
+    return Block(_mark(run), "  ".join((*_title(run), _verdict(run))), tuple(Line("", text) for text in texts))
 
 
-def _notes(comparison: BenchComparison) -> Iterator[str]:
-    """What does not fit into the table."""
-    yield from comparison.notes
-    for run in comparison.runs:
-        for text in (*run.notes, *_figures(run, comparison.factor)):
-            yield f"{' '.join(_title(run))}: {text}"
-    yield from _alone(comparison)
+def _texts(run: RunChange, factor: float) -> tuple[str, ...]:
+    """Return all that is known of a run beside its verdict."""
+    return tuple(filter(None, (_speeds(run), *_figures(run, factor), _evidence(run), *run.notes)))
 
 
 def checks(comparison: BenchComparison, fail_on: FailOnSpeed = "slower") -> Checks:
@@ -124,39 +111,15 @@ def checks(comparison: BenchComparison, fail_on: FailOnSpeed = "slower") -> Chec
 
 
 def _case(run: RunChange, comparison: BenchComparison, fail_on: FailOnSpeed, code: int) -> Case:
-    case = Case(" ".join(_title(run)), "tfgpu.compare")
-    message = ": ".join(filter(None, (_verdict(run), "; ".join(run.reasons))))
-    shown = (_speeds(run), _evidence(run), *_figures(run, comparison.factor), *run.notes)
-    details, kind = tuple(filter(None, shown)), WORDS[run.verdict]
+    case = Case(" ".join(_title(run)), "tfgpu.compare", details=_texts(run, comparison.factor))
+    message = _verdict(run, reasons=True)
     if is_failing(run, fail_on):
-        kind = "failed" if run.lost else kind
-        return case._replace(outcome="failure", kind=kind, message=message, details=details)
+        return case._replace(outcome="failure", kind="failed" if run.lost else WORDS[run.verdict], message=message)
     if is_open(run):
         # beside a run that is slower, what is inconclusive is no second problem
         outcome: Outcome = "error" if code == EXIT_UNKNOWN else "skipped"
-        return case._replace(outcome=outcome, kind=kind, message=message, details=details)
-    return case._replace(details=(message, *details))
-
-
-def metrics(comparison: BenchComparison) -> Iterator[Metric]:
-    """How many runs have which verdict, and how the time of each changed."""
-    yield info("compare", comparison.tool)
-    yield created("compare", comparison.created)
-    counts = Counter(run.verdict for run in comparison.runs)
-    every = (Sample(counts[verdict], {"verdict": word}) for verdict, word in WORDS.items())
-    yield gauge("tfgpu_compare_runs", "Runs of both results by verdict.", *every)
-    ratios = [(run.ratio, {"run": " ".join(_title(run))}) for run in comparison.runs if run.ratio]
-    yield gauge(
-        "tfgpu_compare_time_ratio",
-        "Time of a step in the new result over that in the base; above 1 is slower.",
-        *(Sample(ratio.value, labels) for ratio, labels in ratios),
-    )
-    for edge in ("low", "high"):
-        yield gauge(
-            f"tfgpu_compare_time_ratio_{edge}",
-            f"{edge.capitalize()} end of the interval of tfgpu_compare_time_ratio.",
-            *(Sample(getattr(ratio, edge), labels) for ratio, labels in ratios),
-        )
+        return case._replace(outcome=outcome, kind=WORDS[run.verdict], message=message)
+    return case._replace(details=(message, *case.details))
 
 
 # ---------------------------------------------------------------------------------------------------------------- words
@@ -189,10 +152,11 @@ def _signed(value: float, ratio: Ratio) -> str:
     return text.replace("-", "−") if float(text) else text.lstrip("+-")
 
 
-def _verdict(run: RunChange) -> str:
-    """The verdict with the change; reasons stand apart. The same samples have no change to show."""
+def _verdict(run: RunChange, reasons: bool = False) -> str:
+    """The verdict with the change, and with its reasons. The same samples have no change to show."""
     shown = run.ratio if run.ratio and run.ratio.low < run.ratio.high and run.verdict != "not comparable" else None
-    return WORDS[run.verdict] + (f": {change(shown)}" if shown else "")
+    parts = (WORDS[run.verdict], change(shown) if shown else "", "; ".join(run.reasons) if reasons else "")
+    return ": ".join(filter(None, parts))
 
 
 def _speeds(run: RunChange) -> str:

@@ -101,7 +101,7 @@ def metrics(smoke: Smoke) -> Iterator[Metric]:
         "tfgpu_smoke_check", "Status of a check; 1 for the one that holds.", *(one for each in every for one in each)
     )
     times = (Sample(check.seconds, where) for check, where in pairs if check.ran)
-    yield gauge("tfgpu_smoke_check_duration_seconds", "Time that a check took, all rounds together.", *times)
+    yield gauge("tfgpu_smoke_check_duration_seconds", "Time that a check took.", *times)
     speeds = [(check.throughput, where) for check, where in pairs if check.throughput]
     for unit in dict.fromkeys(speed.unit for speed, _ in speeds):
         name = f"tfgpu_smoke_check_{rate(unit)}"
@@ -127,12 +127,9 @@ def title(check: SmokeCheck) -> str:
 
 
 def outcome(check: SmokeCheck) -> str:
-    """How the check ended, how often, with figure and reason."""
-    word = WORDS[check.status] if check.status != "ok" else ""
-    often = f"{check.passed} of {check.rounds} ok" if check.rounds > 1 and check.ran else ""
-    status = ", ".join(part for part in (word, often) if part)
-    what = "; ".join(part for part in (check.saw, check.why) if part)
-    return ": ".join(part for part in (status, what) if part) or WORDS[check.status]
+    """How the check ended, with figure and reason."""
+    what = "; ".join(filter(None, (check.saw, check.why)))
+    return ": ".join(filter(None, ("" if what and check.status == "ok" else WORDS[check.status], what)))
 
 
 def verdict(smoke: Smoke) -> str:
