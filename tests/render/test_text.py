@@ -146,14 +146,6 @@ def test_fits_the_width_and_wraps_no_command_nor_link() -> None:
     assert wrong == []
 
 
-def test_a_command_in_a_sentence_stays_on_one_line() -> None:
-    """`tfgpu explain` ended a line and the id began the next, so that what was copied explained standard input."""
-    hints = [printed("report", report(facts), columns) for facts in MACHINES.values() for columns in WIDTHS]
-    shown = [text for text in hints if "All evidence" in text]
-    pattern = re.compile(r"^All evidence and fixes:\stfgpu doctor -v(;\stfgpu explain [a-z.-]+)?$", re.MULTILINE)
-    assert shown and all(pattern.search(text) for text in shown)
-
-
 def hung(head: str, text: str, columns: int) -> list[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(columns))
