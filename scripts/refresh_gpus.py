@@ -39,8 +39,8 @@ from gpu_lists import Lists, is_card, read_lists  # noqa: E402
 from sections import finish, parser  # noqa: E402
 
 from tfgpu_doctor.facts.versions import numbers  # noqa: E402
-from tfgpu_doctor.matrix.gpu_names import NameIndex  # noqa: E402
 from tfgpu_doctor.matrix.loader import parse  # noqa: E402
+from tfgpu_doctor.matrix.names import NameIndex  # noqa: E402
 from tfgpu_doctor.matrix.schema import MatrixFile  # noqa: E402
 
 PACKAGES = (

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.runner import catches
 from tests.fault_bench import PATIENTS, left_behind, namespace
 from tests.tiers import every_other
 
@@ -86,14 +87,7 @@ def test_missing_file_systems(name: str) -> None:
 
 
 # the current folder is gone; few file descriptors; closed streams
-SHELLS = (
-    "mkdir gone && cd gone && rmdir ../gone",
-    "ulimit -n 24",
-    "exec <&-",
-    "exec >&-",
-    "exec 2>&-",
-    "exec <&- >&- 2>&-",
-)
+SHELLS = ("mkdir gone && cd gone && rmdir ../gone", "ulimit -n 24", "exec <&- >&- 2>&-")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -105,16 +99,6 @@ def test_what_a_shell_takes_away(shell: str, tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------------- where the result goes
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk() -> None:
-    with open("/dev/full", "wb") as full:  # noqa: PTH123
-        done = run("--no-import", stdout=full)
-    assert (done.returncode, done.stderr) == (3, b"tfgpu: cannot write the result: No space left on device\n")
-    done = run("--no-import", "--output", "/dev/full")
-    assert done.returncode in (2, 3)
-    assert b"No space left on device" in done.stderr
-
-
 def test_a_read_only_disk(tmp_path: Path) -> None:
     wrapper = namespace(f"mount -t tmpfs -o ro tmpfs {tmp_path}")
     done = run("--no-import", "--format", "json", "--output", str(tmp_path / "report.json"), wrapper=wrapper)
@@ -122,44 +106,25 @@ def test_a_read_only_disk(tmp_path: Path) -> None:
     assert b"Read-only file system" in done.stderr or b"no permission to write there" in done.stderr
 
 
-def test_a_closed_pipe() -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        done = run("--no-import", stdout=writer)
-    finally:
-        os.close(writer)
-    assert (done.returncode, done.stderr) == (141, b"")
-
-
 # ------------------------------------------------------------------------------------------------------ interrupts
 
 
-MOMENTS = (
-    (signal.SIGINT, 0.02),
-    (signal.SIGTERM, 0.1),
-    (signal.SIGINT, 0.3),
-    (signal.SIGTERM, 0.8),
-    (signal.SIGINT, 1.2),
-)
+MOMENTS = ((signal.SIGINT, 0.0), (signal.SIGTERM, 0.1), (signal.SIGINT, 0.3), (signal.SIGTERM, 1.0))
 
 
 @pytest.mark.parametrize(("number", "after"), MOMENTS)
 def test_interrupted_at_any_moment(number: signal.Signals, after: float) -> None:
-    """An import that never ends, and a signal in the middle; before Python runs our code, the signal just ends it."""
+    """An import that never ends, and a signal in the middle; before our code runs, the signal is Python's."""
     marker = f"tfgpu-hard-{os.getpid()}-{time.monotonic_ns()}"
     environ = {**KEPT, "PYTHONPATH": f"{ROOT}:{PATIENTS / 'sleeps'}", "TFGPU_MARKER": marker}
     child = subprocess.Popen(DOCTOR, env=environ, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not catches(child.pid, signal.SIGTERM):
+        time.sleep(0.01)
     time.sleep(after)
     child.send_signal(number)
     out, err = child.communicate(timeout=60)
-    python_itself = b"Could not import runpy" in err or b"Fatal Python error: init_" in err
-    early = child.returncode == -number or python_itself
-    assert early or child.returncode == 128 + number, (child.returncode, err)
-    assert out == b""
-    if not early:
-        assert b"Traceback" not in err, err.decode()
-        assert err.strip() == (b"tfgpu: interrupted" if number == signal.SIGINT else b"")
+    said = b"tfgpu: interrupted" if number == signal.SIGINT else b""
+    assert (child.returncode, out, err.strip()) == (128 + number, b"", said)
     deadline = time.monotonic() + 5
     while left_behind(marker) and time.monotonic() < deadline:
         time.sleep(0.05)

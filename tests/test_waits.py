@@ -25,6 +25,7 @@ import pytest
 
 from tests.guard import guarded
 from tests.lab import Lab
+from tests.tables import read_rows
 from tests.tiers import usual
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="descendants are followed on Linux only")
@@ -39,35 +40,8 @@ NAMES = (
 # A module of that name becomes the bad program when it is imported.
 MODULE = "import os, sys; os.execv({program!r}, [{program!r}])\n"
 MODULES = ("ray", "tensorflow")
-# What a program does; {mark} is on the command line of all that it starts.
-# Options where a path, a name, a version or a number is expected of an interpreter, uv, conda, srun, or a node.
-OPTIONS = r"""case "$*" in *_base_executable*)
-    echo '{"path": "--zq7", "version": "3.10.9", "kind": "CPython", "bits": 64, "gil": true, "venv": true}'; exit 0 ;;
-esac
-cat <<'END'
---zq7
-tfgpu-python --zq7
-pip --zq7 from --zq7 (python --zq7)
-Cuda compilation tools, release --zq7, V--zq7
-srun: job --zq7 queued and waiting for resources
-0: tfgpu-node --zq7 --zq7 --zq7 --zq7
-1: tfgpu-node n1 4242zq7 --zq7 n[1-2],--zq7
-{"nodes": ["--zq7", "n1"]}
-{"node": "--zq7", "failure": "--zq7"}
-END
-"""
-HABITS = {
-    "speaks in options": OPTIONS.replace("{", "{{").replace("}", "}}") + "case $0 in *srun|*ray) sleep {mark};; esac",
-    "sleeps": "exec sleep {mark}",
-    "ignores signals": "trap '' HUP INT QUIT TERM USR1 PIPE; sleep {mark}; sleep {mark}; sleep {mark}",
-    "floods": "yes {mark} >&2 & exec yes {mark}",
-    "floods without line breaks": "yes {mark} | tr -d '\\n' & yes {mark} | tr -d '\\n' >&2",
-    "leaves one with the pipe": "sleep {mark} & exit 0",
-    "leaves one that has escaped": "setsid env -i sh -c 'yes {mark}' & exit 0",
-    "dies": "kill -SEGV $$",
-    "ends": "exit 0",
-    "closes its output": "exec >&- 2>&-; sleep {mark}",
-}
+ROWS = read_rows(Path(__file__).with_name("waits.yaml"))
+HABITS = ROWS["habits"]
 CODE = """
 import queue, subprocess, sys, threading, time
 real, factor = time.monotonic, float(sys.argv.pop(1))
@@ -92,8 +66,6 @@ MCP = (
     {"jsonrpc": "2.0", "method": "notifications/initialized"},
     {"jsonrpc": "2.0", "method": "tools/call", "id": 2, "params": CALL},
 )
-ANY = (0, 1, 2, 3)
-MACHINE = ("--gpu", "RTX 4090", "--driver", "570")
 
 
 class Command(NamedTuple):
@@ -109,20 +81,16 @@ class Command(NamedTuple):
     requests: tuple[object, ...] = ()
 
 
+CODES = {"notebook": MAGIC, "pytest": PYTEST}
 COMMANDS = {
-    "doctor": Command(("doctor", "--python", "PYTHON"), 20),
-    "doctor, no import": Command(("doctor", "--python", "PYTHON", "--no-import"), 20),
-    "smoke": Command(("smoke", "--require-gpus", "0", "--python", "PYTHON"), 60),
-    "bench": Command(("bench", "matpow", "--size", "64", "--python", "PYTHON"), 200),
-    "bench, several": Command(("bench", "cnn", "--devices", "cpu", "--processes", "2", "--python", "PYTHON"), 200),
-    "install": Command(("install", "HERE/new", "--yes", *MACHINE, "--python", "3.10", "--method", "uv"), 2000),
-    "install, conda": Command(("install", "HERE/new", "--yes", *MACHINE, "--method", "conda"), 2000),
-    "install, pip": Command(("install", "HERE/new", "--yes", *MACHINE, "--python", "3.10", "--method", "pip"), 2000),
-    "collect, slurm": Command(("fleet", "collect", "--slurm", "--nodes", "2", "--timeout", "9"), 1000),
-    "collect, ray": Command(("fleet", "collect", "--ray", "auto", "--timeout", "9"), 20, codes=(1, 3)),
-    "mcp": Command(("mcp", "--python", "PYTHON"), 20, codes=(0,), requests=MCP),
-    "pytest": Command(("HERE/test_gpu.py",), 20, PYTEST, (0,)),
-    "notebook": Command(("doctor", "--python", "PYTHON"), 20, MAGIC, (0,)),
+    name: Command(
+        tuple(row["words"].split()),
+        row["factor"],
+        CODES.get(name, MAIN),
+        tuple(row.get("codes", (1, 2, 3))),
+        MCP if name == "mcp" else (),
+    )
+    for name, row in ROWS["commands"].items()
 }
 
 
@@ -140,7 +108,7 @@ class Stage:
 
     def plant(self, habit: str) -> None:
         """Make every program do that, and write down with what it was started."""
-        body = HABITS[habit].format(mark=self.mark)
+        body = HABITS[habit].replace("MARK", self.mark)
         script = f'#!/bin/sh\necho "$0 $*" >> {self.folder}/started\n{body}\n'
         for name in NAMES:
             self.write(self.folder / "bin" / name, script)
@@ -240,10 +208,10 @@ DAILY = (
     ("collect, slurm", "speaks in options"),
     ("pytest", "leaves one with the pipe"),
 )
-ROWS = usual([(name, habit) for name in COMMANDS for habit in HABITS], lambda row: row in DAILY)
+WAITS = usual([(name, habit) for name in COMMANDS for habit in HABITS], lambda row: row in DAILY)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}: {row[1]}")
+@pytest.mark.parametrize("row", WAITS, ids=lambda row: f"{row[0]}: {row[1]}")
 def test_every_wait_has_an_end(row: tuple[str, str], stage: Stage) -> None:
     name, habit = row
     if name == "notebook" and habit == "leaves one that has escaped":

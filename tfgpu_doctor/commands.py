@@ -532,7 +532,7 @@ def _checked(sources: Sources, target: Target, matrix: Matrix, changes: bool, fi
     from tfgpu_doctor.facts.report import Change, Checked
     from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.plan.check import judge, repair
-    from tfgpu_doctor.plan.planned import planned
+    from tfgpu_doctor.plan.planned import PlannedEnvironment
     from tfgpu_doctor.render.outlines.check import not_changed, read_file
     from tfgpu_doctor.render.outlines.plan import target_line
 
@@ -561,7 +561,7 @@ def _checked(sources: Sources, target: Target, matrix: Matrix, changes: bool, fi
     return Checked(
         report=report,
         target=target_line(target),
-        files=tuple(read_file(planned(one, target, matrix)) for one in environments),
+        files=tuple(read_file(PlannedEnvironment(one, target, matrix)) for one in environments),
         changes=tuple(Change(path, sources.text(path) or "", text) for path, text in texts.items()),
         not_changed=tuple(not_changed(repaired)) if repaired else (),
         fixed=fixing is not None,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tests.bench.samples import SHAKY, failed, run, telemetry
+from tests.bench.samples import run, telemetry
+from tests.tables import each, read_rows
 from tfgpu_doctor.bench.advice import About, advise
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.speeds import relate
@@ -22,70 +24,15 @@ def advice(*runs: Run, about: About = ABOUT) -> list[str]:
     return list(advise(relate(runs), about)[-1].advice)
 
 
-def gpu(seconds: float = 0.1, *cards: Any, **changes: Any) -> Run:
-    return run("1 GPU", seconds, gpu=cards, **changes)
+ROWS = read_rows(Path(__file__).with_name("rows.yaml"))["advice"]
 
 
-def hot(*reasons: str) -> Run:
-    return gpu(0.1, telemetry(throttled=reasons), throttled_samples=(0, 1, 2))
-
-
-LAUNCHES, AGAIN = "probably limited by kernel launches", "stop them and repeat"
-ROWS: list[tuple[Run, str]] = [
-    (run(), ""),
-    (gpu(0.1, telemetry(), percent_of_peak=77.0, percent_of_bandwidth=12.0), ""),
-    (run(steps=SHAKY), "uncertain: 95 % interval ±9.1 %"),
-    (run(cpu_load=(0.9,) * 11), "used 0.9 of 2 CPUs: other programs ran, or its threads are limited or wait"),
-    (run(cpu_load=(0.9,) * 11, others_cpus=0.0), "used 0.9 of 2 CPUs: its threads are limited or wait"),
-    (run(others_cpus=0.19), ""),
-    (run(cpu_wait=(0.5,) * 11), f"the run waited for 0.5 CPUs that other programs used: {AGAIN}"),
-    (run(cpu_load=(0.9,) * 11, others_cpus=1.06), f"other programs used 1.1 of 2 CPUs during the run: {AGAIN}"),
-    (gpu(0.0004, telemetry()), f"{LAUNCHES} (0.4 ms per sample): try a larger --size"),
-    (msgspec.structs.replace(gpu(), steps=100, step_name="step"), f"{LAUNCHES} (1 ms per step): try a larger --size"),
-    (gpu(0.1, IDLE, percent_of_peak=3.2), f"{LAUNCHES} (3 % of peak, 169 of 700 W): try a larger --size"),
-    (gpu(0.0004, telemetry(), percent_of_peak=60.0), ""),
-    (gpu(0.1, IDLE, percent_of_peak=24.0), ""),
-    (gpu(0.1, telemetry(), percent_of_peak=3.2), ""),  # it draws power: not launches
-    (gpu(0.1, IDLE), ""),
-    (gpu(0.1, telemetry(utilization=0.0)), ""),  # of pauses between samples
-    (hot("sw_power_cap"), ""),
-    (
-        hot("hw_slowdown", "sw_power_cap"),
-        "/GPU:0 was throttled (hw_slowdown) during 3 of 11 samples: nvidia-smi -q -d PERFORMANCE shows whether heat or "
-        "the power supply is the reason",
-    ),
-    (
-        hot("hw_thermal_slowdown"),
-        "/GPU:0 was throttled (hw_thermal_slowdown) during 3 of 11 samples: check the cooling (nvidia-smi -q -d "
-        "TEMPERATURE)",
-    ),
-    (hot("a_reason_of_2030"), "/GPU:0 was throttled (a_reason_of_2030) during 3 of 11 samples"),
-    (
-        gpu(dtype="tf32", computed_in="float32"),
-        "tf32 was requested, but float32 was computed: the error is too small for tf32",
-    ),
-    (
-        gpu(percent_of_peak=140.0),
-        "140 % of the peak is implausible: the clock or the type differs from what was assumed",
-    ),
-    (
-        gpu(percent_of_bandwidth=130.0),
-        "130 % of the memory bandwidth is implausible: part of the data was not read and written, or stayed in a cache",
-    ),
-    (
-        gpu(warmup_s=(95.0, 0.1)),
-        "the first call took 95 s: kernels were compiled for this GPU. With CUDA_CACHE_MAXSIZE=4294967296, the driver "
-        "keeps them",
-    ),
-    (gpu(10.0, warmup_s=(25.0, 10.0)), ""),
-    (gpu(steps=(1.0,) * 18 + (1.6, 1.7)), ""),  # which the median does not notice
-    (run("2 virtual CPUs, rows", 0.0001, devices=("/CPU:0", "/CPU:1"), virtual=True, steps=SHAKY), ""),
-    (failed("1 GPU", "it died"), ""),
-]
-
-
-def test_advice() -> None:
-    assert [(advice(one), said) for one, said in ROWS if advice(one) != ([said] if said else [])] == []
+@each(("label", "seconds", "changes", "cards", "said"), ROWS)
+def test_advice(label: str, seconds: float, changes: dict[str, Any], cards: list[Any] | None, said: str) -> None:
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()}
+    fields |= {name: (fields[name],) * 11 for name in ("cpu_load", "cpu_wait") if name in fields}
+    fields |= {} if cards is None else {"gpu": tuple(telemetry(**card) for card in cards)}
+    assert advice(run(label, seconds, **fields)) == ([said] if said else [])
 
 
 def test_another_workload_has_other_options_or_none() -> None:

@@ -9,8 +9,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from tests.bench.large_samples import training
 from tests.bench.samples import FLOP, SHAKY, failed, result, run, telemetry, verified
 from tests.healthy import healthy, known, spoil
@@ -18,7 +16,7 @@ from tests.render.showing import as_format, check_goldens, printed
 from tests.tables import each, read_rows
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.comparison import BenchComparison, compare_benches
-from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run, Throughput
+from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.render.outlines import bench as words
 from tfgpu_doctor.render.outlines.bench_comparison import change
 
@@ -86,18 +84,6 @@ RESULTS: dict[str, BenchResult] = {
         failed("1 GPU", "the worker was killed by SIGKILL", parameters={"batch_size": 2048}),
         workload="inference",
         title="resnet50, calls one by one",
-        environment=MACHINE,
-    ),
-    "bytes": result(
-        *(
-            msgspec.structs.replace(
-                run("GPU 0 to a device with quite a long name", 0.01, parameters={"bytes": size}),
-                throughput=Throughput(value=12.4e9, unit="B/s", ci95=(12.3e9, 12.6e9)),
-            )
-            for size in (2**20, 2**28)
-        ),
-        workload="transfer",
-        title="copies",
         environment=MACHINE,
     ),
     "hostile": result(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.bench.fake_worker import RIGHT, WRONG, Clock, FakeWorker
 from tests.bench.planned import QUICK
 from tests.bench.planned import Workers as Planned
 from tests.healthy import MATRIX, healthy
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.bench.devices import Case, Job
 from tfgpu_doctor.bench.plans.base import PlanBase, TooSlowError
 from tfgpu_doctor.bench.plans.inference import Inference
@@ -117,24 +118,6 @@ def test_the_deadline_is_kept_to_a_sample_and_a_slow_device_is_warmed_up_once() 
     assert (len(found.warmup_s), found.samples_s, found.stopped) == (1, (40.0,), "only 1 of 10 samples")
 
 
-def test_devices_take_turns() -> None:
-    clock = Clock()
-    order: list[str] = []
-
-    def note(name: str) -> Callable[[str, int], None]:
-        return lambda verb, _sample: order.append(name) if verb == "sample" else None
-
-    runs([CPU, GPU], [FakeWorker(clock, 0.2, note("cpu")), FakeWorker(clock, 0.2, note("gpu"))])
-    assert order[4:] == ["cpu", "gpu"] * 10  # behind the warm-ups
-
-
-def test_training_steps_are_queued_together() -> None:
-    found = one(FakeWorker(Clock(), 0.01), of=job(blocks=True, step_name="step"))
-    assert found.steps == 10 and found.median_s == pytest.approx(0.1)
-    assert found.throughput and found.throughput.value == pytest.approx(2e9 / 0.01)
-    assert found.flop == pytest.approx(2e10)
-
-
 def test_figures_beside_the_samples_and_the_last_word() -> None:
     slowest = lambda samples: (Figure(name="slowest", value=max(samples), unit="s"),)  # noqa: E731
     worker = says(FIT, "figures")
@@ -183,6 +166,7 @@ def test_steps_are_those_of_the_first_process_and_figures_of_the_last() -> None:
         worker.clock, worker.seconds = workers[0].clock, iter(lambda seconds=seconds: seconds, None)
     (found,) = runs([CPU], workers, of=job(blocks=True, figures=True), processes=2)
     assert found.steps == 10 and found.samples_s == pytest.approx((0.1,) * 6 + (0.2,) * 6)
+    assert found.flop == pytest.approx(2e10), "of a sample, which queues ten steps"
     assert [worker.asked.count("figures") for worker in workers] == [0, 1] and len(found.figures) == 1
 
 
@@ -296,26 +280,7 @@ def test_which_of_tf32_and_float32_ran_is_what_the_residual_says() -> None:
 
 
 JUDGES = (cnn.judge, gan.judge, inference.judge, input.judge, matpow.judge, transfer.judge)
-VERIFIED: dict[str, Any] = {
-    "losses": [2.0, 1.0],
-    "replicas": 1,
-    "compared": [1.0],
-    "expected": [1.0],
-    "update": 0.0,
-    "images": 1,
-    **dict.fromkeys(("missing", "more than once", "other pixels", "other shape", "others", "wrong"), 0),
-    "unlike": "",
-    "residual": 0.0,
-    "floats": 1,
-    "finite": True,
-    "sent": [1],
-    "arrived": [1],
-    "elements": 1,
-    "how": "",
-    "moved": [1.0],
-    "identical": True,
-    **RIGHT,
-}
+VERIFIED = read_rows(Path(__file__).with_name("rows.yaml"))["judged"]
 
 
 @each("judge", JUDGES)

@@ -17,10 +17,10 @@ from tfgpu_doctor.bench.runner.process import _ANSWERS, WorkerError, WorkerProce
 
 BENCH = Path(tfgpu_doctor.__file__).parent / "bench"
 ANSWER_ONCE = "import sys\nsys.stdin.readline()\nprint('hello from a profile\\n[1]\\n{\"fine\": 1}', flush=True)\n"
-HELLO = {"tensorflow": "2.15.1", "numpy": "1.26.4", "python": "3.11.7", "gpus": []}
 SAMPLE = {"samples": [0.1], "loads": [1.0], "placed_on": ["/GPU:0"], "misplaced": None, "rechecked": []}
 
-SCRIPTS = read_rows(Path(__file__).with_name("rows.yaml"))["workers"]
+ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
+SCRIPTS = ROWS["workers"]
 
 
 @pytest.fixture
@@ -78,24 +78,7 @@ def test_temporary_files_of_a_worker_go_with_it(then: str, script: Path) -> None
     assert not left.parent.exists() and left.parent.name.startswith("tfgpu-")
 
 
-SPEC = {"name": "x", "shape": [None, 3], "dtype": "float32"}
-GPU = {"name": "NVIDIA H200", "compute_capability": "9.0"}
-RIGHT: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"do": "hello"}, {**HELLO, "gpus": [GPU, {"name": "/GPU:1", "compute_capability": None}]}),
-    ({"do": "prepare"}, {"cold": {"import": 1.5}}),
-    ({"do": "sample"}, {**SAMPLE, "waited": None, "busy": 0.5}),
-    ({"do": "figures"}, {"figures": [{"name": "fit", "value": 1.0, "unit": "s"}]}),
-    ({"do": "follow"}, {"done": "end"}),
-    (
-        {"do": "reference", "task": "describe"},
-        {"name": "serve", "inputs": [SPEC, {**SPEC, "shape": None}]},
-    ),
-    ({"do": "reference", "task": "describe"}, {"unusable": "there is no signature x"}),
-    ({"do": "reference", "task": "slurm"}, {"cluster": {"worker": ["a:1"]}, "index": 0}),
-]
-
-
-@each(("request_", "answer"), RIGHT)
+@each(("request_", "answer"), ROWS["answers"])
 def test_every_part_of_an_answer_is_checked(request_: dict[str, Any], answer: dict[str, Any]) -> None:
     assert problem(request_, answer) is None
     optional = {"waited", "busy"}

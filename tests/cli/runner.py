@@ -96,6 +96,13 @@ def process(*arguments: str, **options: object) -> subprocess.CompletedProcess[s
     )
 
 
+def catches(pid: int, number: int) -> bool:
+    """Whether the process has a handler for the signal; one that has ended has a reason to be looked at, too."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next((line for line in status.splitlines() if line.startswith("SigCgt:")), "SigCgt: 0")
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1) or "State:\tZ" in status
+
+
 def commands(group: click.Group = cli, above: str = "") -> Iterator[tuple[str, click.Command]]:
     """Every command by its words, groups included."""
     for name in group.list_commands(click.Context(group)):

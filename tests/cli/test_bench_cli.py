@@ -121,7 +121,7 @@ def test_page(saved: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", f"tfgpu: wrote {page}\n")
     read = Page(page.read_text(encoding="utf-8"))
     assert verdict(four()) in read.text
-    assert len(read.all("svg")) == 3  # speed, samples, scaling
+    assert len(read.all("svg")) == 2  # speed, scaling
     saved.write_bytes(failures().to_json())
     assert tfgpu("bench", "show", str(saved)).returncode == 1
 

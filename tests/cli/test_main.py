@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import subprocess
 import sys
@@ -121,13 +120,6 @@ def test_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         assert console_for(sys.stdout).width == used
 
 
-def test_no_home_and_read_only_folder(saved: Path) -> None:
-    command = [sys.executable, "-m", "tfgpu_doctor", "doctor", "--from", str(saved)]
-    environ = {"PATH": os.environ["PATH"], "COLUMNS": "80"}
-    done = subprocess.run(command, capture_output=True, timeout=60, check=False, env=environ, cwd="/proc")
-    assert (done.returncode, done.stderr) == (1, b"")
-
-
 def test_internal_errors_are_one_sentence(saved: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "from tfgpu_doctor.plan import diagnosis as d\n"
@@ -141,14 +133,8 @@ def test_internal_errors_are_one_sentence(saved: Path, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_an_interpreter_or_a_folder_that_is_gone(tmp_path: Path) -> None:
+def test_an_interpreter_that_is_gone(tmp_path: Path) -> None:
     (tmp_path / "python").symlink_to(tmp_path / "removed" / "python3")
     done = tfgpu("doctor", "--python", str(tmp_path / "python"))
     assert done.returncode == 2
     assert "which does not exist; create the environment again" in done.stderr
-    folder = tmp_path / "gone"
-    run = f"{sys.executable} -m tfgpu_doctor doctor --no-import --format json"
-    command = f"mkdir {folder} && cd {folder} && rmdir {folder} && {run}"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stderr == ""
-    assert json.loads(done.stdout)["facts"]["python"]["packages"]["is"] == "known"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -14,8 +16,10 @@ from tests.cli.runner import tfgpu
 from tests.facts.test_report import report
 from tests.findings.rows_over_facts import FIRES, NO_GPU_USED
 from tests.healthy import known
-from tfgpu_doctor.cli.output import Output
-from tfgpu_doctor.probes.process import _Kept
+from tfgpu_doctor import commands
+from tfgpu_doctor.bench.results import BenchResult
+from tfgpu_doctor.cli.bench import _measured
+from tfgpu_doctor.cli.output import NotWrittenError, Output
 
 needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 FULL = Path("/dev/full")
@@ -115,11 +119,15 @@ def test_other_targets_get_it(saved: Path, tmp_path: Path) -> None:
 
 
 @needs_full
-def test_a_measurement_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    kept = _Kept(FULL)
-    for _ in range(3):
-        kept.save(result(run("CPU")))
-    assert capsys.readouterr().err == f"tfgpu: {WHY}; the measurement goes on\n"
-    kept.show([Output("text", None), Output("json", FULL.with_name("null"))], {})  # a signal ends it
+def test_a_measurement_goes_on(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_workload: str, save: Callable[[BenchResult], None], **_more: Any) -> None:
+        for _ in range(3):
+            save(result(run("CPU")))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "bench", interrupted)
+    with pytest.raises((KeyboardInterrupt, NotWrittenError)):
+        _measured("matpow", {}, [Output("json", FULL), Output("text", None)], {"detail": "normal"})
     shown = capsys.readouterr()
+    assert shown.err.count(f"tfgpu: {WHY}; the measurement goes on\n") == 1
     assert "matpow" in shown.out and "has what was measured so far" not in shown.err

@@ -76,8 +76,8 @@ def test_two_machines_are_called_so() -> None:
     }
     assert compared({}, other).machines == (
         "CPU AMD EPYC 9654 → Intel Xeon",
-        "GPU NVIDIA H200 → NVIDIA A100",
         "memory 64 GiB → 1 GiB",
+        "GPU 0: name NVIDIA H200 → NVIDIA A100",
     )
     assert compared({}, {"gpus": known((gpu(), gpu(1)))}).machines == ()
 

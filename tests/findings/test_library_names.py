@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
 from pathlib import Path
 
 from tests.tables import each, read_rows
-from tfgpu_doctor.matrix import library_names
-from tfgpu_doctor.matrix.library_names import known_library
+from tfgpu_doctor.matrix.names import known_library
 
 ROWS = read_rows(Path(__file__).parent / "rows" / "repairs.yaml")
 # file name → component, its version, the CUDA that it belongs to where the name tells
@@ -19,7 +17,6 @@ def test_name(name: str) -> None:
     library = known_library(name)
     assert library is not None
     assert [library.component, library.version, library.cuda_version] == NAMES[name]
-    assert library.cuda_major == (library.cuda_version.split(".")[0] if library.cuda_version else None)
 
 
 @each("name", ROWS["other_files"])
@@ -30,9 +27,3 @@ def test_other_files(name: str) -> None:
 def test_what_tensorflow_does_without() -> None:
     optional = {name for name in NAMES if (library := known_library(name)) and library.optional}
     assert optional == {"libcupti.so.11.2", "libnccl.so.2", "libnvinfer.so.7", "libnvinfer_plugin.so.8.6.1"}
-
-
-def test_the_samples_hold() -> None:
-    results = doctest.testmod(library_names)
-    assert results.attempted > 0
-    assert results.failed == 0

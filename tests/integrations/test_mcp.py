@@ -160,7 +160,7 @@ def test_every_message_of_a_client_of_the_first_protocol_is_answered() -> None:
     """What is no message is passed over; half an emoji in an argument, which the SDK would drop, gets an answer."""
     calls: list[tuple[str, dict[str, Any]]] = [
         ("check", {"files": {f"{HALVES}requirements.txt": f"tensorflow==1.99 # {HALVES}\n"}, "kind": "requirements"}),
-        ("explain", {"text": f"{NO_DEVICE}\n{HALVES}", "facts": True}),
+        ("explain", {"text": f"{NO_DEVICE}\n{HALVES}"}),
         ("matrix", {"table": "tensorflow", "name": HALVES}),
         (HALVES, {}),
     ]
@@ -190,8 +190,8 @@ def test_it_ends_when_nobody_reads_its_answers() -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_it_ends_with_what_it_has_started_whatever_runs() -> None:
-    """The three servers wait side by side."""
-    ways = {"SIGTERM": 143, "SIGINT": 130, "end of input": 0}
+    """The servers wait side by side; other signals: tests/test_waits.py."""
+    ways = {"SIGTERM": 143, "end of input": 0}
     variables = {"PYTHONPATH": os.pathsep.join([str(PATIENTS / "sleeps"), ROOT])}
     with ExitStack() as stack:
         servers = {how: stack.enter_context(started(("doctor", {"timeout": 600}), **variables)) for how in ways}
@@ -206,7 +206,7 @@ def test_it_ends_with_what_it_has_started_whatever_runs() -> None:
             else:
                 server.send_signal(getattr(signal, how))
             assert server.wait() == ways[how]
-            assert server.stderr.read().strip() == (b"tfgpu: interrupted" if how == "SIGINT" else b"")
+            assert server.stderr.read() == b""
             psutil.wait_procs(children, 60)
 
 
@@ -215,18 +215,11 @@ def test_a_cancelled_doctor_ends_with_its_processes() -> None:
 
     async def cancel(client: Client) -> None:
         (server,) = (one for one in psutil.Process().children() if "mcp" in command_line(one))
-        seen = anyio.Event()
-
-        async def sign(_seconds: float, _total: float | None, message: str | None) -> None:
-            assert message == "checking this machine"
-            seen.set()
-
         async with anyio.create_task_group() as group:
-            group.start_soon(client.call_tool, "doctor", {"timeout": 600}, None, sign)
+            group.start_soon(client.call_tool, "doctor", {"timeout": 600})
             while not any("tensorflow_probe" in " ".join(one) for one in lines_of(server)):
                 await anyio.sleep(0.05)
             assert not (await client.call_tool("explain", CALLS["explain"])).is_error
-            await seen.wait()  # while it takes long, it says that it works
             group.cancel_scope.cancel()
         while lines_of(server):
             await anyio.sleep(0.05)
@@ -276,7 +269,7 @@ def test_no_tool_takes_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_hostile_text_comes_out_harmless() -> None:
     arguments: dict[str, dict[str, Any]] = {
-        "explain": {"text": f"{BOMB}\n{NO_DEVICE} {BOMB}\nImportError: libcudart.so.11.0{BOMB}: no", "facts": True},
+        "explain": {"text": f"{BOMB}\n{NO_DEVICE} {BOMB}\nImportError: libcudart.so.11.0{BOMB}: no"},
         "check": {"files": {f"requirements{BOMB}.txt": f"tensorflow==2.4.1 # {BOMB}\n"}, "kind": "requirements"},
     }
     for name, given in arguments.items():
@@ -298,7 +291,7 @@ def test_no_answer_is_megabytes() -> None:
         ("matrix", {"table": "tensorflow"}),
         ("matrix", {"table": "gpu"}),
         ("explain", {"text": f"{NO_DEVICE}\n" + "".join(f"{n} libcudart.so.{n}: cannot open\n" for n in range(2000))}),
-        ("explain", {"text": "word " * 20_000, "facts": True}),
+        ("explain", {"text": "word " * 20_000}),
         ("check", {"files": {"requirements.txt": "".join(f"p{n}==1.{n}\n" for n in range(2000)) + "tensorflow"}}),
     ):
         found = ask(name, **arguments)
@@ -322,7 +315,7 @@ def test_what_is_left_out_is_said() -> None:
 
 def test_private_values_do_not_leave_the_machine() -> None:
     for settings, leaves in (((), False), ((None, None, False), True)):
-        found = ask("explain", settings, text=PRIVATE, facts=True)
+        found = ask("explain", settings, text=PRIVATE)
         assert ("jdoe42" in json.dumps(data_of(found))) is leaves
         assert ("jdoe42" in text_of(found)) is leaves
     report = make_report(healthy(), MATRIX, source="live", timings={}).to_json().decode()

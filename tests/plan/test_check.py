@@ -17,7 +17,7 @@ from tfgpu_doctor.manifests.reading import joined
 from tfgpu_doctor.manifests.requirement import conda_requirement
 from tfgpu_doctor.plan.check import judge
 from tfgpu_doctor.plan.file_edits import FileEdits
-from tfgpu_doctor.plan.planned import planned
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.plan.target import describe
 
 
@@ -325,7 +325,7 @@ def test_conda_has_no_cudatoolkit_of_every_version() -> None:
 
 def test_a_variable_is_unset_on_the_line_that_sets_it() -> None:
     lines = tuple(Setting(name, "1", Place("Dockerfile", line)) for line, name in enumerate(("A", "B"), 2))
-    edits = FileEdits(Facts(), MATRIX, planned(made(GOOD, settings=lines), describe(MATRIX), MATRIX))
+    edits = FileEdits(Facts(), MATRIX, PlannedEnvironment(made(GOOD, settings=lines), describe(MATRIX), MATRIX))
     assert edits.where_it_belongs(Fix("Unset it", ("unset B",))).text == "Remove B from Dockerfile:3"
 
 

@@ -21,7 +21,7 @@ from tfgpu_doctor.facts.report import Edit, Finding, Fix, Report, Severity
 from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.reading import read
 from tfgpu_doctor.plan.check import Repair, judge, repair
-from tfgpu_doctor.plan.planned import PlannedEnvironment, planned
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.plan.resolving import can_be_met, universe_of
 from tfgpu_doctor.plan.target import Target, describe
 from tfgpu_doctor.render.outlines.check import not_changed
@@ -240,7 +240,9 @@ def without_wheels(form: str, python: str, lines: tuple[str, ...]) -> list[str]:
     target = describe(MATRIX, gpu=("A100",))
     name, text = files(form, python, list(lines))
     after = repaired(name, text, target).texts.get(name, text)
-    (before,), (now,) = ([planned(one, target, MATRIX) for one in read(name, each)] for each in (text, after))
+    (before,), (now,) = (
+        [PlannedEnvironment(one, target, MATRIX) for one in read(name, each)] for each in (text, after)
+    )
 
     def fits(view: PlannedEnvironment, one: str) -> bool:
         universe = universe_of(MATRIX, "linux_x86_64", one)

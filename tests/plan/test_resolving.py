@@ -12,7 +12,7 @@ from tests.tables import each, read_rows
 from tfgpu_doctor.facts.report import Report, Severity
 from tfgpu_doctor.manifests.reading import joined, read
 from tfgpu_doctor.plan.check import judge
-from tfgpu_doctor.plan.planned import planned
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.plan.resolving import Unsolvable, Wanted, holds, smallest_conflict, solve, universe_of
 from tfgpu_doctor.plan.target import describe
 
@@ -96,7 +96,7 @@ def test_a_refused_line_is_named_with_what_requires_it(
 
 def test_the_release_is_the_newest_that_goes_with_the_rest() -> None:
     (environment,) = joined(read("requirements.txt", "tensorflow\ntf-keras==2.15.1\n", "requirements", lambda _: ""))
-    release = planned(environment, describe(MATRIX), MATRIX).release
+    release = PlannedEnvironment(environment, describe(MATRIX), MATRIX).release
     assert release is not None and release.version == "2.15.1"
     assert checked("tensorflow", "tf-keras==2.15.1", python=None).verdict == "ok"
 

@@ -164,8 +164,8 @@ def test_an_assistant_does_not_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
         report = saved(facts)
         monkeypatch.setattr(commands, "diagnose", lambda *_, found=report, **__: found)
         calls: dict[str, dict[str, Any]] = {
-            "doctor": {"facts": True},
-            "explain": {"text": report.to_json().decode(), "facts": True},
+            "doctor": {},
+            "explain": {"text": report.to_json().decode()},
         }
         for tool, arguments in calls.items():
             assert leaks(ask(tool, **arguments).model_dump_json(), places) == [], tool

@@ -41,7 +41,7 @@ from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.plan.target import describe, read_specifier
 from tfgpu_doctor.render.formats import KINDS
-from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, card, note, release, sources, table
+from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, _card, _note, _sources, _table, release
 from tfgpu_doctor.render.shapes import Block, Line
 from tfgpu_doctor.smoke.records import Smoke
 
@@ -243,7 +243,7 @@ def _answers() -> Iterator[Answered]:
         yield Answered(row, release(MATRIX, row), MATRIX.revision)
     line, block = Line("fix", EVIL, EVIL, EVIL, (EVIL,)), (EVIL,)
     parts = (
-        *(card(((EVIL, EVIL),)), table((EVIL,), [(EVIL,)]), note(EVIL), sources({EVIL: EVIL})),
+        *(_card(((EVIL, EVIL),)), _table((EVIL,), [(EVIL,)]), _note(EVIL), _sources({EVIL: EVIL})),
         Block("error", EVIL, (line,), block, EVIL),
     )
     yield Answered({EVIL: EVIL}, Sheet(EVIL, EVIL, parts), EVIL)

@@ -29,12 +29,9 @@ RESERVED = ("_total", "_bucket", "_count", "_sum")
 
 def every() -> Iterator[tuple[str, Any]]:
     """A kind, and a result of it that a machine could give."""
-    from tests.bench.test_bench_text import RESULTS
-
     for kind in WITH_METRICS:
         yield from ((kind, results(kind)[state]) for state in STATES)
     yield from (("smoke", one) for one in smokes().values())
-    yield from (("bench", one) for one in RESULTS.values())
 
 
 @cache
@@ -53,7 +50,7 @@ def printed() -> dict[str, set[str]]:
 
 
 def test_names_follow_the_conventions() -> None:
-    assert {name.split("_")[1] for name in printed()} >= {"doctor", "smoke", "bench", "fleet"}
+    assert {name.split("_")[1] for name in printed()} >= {"doctor", "smoke", "fleet"}
     for name, labels in printed().items():
         words = name.split("_")
         assert words[0] == "tfgpu" and len(words) > 2 and re.fullmatch(r"[a-z][a-z0-9_]*", name)
@@ -129,7 +126,7 @@ def test_the_dashboard_can_be_imported_and_shows_every_command() -> None:
     assert len({*identifiers}) == len(identifiers)
     assert all(panel["description"] and panel["datasource"]["uid"] == "${datasource}" for panel in PANELS)
     used = re.findall(r"tfgpu_\w+", " ".join(target["expr"] for target in TARGETS))
-    assert {name.split("_")[1] for name in used} >= {"doctor", "smoke", "bench", "fleet"}
+    assert {name.split("_")[1] for name in used} >= {"doctor", "smoke", "fleet"}
     taken: set[tuple[int, int]] = set()  # panels do not overlap
     for panel in DASHBOARD["panels"]:
         place = panel["gridPos"]

@@ -224,28 +224,28 @@ class Watch:
         self.armed = False
 
     def _look(self, stop: threading.Event) -> None:
-        began = time.monotonic()
-        others = [index for index in range(self._cluster.count) if index != self._cluster.index]
-        missing = dict.fromkeys(others, "")  # not seen yet, and why
-        misses = dict.fromkeys(others, 0)
-        while not stop.is_set():
-            for index in others:
-                why = self._knock(self._cluster.addresses[index])
+        """Look at the others again and again, until one is missed."""
+        began, others = time.monotonic(), dict(enumerate(self._cluster.addresses))
+        del others[self._cluster.index]
+        unseen, misses = (
+            dict.fromkeys(others, ""),
+            dict.fromkeys(others, 0),
+        )  # why not seen yet; looks without an answer
+        while not (stop.is_set() or self.lost):
+            for index, address in others.items():
+                why = self._knock(address)
+                misses[index] = 0 if why is None else misses[index] + 1
                 if why is None:
-                    missing.pop(index, None)
-                    misses[index] = 0
-                elif index in missing:
-                    missing[index] = why
-                else:
-                    misses[index] += 1
-                if misses[index] >= MISSES:
-                    return self._give_up(stop, f"{self._cluster.name(index)} is no longer reachable: {why}")
-            if missing and time.monotonic() - began >= self._patience:
-                names = ", ".join(f"{self._cluster.name(index)}: {why}" for index, why in missing.items())
+                    unseen.pop(index, None)
+                elif index in unseen:
+                    unseen[index] = why
+                elif misses[index] >= MISSES:
+                    self._give_up(stop, f"{self._cluster.name(index)} is no longer reachable: {why}")
+            if unseen and time.monotonic() - began >= self._patience:
+                names = ", ".join(f"{self._cluster.name(index)}: {why}" for index, why in unseen.items())
                 advice = "start the same command on every machine, and open these ports between them"
-                return self._give_up(stop, f"not reachable within {self._patience:g} s: {names}; {advice}")
+                self._give_up(stop, f"not reachable within {self._patience:g} s: {names}; {advice}")
             stop.wait(PERIOD)
-        return None
 
     def _give_up(self, stop: threading.Event, why: str) -> None:
         if not stop.is_set():

@@ -2,14 +2,8 @@
 
 The times of two runs are compared by the lower quartile of the samples of each process, and the slowest of every five
 processes is left out: whatever else uses the machine only ever slows a step (Chen and Revels, "Robust benchmarking in
-noisy environments", 2016, arXiv 1608.04295). A quarter, not less: a change must slow three of four steps to be seen,
-and a smaller share would hide more. On a virtual machine whose host was restless, 15 rounds of
-benchmarks/compare_gate.py of 2026-11-23 (A against A, A against 10 % more):
-
-    each process   over processes        slower, faster    same     10 % more found
-    median         mean                  2 of 15           3        23 of 30
-    quartile       mean                  1 of 15           6        27 of 30
-    quartile       without the slowest   1 of 15           8        29 of 30
+noisy environments", 2016, arXiv 1608.04295). On a restless virtual machine (benchmarks/compare_gate.py, 2026-11-23),
+that made 1 of 15 pairs of the same slower or faster, and found 29 of 30 changes of 10 %; medians and means 2, and 23.
 
 A change counts when it is larger than the factor and clear, that is when the 95 % interval of the ratio excludes 1
 (samples.py has the bootstrap). Else it is *same* when chance alone could hardly have moved the ratio by the factor, and
@@ -169,12 +163,17 @@ def compare_benches(
         names: what the results are called.
     """
     ours, theirs = _by_case(base.runs), _by_case(new.runs)
+    alike = ("created", "workload", "title", "software")
+    sides = [
+        Side(name=name, tool=one.tool.version, **{field: getattr(one, field) for field in alike})
+        for name, one in zip(names, (base, new), strict=True)
+    ]
     return BenchComparison(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
         created=created,
-        base=_side(base, names[0]),
-        new=_side(new, names[1]),
+        base=sides[0],
+        new=sides[1],
         factor=factor,
         across=tuple(sorted(set(across))),
         runs=tuple(_compare((base, new), (ours[key], theirs[key]), factor, across) for key in ours if key in theirs),
@@ -240,11 +239,6 @@ def verdict_of(ratio: Ratio, factor: float) -> Verdict:
     return "same" if ratio.high / ratio.value <= factor else "cannot tell"
 
 
-def _side(result: BenchResult, name: str) -> Side:
-    alike = {field: getattr(result, field) for field in ("created", "workload", "title", "software")}
-    return Side(name=name, tool=result.tool.version, **alike)
-
-
 def _by_case(runs: Sequence[Run]) -> dict[object, Run]:
     """Return runs by what makes them the same case; a second one of the same kind is the second one's partner."""
     found: dict[object, Run] = {}
@@ -258,7 +252,7 @@ def _by_case(runs: Sequence[Run]) -> dict[object, Run]:
 
 
 def _alone(run: Run) -> Alone:
-    return Alone(label=run.label, dtype=run.dtype, parameters=dict(run.parameters), measured=speedless(run, "") is None)
+    return Alone(label=run.label, dtype=run.dtype, parameters=run.parameters, measured=speedless(run, "") is None)
 
 
 # ------------------------------------------------------------------------------------------------------ what must agree

@@ -240,7 +240,6 @@ def contradictions(run: Run) -> Iterator[str]:
 
 
 def _speed_without_reason(run: Run) -> Iterator[str]:
-    """A speed stands on samples of a verified result, and on nothing else."""
     if run.failure:
         yield f"it has a speed, although it failed: {short(run.failure)}"
     if run.verified is None or not run.verified.ok:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.compare.differences import Difference, arrow, differences
+from tfgpu_doctor.compare.differences import Difference, differences
 from tfgpu_doctor.compare.records import (
     REAL,
     SCHEMA,
@@ -28,7 +28,7 @@ from tfgpu_doctor.compare.records import (
     Side,
     Weight,
 )
-from tfgpu_doctor.facts.facts import Facts, Known, Unknown, about, compact, look_up, value_or
+from tfgpu_doctor.facts.facts import Facts, Unknown, compact, value_or
 from tfgpu_doctor.facts.report import (
     EXIT_OK,
     EXIT_PROBLEM,
@@ -39,15 +39,15 @@ from tfgpu_doctor.facts.report import (
     Tool,
     failing,
 )
-from tfgpu_doctor.facts.units import memory_size
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.declaration import Context, Sign, matches
+from tfgpu_doctor.findings.declaration import Context, Sign
 from tfgpu_doctor.findings.engine import Diagnosis, signs_that_show, verdict
 from tfgpu_doctor.findings.inputs import facts_behind, fetch
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.diagnosis import context_of, diagnose
 
 _STATUSES: dict[Inside, FindingStatus] = {"good": "gone", "both": "remains", "bad": "new"}
+_MACHINE = frozenset({"host.os", "host.machine", "host.distribution", "host.cpu_model", "host.memory", "gpus.name"})
 _SHARED_PREFIXES = frozenset({"", "/usr", "/usr/local", "/opt", "/opt/local"})
 
 
@@ -78,7 +78,7 @@ def compare(
         created=created,
         good=_side(good, names[0], before),
         bad=_side(bad, names[1], after),
-        machines=tuple(_machines(good.facts, bad.facts)),
+        machines=tuple(dict.fromkeys(_machines(found))),
         notes=tuple(_notes(((good, before), (bad, after)), names, require_gpus)),
         changes=tuple(_change(difference, explanations, sides) for difference in found),
         findings=findings,
@@ -168,21 +168,12 @@ def exit_code(comparison: Comparison, fail_on: FailOn) -> int:
     """0 nothing new at or above `fail_on`, 1 something is, 3 that is open."""
     if fail_on == "never":
         return EXIT_OK
-    if any(is_failing(change, fail_on) for change in comparison.findings):
+    counted = [one for one in comparison.findings if one.inside == "bad" and one.severity in failing(fail_on)]
+    if any(one.status == "new" for one in counted):
         return EXIT_PROBLEM
-    is_unclear = any(is_open(change, fail_on) for change in comparison.findings)
-    return EXIT_UNKNOWN if is_unclear or comparison.bad.verdict == "unknown" else EXIT_OK
-
-
-def is_failing(change: FindingChange, fail_on: FailOn) -> bool:
-    """Return whether a finding is new and makes the exit code 1."""
-    return change.status == "new" and change.inside == "bad" and change.severity in failing(fail_on)
-
-
-def is_open(change: FindingChange, fail_on: FailOn) -> bool:
-    """Return whether it would count, and the other report lacks the facts to tell whether it is new."""
-    is_counted = change.inside == "bad" and change.severity in failing(fail_on)
-    return change.status == "unjudged" and change.root_cause and is_counted
+    # one that would count, and of which GOOD lacks the facts to tell whether it is new
+    is_open = any(one.status == "unjudged" and one.root_cause for one in counted)
+    return EXIT_UNKNOWN if is_open or comparison.bad.verdict == "unknown" else EXIT_OK
 
 
 def _side(report: Report, name: str, judged: Diagnosis) -> Side:
@@ -211,18 +202,15 @@ def _aligned(good: Facts, bad: Facts) -> Facts:
     return msgspec.structs.replace(moved, python=msgspec.structs.replace(moved.python, **where))
 
 
-def _machines(good: Facts, bad: Facts) -> Iterator[str]:
-    """How the hardware or the system differs; nothing where one machine may have been compared with itself."""
-    for path in ("host.os", "host.machine", "host.distribution", "host.cpu_model"):
-        before, after = (look_up(facts, path) for facts in (good, bad))
-        if isinstance(before, Known) and isinstance(after, Known) and before.value != after.value:
-            yield arrow(about(path).label, before.value, after.value)
-    models = [{value_or(gpu.name, "") for gpu in value_or(facts.gpus, ())} - {""} for facts in (good, bad)]
-    if all(models) and not (models[0] <= models[1] or models[1] <= models[0]):
-        yield arrow("GPU", *(", ".join(sorted(names)) for names in models))
-    memory = [value_or(facts.host.memory, 0) for facts in (good, bad)]
-    if all(memory) and abs(memory[0] - memory[1]) > 0.2 * max(memory):
-        yield arrow("memory", *map(memory_size, memory))
+def _machines(found: Iterable[Difference]) -> Iterator[str]:
+    """Yield how the hardware or the system differs; nothing where one machine may have been compared with itself."""
+    for one in found:
+        if one.status == "changed" and one.grade != "noise" and _id_of_machine(one) in _MACHINE:
+            yield one.text
+
+
+def _id_of_machine(one: Difference) -> str:
+    return f"gpus.{one.field}" if one.path == "gpus" else one.id
 
 
 def _notes(
@@ -262,20 +250,8 @@ def _findings(sides: Sequence[_Judged], diagnoses: Sequence[Diagnosis]) -> Itera
         )
     found.sort(key=lambda change: ("new", "unjudged", "remains", "gone").index(change.status))
     for change in found:
-        root = _root_of(change, found, diagnoses[change.inside != "good"])
-        yield msgspec.structs.replace(change, follows_from=root)
-
-
-def _root_of(change: FindingChange, found: list[FindingChange], diagnosis: Diagnosis) -> str | None:
-    """The root cause that a consequence follows from; of several, one that is just as new, or just as gone."""
-    if change.root_cause:
-        return None
-    patterns = DECLARATIONS[change.id].explained_by if change.id in DECLARATIONS else ()
-    status = {other.id: other.status for other in found}
-    roots = [root.id for root in diagnosis.findings if root.root_cause]
-    likely = [root for root in roots if matches(root, patterns) and status.get(root) == change.status]
-    named = [root.id for root in diagnosis.findings if change.id in root.consequences]
-    return next(iter((*likely, *named)), None)
+        roots = (one.id for one in diagnoses[change.inside != "good"].findings if change.id in one.consequences)
+        yield change if change.root_cause else msgspec.structs.replace(change, follows_from=next(roots, None))
 
 
 def _change(difference: Difference, explanations: tuple[Explanation, ...], sides: Sequence[_Judged]) -> Change:
@@ -284,13 +260,6 @@ def _change(difference: Difference, explanations: tuple[Explanation, ...], sides
     read_by = (id_ for side in sides for id_ in side.findings if side.is_connected(difference, id_))
     connected = tuple(dict.fromkeys(read_by))
     weight: Weight = "explains" if explained else "connected" if connected else "can-matter"
-    return Change(
-        id=difference.id,
-        layer=difference.layer,
-        status=difference.status,
-        text=difference.text,
-        good=difference.good,
-        bad=difference.bad,
-        weight="noise" if difference.grade == "noise" and not explained else weight,
-        findings=explained or connected,
-    )
+    shown = {name: getattr(difference, name) for name in ("id", "layer", "status", "text", "good", "bad")}
+    weight = "noise" if difference.grade == "noise" and not explained else weight
+    return Change(**shown, weight=weight, findings=explained or connected)

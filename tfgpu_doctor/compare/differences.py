@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from tfgpu_doctor.compare.records import Status
+from tfgpu_doctor.compare.records import REAL, Status
 from tfgpu_doctor.facts.about import LAYERS, About, Grade, Layer, described
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import (
@@ -25,7 +25,6 @@ from tfgpu_doctor.facts.facts import (
     Known,
     Limit,
     Message,
-    Package,
     PciGpu,
     Phase,
     SmiResult,
@@ -103,13 +102,12 @@ def _of_fact(path: str, good: Facts, bad: Facts) -> Iterator[Difference]:
                 yield from _of_element(path, key, olds.get(key), news.get(key))
         return
     found = _of_values((path, None, None), about(path), look_up(good, path), look_up(bad, path))
-    if found is None:
-        return
-    if path == "driver.version" and found.status != "changed":
+    if found and path == "driver.version" and found.status != "changed":
         without = bad if found.status == "lost" else good
         if value_or(without.driver.libcuda, None) == ():  # no library of a driver means no driver
             found = found._replace(status="changed", text=arrow("driver", found.good, found.bad))
-    yield found._replace(grade="noise") if path == "messages" else found
+    if found:
+        yield found._replace(grade="noise") if path == "messages" else found
 
 
 def _settled(element: Any) -> Any:
@@ -134,8 +132,19 @@ def _of_values(place: tuple[str, str | None, str | None], field: About, before: 
     if status == "changed":
         text = entries(field.label, old, new, " ") if _is_long_list(old, new) else arrow(field.label, good, bad)
     grade: Grade = "noise" if field.unit == "bytes" and _is_near(old, new) else field.grade
+    return _made(place, field._replace(grade=grade), text, good, bad, status)
+
+
+def _made(
+    place: tuple[str, str | None, str | None],
+    field: About,
+    text: str,
+    good: str | None,
+    bad: str | None,
+    status: Status,
+) -> Difference:
     layer, group = field.layer or "Machine", field.group or _id(*place)
-    return Difference(*place, layer, field.label, text, good, bad, status, grade, group)
+    return Difference(*place, layer, field.label, text, good, bad, status, field.grade, group)
 
 
 def _is_near(old: int | None, new: int | None) -> bool:
@@ -149,26 +158,23 @@ def _is_long_list(*values: Any) -> bool:
 
 def _of_element(path: str, key: str, before: Any, after: Any) -> Iterator[Difference]:
     """Yield the difference of one element of a collection; of hardware that both have, field by field."""
-    element, is_in_both = before or after, before is not None and after is not None
+    is_in_both = before is not None and after is not None
     if is_in_both and isinstance(before, Gpu | PciGpu):
         yield from _of_fields(path, key, before, after)
-    elif isinstance(element, Soname):
+    elif isinstance(before or after, Soname):
         yield _of_library(path, key, before, after)
     elif path not in _OBSERVED or is_in_both != (path == "messages"):
-        yield _of_other(path, key, before, after)
+        field, good, bad = about(path), element_text(before), element_text(after)
+        status = _status(before, after)
+        grade: Grade = "noise" if good == bad or status not in REAL else field.grade
+        layer: Layer = "TensorFlow" if path == "python.packages" and key in TENSORFLOW else field.layer or "Machine"
+        yield _made_of(path, key, field._replace(grade=grade, layer=layer), good, bad, status)
 
 
-def _of_other(path: str, key: str, before: Any, after: Any) -> Difference:
-    field = about(path)
-    good, bad, layer = element_text(before), element_text(after), field.layer or "Machine"
-    grade: Grade = "noise" if good == bad else field.grade
-    status: Status = "added" if before is None else "removed" if after is None else "changed"
+def _status(before: Any, after: Any) -> Status:
     if isinstance(before, Phase) and "skipped" in (before.outcome, after.outcome):
-        status, grade = "unexamined" if before.outcome == "skipped" else "lost", "noise"
-    elif isinstance(before or after, Package) and key in TENSORFLOW:
-        layer = "TensorFlow"
-    text = _element_change(path, key, good, bad)
-    return Difference(path, key, None, layer, field.label, text, good, bad, status, grade, _id(path, key))
+        return "unexamined" if before.outcome == "skipped" else "lost"
+    return "added" if before is None else "removed" if after is None else "changed"
 
 
 def _of_library(path: str, key: str, before: Soname | None, after: Soname | None) -> Difference:
@@ -177,9 +183,13 @@ def _of_library(path: str, key: str, before: Soname | None, after: Soname | None
     grade: Grade = about(path).grade if before and after and good != bad else "noise"
     if before and after and good == bad:  # another file
         good, bad = f"{good} ({before.winner})", f"{bad} ({after.winner})"
-    component = (before or after).component  # type: ignore[union-attr]  # it is in one of them
-    text, layer = _element_change(path, key, good, bad), _LAYERS.get(component, "CUDA")
-    return Difference(path, key, None, layer, about(path).label, text, good, bad, "changed", grade, _id(path, key))
+    layer = _LAYERS.get((before or after).component, "CUDA")  # type: ignore[union-attr]  # it is in one of them
+    return _made_of(path, key, about(path)._replace(grade=grade, layer=layer), good, bad, "changed")
+
+
+def _made_of(path: str, key: str, field: About, good: str | None, bad: str | None, status: Status) -> Difference:
+    text = _element_change(path, key, good, bad)
+    return _made((path, key, None), field._replace(group=""), text, good, bad, status)
 
 
 def _of_fields(path: str, key: str, before: Gpu | PciGpu, after: Any) -> Iterator[Difference]:

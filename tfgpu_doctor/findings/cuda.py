@@ -29,8 +29,8 @@ from tfgpu_doctor.findings.libraries import (
 )
 from tfgpu_doctor.findings.library_fixes import PIP_FOLDERS, fix_path, install_libraries, tell_apart, without_bug
 from tfgpu_doctor.matrix.compatibility import forgets_folders
-from tfgpu_doctor.matrix.library_names import Library
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.names import Library
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Findings about the CUDA libraries that TensorFlow opens by name.
@@ -127,8 +127,10 @@ def other_minor_reported(reported_cuda: ReportedCuda) -> Problem | None:
 
 def _is_of_other_minor(solver: Library, cuda: ReportedCuda) -> bool:
     alone = {library.component for library, _ in cuda.not_opened} == {"cusolver"} and solver.version in ("10", "11")
-    of_11 = any(library.cuda_major == "11" for library in cuda.opened)
-    later = any(at_least(library.cuda_major, "12") for library in cuda.opened)  # all of 12 has libcusolver.so.11
+    of_11 = any(
+        at_least(library.cuda_version, "11") and not at_least(library.cuda_version, "12") for library in cuda.opened
+    )
+    later = any(at_least(library.cuda_version, "12") for library in cuda.opened)  # all of 12 has libcusolver.so.11
     return not later and (alone or of_11 or any(at_least(version, "11.1") for version, _ in cuda.installed))
 
 

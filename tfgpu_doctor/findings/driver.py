@@ -461,6 +461,22 @@ def _alone(release: Release | None, cards: tuple[Card, ...]) -> tuple[Card, PtxO
     return max(found, key=lambda pair: numbers(pair[1].isa), default=None)
 
 
+def _requirement(
+    context: Context, cuda: str | None, release: Release | None, cards: tuple[Card, ...], *, ptx: bool, refused: bool
+) -> tuple[str | None, str]:
+    """The oldest driver that is needed here, and what needs it."""
+    oldest, published = _drivers(context, cuda)
+    if of_image := context.remedies.image_cuda():  # an image starts on the driver that its CUDA was published with
+        needed = published if _is_of_windows(context) else of_image[1]
+        return needed, f"CUDA {cuda} of {context.remedies.image}"
+    needed = published if ptx or refused else oldest
+    if release:
+        # where what fails is the CUDA of a known wheel, or its PTX, which may stand alone for the GPU
+        own = _alone(release, cards) if ptx else same_minor(release.cuda or "", cuda or "-")
+        needed = (_needed_on(context, release, cards) if own else None) or needed
+    return needed, f"CUDA {cuda}"
+
+
 @TOO_OLD.sign(unless=("container.no-gpu", "wsl.setup", "gpu.none"))
 def insufficient_driver_message(
     context: Context,
@@ -472,31 +488,20 @@ def insufficient_driver_message(
     gpu_release: Release | None = None,
 ) -> Problem | None:
     """The runtime or the container tool reports it, forward compatibility was refused, or cuInit fails below it."""
-    by_ptx = messages.has("ptx-too-new-for-driver")
     refused = inputs.has_code(cuda_init, inputs.COMPATIBILITY_REFUSED)
-    of_image = context.remedies.image_cuda()  # an image has its own CUDA
-    cuda = of_image[0] if of_image else cuda_in_use
-    oldest, published = _drivers(context, cuda)
+    cuda = (context.remedies.image_cuda() or (cuda_in_use,))[0]  # an image has its own CUDA
     certain = [
         *messages.all("driver-insufficient", "ptx-too-new-for-driver", "forward-compatibility"),
         *inputs.hook_failures(messages, "unsatisfied"),
     ]
     failed = messages.all("cuinit-failed", "no-cuda-device")
-    if refused or (failed and _is_older(driver_version, oldest)):
+    if refused or (failed and _is_older(driver_version, _drivers(context, cuda)[0])):
         certain += [*failed, *messages.all("kernel-version")]
     elif not certain:
         return None
-    # an image starts on the driver that its CUDA was published with; compiling PTX takes that, too
-    needed = published if by_ptx or refused else oldest
-    if of_image:
-        needed = published if _is_of_windows(context) else of_image[1]
-    elif gpu_release:
-        # where what fails is the CUDA of a known wheel, or its PTX, which may stand alone for the GPU
-        own = _alone(gpu_release, cards) if by_ptx else same_minor(gpu_release.cuda or "", cuda or "-")
-        needed = (_needed_on(context, gpu_release, cards) if own else None) or needed
-    why = f"CUDA {cuda} of {context.remedies.image}" if of_image else f"CUDA {cuda}"
-    # an old driver that is only suspected is not conclusive on its own
-    certain += messages.all("possibly-old-driver")
+    ptx = messages.has("ptx-too-new-for-driver")
+    needed, why = _requirement(context, cuda, gpu_release, cards, ptx=ptx, refused=refused)
+    certain += messages.all("possibly-old-driver")  # not conclusive on its own
     seen = message_evidence(*certain, need=f"{needed} or newer for {why}" if needed else None)
     if refused:
         return _compatibility_refused(context, seen, needed)

@@ -12,8 +12,8 @@ from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import KERNEL_LOG, Card, capabilities_of, needs, of_card, required_by, visible_devices
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, runs_on
-from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
+from tfgpu_doctor.matrix.names import known_library
 
 TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")  # messages about a GPU that is newer than the build
 
@@ -192,9 +192,7 @@ def _slowdowns(gpu: Gpu) -> Iterator[tuple[str, str]]:
 @THROTTLED.sign
 def slower_with_time_message(messages: MessageLog) -> Problem | None:
     """A job that gets slower the longer it runs: heat, or a graph to which every step adds."""
-    cause = (
-        "a GPU that gets hot lowers its clocks; a program that adds to its graph, or keeps results, slows down as well"
-    )
+    cause = "a GPU that gets hot lowers its clocks; a program that adds to its graph slows down as well"
     return Problem(cause=cause, evidence=message_evidence(*messages.all("slower-with-time")), possible=True)
 
 

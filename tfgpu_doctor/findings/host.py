@@ -14,7 +14,7 @@ from tfgpu_doctor.facts.facts import (
     TfDevice,
     value_or,
 )
-from tfgpu_doctor.facts.report import Fix, Severity
+from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import memory_size
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
@@ -103,12 +103,10 @@ TMPDIR.printed("temporary-file-refused")
 
 
 def _more_room(context: Context) -> tuple[Fix, ...]:
-    windows = context.remedies.os == "windows"
-    show = ("Get-PSDrive -PSProvider FileSystem",) if windows else ("df -h", "df -i")
-    return (
-        Fix("Show which disk is full" + ("" if windows else ", of bytes or of inodes"), show),
-        Fix("Empty pip's cache, which is often gigabytes", ("python -m pip cache purge",)),
-    )
+    show = Fix("Show which disk is full, of bytes or of inodes", ("df -h", "df -i"))
+    if context.remedies.os == "windows":
+        show = Fix("Show which disk is full", ("Get-PSDrive -PSProvider FileSystem",))
+    return (show, Fix("Empty pip's cache, which is often gigabytes", ("python -m pip cache purge",)))
 
 
 DISK_FULL = finding(
@@ -177,15 +175,20 @@ def other_graphics_message(
     if pci_gpus == ():
         found += (evidence("no NVIDIA GPU", context.source("host.pci_gpus"), "an NVIDIA GPU"),)
     missed = devices is not None or messages.complains or messages.has("gpu-fails-said")
-    in_form = context.is_stated("host.pci_gpus") and not missed  # the field of a form, and nobody misses a GPU
-    # what stops TensorFlow is another reason; but a GPU build for Windows cannot be loaded without nvcuda.dll
+    if context.is_stated("host.pci_gpus") and not missed:  # the field of a form, and nobody misses a GPU
+        return Problem(evidence=found, severity=Severity.WARNING)
+    return Problem(evidence=found, severity=_severity(messages, said=bool(reported)))
+
+
+def _severity(messages: MessageLog, *, said: bool) -> Severity | None:
+    """A warning where something else stops TensorFlow; a note for somebody who says that there is no GPU."""
+    misses = ("library-not-opened", "loader-error")  # what TensorFlow misses on such a machine
+    if said and messages.has(*misses) and messages.speaks_only_of(*misses):
+        return Severity.NOTE
+    # a GPU build for Windows cannot be loaded without the driver's nvcuda.dll
     missing_dll = any("routine failed" not in m.text for m in messages.all("dll-load-failed"))
-    stopped = not missing_dll and (messages.stops_import or messages.has("illegal-instruction"))
-    severity = Severity.WARNING if in_form or stopped else None
-    misses = ("library-not-opened", "loader-error")  # what TensorFlow misses on such a machine, as its writer knows
-    if not in_form and reported and messages.has(*misses) and messages.speaks_only_of(*misses):
-        severity = Severity.NOTE
-    return Problem(evidence=found, severity=severity)
+    dies = messages.stops_import or messages.has("illegal-instruction")
+    return Severity.WARNING if dies and not missing_dll else None
 
 
 # Sources: NVIDIA Container Toolkit, "Installing" and "Troubleshooting"; NVIDIA/nvidia-container-toolkit issues 48 and
@@ -329,7 +332,6 @@ def no_device_nodes(
 
 _DOCKER_REFUSES = ("docker-no-gpu-driver", "docker-no-runtime")
 _NO_GPU_REPORTED = (*_DOCKER_REFUSES, "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver")
-_NO_LINE = 10**9  # behind every text
 _OTHER_HOOK_FAILURES = "version mismatch|unsatisfied condition|timed out|timeout"
 # messages → the cause that they show; the first that fits
 _CAUSES = {
@@ -345,6 +347,13 @@ _CAUSES = {
     "units (an update, systemctl daemon-reload); the new rules lack the GPUs, which systemd does not know of",
     ("kubernetes-no-gpu",): "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is in use",
 }
+
+
+def _reported_cause(messages: MessageLog, *, of_hook: bool) -> str | None:
+    known = ((kinds, why) for kinds, why in _CAUSES.items() if of_hook or "container-hook-failed" not in kinds)
+    return next((why for kinds, why in known if messages.has(*kinds)), None)
+
+
 _RUN_LATER = Fix("Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is")
 
 
@@ -371,22 +380,27 @@ def container_message(
     if not shown or (os == "wsl2" and not reported):
         return None
     start = messages.all("image-build", "container-start")
-    known = [(kinds, why) for kinds, why in _CAUSES.items() if hooks or "container-hook-failed" not in kinds]
-    cause = next((why for kinds, why in known if messages.has(*kinds)), None)
     seen = message_evidence(*reported, *hooks, *(inside or ()), *start, *inputs.driver_messages(messages))
     if messages.has("nvml-blocked") and not (hooks or reported):
         title = "The container has probably lost access to its GPUs while it was running"
+        cause = _reported_cause(messages, of_hook=False)
         return Problem(title=title, cause=cause, evidence=seen, fixes=kept_access(context, host_container))
-    kind = host_container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
+    return _no_access(context, messages, host_container, seen, of_hook=bool(hooks))
+
+
+def _no_access(
+    context: Context, messages: MessageLog, container: str | None, seen: tuple[Evidence, ...], *, of_hook: bool
+) -> Problem:
+    kind = container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
     refused = messages.has(*_DOCKER_REFUSES)
     return Problem(
         title="Docker cannot give the container a GPU" if refused and kind == "docker" else None,
-        cause=cause,
+        cause=_reported_cause(messages, of_hook=of_hook),
         evidence=seen,
         fixes=(
             *((_RUN_LATER,) if messages.has("image-build") else ()),
             *access(context, kind, requested=_requests_gpus(messages), refused=refused),
-            *((inputs.RUN_ON_HOST,) if hooks else ()),
+            *((inputs.RUN_ON_HOST,) if of_hook else ()),
         ),
     )
 
@@ -396,7 +410,7 @@ def _inside(
 ) -> tuple[Message, ...] | None:
     """Messages from inside a container without a GPU, be they none; None where nothing shows that."""
     starts = [message.line for message in log.all("container-start")]
-    first = min(starts, default=_NO_LINE)  # nvidia-smi may have run elsewhere before
+    first = min(starts, default=10**9)  # nvidia-smi may have run elsewhere before
     # whoever provides a GPU provides nvidia-smi with it
     absent = log.all("smi-not-found") if container else ()
     ran_inside = (m for m in absent if "executable file not found" in m.text or m.line > first)
@@ -471,6 +485,21 @@ _FIRST_WITH_GPU = 19044
 _FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
 
 
+def _without_device(messages: MessageLog) -> Problem | None:
+    """WSL 1, a WSL 2 without the device, or a Windows that never had it."""
+    if first := messages.all("wsl-1"):
+        return Problem(
+            title="This is WSL 1, which has no GPU",
+            cause="WSL 1 runs no Linux kernel, and has no /dev/dxg; Windows' own nvidia-smi.exe works there, too",
+            evidence=message_evidence(*first, *messages.all("no-dxg")),
+            fixes=(_TO_WSL_2, UPDATE_WSL),
+        )
+    old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
+    update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
+    seen = message_evidence(*messages.all("no-dxg"), *old)
+    return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(update, _TO_WSL_2)) if seen else None
+
+
 @SETUP.sign
 def wsl_message(
     messages: MessageLog,
@@ -482,17 +511,8 @@ def wsl_message(
     """Under WSL2 the driver is that of Windows: what fails there is how it is made available."""
     if os != "wsl2" or messages.has("nvml-mismatch", "hidden-by-variable", "stub-library"):
         return None
-    if first := messages.all("wsl-1"):
-        return Problem(
-            title="This is WSL 1, which has no GPU",
-            cause="WSL 1 runs no Linux kernel, and has no /dev/dxg; Windows' own nvidia-smi.exe works there, too",
-            evidence=message_evidence(*first, *messages.all("no-dxg")),
-            fixes=(_TO_WSL_2, UPDATE_WSL),
-        )
-    old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
-    if missing := (*messages.all("no-dxg"), *old):
-        update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
-        return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=message_evidence(*missing), fixes=(update, _TO_WSL_2))
+    if old := _without_device(messages):
+        return old
     linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))
     unusable = messages.has(*_FAILURES_IN_WSL) or inputs.driver_unusable(messages, cuda_init)

@@ -26,8 +26,8 @@ from tfgpu_doctor.findings.declaration import (
 )
 from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW, off_library_path
 from tfgpu_doctor.findings.requirements import SELDOM_USED, from_wheel, requirements
-from tfgpu_doctor.matrix.library_names import VC_RUNTIME as RUNTIME_DLLS
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.names import VC_RUNTIME as RUNTIME_DLLS
 
 _RECORD = "https://packaging.python.org/en/latest/specifications/recording-installed-packages/"
 _CUDA_SUFFIX = re.compile(r"-cu(\d\d)$")
@@ -59,21 +59,26 @@ def files_differ_from_record(
     wanted = [one for one in damaged if _is_used(one.name, release)]
     if not wanted:
         return None
-    first: tuple[str, ...] = ()
     why = "files were deleted or changed, or an installation was interrupted"
-    if intruders := sorted({*filter(None, (_same_files_by(one.name, packages) for one in wanted))}):
+    intruders = sorted({*filter(None, (_same_files_by(one.name, packages) for one in wanted))})
+    if intruders:
         why = f"{' and '.join(intruders)} installed files of the same names into the same folder"
-        first = (context.remedies.pip_uninstall(*intruders),)
     # `strip` makes libraries smaller, and leaves them in order
-    missing = any(one.missing for one in wanted)
-    fails = missing or intruders or not {"raised", "died"}.isdisjoint(one.outcome for one in phases)
-    again = (f"{one.name}=={one.version}" for one in wanted)
+    fails = (
+        any(one.missing for one in wanted)
+        or intruders
+        or not {"raised", "died"}.isdisjoint(one.outcome for one in phases)
+    )
     return Problem(
         title=_files_of(wanted),
         cause=f"{why}; pip's records still list them, so pip install without --force-reinstall changes nothing",
         evidence=tuple(evidence(_shown(one), one.record, f"the files of {one.name} {one.version}") for one in wanted),
         fixes=context.remedies.installing(
-            "Install the same releases again", "--force-reinstall", "--no-deps", *again, first=first
+            "Install the same releases again",
+            "--force-reinstall",
+            "--no-deps",
+            *(f"{one.name}=={one.version}" for one in wanted),
+            first=(context.remedies.pip_uninstall(*intruders),) if intruders else (),
         ),
         severity=None if fails else Severity.WARNING,
     )
@@ -113,11 +118,11 @@ def requirement_not_installed(
         return None
     installed = {one.name for one in packages}
     required = requirements(packages, python_version, wheel_platform)
-    absent = [pair for pair in required if canonicalize_name(pair[1].name) not in installed]
+    absent = [(asking, one) for asking, one in required if canonicalize_name(one.name) not in installed]
+    needed = [one for _, one in absent if canonicalize_name(one.name) not in SELDOM_USED]
     if not absent:
         return None
-    needed = [one for one in absent if canonicalize_name(one[1].name) not in SELDOM_USED]
-    named = list(dict.fromkeys(one.name for _, one in needed or absent))
+    named = list(dict.fromkeys(one.name for one in needed or [one for _, one in absent]))
     release, source = f"{tensorflow.name} {tensorflow.version}", context.source("python.packages")
     return Problem(
         title=f"{', '.join(named)}, which {release} requires, {'are' if len(named) > 1 else 'is'} not installed",
@@ -215,6 +220,7 @@ def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
 _ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
 _HOST_CPU = Fix("In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host)")
 
+
 # Intel's before Sandy Bridge and those of its low-cost lines that never got it; AMD's before Bulldozer
 _BEFORE_AVX = re.compile(
     r"Core(?:\(TM\))? ?2 (?:Duo|Quad|Extreme|Solo)|\bi[357](?: CPU)? +[A-Z]? ?\d{3}\b"
@@ -244,9 +250,9 @@ IMPORT_AVX = finding(
 )
 
 
-def _missing_instruction(cpu_flags: tuple[str, ...] | None) -> str | None:
+def _missing_instruction(cpu_flags: tuple[str, ...]) -> str | None:
     """Why the instruction is illegal on a CPU with AVX."""
-    if cpu_flags is None or "avx" not in cpu_flags:
+    if "avx" not in cpu_flags:
         return None
     lacks = "" if "avx2" in cpu_flags else " but not AVX2"
     return f"this CPU has AVX{lacks}: this build is for a newer CPU, or the instruction is in another library"
@@ -254,16 +260,16 @@ def _missing_instruction(cpu_flags: tuple[str, ...] | None) -> str | None:
 
 @IMPORT_AVX.sign(conclusive=False)
 def killed_by_sigill(
-    context: Context, phases: tuple[Phase, ...], cpu_flags: tuple[str, ...] | None = None, cpu_model: str | None = None
+    context: Context, phases: tuple[Phase, ...], cpu_flags: tuple[str, ...] = (), cpu_model: str = "CPU"
 ) -> Problem | None:
     """SIGILL: the official wheels need AVX since 1.6."""
     phase = next((p for p in phases if p.outcome == "died" and p.signal == "SIGILL"), None)
     if phase is None:
         return None
-    no_avx = cpu_flags is not None and "avx" not in cpu_flags
     found = [evidence(f"SIGILL in phase {phase.name}", "the child process", "no illegal instruction")]
-    if cpu_flags is not None:
-        has = f"{cpu_model or 'CPU'}: {'no AVX' if no_avx else 'AVX'}"
+    no_avx = bool(cpu_flags) and "avx" not in cpu_flags
+    if cpu_flags:
+        has = f"{cpu_model}: {'no AVX' if no_avx else 'AVX'}"
         found.append(evidence(has, context.source("host.cpu_flags"), "AVX", "TensorFlow's wheels"))
     return Problem(
         title="Illegal instruction: this CPU has no AVX" if no_avx else None,
@@ -272,22 +278,18 @@ def killed_by_sigill(
     )
 
 
-def _is_without_avx(cpu_flags: tuple[str, ...] | None, cpu_model: str | None) -> bool:
-    return "avx" not in cpu_flags if cpu_flags else bool(_BEFORE_AVX.search(cpu_model or ""))
-
-
 @IMPORT_AVX.sign
 def illegal_instruction_message(
     context: Context,
     messages: MessageLog,
-    cpu_flags: tuple[str, ...] | None = None,
-    wheel_platform: str | None = None,
-    cpu_model: str | None = None,
+    cpu_flags: tuple[str, ...] = (),
+    wheel_platform: str = "",
+    cpu_model: str = "",
 ) -> Problem | None:
     """SIGILL, or TensorFlow's own message about it, or a CPU without AVX and an import that ends the process."""
-    arm64 = "arm64" in (wheel_platform or "")
     seen = messages.all("cpu-instructions-missing", "illegal-instruction", "emulated")
-    if not seen and not arm64 and _is_without_avx(cpu_flags, cpu_model):
+    without = "avx" not in cpu_flags if cpu_flags else _BEFORE_AVX.search(cpu_model)
+    if not seen and without and "arm64" not in wheel_platform:
         seen = messages.all("dll-load-failed", "segmentation-fault", "native-runtime-failed")
     if not seen or messages.has("protobuf-abi", "numpy-abi"):
         return None
@@ -295,10 +297,9 @@ def illegal_instruction_message(
     cause = _missing_instruction(cpu_flags) or IMPORT_AVX.cause.replace("AVX", missing)
     fixes = _avoid_instruction(context)
     may_be_mac = value_or(context.facts.host.os, "macos") == "macos"
-    if arm64 or (may_be_mac and any("hardware instruction" in message.text for message in seen)):
+    if "arm64" in wheel_platform or (may_be_mac and any("hardware instruction" in message.text for message in seen)):
         newest = context.matrix.stable(platform="macos_arm64")[0]
-        install = context.remedies.new_environment(newest)
-        native = ("python3 -c 'import platform; print(platform.machine())'", *install)
+        native = ("python3 -c 'import platform; print(platform.machine())'", *context.remedies.new_environment(newest))
         text = "On Apple silicon: a native arm64 Python and TensorFlow, not the x86_64 ones under Rosetta"
         fixes = (Fix(text, native), *fixes)
     if not messages.has("another-program") or messages.has("cpu-instructions-missing", "emulated"):
@@ -380,11 +381,8 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
 
 def _find_where_it_waits(context: Context) -> tuple[Fix, ...]:
     code = "'import faulthandler; faulthandler.dump_traceback_later(60, exit=True); import tensorflow'"
-    text = "See where it waits: Python prints its stack after 60 s"
-    return (
-        Fix(text, (f"{context.remedies.python} -c {code}",)),
-        Fix("On a slow disk, allow more time", (context.remedies.doctor("--timeout 600"),)),
-    )
+    see = Fix("See where it waits: Python prints its stack after 60 s", (f"{context.remedies.python} -c {code}",))
+    return (see, Fix("On a slow disk, allow more time", (context.remedies.doctor("--timeout 600"),)))
 
 
 IMPORT_HANG = finding(

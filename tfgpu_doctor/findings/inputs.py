@@ -36,9 +36,9 @@ from tfgpu_doctor.findings.declaration import Context, MessageLog, evidence, imp
 from tfgpu_doctor.findings.libraries import reported_cuda, reported_cudnn
 from tfgpu_doctor.findings.requirements import unusable
 from tfgpu_doctor.matrix.compatibility import published_row
-from tfgpu_doctor.matrix.library_names import known_library
 from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
 from tfgpu_doctor.matrix.loader import Gpu as Model
+from tfgpu_doctor.matrix.names import known_library
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Values that follow from facts and the matrix; signs name them by a parameter, as they name facts.

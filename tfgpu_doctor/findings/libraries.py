@@ -26,8 +26,8 @@ from tfgpu_doctor.facts.facts import (
 from tfgpu_doctor.facts.report import Evidence
 from tfgpu_doctor.facts.versions import at_least, major, minor, parts
 from tfgpu_doctor.findings.declaration import Context, MessageLog, evidence, message_evidence
-from tfgpu_doctor.matrix.library_names import Library, known_library
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.names import Library, known_library
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The libraries that TensorFlow opens by name, as the findings about CUDA and cuDNN judge them, and their evidence.

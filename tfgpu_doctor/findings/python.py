@@ -84,10 +84,12 @@ def better_environment(
         others = [one for one in others if one.via in _ACTIVATED and one.cuda]
         found = f"{installed.name} {installed.version}, without {'its CUDA libraries' if no_libraries else 'CUDA'}"
         expected = "TensorFlow with CUDA"
-    if not others:
-        return None
+    return _other_python(context, others, expected, found, executable or "this interpreter") if others else None
+
+
+def _other_python(context: Context, others: list[OtherPython], expected: str, found: str, runs: str) -> Problem:
     first = others[0]
-    seen = [evidence(found, executable or "this interpreter", f"{first.tensorflow} ({first.via})", first.executable)]
+    seen = [evidence(found, runs, f"{first.tensorflow} ({first.via})", first.executable)]
     python = context.remedies.quote(first.executable)
     start = f"{python} -c 'import tensorflow; print(tensorflow.__version__)'"  # alone it would open a prompt
     which = "The activated environment" if first.via in _ACTIVATED else f"The Python of {first.via}"
@@ -267,31 +269,35 @@ PYTHON_UNSUPPORTED = finding(
 def python_without_wheels(
     context: Context,
     python_version: str,
-    wheel_platform: str | None = None,
+    wheel_platform: str = "linux_x86_64",
     packages: tuple[Package, ...] = (),
     python_bits: int | None = None,
-    libc: str | None = None,
+    libc: str = "",
 ) -> Problem | None:
     """No release has a wheel for this Python, or only releases as old as it; asked only where none is installed."""
-    if not context.probed or any(package.name in TENSORFLOW for package in packages):
-        return None  # a person can install into another Python than the one that a text names: pip's answer decides
-    if context.planned and context.planned.tensorflow:
-        return None  # its line and that of its Python are judged together
-    if libc and libc.startswith("musl"):
-        seen = (evidence(libc, context.source("host.libc"), "glibc"),)
-        return Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen)
-    platform, python = wheel_platform or "linux_x86_64", minor(python_version)
-    rows = context.matrix.stable(platform, "tensorflow")
+    # a person can install into another Python than the one that a text names: pip's answer decides; the line of a
+    # manifest that names TensorFlow is judged together with that of its Python
+    if (
+        (context.planned and context.planned.tensorflow)
+        or not context.probed
+        or not {p.name for p in packages}.isdisjoint(TENSORFLOW)
+    ):
+        return None
+    if (libc or "").startswith("musl"):
+        return Problem(title=MUSL_TITLE, cause=MUSL, evidence=(evidence(libc, context.source("host.libc"), "glibc"),))
+    python = minor(python_version)
+    rows = context.matrix.stable(wheel_platform, "tensorflow")
     fitting = [] if python_bits == 32 else [row.version for row in rows if python in row.python]
     if not rows or (fitting and capability(python) >= _OLDEST_PYTHON):
         return None
-    found = f"Python {python_version}{' (32-bit)' * (python_bits == 32)}"
-    need = f"64-bit {pythons_of(rows[0])}", f"TensorFlow {rows[0].version} on {platform} (wheels)"
+    found = f"Python {python_version}" + " (32-bit)" * (python_bits == 32)
+    need = f"64-bit {pythons_of(rows[0])}", f"TensorFlow {rows[0].version} on {wheel_platform} (wheels)"
     none = f"TensorFlow {fitting[0]} was the last release" if fitting else "There is no TensorFlow wheel"
     seen = (evidence(found, context.source("python.version"), *need),)
     return Problem(title=f"{none} for Python {python}", evidence=seen)
 
 
+_ANY = (99,)  # where pip printed no list
 _NOTHING_OFFERED = (
     "pip offers no version at all: this Python is newer or older than every wheel, or 32-bit, or the system has no "
     "glibc (Alpine), or the index cannot be reached or has no TensorFlow"
@@ -333,15 +339,12 @@ def no_matching_distribution(
 
 def _refused(context: Context, refused: tuple[Message, ...], stated: str | None, platform: str | None) -> Problem:
     """Say what is wrong where pip has a list of versions: no wheel for the Python, none at all, or a pip too old."""
-    version = next((version for message in refused if (version := requested(message)[1])), None)
-    row = context.matrix.tensorflow(version, platform or "linux_x86_64") if version else None
-    row = row if row and row.python else None  # whose wheels are known
+    row = _requested_row(context, refused, platform)
     python, more = _pip_python(context, refused, stated, platform)
     need = f"{pythons_of(row)} for TensorFlow {row.version}" if row else None
     seen = (*message_evidence(*refused, need=need), *more)
-    title = None
-    if row is not None and python and minor(python) not in row.python:
-        title = f"TensorFlow {row.version} has no wheel for Python {python}"
+    lacks = row and python and minor(python) not in row.python
+    title = f"TensorFlow {row.version} has no wheel for Python {python}" if row and lacks else None
     for_it = _environment_for(context, row) if row else ()
     lists = [offered(message) for message in refused]
     if [] in lists:
@@ -351,12 +354,19 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
             evidence=seen,
             fixes=(_what_decides(context), *(for_it or _environment_for(context))),
         )
-    if row and not title and any(newest_minor(one) < newest_minor([row.version]) for one in lists if one):
+    if row and not title and min(map(newest_minor, filter(None, lists)), default=_ANY) < newest_minor([row.version]):
         upgrade = f"{context.remedies.python} -m pip install --upgrade pip"
         update = Fix("Update pip: one that is too old does not know the tag of these wheels", (upgrade,))
         fixes = (update, *for_it) if python else (*for_it, update)
         return Problem(title=f"pip does not find the wheels of TensorFlow {row.version}", evidence=seen, fixes=fixes)
     return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
+
+
+def _requested_row(context: Context, refused: tuple[Message, ...], platform: str | None) -> Release | None:
+    """The release that was asked for by its version, if its wheels are known."""
+    version = next((version for message in refused if (version := requested(message)[1])), None)
+    row = context.matrix.tensorflow(version, platform or "linux_x86_64") if version else None
+    return row if row and row.python else None
 
 
 def _pip_python(

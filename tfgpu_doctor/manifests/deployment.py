@@ -23,13 +23,18 @@ def read_compose(path: str, root: Node, include: Include) -> tuple[Environment, 
     return tuple(one for one in found if one.image or one.build_context or one.read or one.not_understood)
 
 
-def _service(path: str, name: str, root: Node, node: Node, include: Include) -> Environment:
-    """A service, with those of its file that it extends, the nearest first."""
+def _extended(root: Node, node: Node) -> list[Node]:
+    """A service, and those of its file that it extends, the nearest first."""
     chain = [node]
     while (extends := chain[-1].get("extends")) and extends.get("file") is None and len(chain) < MOST_PARENTS:
         if (parent := root.get("services", extends.text or extends.string("service") or "")) is None:
             break
         chain.append(parent)
+    return chain
+
+
+def _service(path: str, name: str, root: Node, node: Node, include: Include) -> Environment:
+    chain = _extended(root, node)
     image, build = _first(chain, "image"), _first(chain, "build")
     known = image.text if image and build is None else None
     read = read_image(known, image.place, _values(known, include)) if image and known else None

@@ -143,7 +143,7 @@ def read_dockerfile(
         raise ManifestError(f"{path}:1: no FROM instruction; a Dockerfile begins with FROM")
     hint = _ANOTHER_CONTEXT if context is None and not contexts and posixpath.dirname(path) else ""
     folder = posixpath.join(posixpath.dirname(path) if context is None else context, "Dockerfile")
-    where = {"read_as": folder, "contexts": ("", *contexts), "hint": hint}
+    where: dict[str, Any] = {"read_as": folder, "contexts": ("", *contexts), "hint": hint}
     found = [
         environment("dockerfile", path, include=include, **where, **reader.made(one)) for one in reader.built(stage)
     ]

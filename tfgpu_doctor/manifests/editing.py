@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tfgpu_doctor.facts.report import Edit
-from tfgpu_doctor.manifests.pyproject import loads
 
 _BEFORE, _AFTER = r"(?<![\w.\[\]=<>!~/@*-])", r"(?![\w.\[\]=<>!~/@*;-]|,\S)"
 _NEXT_COMMAND = re.compile(r"&&|[;|]")
@@ -99,7 +98,9 @@ def _edit(lines: list[str], edit: Edit, in_shell: bool) -> None:
     if edit.beside:
         made = _beside(line, spot, edit, in_shell)
     elif edit.new:
-        made = [spot.head + _written(edit.new, spot, in_shell) + spot.tail if spot else _replaced_key(line, edit)]
+        if spot is None:
+            raise _absent(line)
+        made = [spot.head + _written(edit.new, spot, in_shell) + spot.tail]
     elif spot is None or re.match(r"\s*[:=]", spot.tail):
         made = _without_setting(lines, index, edit.old)
     else:
@@ -127,10 +128,8 @@ def _written(new: str, spot: _Spot, in_shell: bool) -> str:
 
 def _beside(line: str, spot: _Spot | None, edit: Edit, in_shell: bool) -> list[str]:
     if spot is None:
-        if _key(edit.old) and _table_of(line, edit.old):
-            return [line, line[: len(line) - len(line.lstrip())] + edit.new]
         raise _absent(line)
-    if _key(edit.old):
+    if re.match(r"[\w.-]+ = ", edit.old):  # a key of TOML
         return [line, spot.head + edit.new]
     new = _written(edit.new, spot, in_shell)
     old = spot.quote + edit.old + spot.quote
@@ -186,45 +185,3 @@ def _without_setting(lines: list[str], index: int, name: str) -> list[str]:
         lines[index - 1] = ""
         return []
     raise _absent(line)
-
-
-# ------------------------------------------------------------------------------------------- TOML's keys
-
-
-def _key(text: str) -> str | None:
-    """The key of `name = "version"`."""
-    found = re.match(r"([\w.-]+) = ", text)
-    return found[1] if found else None
-
-
-def _table_of(line: str, old: str) -> dict[str, Any] | None:
-    """The inline table that a line gives to the key of `old`; None where it gives another value."""
-    try:
-        values = loads(line.strip())
-    except (ValueError, RecursionError):
-        return None
-    value = values.get(_key(old) or "")
-    return value if isinstance(value, dict) and len(values) == 1 else None
-
-
-def _replaced_key(line: str, edit: Edit) -> str:
-    """The version and the extras of an inline table; its other keys stay."""
-    table, name = _table_of(line, edit.old), _key(edit.new)
-    if table is None or name is None:
-        raise _absent(line)
-    value = next(iter(loads(edit.new).values()))
-    table.update(value if isinstance(value, dict) else {"version": value})
-    entries = ", ".join(f"{key} = {_toml(one)}" for key, one in table.items())
-    return f"{line[: len(line) - len(line.lstrip())]}{name} = {{ {entries} }}"
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if not isinstance(value, str):
-        raise _RefusedError("its table has a value that is not a string")
-    import json
-
-    return json.dumps(value, ensure_ascii=False)

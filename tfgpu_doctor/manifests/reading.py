@@ -81,11 +81,9 @@ def read(
     """
     if refusal := _refusal(path, text):
         raise ManifestError(refusal)
-    if (kind is None and is_not_read(path)) or (kind in (None, "requirements") and "@EXPLICIT" in text[:2000]):
-        raise ManifestError(f"{path}: {INSTEAD}")
+    if reason := _instead(path, text, kind):
+        raise ManifestError(f"{path}: {reason}")
     kind = kind or kind_of(path)
-    if kind in (None, "kubernetes") and _OF_HELM.search(text):
-        raise ManifestError(f"{path}: a template of Helm, {INSTEAD}, or what `helm template` prints")
     names: dict[str, None] = {}
 
     def included(name: str) -> str:
@@ -99,10 +97,8 @@ def read(
     try:
         found = _read(path, variables.without_blanks(text), kind, included, quote, stage, contexts)
     except ManifestError as error:
-        for number, line in enumerate(text.split("\n"), 1):
-            if expression := variables.hole(line):
-                note = f"{variables.filled_later(Place(path, number), expression)}; check what it makes"
-                return (Environment(kind or "kubernetes", path, Place(path, 1), not_understood=(note,)),)
+        if note := _template(path, text):
+            return (Environment(kind or "kubernetes", path, Place(path, 1), not_understood=(note,)),)
         if not quote:
             raise ManifestError(f"{path} is not valid; what is wrong is not shown, since it is a link") from None
         message = str(error)
@@ -110,6 +106,22 @@ def read(
     except RecursionError as error:
         raise ManifestError(f"{path}: nested too deeply, or recursively") from error
     return tuple(replace(one, read=(*one.read, *names)) for one in _bounded(found))
+
+
+def _instead(path: str, text: str, kind: Kind | None) -> str | None:
+    """What to give instead of a file whose packages are not read."""
+    if (kind is None and is_not_read(path)) or (kind in (None, "requirements") and "@EXPLICIT" in text[:2000]):
+        return INSTEAD
+    is_helm = (kind or kind_of(path)) in (None, "kubernetes") and _OF_HELM.search(text)
+    return f"a template of Helm, {INSTEAD}, or what `helm template` prints" if is_helm else None
+
+
+def _template(path: str, text: str) -> str | None:
+    """A line for the first expression of a template."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if expression := variables.hole(line):
+            return f"{variables.filled_later(Place(path, number), expression)}; check what it makes"
+    return None
 
 
 def _read(

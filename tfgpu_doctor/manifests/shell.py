@@ -84,6 +84,7 @@ FileKind: TypeAlias = Literal["requirements", "constraints", "conda", "project"]
 
 _VERBS = ("install", "wheel", "download")  # wheels are for a later stage, which installs them
 _PIP = re.compile(r"pip[\d.]*")
+_BEFORE_VERB = re.compile(r"-|env$")  # of conda
 _CONDA = frozenset({"conda", "mamba", "micromamba"})
 _APT = frozenset({"apt-get", "apt", "aptitude"})
 _ADD = frozenset({"uv", "pdm", "pipenv", "poetry"})
@@ -176,17 +177,16 @@ def _parts(texts: list[str]) -> tuple[str, ...]:
 
 def _installation(texts: list[str]) -> tuple[Installer, int] | None:
     """The installer, and where its arguments begin, wherever they stand: "sudo -H python3 -m pip install ..."."""
-    last = max((at for at, text in enumerate(texts) if text in _VERBS), default=-1)
+    verbs = [at for at, text in enumerate(texts) if text in _VERBS] or [-1]
     for index, text in enumerate(texts):
         program = text.rpartition("/")[2]
         installer: Installer | None = "pip" if _PIP.fullmatch(program) else "apt" if text in _APT else None
-        if installer and index < last:
-            return installer, next(at for at in range(index + 1, len(texts)) if texts[at] in _VERBS) + 1
+        if installer and index < verbs[-1]:
+            return installer, next(filter(index.__lt__, verbs)) + 1
         if text in _ADD and texts[index + 1 : index + 2] in (["add"], ["install"], ["sync"]):
             return "poetry", index + 2
-        if program in _CONDA:
-            behind = range(index + 1, len(texts))
-            verb = next((at for at in behind if not texts[at].startswith("-") and texts[at] != "env"), index)
+        if program in _CONDA:  # install, create, update and env create; others do something else
+            verb = next((at for at in range(index + 1, len(texts)) if not _BEFORE_VERB.match(texts[at])), index)
             if texts[verb] in ("install", "create", "update"):
                 return "conda", verb + 1
     return None
@@ -252,11 +252,8 @@ MOST_TRIED = 20
 MOST_FILES = 100  # that the commands of a Dockerfile install from
 
 
-def _look(name: str, copied: list[str], contexts: Iterable[str], include: Include) -> tuple[str, str]:
-    """A file of the container in the build context, and its text; nothing outside of that is looked for.
-
-    Raises IncludeError: there is none, or it may not be read.
-    """
+def _candidates(name: str, copied: list[str]) -> list[str]:
+    """Where a file of the container may lie in the build context, in the order in which to look; never outside."""
     file = posixpath.basename(name)
     parts = [part for part in name.split("/") if part not in ("", ".")][-MOST_TRIED:]
     tails = ["/".join(parts[index:]) for index in range(len(parts))]
@@ -264,9 +261,13 @@ def _look(name: str, copied: list[str], contexts: Iterable[str], include: Includ
     tried += tails
     tried += [posixpath.join(one, tail) for one in copied for tail in (file, *tails)]
     inside = (posixpath.normpath(one.lstrip("/")) for one in tried)
-    candidates = list(dict.fromkeys(one for one in inside if not one.startswith("..")))[:MOST_TRIED]
+    return list(dict.fromkeys(one for one in inside if not one.startswith("..")))[:MOST_TRIED]
+
+
+def _look(places: Iterable[str], include: Include) -> tuple[str, str]:
+    """The first file that is there, and its text. Raises IncludeError: there is none, or it may not be read."""
     missing = reason = str(IncludeError())
-    for place in (posixpath.join(context, one) for context in contexts for one in candidates):
+    for place in places:
         try:
             return place, include(place)
         except IncludeError as error:
@@ -330,7 +331,8 @@ def environment(
     for file in installed.files[:MOST_FILES]:
         wanted = "pyproject.toml" if file.kind == "project" else file.name
         try:
-            name, text = _look(wanted, installed.copied[:MOST_SOURCES], contexts, include)
+            inside = _candidates(wanted, installed.copied[:MOST_SOURCES])
+            name, text = _look((posixpath.join(one, name) for one in contexts for name in inside), include)
         except IncludeError as error:
             lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}{hint}")
             continue
@@ -339,11 +341,9 @@ def environment(
         _follow(file, name, text, base, lines, include)
     if contexts[0] != context:
         label += f", built from {posixpath.normpath(posixpath.join(posixpath.dirname(base), contexts[0]))}"
-    requirements = lines.found()
     complaints = (*unknown_part(image), *lines.not_understood)
-    made = environment_of(kind, path, requirements, complaints, label=label, image=image, **others)
-    of_conda = tuple(one for one in made.python if one.installer == "conda")
-    pythons = tuple(python) or of_conda or tuple(installed.pythons[-1:]) or _python_of_apt(requirements)
+    made = environment_of(kind, path, lines.found(), complaints, label=label, image=image, **others)
+    pythons = tuple(python) or _pythons(installed, made)
     return replace(made, python=pythons, place=place or made.place)
 
 
@@ -353,9 +353,11 @@ def has_tensorflow(one: Environment) -> bool:
     return image or any(each.name in TENSORFLOW for each in one.requirements)
 
 
-def _python_of_apt(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
-    """The Python of a package such as python3.9."""
-    for one in requirements:
+def _pythons(installed: Installed, made: Environment) -> tuple[Requirement, ...]:
+    """The Python of conda, of uv, or of apt's python3.9."""
+    if of_conda := tuple(one for one in made.python if one.installer == "conda"):
+        return of_conda
+    for one in made.requirements if not installed.pythons else ():
         if one.installer == "apt" and (version := re.fullmatch(r"python(3\.\d+)", one.name)):
             return (replace(one, name="python", specifier=f"=={version[1]}.*"),)
-    return ()
+    return tuple(installed.pythons[-1:])

@@ -28,6 +28,12 @@ from tfgpu_doctor.matrix.schema import (
 )
 
 _SOURCES = ("source", "driver_source", "minor_compat_source", "capabilities_source")
+_NEWEST_FIRST = (
+    *((table, "version") for table in ("cuda", "cudnn", "official", "jetpacks")),
+    ("ptx", "isa"),
+    ("ptx", "cuda"),
+)
+_ASCENDING = ("python", "sass", "ptx")  # of a wheel
 _OF_DERIVED_TABLES = ("wheel", "package-metadata")
 
 
@@ -107,39 +113,47 @@ def unique(data: MatrixFile) -> Iterator[str]:
                 yield f"{table}: {name!r} stands {times} times"
 
 
-def dates(data: MatrixFile) -> Iterator[str]:
-    """`updated` speaks of tables."""
-    for table in data.updated:
-        if table not in TABLES:
-            yield f"updated.{table}: no such table; there are {', '.join(TABLES)}"
+def references(data: MatrixFile) -> Iterator[str]:
+    """What a row says of another table is there."""
+    for place, value, known in _named(data):
+        yield from _none_of(place, value, known)
+    architectures = [row.compute_capability for row in data.architectures]
+    for table in ("peaks", "gpus", "pci_devices"):
+        for row in getattr(data, table):
+            card = row.compute_capability
+            yield from _none_of(table, card, architectures, f"compute capability {card}")
+
+
+def _named(data: MatrixFile) -> Iterator[tuple[str, str, Collection[str]]]:
+    """The places where a row names another, what stands there, and the names that there are."""
+    toolkits = [row.version for row in data.cuda]
+    gpus = dict.fromkeys(name for row in data.gpus for name in row.names)
+    yield from ((f"updated.{table}", table, TABLES) for table in data.updated)
+    yield from ((f"ptx {row.isa}.cuda", row.cuda, toolkits) for row in data.ptx)
+    yield from ((f"official {row.version}.cuda", row.cuda, toolkits) for row in data.official if row.cuda)
+    ours = [row for row in data.instances if not row.gpu.startswith("AMD ")]
+    yield from ((f"instances {row.names[0]}.gpu", row.gpu, gpus) for row in ours)
+    yield from (
+        (f"pci_devices {row.compute_capability}", name, gpus) for row in data.pci_devices for name in row.devices
+    )
 
 
 def order(data: MatrixFile) -> Iterator[str]:
     """Newest first in the tables of versions, ascending in lists of Pythons and compute capabilities."""
-    for table in ("cuda", "cudnn", "official", "jetpacks"):
-        yield from _ordered(table, [row.version for row in getattr(data, table)], falling=True)
+    for table, column in _NEWEST_FIRST:
+        listed = [getattr(row, column) for row in getattr(data, table)]
+        yield from _ordered(f"{table}, {column}", listed, falling=True)
     for table in ("architectures", "peaks"):
         yield from _ordered(table, [row.compute_capability for row in getattr(data, table)])
-    for toolkit in data.cuda:
-        yield from _ordered(f"cuda {toolkit.version}.compute_capabilities", toolkit.compute_capabilities)
-    for build in data.official:
-        yield from _ordered(f"official {build.version}.python", build.python)
+    ascending = [(f"cuda {row.version}.compute_capabilities", row.compute_capabilities) for row in data.cuda]
+    ascending += [(f"official {row.version}.python", row.python) for row in data.official]
+    ascending += [(f"{name}.{part}", getattr(one, part)) for name, one in _wheels(data) for part in _ASCENDING]
+    for name, versions in ascending:
+        yield from _ordered(name, versions)
     for package in {row.package for row in data.tensorflow}:
-        versions = [Version(row.version) for row in data.tensorflow if row.package == package]
-        if versions != sorted(versions, reverse=True):
+        found = [Version(row.version) for row in data.tensorflow if row.package == package]
+        if found != sorted(found, reverse=True):
             yield f"tensorflow: the rows of {package} are not ordered newest first"
-    for name, wheel in _wheels(data):
-        for listed in ("python", "sass", "ptx"):
-            yield from _ordered(f"{name}.{listed}", getattr(wheel, listed))
-
-
-def capabilities_known(data: MatrixFile) -> Iterator[str]:
-    """Peaks, GPU names and device ids speak of known compute capabilities."""
-    known = [row.compute_capability for row in data.architectures]
-    for table in ("peaks", "gpus", "pci_devices"):
-        for row in getattr(data, table):
-            card = row.compute_capability
-            yield from _none_of(table, card, known, f"compute capability {card}")
 
 
 # ------------------------------------------------------------------------------------------ toolkits and GPUs
@@ -218,25 +232,14 @@ def gpu_branches(data: MatrixFile) -> Iterator[str]:
 
 
 def device_ids(data: MatrixFile) -> Iterator[str]:
-    """A PCI device id is that of one GPU, whose name stands in `gpus`."""
-    names = {name for row in data.gpus for name in row.names}
+    """A PCI device id is that of one GPU."""
     seen: dict[str, str] = {}
     listed = [(row.compute_capability, name, ids) for row in data.pci_devices for name, ids in row.devices.items()]
     for card, name, ids in listed:
-        if name not in names:
-            yield f"pci_devices {card}: {name!r} is no name of `gpus`"
         for device in ids.split():
             if device in seen:
                 yield f"pci_devices {card}: {device} is {name!r}, and {seen[device]!r}"
             seen[device] = name
-
-
-def instance_gpus(data: MatrixFile) -> Iterator[str]:
-    """The GPU of an instance type is a name of `gpus`, or no NVIDIA GPU."""
-    names = {name for row in data.gpus for name in row.names}
-    for row in data.instances:
-        if row.gpu not in names and not row.gpu.startswith("AMD "):
-            yield f"instances {row.names[0]}.gpu: {row.gpu!r} is no name of `gpus`, nor one of AMD's"
 
 
 def peak_rates(data: MatrixFile) -> Iterator[str]:
@@ -279,15 +282,6 @@ def cudnn_floors(data: MatrixFile) -> Iterator[str]:
             if numbers(its_floor) < numbers(floor):
                 yield f"cudnn {later}: goes down to {its_floor} with CUDA {cuda}, but {row.version} only to {floor}"
             floors[cuda] = (row.version, floor)
-
-
-def ptx_versions(data: MatrixFile) -> Iterator[str]:
-    """A later instruction set came with a later toolkit, which is one of `cuda`."""
-    known = [row.version for row in data.cuda]
-    for row in data.ptx:
-        yield from _none_of(f"ptx {row.isa}", row.cuda, known, f"CUDA {row.cuda}")
-    yield from _ordered("ptx", [row.isa for row in data.ptx], falling=True)
-    yield from _ordered("ptx, cuda", [row.cuda for row in data.ptx], falling=True)
 
 
 # ------------------------------------------------------------------------------------------ wheels and releases
@@ -356,13 +350,10 @@ def wheel_names(data: MatrixFile) -> Iterator[str]:
 
 def official(data: MatrixFile) -> Iterator[str]:
     """TensorFlow's own table speaks of known versions that go together; it names some cuDNN by its major alone."""
-    toolkits = sorted({row.version for row in data.cuda}, key=numbers, reverse=True)
     lines = {row.version: row.cuda_majors for row in data.cudnn}
     for line, majors in [*lines.items()]:
         lines[major(line)] = tuple(sorted({*lines.get(major(line), ()), *majors}, key=numbers))
     for row in data.official:
-        if row.cuda:
-            yield from _none_of(f"official {row.version}.cuda", row.cuda, toolkits)
         if row.cudnn:
             yield from _cudnn_for(f"official {row.version}.cudnn", row.cudnn, lines, row.cuda)
 
@@ -444,18 +435,17 @@ def _differences(build: Build, wheel: Wheel) -> Iterator[str]:
 
 def monthly_images(data: MatrixFile) -> Iterator[str]:
     """A month is in one row, and the driver of its CUDA is known."""
-    shipped = {row.version for row in data.cuda if row.min_driver_linux}
-    rows = sorted(data.monthly_images, key=lambda row: row.first)
-    for row, following in zip(rows, (*rows[1:], None), strict=True):
-        if row.first > row.last or (following and row.last >= following.first):
-            yield f"monthly_images {row.first}: it ends {row.last}, which is no month before the next row begins"
-        if row.cuda not in shipped:
-            yield f"monthly_images {row.first}: the driver of CUDA {row.cuda} is unknown"
+    shipped = [row.version for row in data.cuda if row.min_driver_linux]
+    rows, before = sorted(data.monthly_images, key=lambda row: row.first), ""
+    for row in rows:
+        if row.first > row.last or row.first <= before:
+            yield f"monthly_images {row.first}: it ends {row.last}, and the row before it {before or 'is none'}"
+        yield from _none_of(f"monthly_images {row.first}.cuda", row.cuda, shipped)
+        before = row.last
 
 
-Linter = Callable[[MatrixFile], Iterator[str]]
-LINTERS: tuple[Linter, ...] = (
-    sources, unique, dates, order, drivers, toolkit_architectures, driver_branches, gpu_branches, device_ids,
-    instance_gpus, peak_rates, peak_products, cudnn_floors, capabilities_known, gpu_wheels, cpu_wheels, wheel_names,
-    official, issues, package_requirements, log_lines, builds, ptx_versions, monthly_images,
+LINTERS: tuple[Callable[[MatrixFile], Iterator[str]], ...] = (
+    sources, unique, references, order, drivers, toolkit_architectures, driver_branches, gpu_branches, device_ids,
+    peak_rates, peak_products, cudnn_floors, gpu_wheels, cpu_wheels, wheel_names, official, issues,
+    package_requirements, log_lines, builds, monthly_images,
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -17,7 +17,7 @@ from tfgpu_doctor.facts.report import MatrixInfo
 from tfgpu_doctor.facts.versions import at_least, minor, numbers
 from tfgpu_doctor.facts.yaml_nodes import Node, YamlError, documents, line_of, plain, shortened
 from tfgpu_doctor.matrix.bundled import IN_WHEEL, bundled_path, copy_of
-from tfgpu_doctor.matrix.gpu_names import InstanceIndex, NameIndex
+from tfgpu_doctor.matrix.names import InstanceIndex, NameIndex
 from tfgpu_doctor.matrix.rows import Gpu, Release, build_release, spelled_out, within
 from tfgpu_doctor.matrix.schema import (
     KEYS,
@@ -26,6 +26,7 @@ from tfgpu_doctor.matrix.schema import (
     Condition,
     CudaToolkit,
     CudnnRelease,
+    GpuNames,
     KnownIssue,
     MatrixFile,
     PackageReleases,
@@ -85,20 +86,25 @@ def _explained(matrix: Node, message: str) -> tuple[int, str]:
     Where the path of the message has any value of a mapping, `$.tensorflow[2].wheels[...]`, it is the mapping's line.
     """
     reason = shortened(_QUOTED.sub(r"\1…\2", message), _LONGEST)
-    node, place, unknown = matrix, _PATH.search(message), _UNKNOWN.fullmatch(message)
-    for name, index in _STEP.findall(place["path"] if place else ""):
-        values = node.value if isinstance(node.value, list) else []
-        if node.id == "mapping":
-            inside = [value for key, value in values if index or key.value == name]
-        else:
-            inside = values[int(index) :][:1] if index.isdecimal() else values
-        if len(inside) != 1:
-            break
-        node = inside[0]
+    place, unknown = _PATH.search(message), _UNKNOWN.fullmatch(message)
+    node = _at(matrix, _STEP.findall(place["path"] if place else ""))
     if _UNQUOTED.match(message):
         reason += f'; put it in quotes: "{shortened(node.value)}"' if node.id == "scalar" else "; put it in quotes"
     keys = [key for key, _ in node.value if unknown and key.value == unknown["name"]] if node.id == "mapping" else []
     return line_of(keys[0] if keys else node), reason
+
+
+def _at(node: Node, steps: list[tuple[str, str]]) -> Node:
+    """The node at a path of msgspec's, or the last one on the way to it that is certain."""
+    for name, index in steps:
+        if node.id == "mapping":
+            inside = [value for key, value in node.value if index or key.value == name]
+        elif node.id == "sequence":
+            inside = node.value[int(index) :][:1] if index.isdecimal() else node.value
+        if node.id == "scalar" or len(inside) != 1:
+            break
+        node = inside[0]
+    return node
 
 
 _ASCENDING, _FALLING = ("architectures", "peaks"), ("cuda", "cudnn", "official", "jetpacks", "ptx")
@@ -116,13 +122,17 @@ def layered(below: MatrixFile, above: MatrixFile) -> MatrixFile:
         if table in _ASCENDING or table in _FALLING:
             rows.sort(key=lambda row: numbers(getattr(row, fields[0])), reverse=table in _FALLING)
         tables[table] = tuple(rows)
-    ours = {name.lower() for row in above.gpus for name in row.names}
-    kept = ((row, tuple(name for name in row.names if name.lower() not in ours)) for row in below.gpus)
-    tables["gpus"] = (*above.gpus, *(structs.replace(row, names=names) for row, names in kept if names))
+    tables["gpus"] = (*above.gpus, *_without(below.gpus, {name.lower() for row in above.gpus for name in row.names}))
     tables["tensorflow"] = _releases(below.tensorflow, above.tensorflow)
     merged = structs.replace(below, sources=below.sources | above.sources, **tables)
     used = {*used_sources(merged), *above.sources, "wheel"}
     return structs.replace(merged, sources={key: one for key, one in merged.sources.items() if key in used})
+
+
+def _without(rows: Iterable[GpuNames], names: set[str]) -> Iterator[GpuNames]:
+    for row in rows:
+        if kept := tuple(name for name in row.names if name.lower() not in names):
+            yield structs.replace(row, names=kept)
 
 
 def _releases(below: Iterable[ReleaseRow], above: Iterable[ReleaseRow]) -> tuple[ReleaseRow, ...]:

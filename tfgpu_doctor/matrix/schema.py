@@ -293,7 +293,7 @@ class MonthlyImages(StrictRecord, frozen=True, kw_only=True):
 
 
 class Instance(StrictRecord, frozen=True, kw_only=True):
-    """A cloud's instance types with one GPU model (matrix/gpu_names.py)."""
+    """A cloud's instance types with one GPU model (matrix/names.py)."""
 
     cloud: Text  # "AWS"
     names: Annotated[tuple[InstanceName, ...], Meta(min_length=1)]  # "g4dn.*", "a2-highgpu-#g"

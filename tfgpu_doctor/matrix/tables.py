@@ -9,78 +9,47 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from msgspec import field, to_builtins
+from msgspec import to_builtins
 from packaging.version import Version
 
-from tfgpu_doctor.facts.facts import Record
 from tfgpu_doctor.facts.similar import similar
 from tfgpu_doctor.facts.versions import major, minor, numbers, padded
 from tfgpu_doctor.matrix.loader import CudaToolkit, CudnnRelease, Matrix
-from tfgpu_doctor.matrix.queries import QueryError, same_as_far_as_given
+from tfgpu_doctor.matrix.queries import QueryError, distance, same_as_far_as_given
 from tfgpu_doctor.matrix.rows import spelled_out
 from tfgpu_doctor.matrix.schema import TABLES
 
+_DRIVERS = ("min_driver_linux", "min_driver_windows", "minor_compat_min_linux", "minor_compat_min_windows")
 _VERSION = re.compile(r"(?:cuda|cudnn|v)?[ -]?([0-9]{1,9}(?:\.[0-9]{1,9}){0,4})", re.IGNORECASE)
 
 
-class CudaAnswer(Record, frozen=True, kw_only=True):
-    """A CUDA toolkit. None is unknown; of minor_compat_*, that there is no such compatibility."""
-
-    version: str
-    asked: str | None = None  # an update that the matrix has no row of, for which this one answers
-    driver_branch: str | None  # that the toolkit's installer brings, Linux
-    min_driver_linux: str | None
-    min_driver_windows: str | None
-    minor_compat_min_linux: str | None
-    minor_compat_min_windows: str | None
-    compute_capabilities: tuple[str, ...]  # ascending
-    first_compute_capability: str | None
-    last_compute_capability: str | None
-    tensorflow: tuple[str, ...]  # published releases built for its minor, any package, newest first
-    conda: tuple[str, ...]  # releases that conda-forge builds for that, newest first
-    cudnn: tuple[str, ...]  # lines made for its major version, newest first
-    sources: dict[str, str]  # field → where it was read
-
-
-class CudnnAnswer(Record, frozen=True, kw_only=True):
-    """A cuDNN line."""
-
-    version: str
-    cuda_majors: tuple[str, ...]
-    min_compute_capability: str
-    min_compute_capability_by_cuda: dict[str, str]
-    tensorflow: tuple[str, ...]  # published releases compiled against it, newest first
-    last_for: tuple[str, ...]  # architectures that no later line supports, oldest first
-    last_for_compute_capabilities: tuple[str, ...]
-    sources: dict[str, str] = field(default_factory=dict)
-
-
-def cuda_answer(matrix: Matrix, row: CudaToolkit, asked: str | None = None) -> CudaAnswer:
-    """Join a toolkit with the releases and the cuDNN lines for it.
+def cuda_answer(matrix: Matrix, row: CudaToolkit, asked: str | None = None) -> dict[str, Any]:
+    """Join a toolkit with the releases and the cuDNN lines for it. None is unknown, or no minor-version compatibility.
 
     Args:
         asked: the version that was asked for, as find_cuda takes it.
     """
     data = matrix.data
     capabilities = tuple(sorted(row.compute_capabilities, key=numbers))
-    drivers = ("min_driver_linux", "min_driver_windows", "minor_compat_min_linux", "minor_compat_min_windows")
-    keys = dict.fromkeys(drivers[:2], row.source) | dict.fromkeys(drivers[2:], row.minor_compat_source)
-    keys["compute_capabilities"] = row.capabilities_source
     version = read_version(asked, "CUDA", "12.5") if asked else row.version
     of_conda = {one.version for one in data.conda_forge if minor(row.version) in map(minor, one.cuda)}
-    return CudaAnswer(
-        version=row.version,
-        asked=version if len(numbers(version)) > 2 and padded(version) != padded(row.version) else None,
-        driver_branch=major(row.min_driver_linux) if row.min_driver_linux else None,
-        compute_capabilities=capabilities,
-        first_compute_capability=next(iter(capabilities), None),
-        last_compute_capability=next(reversed(capabilities), None),
-        tensorflow=_built_for(matrix, "cuda", minor(row.version)),
-        conda=tuple(sorted(of_conda, key=Version, reverse=True)),
-        cudnn=tuple(line.version for line in _newest_first(data.cudnn) if major(row.version) in line.cuda_majors),
-        sources={name: spelled_out(data, key) for name, key in keys.items() if key and getattr(row, name) is not None},
-        **{name: getattr(row, name) for name in drivers},
-    )
+    drivers = {name: getattr(row, name) for name in _DRIVERS}
+    keys = {name: row.source if name.startswith("min_driver") else row.minor_compat_source for name in _DRIVERS}
+    keys["compute_capabilities"] = row.capabilities_source
+    return {
+        "version": row.version,
+        # an update that the matrix has no row of
+        "asked": version if len(numbers(version)) > 2 and padded(version) != padded(row.version) else None,
+        "driver_branch": major(row.min_driver_linux) if row.min_driver_linux else None,
+        **drivers,
+        "compute_capabilities": capabilities,
+        "first_compute_capability": next(iter(capabilities), None),
+        "last_compute_capability": next(reversed(capabilities), None),
+        "tensorflow": _built_for(matrix, "cuda", minor(row.version)),  # any package
+        "conda": sorted(of_conda, key=Version, reverse=True),
+        "cudnn": [line.version for line in _newest_first(data.cudnn) if major(row.version) in line.cuda_majors],
+        "sources": {name: spelled_out(data, key) for name, key in keys.items() if key and drivers.get(name, key)},
+    }
 
 
 def find_cuda(matrix: Matrix, text: str) -> CudaToolkit:
@@ -101,23 +70,24 @@ def find_cuda(matrix: Matrix, text: str) -> CudaToolkit:
     raise QueryError(_unknown("CUDA", version, list(rows), updates))
 
 
-def cudnn_answer(matrix: Matrix, row: CudnnRelease) -> CudnnAnswer:
+def cudnn_answer(matrix: Matrix, row: CudnnRelease) -> dict[str, Any]:
     """Join a cuDNN line with the releases compiled against it and the architectures that it is the last for."""
     architectures = sorted(matrix.data.architectures, key=lambda one: numbers(one.compute_capability))
-    dropped = []
-    if row.version != _newest_first(matrix.data.cudnn)[0].version:
-        dropped = [one for one in architectures if last_cudnn(matrix, one.compute_capability) == row.version]
+    is_newest = row.version == _newest_first(matrix.data.cudnn)[0].version
+    dropped = [
+        one for one in architectures if not is_newest and last_cudnn(matrix, one.compute_capability) == row.version
+    ]
     newest = {one.name: one for one in architectures}  # an architecture is named when the last of its GPUs is dropped
-    return CudnnAnswer(
-        version=row.version,
-        cuda_majors=row.cuda_majors,
-        min_compute_capability=row.min_compute_capability,
-        min_compute_capability_by_cuda=dict(row.min_compute_capability_by_cuda),
-        tensorflow=_built_for(matrix, "cudnn", row.version),
-        last_for=tuple(name for name, one in newest.items() if one in dropped),
-        last_for_compute_capabilities=tuple(one.compute_capability for one in dropped),
-        sources={"min_compute_capability_by_cuda": spelled_out(matrix.data, row.source)},
-    )
+    return {
+        "version": row.version,
+        "cuda_majors": row.cuda_majors,
+        "min_compute_capability": row.min_compute_capability,
+        "min_compute_capability_by_cuda": row.min_compute_capability_by_cuda,
+        "tensorflow": _built_for(matrix, "cudnn", row.version),
+        "last_for": [name for name, one in newest.items() if one in dropped],
+        "last_for_compute_capabilities": [one.compute_capability for one in dropped],
+        "sources": {"min_compute_capability_by_cuda": spelled_out(matrix.data, row.source)},
+    }
 
 
 def find_cudnn(matrix: Matrix, text: str) -> CudnnRelease:
@@ -148,10 +118,10 @@ def _newest_first(lines: Iterable[CudnnRelease]) -> list[CudnnRelease]:
     return sorted(lines, key=lambda line: numbers(line.version), reverse=True)
 
 
-def _built_for(matrix: Matrix, name: str, version: str) -> tuple[str, ...]:
-    """The releases whose wheel for any platform is built for a CUDA or a cuDNN, each version once."""
+def _built_for(matrix: Matrix, name: str, version: str) -> list[str]:
+    """The releases whose wheel for any platform is built for a CUDA or a cuDNN, each version once, newest first."""
     found = {row.version for row in matrix.stable() if same_as_far_as_given(getattr(row, name), version)}
-    return tuple(sorted(found, key=Version, reverse=True))
+    return sorted(found, key=Version, reverse=True)
 
 
 def read_version(text: str, what: str, example: str) -> str:
@@ -169,45 +139,9 @@ def _unknown(what: str, version: str, known: list[str], inside: list[str]) -> st
     if inside:
         minors = dict.fromkeys(minor(one) for one in inside)
         return f"{what} {version} is a series; name one of {', '.join(minors)}"
-    near = sorted(sorted(known, key=lambda one: _distance(one, version))[:5], key=numbers, reverse=True)
+    near = sorted(known, key=lambda one: distance(numbers(one), numbers(version)))[:5]
+    near.sort(key=numbers, reverse=True)
     return f"unknown {what} {version}; the nearest known are {', '.join(near)}"
-
-
-def _distance(one: str, other: str) -> tuple[int, ...]:
-    """By major version, then minor, then patch; on the way to another major version, its end that is nearer counts."""
-    here, there = (padded(version) for version in (one, other))
-    away = abs(here[0] - there[0])
-    if away:
-        sign = 1 if here[0] > there[0] else -1
-        return (away, *(sign * part for part in here[1:]))
-    return (0, *(abs(a - b) for a, b in zip(here[1:], there[1:], strict=True)))
-
-
-class SourceOf(Record, frozen=True, kw_only=True):
-    """A source, and how many rows of a table name it."""
-
-    title: str
-    url: str | None
-    rows: int
-
-
-class Table(Record, frozen=True, kw_only=True):
-    """A table of the matrix."""
-
-    name: str
-    rows: int
-    updated: str | None  # the day on which it was last held to its sources; None: unknown
-    derived_by: str | None  # the script that writes it; None: entered by hand
-    sources: tuple[SourceOf, ...]  # most rows first
-
-
-class About(Record, frozen=True, kw_only=True):
-    """The whole matrix."""
-
-    revision: str
-    layers: tuple[str, ...]  # files laid over the bundled matrix
-    rows: int
-    tables: tuple[Table, ...]
 
 
 _DERIVED = {
@@ -218,26 +152,25 @@ _DERIVED = {
 }
 
 
-def about(matrix: Matrix) -> About:
-    """Count the rows of each table and its sources."""
-    tables = tuple(_table(matrix, name) for name in TABLES)
-    return About(revision=matrix.revision, layers=matrix.layers, rows=sum(one.rows for one in tables), tables=tables)
+def about(matrix: Matrix) -> dict[str, Any]:
+    """Count the rows of each table and its sources, those of most rows first."""
+    tables = [_table(matrix, name) for name in TABLES]
+    count = sum(one["rows"] for one in tables)
+    return {"revision": matrix.revision, "layers": matrix.layers, "rows": count, "tables": tables}
 
 
-def _table(matrix: Matrix, name: str) -> Table:
+def _table(matrix: Matrix, name: str) -> dict[str, Any]:
     """Rows of `gpus` and `instances` hold many names, those of `tensorflow` a wheel for each platform."""
     rows, data = getattr(matrix.data, name), matrix.data
     several = {"gpus": "names", "instances": "names", "tensorflow": "wheels"}.get(name)
-    return Table(
-        name=name,
-        rows=sum(len(getattr(row, several)) for row in rows) if several else len(rows),
-        updated=data.updated.get(name),
-        derived_by=_DERIVED.get(name),
-        sources=tuple(
-            SourceOf(title=data.sources[key].title, url=data.sources[key].url, rows=count)
-            for key, count in Counter(row.source for row in rows).most_common()
-        ),
-    )
+    counted = [(data.sources[key], count) for key, count in Counter(row.source for row in rows).most_common()]
+    return {
+        "name": name,
+        "rows": sum(len(getattr(row, several)) for row in rows) if several else len(rows),
+        "updated": data.updated.get(name),
+        "derived_by": _DERIVED.get(name),  # None: entered by hand
+        "sources": [{"title": source.title, "url": source.url, "rows": count} for source, count in counted],
+    }
 
 
 _OWN_COMMAND = ("tensorflow", "cuda", "cudnn", "gpus")  # of `tfgpu matrix`
@@ -245,17 +178,8 @@ _NAMES = ("id", "version", "l4t", "package", "isa", "file", "first", "cloud", "g
 _PREFIX = re.compile(r"(?:docker://|docker\.io/|jetpack |l4t |r(?=\d\d\.\d))+")
 
 
-class Found(Record, frozen=True, kw_only=True):
-    """A row of a table."""
-
-    table: str
-    name: str
-    row: dict[str, Any]  # its fields, without empty ones
-    sources: dict[str, str]  # field that names a source → the source
-
-
-def find(matrix: Matrix, key: str) -> tuple[Found, ...]:
-    """Return the rows that have this name; where none has, those whose name begins with it.
+def find(matrix: Matrix, key: str) -> list[dict[str, Any]]:
+    """Return the rows that have this name, without empty fields; where none has, those whose name begins with it.
 
     Raises QueryError: there is none; the message has names that are written like it.
     """
@@ -268,9 +192,9 @@ def find(matrix: Matrix, key: str) -> tuple[Found, ...]:
     ]
     exact = [one for one in rows if any(map(partial(_is_called, wanted), one[2]))]
     found = exact or [one for one in rows if any(name.lower().startswith(wanted) for name in one[2])]
-    if not found or not wanted:
+    if not (found and wanted):
         raise QueryError(_unknown_key(key, [name for *_, several in rows for name in several]))
-    return tuple(_found(matrix, table, row, several[0]) for table, row, several in found)
+    return [_found(matrix, table, row, several[0]) for table, row, several in found]
 
 
 def _unknown_key(key: str, known: list[str]) -> str:
@@ -296,8 +220,8 @@ def names(row: Any) -> Iterator[str]:
     yield from (value for name in _NAMES if isinstance(value := getattr(row, name, None), str))
 
 
-def _found(matrix: Matrix, table: str, row: Any, name: str) -> Found:
+def _found(matrix: Matrix, table: str, row: Any, name: str) -> dict[str, Any]:
     fields = {field: value for field, value in to_builtins(row).items() if value not in (None, "", (), [], {})}
     keys = [field for field in fields if field == "source" or field.endswith("_source")]
     sources = {field: spelled_out(matrix.data, fields.pop(field)) for field in keys}
-    return Found(table=table, name=name, row=fields, sources=sources)
+    return {"table": table, "name": name, "row": fields, "sources": sources}

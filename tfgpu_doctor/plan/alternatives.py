@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 from msgspec import structs
 from packaging.version import Version
@@ -62,135 +61,107 @@ def _container_images(request: PlanRequest) -> Iterator[Option]:
     if request.target.os == "macos" or any(map(is_tegra, request.target.capabilities)):
         return  # the images for Jetson (-igpu, l4t) belong to a JetPack, which the matrix does not list
     offered = set[str]()
-    rows = sorted(request.matrix.data.containers, key=lambda row: (Version(row.tensorflow), row.tag), reverse=True)
-    for row in rows:
-        image = _ContainerImage(request, row)
-        if row.image not in offered and image.has_kernels() and request.admits(row.tensorflow) and image.driver_runs():
+    for row in sorted(request.matrix.data.containers, key=lambda row: (Version(row.tensorflow), row.tag), reverse=True):
+        if row.image not in offered and request.admits(row.tensorflow) and (option := _container_image(request, row)):
             offered.add(row.image)
-            yield image.option()
+            yield option
 
 
-@dataclass(frozen=True)
-class _ContainerImage:
-    """A container image on the machine of a request."""
+def _container_image(request: PlanRequest, row: Container) -> Option | None:
+    """An image with kernels for every card that the driver runs, or some driver where none is given."""
+    target = request.target
+    # the published wheel, in an image of TensorFlow's own
+    wheel = request.matrix.tensorflow(row.tensorflow, "linux_x86_64") if row.image == PUBLISHED else None
+    if not _has_kernels(request, row, wheel):
+        return None
+    older = _forward_compatible(target, row, wheel)
+    need, have = _driver_of_image(request, row, wheel, older), target.driver
+    if need is None or (have and not (driver_reaches(have, need) or major(have) in older)):
+        return None
+    if have and not drives(have, request.first_branch, request.last_branch):
+        return None
+    image, branch = f"{row.image}:{row.tag}", major(have or request.last_branch)
+    note = f"On data-center GPUs, driver branch {branch} works as well (CUDA forward compatibility)"
+    desktop = target.os == "windows" and "Install Docker Desktop with the WSL2 back end"
+    return Option(
+        kind="container",
+        title=f"TensorFlow {Version(row.tensorflow).public} in the container {image}",
+        tensorflow=row.tensorflow,
+        package=row.image,
+        python=row.python,
+        cuda=row.cuda,
+        cudnn=row.cudnn,
+        min_driver=need,
+        first=(Fix(desktop or "Install Docker and the NVIDIA Container Toolkit"),),
+        commands={"docker": (f"docker run --gpus all --shm-size=1g -it --rm {image}",)},
+        notes=(note,) if branch in older else (),
+        then=(Fix("Check it", (f'docker run --gpus all --rm {image} python -c "{list_gpus(row.tensorflow)}"',)),),
+        see=TOOLKIT_GUIDE,
+        sources=(request.matrix.data.sources[row.source].title,),
+    )
 
-    request: PlanRequest
-    row: Container
 
-    @cached_property
-    def wheel(self) -> Release | None:
-        """The published wheel in an image of TensorFlow's own."""
-        is_own = self.row.image == PUBLISHED
-        return self.request.matrix.tensorflow(self.row.tensorflow, "linux_x86_64") if is_own else None
-
-    def has_kernels(self) -> bool:
-        """Whether it has kernels for every card, as far as its publisher or its CUDA says."""
-        row, wheel = self.row, self.wheel
-        if self.request.target.platform.replace("windows_amd64", "linux_x86_64") not in row.platforms:
+def _has_kernels(request: PlanRequest, row: Container, wheel: Release | None) -> bool:
+    """True if an image has kernels for every card, as far as its publisher or its CUDA says."""
+    if request.target.platform.replace("windows_amd64", "linux_x86_64") not in row.platforms:
+        return False
+    if wheel and row.cudnn and wheel.cudnn:
+        # tensorflow/tensorflow 2.18.0 to 2.21.0 hold cuDNN 8.9, but the wheel in them opens libcudnn.so.9
+        have, need = numbers(row.cudnn), numbers(wheel.cudnn)
+        if have[0] != need[0] or have < need:
             return False
-        if wheel and row.cudnn and wheel.cudnn:
-            # tensorflow/tensorflow 2.18.0 to 2.21.0 hold cuDNN 8.9, but the wheel in them opens libcudnn.so.9
-            have, need = numbers(row.cudnn), numbers(wheel.cudnn)
-            if have[0] != need[0] or have < need:
-                return False
-        return all(map(self._has_kernels_for, self.request.target.capabilities))
-
-    def _has_kernels_for(self, card: str) -> bool:
-        row = self.row
-        if row.min_compute_capability and capability(card) < capability(row.min_compute_capability):
+    floor, toolkit = row.min_compute_capability, request.matrix.cuda(row.cuda)
+    # without either, its publisher does not say
+    built = row.sass or (toolkit.compute_capabilities if toolkit and floor else ())
+    for card in request.target.capabilities:
+        runs = runs_on(wheel, card) == "sass" if wheel else any(_same_major(one, card) for one in built)
+        if not runs or (floor and capability(card) < capability(floor)):
             return False
-        if self.wheel:
-            return runs_on(self.wheel, card) == "sass"
-        if not row.sass and not row.min_compute_capability:
-            return False  # its publisher does not say
-        toolkit = self.request.matrix.cuda(row.cuda)
-        built = row.sass or (toolkit.compute_capabilities if toolkit else ())
-        return any(_same_major(one, card) for one in built)
+    return True
 
-    def driver_runs(self) -> bool:
-        """Whether the driver runs it, or some driver where none is given."""
-        have, need = self.request.target.driver, self.min_driver
-        if have is None or need is None:
-            return need is not None
-        if not drives(have, self.request.first_branch, self.request.last_branch):
-            return False
-        return driver_reaches(have, need) or major(have) in self.forward_compatible
 
-    @cached_property
-    def min_driver(self) -> str | None:
-        """The oldest driver that runs it on the cards; None: none that supports them does."""
-        request, need, toolkit = self.request, self.row.min_driver, self.request.matrix.cuda(self.row.cuda)
-        windows = request.target.has_windows_driver
-        if windows and toolkit:
-            pairs = (
-                (toolkit.min_driver_linux, toolkit.min_driver_windows),
-                (toolkit.minor_compat_min_linux, toolkit.minor_compat_min_windows),
-            )
-            need = next((there for linux, there in pairs if there and major(linux) == major(need)), need)
-        of_wheel = oldest_driver(self.wheel, request.target.capabilities, windows=windows) if self.wheel else None
-        need = max([one for one in (need, request.first_branch, of_wheel) if one], key=Version)
-        if request.driver_exists(need):
-            return need
-        return request.last_branch if request.last_branch in self.forward_compatible else None
+def _forward_compatible(target: Target, row: Container, wheel: Release | None) -> tuple[str, ...]:
+    """Older driver branches that run an image by CUDA's forward compatibility: data-centre GPUs on Linux.
 
-    @property
-    def forward_compatible(self) -> tuple[str, ...]:
-        """Older driver branches that run it by CUDA's forward compatibility: data-centre GPUs on Linux.
+    The image brings the libcuda of its own CUDA, which compiles no PTX of a later one.
+    """
+    by_ptx = [one for card in target.capabilities if wheel and (one := wheel.ptx_only.get(card))]
+    if any(Version(minor(row.cuda)) < Version(one.cuda) for one in by_ptx):
+        return ()
+    return row.data_center_branches if is_data_centre(target) and target.os == "linux" else ()
 
-        The image brings the libcuda of its own CUDA, which compiles no PTX of a later one.
-        """
-        target, wheel = self.request.target, self.wheel
-        by_ptx = [one for card in target.capabilities if wheel and (one := wheel.ptx_only.get(card))]
-        if any(Version(minor(self.row.cuda)) < Version(one.cuda) for one in by_ptx):
-            return ()
-        return self.row.data_center_branches if is_data_centre(target) and target.os == "linux" else ()
 
-    def option(self) -> Option:
-        """The option."""
-        request, row = self.request, self.row
-        image, branch = f"{row.image}:{row.tag}", major(request.target.driver or request.last_branch)
-        older = f"On data-center GPUs, driver branch {branch} works as well (CUDA forward compatibility)"
-        desktop = "Install Docker Desktop with the WSL2 back end"
-        is_windows = request.target.os == "windows"
-        return Option(
-            kind="container",
-            title=f"TensorFlow {Version(row.tensorflow).public} in the container {image}",
-            tensorflow=row.tensorflow,
-            package=row.image,
-            python=row.python,
-            cuda=row.cuda,
-            cudnn=row.cudnn,
-            min_driver=self.min_driver,
-            first=(Fix(desktop if is_windows else "Install Docker and the NVIDIA Container Toolkit"),),
-            commands={"docker": (f"docker run --gpus all --shm-size=1g -it --rm {image}",)},
-            notes=(older,) if branch in self.forward_compatible else (),
-            then=(Fix("Check it", (f'docker run --gpus all --rm {image} python -c "{list_gpus(row.tensorflow)}"',)),),
-            see=TOOLKIT_GUIDE,
-            sources=(request.matrix.data.sources[row.source].title,),
+def _driver_of_image(request: PlanRequest, row: Container, wheel: Release | None, older: tuple[str, ...]) -> str | None:
+    """The oldest driver that runs an image on the cards; None: none that supports them does."""
+    need, toolkit, windows = row.min_driver, request.matrix.cuda(row.cuda), request.target.has_windows_driver
+    if windows and toolkit:
+        pairs = (
+            (toolkit.min_driver_linux, toolkit.min_driver_windows),
+            (toolkit.minor_compat_min_linux, toolkit.minor_compat_min_windows),
         )
+        need = next((there for linux, there in pairs if there and major(linux) == major(need)), need)
+    of_wheel = oldest_driver(wheel, request.target.capabilities, windows=windows) if wheel else None
+    need = max([one for one in (need, request.first_branch, of_wheel) if one], key=Version)
+    if request.driver_exists(need):
+        return need
+    return request.last_branch if request.last_branch in older else None
 
 
 def _conda_builds(request: PlanRequest) -> Iterator[Option]:
-    """The newest GPU build of conda-forge that fits."""
-    target = request.target
+    """The newest GPU build of conda-forge that fits, with the newest CUDA that the driver runs."""
+    target, have = request.target, request.target.driver
     rows = (row for row in request.matrix.data.conda_forge if row.platform == target.platform and row.cuda)
     for row in sorted(rows, key=lambda row: Version(row.version), reverse=True):
         compiled = (row.sass or row.ptx) and all(runs_on(row, card) == "sass" for card in target.capabilities)
         if target.glibc == NO_GLIBC or not compiled or not request.admits(row.version):
             continue
-        runnable = (cuda for cuda in sorted(row.cuda, key=Version, reverse=True) if _is_run(request, row, cuda))
-        if cuda := next(runnable, None):
-            yield _conda(request, row, cuda)
-            return
-
-
-def _is_run(request: PlanRequest, row: CondaBuild, cuda: str) -> bool:
-    """Whether the driver runs the build for a CUDA, or some driver where none is given."""
-    need, have = _driver_of_conda(request, row, cuda), request.target.driver
-    if have is None:
-        return request.driver_exists(need)
-    drivable = drives(have, request.first_branch, request.last_branch) and request.driver_exists(need)
-    return drivable and need is not None and driver_reaches(have, need)
+        for cuda in sorted(row.cuda, key=Version, reverse=True):
+            need = _driver_of_conda(request, row, cuda)
+            runs = have is None or (need is not None and driver_reaches(have, need))
+            drivable = have is None or drives(have, request.first_branch, request.last_branch)
+            if runs and drivable and request.driver_exists(need):
+                yield _conda(request, row, cuda, need)
+                return
 
 
 def _driver_of_conda(request: PlanRequest, row: CondaBuild, cuda: str) -> str | None:
@@ -203,8 +174,7 @@ def _driver_of_conda(request: PlanRequest, row: CondaBuild, cuda: str) -> str | 
     return toolkit.oldest_driver_windows if windows else toolkit.oldest_driver_linux
 
 
-def _conda(request: PlanRequest, row: CondaBuild, cuda: str) -> Option:
-    need = _driver_of_conda(request, row, cuda)
+def _conda(request: PlanRequest, row: CondaBuild, cuda: str, need: str | None) -> Option:
     python = request.target.python if request.target.python in row.python else row.python[-1]
     spec = f"'tensorflow={row.version}=cuda{cuda.replace('.', '')}*'"
     limit = dropped_by(request.matrix, row.cudnn, cuda, request.target.capabilities)

@@ -226,7 +226,11 @@ def _line(option: Option) -> str:
 def _fixes(ways: tuple[Option, ...]) -> Iterator[Fix]:
     """The recipes, the best first."""
     for number, option in enumerate(ways):
-        tool, commands = next(iter(option.commands.items()), ("", ()))
+        if not option.commands:
+            why = f"CUDA {minor(option.cuda)} is in no package index" if option.cuda else "nothing brings its CUDA"
+            yield Fix(f"Choose a newer release, {option.title} can no longer be installed: {why}", ("tfgpu plan",))
+            continue
+        tool, commands = next(iter(option.commands.items()))
         yield from option.first
         missing = [one for one in option.missing if one.text.startswith(f"{tool} is missing")]
         yield from (Fix(f"Install {tool}, if it is missing", one.commands) for one in missing)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
 from typing import TypeAlias
 
 from msgspec import structs
@@ -43,7 +42,6 @@ from tfgpu_doctor.plan.file_edits import (
     write_cudnn,
     write_image,
     write_python,
-    write_release,
     write_tensorflow,
 )
 from tfgpu_doctor.plan.planned import (
@@ -51,7 +49,6 @@ from tfgpu_doctor.plan.planned import (
     Conflict,
     Cuda,
     PlannedEnvironment,
-    conflicts,
     driver_of,
     fitting,
     pinned,
@@ -185,7 +182,7 @@ def _another_python(view: PlannedEnvironment, tensorflow: Requirement, allowed: 
     better = replacement(view)
     if not better:
         return (use,)
-    other = write_release(view, tensorflow, better)
+    other = write_tensorflow(tensorflow, better)
     if len(view.pythons or ()) > 1:
         return (other,)  # bounds of a project are narrowed, not moved
     without_cuda = view.wants_gpu and not newest.extra and not view.cudas
@@ -273,11 +270,11 @@ def _refused(view: PlannedEnvironment, *, only: str | None = None, but: Collecti
         only: those of which the line of this package has to give way.
         but: not those, as they are problems of other findings.
     """
-    for conflict in conflicts(view):
-        names = {one.name for one in conflict.changed}
+    for conflict in view.conflicts:
+        names = {line.name for line, _ in conflict.changes}
         alone = names.pop() if len(names) == 1 else None
         if (only is None and alone not in but) or (only is not None and alone == only):
-            pairs = zip(conflict.changed, map(partial(_for_the_gpu, view), conflict.better), strict=True)
+            pairs = [(line, _for_the_gpu(view, better)) for line, better in conflict.changes]
             yield Problem(
                 title=_title(view, conflict),
                 cause="the installer finds no versions that meet all requirements, and installs nothing",
@@ -300,7 +297,7 @@ def _for_the_gpu(view: PlannedEnvironment, better: str | None) -> str | None:
 def _title(view: PlannedEnvironment, conflict: Conflict) -> str:
     first, *rest = conflict.lines
     if not rest:
-        return f"{first.text} cannot be installed with Python {view.universe.python}"
+        return f"{first.text} cannot be installed with Python {view.resolved.universe.python}"
     if first.name in TENSORFLOW and view.release and len(rest) == 1:
         return f"{rest[0].text} is incompatible with TensorFlow {view.release.version}"
     texts = [first.text, *(one.text for one in rest)]
@@ -312,7 +309,7 @@ def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> I
     row, line = view.release, view.requirement(name)
     if row is None or line is None or bound is None or view.conda:
         return
-    giving_way = {one.name for conflict in conflicts(view) for one in conflict.changed}
+    giving_way = {line.name for conflict in view.conflicts for line, _ in conflict.changes}
     if name not in giving_way and _both(view, line, bound) is False:
         yield Problem(
             title=f"{line.text} is incompatible with TensorFlow {row.version}",
@@ -332,7 +329,7 @@ def _both(view: PlannedEnvironment, line: Requirement, bound: str) -> bool | Non
         return True
     if line.name not in view.matrix.packages:
         return False
-    package = view.universe.package(line.name)
+    package = view.resolved.universe.package(line.name)
     return bool(package.allowed(line.specifier) & package.allowed(bound))
 
 
@@ -518,7 +515,7 @@ def _cudnn_from(view: PlannedEnvironment, name: str, first: str) -> str | None:
     if named is None:
         return "The newest cuDNN"
     pin = pinned(named)  # also a version that the matrix does not have, or that pip chooses for the line
-    chosen = pin or view.versions.get(name)
+    chosen = pin or view.resolved.versions.get(name)
     exact = f"cuDNN {pin}" if pin else "The newest cuDNN"
     return exact if chosen and at_least(chosen, first) else None
 
@@ -639,7 +636,8 @@ def edits_for_cuda(view: PlannedEnvironment, release: Release, other: Cuda) -> I
     keeps = edit is not None and same_minor((extra or "").partition("==")[2], release.version)
     of_conda = write_conda_cuda(view, release.cuda, release.cudnn)
     yield from filter(None, (edit, of_conda) if keeps else (of_conda, edit))
-    if line and (near := _nearest(view, release, other.major)):
+    near = _nearest(view, release, other.major)
+    if line and near and not (edit and extra and near.version == extra.partition("==")[2]):
         by_pip = other.text.startswith("nvidia-")  # beside them, the extra brings the rest
         if better := with_extra(view, near) if by_pip and near.extra else f"{near.package}=={near.version}":
             edit = write(line, better, f": it loads CUDA {minor(near.cuda)}")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from itertools import product
+from functools import cached_property
+from typing import NamedTuple
 
 from msgspec import structs
 from packaging.version import Version
@@ -190,35 +190,72 @@ class Cuda:
         return major(self.version)
 
 
-@dataclass(frozen=True)
+class Resolution(NamedTuple):
+    """What the installer makes of all requirements."""
+
+    universe: Universe  # of the Python; where several are possible, of the newest that goes
+    versions: dict[str, str]  # of known packages; empty where none go together, or that is unknown
+    refused: bool = False  # no installer can meet all requirements, with any possible Python
+
+
 class PlannedEnvironment:
-    """What installers will make of it."""
+    """One environment of the manifests, and what installers will make of it."""
 
-    environment: Environment
-    matrix: Matrix
-    target: Target  # with the environment's own Python, where it names one
-    asked: bool  # a GPU is asked for by the target
-    base: Base | None
-    tensorflow: Requirement | None  # the requirement that brings it; None: the image, or nothing
-    others: tuple[Requirement, ...]  # further ones
+    def __init__(self, environment: Environment, target: Target, matrix: Matrix) -> None:
+        """Look at one environment, for a described machine."""
+        self.environment, self.matrix = environment, matrix
+        self.base = read_base(environment.image, matrix)
+        # the requirement that brings TensorFlow, None: the image, or nothing; and further ones
+        self.tensorflow, self.others = _tensorflows(environment, target)
+        self.package = self.tensorflow.name if self.tensorflow else "tensorflow"
+        self.conda = self.tensorflow is not None and self.tensorflow.installer == "conda"
+        # the Pythons that it admits, ascending, None: unknown; where that is written; and the only one
+        self.pythons, self.python_place = self._python_of(target)
+        self.python = self.pythons[-1] if self.pythons and len(self.pythons) == 1 else None
+        self.target = structs.replace(target, python=self.python) if self.python else target
+        place = self.tensorflow.place if self.tensorflow else self.base.image.place if self.base else environment.place
+        self.where = str(place)  # the line that TensorFlow stands on, or the image that brings it
+        # a GPU is meant: by the target, by a request, by an image made for it, or by the extra
+        by_extra = self.tensorflow is not None and self.tensorflow.extras != ()
+        self.wants_gpu = bool(target.gpus or environment.gpu or (self.base and self.base.gpu) or by_extra)
+        self.judged = bool(self.tensorflow or (self.base and self.base.tensorflow))
+        self.cudas, self.cudnns = tuple(self._cudas()), tuple(self._cudnns())
 
-    # ------------------------------------------------------------------------------------------- TensorFlow
+    def _python_of(self, target: Target) -> tuple[tuple[str, ...] | None, str]:
+        environment = self.environment
+        bounds = [wanted for one in environment.python if (wanted := specifier(one.specifier)) is not None]
+        maker = read_base(environment.packages_of, self.matrix)
+        image = next((one for one in (maker, self.base) if one and one.python), None)
+        place = str(image.image.place) if image else "--python"
+        if environment.python:
+            place = str(environment.python[0].place)
+        if bounds:
+            admitted = tuple(one for one in PYTHONS if all(admits(wanted, one) for wanted in bounds))
+            return admitted or tuple(one for one in PYTHONS if admits(bounds[0], one)), place  # files that differ
+        python = image.python if image else target.python
+        return (python,) if python else None, place
 
-    @property
-    def wants_gpu(self) -> bool:
-        """Whether a GPU is meant to be used: by the target, by a request, by an image made for it, or by the extra."""
-        image = self.base is not None and self.base.gpu
-        return bool(self.asked or self.environment.gpu or image or (self.tensorflow and self.tensorflow.extras))
+    def _cudas(self) -> Iterator[Cuda]:
+        """Every CUDA that it names."""
+        if self.base and self.base.cuda:
+            yield Cuda(self.base.cuda, self.base.image.reference, str(self.base.image.place))
+        for one in self.environment.requirements:
+            version = pinned(one) if one.installer == "conda" and one.name in _TOOLKITS else None
+            if of_pip := re.fullmatch(r"nvidia-(?:cuda-runtime|cublas|cudnn)-cu(\d+)", one.name):
+                version = of_pip[1]
+            elif of_apt := re.fullmatch(r"cuda-(?:toolkit|libraries|runtime)-(\d+)-(\d+)", one.name):
+                version = f"{of_apt[1]}.{of_apt[2]}"
+            if version:
+                yield Cuda(version, one.text, str(one.place), one)
 
-    @property
-    def needs_request(self) -> bool:
-        """Whether a GPU is meant to be used, and the file, which would have to, requests none."""
-        return self.environment.gpu is None and (self.wants_gpu or (self.release is not None and self.extra))
-
-    @property
-    def package(self) -> str:
-        """The distribution."""
-        return self.tensorflow.name if self.tensorflow else "tensorflow"
+    def _cudnns(self) -> Iterator[Cuda]:
+        """Every cuDNN that it names; its version may be empty where the image does not tell."""
+        if self.base and self.base.cudnn is not None:
+            yield Cuda(self.base.cudnn, self.base.image.reference, str(self.base.image.place))
+        for one in self.environment.requirements:
+            of_apt = re.fullmatch(r"libcudnn(\d+)(?:-cuda-\d+)?", one.name)
+            if of_apt or one.name == "cudnn" or re.fullmatch(r"nvidia-cudnn-cu\d+", one.name):
+                yield Cuda(pinned(one) or (of_apt[1] if of_apt else ""), one.text, str(one.place), one)
 
     @cached_property
     def allowed(self) -> tuple[Release, ...]:
@@ -238,70 +275,25 @@ class PlannedEnvironment:
 
         It must also go with the other requirements: `tensorflow` beside tf-keras==2.15.0 is 2.15.1.
         """
-        python, beside = self.python, self.versions.get(self.package)
-        rows = [row for row in self.allowed if python is None or python in row.python]
+        rows = [row for row in self.allowed if self.python is None or self.python in row.python]
+        beside = self.resolved.versions.get(self.package)
         return next((row for row in rows if row.version == beside), next(iter(rows), None))
 
     @property
-    def judged(self) -> bool:
-        """Whether there is a TensorFlow to judge."""
-        return self.tensorflow is not None or (self.base is not None and self.base.tensorflow is not None)
-
-    @property
     def extra(self) -> bool:
-        """Whether TensorFlow's extra brings CUDA."""
+        """True if TensorFlow's extra brings CUDA."""
         row = self.release
         return bool(self.tensorflow and row and row.extra and row.extra in self.tensorflow.extras)
 
     @property
-    def conda(self) -> bool:
-        """Whether conda brings TensorFlow."""
-        return self.tensorflow is not None and self.tensorflow.installer == "conda"
-
-    @property
-    def where(self) -> str:
-        """The line that TensorFlow stands on, or the image that brings it."""
-        if self.tensorflow:
-            return str(self.tensorflow.place)
-        return str(self.base.image.place if self.base else self.environment.place)
+    def needs_request(self) -> bool:
+        """True if a GPU is meant to be used, and the file, which would have to, requests none."""
+        return self.environment.gpu is None and (self.wants_gpu or (self.release is not None and self.extra))
 
     def requirement(self, name: str) -> Requirement | None:
         """The requirement of a distribution."""
         named = (one for one in self.environment.requirements if one.name == name)
         return next((one for one in named if _applies(one, self.target)), None)
-
-    # ------------------------------------------------------------------------------------------- resolution
-
-    @property
-    def universe(self) -> Universe:
-        """The packages that there are for the Python; where several are possible, for the newest that goes."""
-        return self._resolution[0]
-
-    @property
-    def versions(self) -> dict[str, str]:
-        """What is installed of the packages that the matrix knows; empty where no versions go together, or unknown."""
-        return self._resolution[1]
-
-    @property
-    def refused(self) -> bool:
-        """Whether no installer can meet all requirements, with any possible Python."""
-        return self._resolution[2]
-
-    @cached_property
-    def _resolution(self) -> tuple[Universe, dict[str, str], bool]:
-        pythons = (self.pythons or PYTHONS)[::-1]  # newest first; those for which an admitted release has a wheel
-        usable = [one for one in pythons if any(one in row.python for row in self.allowed)]
-        universes = [universe_of(self.matrix, self.target.platform, one) for one in usable or pythons]
-        if len(self.wanted) < 2 or self.conda or not usable:
-            return universes[0], {}, False
-        for universe in universes:
-            try:
-                return universe, solve(universe, [one for _, one in self.wanted_in(universe)]), False
-            except Unsolvable:
-                continue
-            except TooHard:
-                return universe, {}, False
-        return universes[0], {}, True
 
     @cached_property
     def wanted(self) -> tuple[tuple[Requirement, Wanted], ...]:
@@ -319,74 +311,58 @@ class PlannedEnvironment:
         own = (self.tensorflow, *self.others)  # their markers have been looked at
         return tuple((line, one) for line, one in self.wanted if line in own or universe.holds(line.marker))
 
-    # ---------------------------------------------------------------------------------------------- Python
-
-    @property
-    def python(self) -> str | None:
-        """The one Python, where there is only one."""
-        return self.pythons[-1] if self.pythons and len(self.pythons) == 1 else None
+    @cached_property
+    def resolved(self) -> Resolution:
+        """What pip would install, with the newest possible Python with which it can."""
+        pythons = (self.pythons or PYTHONS)[::-1]  # newest first; those for which an admitted release has a wheel
+        usable = [one for one in pythons if any(one in row.python for row in self.allowed)]
+        universes = [universe_of(self.matrix, self.target.platform, one) for one in usable or pythons]
+        if len(self.wanted) < 2 or self.conda or not usable:
+            return Resolution(universes[0], {})
+        for universe in universes:
+            try:
+                return Resolution(universe, solve(universe, [one for _, one in self.wanted_in(universe)]))
+            except Unsolvable:
+                continue
+            except TooHard:
+                return Resolution(universe, {})
+        return Resolution(universes[0], {}, refused=True)
 
     @cached_property
-    def _image_of_python(self) -> Base | None:
-        """The image whose Python is used."""
-        maker = read_base(self.environment.packages_of, self.matrix)
-        return next((one for one in (maker, self.base) if one and one.python), None)
-
-    @cached_property
-    def pythons(self) -> tuple[str, ...] | None:
-        """The Pythons that the environment admits, ascending; None: unknown."""
-        bounds = [wanted for one in self.environment.python if (wanted := specifier(one.specifier)) is not None]
-        if bounds:
-            admitted = tuple(one for one in PYTHONS if all(admits(wanted, one) for wanted in bounds))
-            return admitted or tuple(one for one in PYTHONS if admits(bounds[0], one))  # files that differ
-        of_image = self._image_of_python
-        python = of_image.python if of_image else self.target.python
-        return (python,) if python else None
-
-    @property
-    def python_place(self) -> str:
-        """Where the Python comes from."""
-        if self.environment.python:
-            return str(self.environment.python[0].place)
-        return str(self._image_of_python.image.place) if self._image_of_python else "--python"
-
-    # ------------------------------------------------------------------------------------------------ CUDA
-
-    @cached_property
-    def cudas(self) -> tuple[Cuda, ...]:
-        """Every CUDA that the environment names."""
-        found = (
-            [Cuda(self.base.cuda, self.base.image.reference, str(self.base.image.place))]
-            if self.base and self.base.cuda
-            else []
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """All conflicts among the requirements; after each, its lines are taken to be changed."""
+        if not self.resolved.refused:
+            return ()
+        universe = self.resolved.universe
+        original = self.wanted_in(universe)
+        wanted = dict(enumerate(one for _, one in original))  # by position; without those of which there is no version
+        found: list[tuple[list[int], list[int]]] = []  # positions that give way, and all that exclude each other
+        for _ in range(_MOST):
+            left = sorted(wanted)
+            core = [left[index] for index in smallest_conflict(universe, [wanted[index] for index in left])]
+            freed = _giving_way(universe, {index: wanted[index] for index in core})
+            if not freed:
+                break
+            found.append((freed, core))
+            for index in freed:
+                one = wanted.pop(index)
+                if universe.package(one.name).allowed(""):
+                    wanted[index] = replace(one, specifier="")
+        versions: dict[str, str] = {}
+        with suppress(Unsolvable, TooHard):
+            versions = solve(universe, [wanted[index] for index in sorted(wanted)])
+        return tuple(
+            Conflict(
+                lines=tuple(original[index][0] for index in core),
+                evidence=tuple(_evidence(universe, [original[index] for index in core])),
+                changes=tuple((line, _better(universe, line, versions)) for line in (original[at][0] for at in freed)),
+            )
+            for freed, core in found
         )
-        for one in self.environment.requirements:
-            version = pinned(one) if one.installer == "conda" and one.name in _TOOLKITS else None
-            if of_pip := re.fullmatch(r"nvidia-(?:cuda-runtime|cublas|cudnn)-cu(\d+)", one.name):
-                version = of_pip[1]
-            elif of_apt := re.fullmatch(r"cuda-(?:toolkit|libraries|runtime)-(\d+)-(\d+)", one.name):
-                version = f"{of_apt[1]}.{of_apt[2]}"
-            if version:
-                found.append(Cuda(version, one.text, str(one.place), one))
-        return tuple(found)
-
-    @cached_property
-    def cudnns(self) -> tuple[Cuda, ...]:
-        """Every cuDNN that the environment names; its version may be empty where the image does not tell."""
-        found = []
-        if self.base and self.base.cudnn is not None:
-            found.append(Cuda(self.base.cudnn, self.base.image.reference, str(self.base.image.place)))
-        for one in self.environment.requirements:
-            of_apt = re.fullmatch(r"libcudnn(\d+)(?:-cuda-\d+)?", one.name)
-            if of_apt or one.name == "cudnn" or re.fullmatch(r"nvidia-cudnn-cu\d+", one.name):
-                version = pinned(one) or (of_apt[1] if of_apt else "")
-                found.append(Cuda(version, one.text, str(one.place), one))
-        return tuple(found)
 
 
-def planned(environment: Environment, target: Target, matrix: Matrix) -> PlannedEnvironment:
-    """Look at one environment."""
-    base = read_base(environment.image, matrix)
+def _tensorflows(environment: Environment, target: Target) -> tuple[Requirement | None, tuple[Requirement, ...]]:
+    """The requirement that brings TensorFlow, and others that bring one, too."""
     named = [one for one in environment.requirements if one.name in _TENSORFLOWS and _applies(one, target)]
     found = []
     for name in dict.fromkeys(one.name for one in named):  # several lines about one ask together; the last is shown
@@ -395,14 +371,11 @@ def planned(environment: Environment, target: Target, matrix: Matrix) -> Planned
         bounds = ",".join(dict.fromkeys(one.specifier for one in same if one.specifier))
         found.append(replace(same[-1], specifier=bounds, extras=extras))
     first = min(found, key=lambda one: (one.name != "tensorflow", one.name == CONDA_BASE), default=None)
-    others = tuple(one for one in found if one is not first)
-    seen = PlannedEnvironment(environment, matrix, target, bool(target.gpus), base, first, others)
-    own = seen.python
-    return seen if own is None else replace(seen, target=structs.replace(target, python=own))
+    return first, tuple(one for one in found if one is not first)
 
 
 def _applies(one: Requirement, target: Target) -> bool:
-    """Whether an environment marker holds for the target; without a Python, for one of them."""
+    """True if an environment marker holds for the target; without a Python, for one of them."""
     pythons = (target.python,) if target.python else PYTHONS
     return one.marker is None or any(holds(one.marker, target.platform, python) for python in pythons)
 
@@ -418,53 +391,13 @@ def pinned(one: Requirement) -> str | None:
 _MOST = 20  # conflicts that are looked for in one environment
 
 
-@dataclass(frozen=True)
-class Conflict:
+class Conflict(NamedTuple):
     """The fewest lines that cannot be installed together."""
 
     lines: tuple[Requirement, ...]  # TensorFlow's first, if it is one of them
     evidence: tuple[Evidence, ...]
-    changed: tuple[Requirement, ...]  # of the lines, those that give way
-    better: tuple[str | None, ...]  # what to write in their place; None: there is no such version
-
-
-@lru_cache(maxsize=16)
-def conflicts(view: PlannedEnvironment) -> tuple[Conflict, ...]:
-    """All conflicts among the requirements of an environment; after each, its lines are taken to be changed."""
-    if not view.refused:
-        return ()
-    universe, original = view.universe, view.wanted_in(view.universe)
-    wanted = dict(enumerate(one for _, one in original))  # by position; without those of which there is no version
-    found: list[tuple[list[int], list[int]]] = []  # positions that give way, and all that exclude each other
-    for _ in range(_MOST):
-        left = sorted(wanted)
-        core = [left[index] for index in smallest_conflict(universe, [wanted[index] for index in left])]
-        freed = _giving_way(universe, {index: wanted[index] for index in core})
-        if not freed:
-            break
-        found.append((freed, core))
-        for index in freed:
-            one = wanted.pop(index)
-            if universe.package(one.name).allowed(""):
-                wanted[index] = replace(one, specifier="")
-    versions: dict[str, str] = {}
-    with suppress(Unsolvable, TooHard):
-        versions = solve(universe, [wanted[index] for index in sorted(wanted)])
-    return tuple(
-        _conflict(universe, [original[index] for index in core], [original[index][0] for index in freed], versions)
-        for freed, core in found
-    )
-
-
-def _conflict(
-    universe: Universe, core: Sequence[tuple[Requirement, Wanted]], changed: list[Requirement], versions: dict[str, str]
-) -> Conflict:
-    return Conflict(
-        lines=tuple(line for line, _ in core),
-        evidence=tuple(_evidence(universe, core)),
-        changed=tuple(changed),
-        better=tuple(_better(universe, line, versions) for line in changed),
-    )
+    # of the lines, those that give way, and what to write in their place; None: there is no such version
+    changes: tuple[tuple[Requirement, str | None], ...]
 
 
 def _giving_way(universe: Universe, core: Mapping[int, Wanted]) -> list[int]:
@@ -487,38 +420,30 @@ def _better(universe: Universe, line: Requirement, versions: dict[str, str]) -> 
     return f"{line.name}{extras}=={versions[line.name]}" if line.name in versions else None
 
 
-def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> list[Evidence]:
+def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> Iterator[Evidence]:
     """Which line requires what of which other one; without such a pair, what each requires of a third package."""
-    no_wheel = f"a version with a wheel for Python {universe.python}"
-    required: list[tuple[Wanted, ...]] = []  # by the newest version of each line
-    found = []
+    required: list[dict[str, str]] = []  # package → versions, by the newest version of each line
+    is_found = False
     for line, one in lines:
-        newest = max(universe.package(one.name).allowed(one.specifier), default=None)
-        required.append(universe.package(one.name).requires(newest, one.extras) if newest else ())
-        if newest is None:
-            found.append(Evidence(line.text, str(line.place), no_wheel, "names of the wheels"))
+        package = universe.package(one.name)
+        newest = max(package.allowed(one.specifier), default=None)
+        required.append({need.name: need.specifier for need in package.requires(newest, one.extras)} if newest else {})
         source = f"{'TensorFlow' if line.name == 'tensorflow' else line.name} {newest} (metadata)"
-        pairs = (
-            (one, other, wanted) for one, (other, wanted) in product(required[-1], lines) if one.name == other.name
-        )
-        for needed, other, wanted in pairs:
-            if not _meet(universe, needed.name, (needed.specifier, wanted.specifier)):
-                found.append(Evidence(other.text, str(other.place), f"{needed.name}{needed.specifier}", source))
-    if not found and len(lines) == 1:
-        found = [Evidence(lines[0][0].text, str(lines[0][0].place), no_wheel, "names of the wheels")]
-    return found or [*_about_a_third(universe, [line for line, _ in lines], required)]
-
-
-def _about_a_third(
-    universe: Universe, lines: Sequence[Requirement], required: Sequence[Sequence[Wanted]]
-) -> Iterator[Evidence]:
-    """What each requires of a package that all of them require, in other versions."""
-    bounds = [{one.name: one.specifier for one in several} for several in required]
-    shared = sorted(set.intersection(*map(set, bounds)))
-    third = next((name for name in shared if not _meet(universe, name, [one[name] for one in bounds])), None)
-    for line, own in zip(lines, bounds, strict=True):
-        need = f"{third}{own[third]}" if third else None
-        yield Evidence(line.text, str(line.place), need, f"{line.name} (metadata)" if need else None)
+        for other, wanted in lines:
+            bound = required[-1].get(other.name)
+            if bound is not None and not _meet(universe, other.name, (bound, wanted.specifier)):
+                is_found = True
+                yield Evidence(other.text, str(other.place), f"{other.name}{bound}", source)
+        if newest is None or len(lines) == 1:
+            is_found = True
+            wheel = f"a version with a wheel for Python {universe.python}"
+            yield Evidence(line.text, str(line.place), wheel, "names of the wheels")
+    if not is_found:
+        shared = sorted(set.intersection(*map(set, required)))
+        third = next((name for name in shared if not _meet(universe, name, [one[name] for one in required])), None)
+        for (line, _), own in zip(lines, required, strict=True):
+            need = f"{third}{own[third]}" if third else None
+            yield Evidence(line.text, str(line.place), need, f"{line.name} (metadata)" if need else None)
 
 
 def _meet(universe: Universe, name: str, bounds: Iterable[str]) -> bool:

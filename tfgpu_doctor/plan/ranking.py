@@ -78,7 +78,8 @@ def make_plan(
         raise TargetError(f"no release of TensorFlow matches {asked}; the newest one that is known is {newest}")
     options, known = planner.options(), planner.state
     wrong = [*problems(planner.request, no_gpu=known.no_gpu, driver_hangs=known.driver_hangs)]
-    if not options and (row := planner.only_by_hand()):
+    no_way = target.gpus and all(one.kind == "cpu" for one in options)
+    if no_way and (row := planner.only_by_hand()):
         wrong.append(
             f"TensorFlow {row.version} needs CUDA {row.cuda}, which neither pip nor conda has: it can no longer be "
             "installed with a command"

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from tfgpu_doctor.facts.facts import Fact, Host, Known, LibraryFile, PciGpu, Unknown
-from tfgpu_doctor.matrix.library_names import VC_RUNTIME
+from tfgpu_doctor.matrix.names import VC_RUNTIME
 from tfgpu_doctor.probes.files import below, names_in, why
 
 # fields of Driver that the system fills without asking the driver itself

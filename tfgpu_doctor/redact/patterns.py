@@ -58,6 +58,12 @@ class Shapes(tuple[Shape, ...]):
         lower = text.lower()
         return dict.fromkeys([one for needle, one in self._table if needle in lower])
 
+    def values_in(self, text: str) -> Iterator[tuple[str, str]]:
+        """(kind, value) of each value in a text."""
+        for one in self.in_text(text):
+            for match in one.found_in(text):
+                yield from ((kind, text[start:end]) for kind, start, end in one.values(match))
+
     def replaced(self, text: str, name: Callable[[str, str], str]) -> str:
         """The text with `name(kind, value)` for every value."""
         for one in self.in_text(text):
@@ -157,6 +163,18 @@ def _is_pod(match: Match) -> bool:
     return any(char.isdecimal() for char in end) and any(char.isalpha() for char in end)
 
 
+def _is_repository(match: Match) -> bool:
+    return not is_public_host(match[2]) and match[2] != "sha256"
+
+
+def _is_registry(match: Match) -> bool:
+    host, port = match[1], match.string[match.end(1) : match.start(2)]
+    if not port:
+        return is_full_name(host)
+    told = "." in host or (len(port) > 4 and match[2][1].isalpha())  # "step:10/100" is none
+    return told and not is_public(host) and not is_public_host(host)
+
+
 def _is_share(match: Match) -> bool:
     return _is_server(match[1], match.string[max(0, match.start() - 200) : match.end()])
 
@@ -191,6 +209,8 @@ _TESTS: dict[str, Callable[[Match], bool]] = {
     "random": _is_random,
     "private host": lambda match: not is_public_host(match[1]),
     "full name": lambda match: is_full_name(match[1]),
+    "repository": _is_repository,
+    "registry": _is_registry,
     "share": _is_share,
     "pod": _is_pod,
     "ipv4": _is_ipv4,
@@ -230,6 +250,7 @@ def _shape(head: str, pattern: str) -> Shape:
 
 _ALL = _read((Path(__file__).parent / "patterns.txt").read_text(encoding="utf-8"))
 SECRETS, IDENTIFIERS = _ALL["secrets"], _ALL["identifiers"]
+REMOTES = _ALL["remotes"]
 # in this order: what is a user is no host
 PLACES = Shapes((*_ALL["users"], *_ALL["hosts"], *_ALL["names"]))
 (UUID,), (UUID_START,), (EMAIL,) = _ALL["uuids"], _ALL["beginnings of uuids"], _ALL["emails"]
@@ -245,62 +266,3 @@ PRIVATE_KEY = re.compile(
 # of a key that is spread over several texts, a line each
 KEY_BEGINS = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY")
 KEY_LINE = re.compile(r"\A\s*(?:[A-Za-z0-9+/]+={0,2}\s*\Z|[A-Z][A-Za-z-]{1,30}: )")
-
-
-# ------------------------------------------------------------------------------------------ hosts with a path behind
-
-
-class Remote(NamedTuple):
-    """An expression with the groups `user`, `host`, `port` and `path`, and what it takes to try it."""
-
-    needle: str
-    pattern: re.Pattern[str]
-    accepts: Callable[[Match], bool]
-
-
-_CHAR = r"[^\s\"'`,;()<>|:=]"
-
-
-def _is_repository(match: Match) -> bool:
-    return not is_public_host(match["host"]) and match["host"] != "sha256"
-
-
-def _is_registry(match: Match) -> bool:
-    host, port = match["host"], match["port"]
-    if not port:
-        return is_full_name(host)
-    told = "." in host or (len(port) > 4 and match["path"][1].isalpha())  # "step:10/100" is none
-    return told and not is_public(host) and not is_public_host(host)
-
-
-REMOTES = (
-    Remote(  # git@host:team/repository.git
-        "@",
-        re.compile(
-            rf"(?<![\w.+@/-])(?:(?P<user>[\w.+-]+)@)(?P<host>[A-Za-z][\w.-]*)(?P<port>)"
-            rf":(?P<path>(?![\d.]+(?:\s|$))[A-Za-z0-9_.]{_CHAR}*)"
-        ),
-        _is_repository,
-    ),
-    Remote(  # registry.example.org:5000/team/image
-        "/",
-        re.compile(
-            rf"(?<![\w./:@<>\\-])(?P<user>)(?P<host>[A-Za-z0-9][\w-]*(?:\.[\w-]+)*)(?P<port>(?::\d{{2,5}})?)"
-            rf"(?P<path>/[A-Za-z0-9]{_CHAR}*)"
-        ),
-        _is_registry,
-    ),
-    Remote(  # \\server\share, also with doubled backslashes
-        "\\\\",
-        re.compile(
-            r"(?<![\w\\:/.>])(?P<user>)\\{2,8}(?P<host>[A-Za-z0-9][\w.$-]{2,})(?P<port>)"
-            r"(?P<path>(?:\\{1,8}[^\s\\/\"'`,;()|:*?]+)+)"
-        ),
-        lambda match: match["host"] not in ("", "."),
-    ),
-    Remote(  # //server/share
-        "//",
-        re.compile(rf"(?<![\w:/\\.<>-])(?P<user>)//(?P<host>[A-Za-z0-9][\w.-]*)(?P<port>)(?P<path>/{_CHAR}+)"),
-        lambda match: _is_server(match["host"], match.string[max(0, match.start() - 200) : match.end()]),
-    ),
-)

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
-from typing import Any, NamedTuple, TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -56,12 +56,15 @@ class Redactor:
         self._read: dict[str, bool] = {}  # the texts that were read for names → whether one stood in its place
         self._done: dict[tuple[str, str, bool], str] = {}
         taken, uuids = set[str](), set[str]()
-        for name, text in private_texts(record):
-            if "<" in text:
-                taken.update(match[0] for match in PLACEHOLDER.finditer(text))
-            if "-" in text:
-                uuids.update(match[0] for match in patterns.UUID.found_in(text))
-            self._learn(name, text)
+
+        def learn(name: str, text: str, own: bool) -> str:
+            if not own:
+                taken.update(match[0] for match in PLACEHOLDER.finditer(text) if "<" in text)
+                uuids.update(match[0] for match in patterns.UUID.found_in(text) if "-" in text)
+                self._learn(name, text)
+            return text
+
+        changed(record, learn)
         self._placeholders = Placeholders(taken, uuids)
         self._name = self._placeholders.of
         telling = ((kind, value.lower()) for kind, value in reversed(self._known) if _is_telling(kind, value.lower()))
@@ -72,8 +75,12 @@ class Redactor:
 
     def apply(self, value: T) -> T:
         """Return `value` (a record, a tuple, a dict, a text) with every text in it redacted."""
-        redacted: T = self._map(value)
+        redacted: T = changed(value, self._replace)
         return redacted
+
+    def _replace(self, name: str, text: str, own: bool) -> str:
+        self._own = own
+        return self.text(text, name)
 
     def text(self, text: str, name: str = "") -> str:
         """Return one text redacted; `name` is that of the variable or field whose value it is."""
@@ -91,33 +98,6 @@ class Redactor:
             self._done[key] = self._redacted(text)
         return self._done[key]
 
-    def _map(self, value: Any, name: str = "", public: bool = False) -> Any:
-        if isinstance(value, str):
-            return value if public and is_public_text(value) else self.text(value, name)
-        if isinstance(value, Struct):
-            above, self._own = self._own, isinstance(value, Fix)
-            fields = fields_of(value, name, public)
-            changed = replace(value, **{one.field: self._map(one.value, one.name, one.public) for one in fields})
-            self._own = above
-            return changed
-        if isinstance(value, dict):
-            return {self._map(key): self._map(item, str(key), public) for key, item in value.items()}
-        if isinstance(value, tuple | list):
-            return type(value)(self._map(item, name, public) for item in self._without_keys(value))
-        return value
-
-    def _without_keys(self, values: tuple[Any, ...] | list[Any]) -> Iterator[Any]:
-        """The values without the body of a private key, which a log holds line by line."""
-        inside = False
-        for value in values:
-            line = value if isinstance(value, str) else ""
-            if inside and patterns.KEY_LINE.match(line):
-                yield self._name("secret", line)
-                continue
-            begins = patterns.KEY_BEGINS.search(line)
-            inside = begins is not None and "-----END" not in line[begins.end() :]
-            yield value
-
     # ------------------------------------------------------------------------------------------------ learning
 
     def _learn(self, field: str, text: str) -> None:
@@ -130,15 +110,13 @@ class Redactor:
         self._learn_paths(field, text)
         line = f"{field}={text}" if field.isupper() else text
         found = False
-        for place in patterns.PLACES.in_text(line):
-            for match in place.found_in(line):
-                for kind, start, end in place.values(match):
-                    found |= self._add(kind, line[start:end].rstrip(".,:"))
-        for remote in patterns.REMOTES:
-            for match in remote.pattern.finditer(line) if remote.needle in line else ():
-                if remote.accepts(match):
-                    self._add("host", match["host"])
-                    paths.rewrite(match["path"], lambda user: user, self._add_part, least=1)
+        for kind, value in patterns.PLACES.values_in(line):
+            found |= self._add(kind, value.rstrip(".,:"))
+        for kind, value in patterns.REMOTES.values_in(line):
+            if kind == "host":
+                self._add("host", value)
+            elif kind == "path":
+                paths.rewrite(value, lambda user: user, self._add_part, least=1)
         self._read[text] = self._read.get(text, False) or found
 
     def _learn_paths(self, field: str, text: str) -> None:
@@ -182,9 +160,7 @@ class Redactor:
         if not text:
             return text
         text = patterns.SECRETS.replaced(text, self._name)
-        for remote in patterns.REMOTES:
-            if remote.needle in text:
-                text = remote.pattern.sub(partial(self._remote, remote), text)
+        text = patterns.REMOTES.replaced(text, self._remote)
         if "@" in text:
             text = patterns.EMAIL.replaced(text, self._name)
         text = self._identifiers(text)
@@ -210,19 +186,10 @@ class Redactor:
             return replaced
         return replaced if replaced != value and paths.is_public(replaced) else self._name("path", value)
 
-    def _remote(self, remote: patterns.Remote, match: Match) -> str:
-        """A host with a path behind it."""
-        if not remote.accepts(match):
-            return match[0]
-        text, start = match[0], match.start()
-        user, host = match["user"], match["host"]
-        if user and user.lower() not in NOBODY:
-            user = self._name("user", user)
-        if host.lower() not in NOBODY:
-            host = self._name("host", host)
-        between = text[match.end("user") - start : match.start("host") - start]
-        behind = text[match.end("host") - start : match.start("path") - start]
-        return f"{user}{between}{host}{behind}{self._path(match['path'], least=1)}"
+    def _remote(self, kind: str, value: str) -> str:
+        if kind == "path":
+            return self._path(value, least=1)
+        return value if value.lower() in NOBODY else self._name(kind, value)
 
     def _url(self, match: Match) -> str:
         scheme, rest = match[1], match[2]
@@ -384,44 +351,54 @@ _VALUES = frozenset({(Known, "value"), (Unknown, "one_of")})
 _GRADE = (Known, "grade")
 
 
-class Field(NamedTuple):
-    """A field of a record that may hold texts."""
-
-    field: str
-    value: Any
-    name: str  # that of the fact, for its value; HOST or OWN_NAME of a name; that of a variable, for its value
-    public: bool
+Change = Callable[[str, str, bool], str]  # of a text, its name, and whether it is our own advice
 
 
-def fields_of(record: Struct, name: str = "", public: bool = False) -> Iterator[Field]:
-    """The fields of a record that goes by `name`; those whose type is a closed list of words are left out."""
-    kind = type(record)
+def changed(value: Any, change: Change, name: str = "", public: bool = False, own: bool = False) -> Any:
+    """Return `value` with every text changed that is not public; the name of one is that of its field or key.
+
+    Of a fact it is that of the fact, of a name HOST or OWN_NAME, of a variable that of the variable.
+    """
+    if isinstance(value, str):
+        return value if public and is_public_text(value) else change(name, value, own)
+    if isinstance(value, Struct):
+        return replace(value, **dict(_fields(value, change, name, public)))
+    if isinstance(value, dict):
+        return {changed(key, change): changed(item, change, str(key), public, own) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(
+            changed(item, change, "KEY" if inside else name, public and not inside, own)
+            for item, inside in _keyed(value)
+        )
+    return value
+
+
+def _fields(record: Struct, change: Change, name: str, public: bool) -> Iterator[tuple[str, Any]]:
+    """Yield the changed fields of a record that goes by `name`; those whose type is a closed list of words stay."""
+    kind, own = type(record), isinstance(record, Fix)
     declared, closed, names = public_fields(kind), closed_fields(kind), fields_of_names(kind)
     if isinstance(record, Setting):
         names = {"value": record.name}
     for field in kind.__struct_fields__:
         value = getattr(record, field)
         if (kind, field) in _VALUES:
-            yield Field(field, value, name, public)
+            yield field, changed(value, change, name, public, own)
         elif field not in closed:
-            yield Field(field, value, names.get(field, field), field in declared or (kind, field) == _GRADE)
+            is_public = field in declared or (kind, field) == _GRADE
+            yield field, changed(value, change, names.get(field, field), is_public, own)
 
 
-def private_texts(value: Any, name: str = "", public: bool = False) -> Iterator[tuple[str, str]]:
-    """(name, text) of every text that is not public nor our own advice. A name is that of a field or of a key."""
-    if isinstance(value, str):
-        if not (public and is_public_text(value)):
-            yield name, value
-    elif isinstance(value, Struct) and not isinstance(value, Fix):
-        for field in fields_of(value, name, public):
-            yield from private_texts(field.value, field.name, field.public)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield "", str(key)
-            yield from private_texts(item, str(key), public)
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from private_texts(item, name, public)
+def _keyed(values: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
+    """Yield values; True with the body of a private key, which a log holds line by line."""
+    inside = False
+    for value in values:
+        line = value if isinstance(value, str) else ""
+        if inside := inside and patterns.KEY_LINE.match(line) is not None:
+            yield value, True
+            continue
+        begins = patterns.KEY_BEGINS.search(line)
+        inside = begins is not None and "-----END" not in line[begins.end() :]
+        yield value, False
 
 
 @cache

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.devices import Case, Job, RequestError, Scalar
 from tfgpu_doctor.bench.plans.base import CannotRunError, Group, PlanBase, saturation, scratch
@@ -45,7 +45,7 @@ class LatencyRule(StoppingRule):
 class Inference(PlanBase):
     """One run of the benchmark, from what was asked for."""
 
-    file = inference
+    file: ClassVar[Any] = inference
     step_name = "call"
     model: str | None = "mnist"  # of ours; None: `saved_model`
     saved_model: str | None = None  # a folder

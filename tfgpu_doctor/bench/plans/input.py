@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.devices import Case, Job, Scalar
 from tfgpu_doctor.bench.plans.base import CannotRunError, Group, Memory, PlanBase, demands, scratch, shortage, too_large
@@ -33,7 +34,7 @@ RESIDENT = "data on the device"  # the input of a training that needs none
 class Input(PlanBase):
     """One run of the benchmark, from what was asked for; it trains in the first type."""
 
-    file = workload
+    file: ClassVar[Any] = workload
     step_name = "block"
     blocks = True
     model: str = "mnist"
@@ -92,7 +93,7 @@ class Input(PlanBase):
             if short := shortage(self._needs(case, trains=False), free):
                 what = f"{self.images} decoded images of {self.model} and batches of {self.size} need"
                 raise too_large(what, short, free, "try fewer --images or a smaller --batch-size")
-        trainings = [(case, None) for case in cases]
+        trainings: list[tuple[Case, str | None]] = [(case, None) for case in cases]
         trainings += [(case, name) for name in FEEDING for case in cases if _feeds(case, name)]
         session.begin([HOST_CASE.label] * len(workload.ALONE) + [case.label for case, _ in trainings])
         with self._folder(session) as folder:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.devices import SPREADS, Ask, Case, Job, RequestError, Scalar
 from tfgpu_doctor.bench.plans.base import (
@@ -99,7 +100,7 @@ class MatPow(PlanBase):
     What results are compared with is written to files, each once.
     """
 
-    file = matpow
+    file: ClassVar[Any] = matpow
     power: int = 10
     spreads: tuple[str, ...] = SPREADS
     sizes: tuple[int, ...] = ()  # none: one is chosen for about TARGET seconds, and GPUs also get one that fills them

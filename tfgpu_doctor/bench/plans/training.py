@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.cluster import SPREAD as WORKERS
 from tfgpu_doctor.bench.cluster import Cluster
@@ -140,7 +140,7 @@ class TrainingPlan(PlanBase):
 class Gan(TrainingPlan):
     """One run of `tfgpu bench gan`, from what was asked for."""
 
-    file = gan
+    file: ClassVar[Any] = gan
     batch: int = gan.DEFAULT_BATCH  # images on each device
 
     def title(self) -> str:
@@ -163,7 +163,7 @@ class Gan(TrainingPlan):
 class Cnn(TrainingPlan):
     """One run of `tfgpu bench cnn`, from what was asked for."""
 
-    file = cnn
+    file: ClassVar[Any] = cnn
     model: str = "mnist"
     batch: int | None = None  # images on each device (weak scaling); None: the model's
     global_batch: int | None = None  # images of all devices together (strong scaling), instead

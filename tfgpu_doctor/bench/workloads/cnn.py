@@ -16,21 +16,24 @@ from __future__ import annotations
 
 import json
 import time
-from functools import partial
+from collections.abc import Callable
+from statistics import median
 from typing import Any
 
+from ..statistics import median_interval
 from .machines import ELSEWHERE, END, REDUCE, STEPS, VERIFY, Machines
 from .training import (
     Check,
     Judgement,
     Training,
     TrainingWorkload,
-    all_reduce,
-    block,
+    copies,
+    implementation,
     judge_training,
     misplaced,
     on_devices,
-    shares,
+    place,
+    summing,
 )
 
 UNIT = "images/s"
@@ -51,6 +54,10 @@ TOLERANCE = {
 }
 
 
+BLOCKS = 7  # of sums of the gradients
+BLOCK = 0.05  # seconds that one of them shall take
+
+
 def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Judgement:
     """Say whether losses are finite and fall, agree with the other computation, and replicas are alike."""
 
@@ -64,22 +71,19 @@ def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Ju
 class Workload(TrainingWorkload):
     """A training over the devices of a case, or of several machines."""
 
-    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
-        """Build network and data; nothing is computed yet."""
-        self.machines: Machines | None = None
-        self.reducing: Any = None
-        super().__init__(parameters, dtype, devices, spread)
+    machines: Machines | None = None
+    reducing: Callable[[], Any] | None = None  # sums the gradients, once that was asked for
 
-    def make(self, dtype: str, spread: str) -> Training:
+    def make(self) -> Training:
         """Build the training, over all machines where there are several."""
-        if spread != "workers":
-            return super().make(dtype, spread)
-        started, asked = time.perf_counter(), self.parameters
-        self.machines = Machines(self.devices, *(asked[name] for name in ("index", "workers", "collectives")))
-        self.cold["other machines"] = time.perf_counter() - started
-        self.machines.agree(json.dumps([asked["model"], self.each, asked["xla"], dtype, asked["collectives"]]))
+        if self.spread != "workers":
+            return super().make()
+        asked = self.parameters
+        with self.starting("other machines"):
+            self.machines = Machines(self.devices, *(asked[name] for name in ("index", "workers", "collectives")))
+        self.machines.agree(json.dumps([asked["model"], self.each, asked["xla"], self.dtype, asked["collectives"]]))
         here = self.machines.strategy, self.machines.local
-        return Training(*here, asked["model"], dtype, len(self.devices), self.machines.first, xla=asked["xla"])
+        return Training(*here, asked["model"], self.dtype, len(self.devices), self.machines.first, xla=asked["xla"])
 
     def lead(self, what: int, number: int = 0) -> None:
         """Tell the other machines what comes, where there are some."""
@@ -87,17 +91,14 @@ class Workload(TrainingWorkload):
             self.machines.lead(what, number)
 
     def sample(self, steps: int) -> float:
-        """Return the seconds of `steps` training steps, from the first call to the end on the last device."""
         self.lead(STEPS, steps)
         return super().sample(steps)
 
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Train some steps from the initial weights, on all machines, and in the way that they are compared with."""
         self.lead(VERIFY)
         return super().verify(request)
 
     def first_steps_of_all(self) -> tuple[list[list[float]], tuple[int, int]]:
-        """Return the losses of all replicas for the first steps, and how many weights all hold alike, of how many."""
         if not self.machines:
             return super().first_steps_of_all()
         self.training.reset()
@@ -108,12 +109,54 @@ class Workload(TrainingWorkload):
         return steps, self.machines.identical(self.training.trained())
 
     def figures(self, _request: dict[str, Any]) -> dict[str, Any]:
-        """Return where the time of several replicas goes; these must still be alike."""
+        """Return what the sum of the gradients takes (s a step), and its bus bandwidth (B/s); replicas must be alike.
+
+        It is measured beside the step, in blocks that are waited for once. A step may do the sum while it computes the
+        next gradients.
+        """
         same, of = self.training.identical()
         if same != of:
             raise ValueError(f"{of - same} of {of} weights differ between the replicas at the end")
-        announce = partial(self.lead, REDUCE)
-        return {"figures": shares(self.training, self.data, announce) if len(self.devices) > 1 else []}
+        if len(self.devices) == 1:
+            return {"figures": []}
+
+        def timed(count: int) -> float:
+            self.lead(REDUCE, count)
+            started = time.perf_counter()
+            self.reduce(count)
+            return (time.perf_counter() - started) / count
+
+        timed(1)  # traces
+        count = max(1, min(round(BLOCK / max(timed(1), 1e-5)), 500))
+        seconds, replicas = [timed(count) for _ in range(BLOCKS)], self.training.replicas
+        size = sum(4 * int(weight.shape.num_elements()) for weight in self.training.trained())  # float32 for each
+        middle, note = median(seconds), f"{size} bytes of gradients / time × 2(n-1)/n, {self.by}"
+        bus = size / middle * 2 * (replicas - 1) / replicas
+        reduced = {"value": middle, "unit": "s", "ci95": [*median_interval(seconds)]}
+        return {
+            "figures": [
+                {"name": "all-reduce", **reduced, "note": f"sum of the gradients, {self.by}"},
+                {"name": "all-reduce bus bandwidth", "value": bus, "unit": "B/s", "note": note},
+            ]
+        }
+
+    def reduce(self, count: int) -> None:
+        """Sum what has the shapes of the gradients so many times, and wait once."""
+        import numpy as np
+
+        training = self.training
+        if self.reducing is None:
+
+            def ones(shape: tuple[int, ...]) -> Any:
+                return place(training.strategy, training.devices, lambda _: np.ones(shape, np.float32), training.first)
+
+            values = [ones(tuple(copies(training.strategy, weight)[0].shape)) for weight in training.trained()]
+            function = summing(training.strategy)
+            self.by = implementation(function.get_concrete_function(*values).graph)
+            self.reducing = lambda: [one for part in function(*values) for one in part]
+        for _ in range(count):
+            last = self.reducing()
+        training.wait(last)
 
     def follow(self, _request: dict[str, Any]) -> dict[str, Any]:
         """On machines other than the first: wait for what that wants, do it, and say what it was.
@@ -122,18 +165,12 @@ class Workload(TrainingWorkload):
         """
         assert self.machines is not None
         done = self.machines.follow(
-            {STEPS: self.steps, VERIFY: lambda _: self.first_steps_of_all(), REDUCE: self._reduce}
+            {STEPS: self.steps, VERIFY: lambda _: self.first_steps_of_all(), REDUCE: self.reduce}
         )
-        wrong = self.misplaced() if self.losses else None
+        wrong = self.misplaced() if self.outputs else None
         if wrong:
             raise ValueError(wrong)
         return {"done": done}
-
-    def _reduce(self, count: int) -> None:
-        """Take part in a block of all-reduces."""
-        if self.reducing is None:
-            self.reducing, _ = all_reduce(self.training)
-        block(self.training, self.reducing, count)
 
     def farewell(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Let the other machines go."""
@@ -146,6 +183,5 @@ class Workload(TrainingWorkload):
         return super().placed_on() + (self.machines.elsewhere if self.machines else [])
 
     def misplaced(self) -> str | None:
-        """Say what was computed elsewhere than asked for; None when nothing was."""
         here = [name for name in self.devices if not name.startswith(ELSEWHERE)]
-        return misplaced(here, on_devices(self.losses), self.graph(), compiled=self.training.xla)
+        return misplaced(here, on_devices(self.outputs), self.graph(), compiled=self.training.xla)

@@ -121,42 +121,36 @@ class Dcgan(Training):
         return [float(value) for value in sum(loss.numpy() for loss in losses)]
 
     def gradients(self, *data: Any) -> tuple[Any, list[Any]]:
-        """Return the losses [generator, discriminator] of a replica's shards, and their gradients."""
-        import tensorflow as tf
-
-        images, number = data
-        replica = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
-
-        def shard(index: int, part: Any) -> tuple[Any, list[Any]]:
-            return self._shard_gradients(part, tf.stack([number, replica + index]))
-
-        losses, gradients = self.over_shards(shard, images)
-        return tf.add_n(losses), gradients
-
-    def _shard_gradients(self, images: Any, seed: Any) -> tuple[Any, list[Any]]:
-        """Return the losses of one batch, and their gradients; both by the images of all replicas."""
+        """Return the losses [generator, discriminator] of a replica's shards, and their gradients; by all images."""
         import tensorflow as tf
 
         generator, discriminator = self.networks
-        kind, count, scale = generator.compute_dtype, images.shape[0], SCALE.get(self.dtype, 1.0)
-        part = scale / (count * self.shards * self.replicas)
-        noise = tf.random.stateless_normal([count, NOISE], seed)
+        kind, scale, (every, number) = generator.compute_dtype, SCALE.get(self.dtype, 1.0), data
+        first = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
 
-        def logits(made: Any, number: Any) -> Any:
-            left = kept(count, HALF, number, kind), kept(count, QUARTER, number + 10, kind)
-            return discriminator([made, *left], training=True)
+        def shard(index: int, images: Any) -> tuple[Any, list[Any]]:
+            count, seed = images.shape[0], tf.stack([number, first + index])
+            part = scale / (count * self.shards * self.replicas)
 
-        with tf.GradientTape() as of_generator, tf.GradientTape() as of_discriminator:
-            made = generator(tf.cast(noise, kind), training=True)
-            real, fake = logits(images, seed + 100), logits(made, seed + 200)
-            fooled = part * _entropy(real=True, logits=fake)
-            caught = part * (_entropy(real=True, logits=real) + _entropy(real=False, logits=fake))
-        gradients = [
-            *of_generator.gradient(fooled, generator.trainable_variables),
-            *of_discriminator.gradient(caught, discriminator.trainable_variables),
-        ]
-        losses = tf.stack([fooled, caught]) * (1.0 / scale)
-        return losses, gradients if scale == 1.0 else [gradient * (1.0 / scale) for gradient in gradients]
+            def logits(made: Any, number: Any) -> Any:
+                left = kept(count, HALF, number, kind), kept(count, QUARTER, number + 10, kind)
+                return discriminator([made, *left], training=True)
+
+            with tf.GradientTape() as of_generator, tf.GradientTape() as of_discriminator:
+                noise = tf.random.stateless_normal([count, NOISE], seed)
+                made = generator(tf.cast(noise, kind), training=True)
+                real, fake = logits(images, seed + 100), logits(made, seed + 200)
+                fooled = part * _entropy(real=True, logits=fake)
+                caught = part * (_entropy(real=True, logits=real) + _entropy(real=False, logits=fake))
+            gradients = [
+                *of_generator.gradient(fooled, generator.trainable_variables),
+                *of_discriminator.gradient(caught, discriminator.trainable_variables),
+            ]
+            losses = tf.stack([fooled, caught]) * (1.0 / scale)
+            return losses, gradients if scale == 1.0 else [gradient * (1.0 / scale) for gradient in gradients]
+
+        losses, gradients = self.over_shards(shard, every)
+        return tf.add_n(losses), gradients
 
     def state(self) -> list[Any]:
         """Return Adam's first moments of both networks: what the gradients so far have been."""
@@ -164,8 +158,10 @@ class Dcgan(Training):
 
         found: list[Any] = []
         for optimizer, network in zip(self.optimizers, self.networks):
-            # in every Keras: all first moments in the weights' order, then all second ones; or in pairs
-            moments = [one for one in variables_of(optimizer) if len(one.shape) and not _is_second(one)]
+            # in every Keras: all first moments in the weights' order, then all second ones; or in pairs. A second one
+            # is called "k_velocity" (Keras 3), "v/k:0" or "Adam/k/v:0" (Keras 2)
+            named = [("/" + one.name.replace(":0", "/"), one) for one in variables_of(optimizer) if len(one.shape)]
+            moments = [one for name, one in named if "velocity" not in name and "/v/" not in name]
             assert [tuple(one.shape) for one in moments] == [tuple(one.shape) for one in network.trainable_variables]
             found += [np.float64(copies(self.strategy, one)[0].numpy()) for one in moments]
         return found
@@ -181,11 +177,10 @@ class Workload(TrainingWorkload):
         """Compare the first steps; also how far the weights of each network have moved."""
         answer = super().verify(request)
         added, count = self.training.added(), len(self.training.networks[0].trainable_variables)
-        moved = [sum(float(abs(one).sum()) for one, _ in part) for part in (added[:count], added[count:])]
+        moved = [sum(float(abs(one).sum()) for one in part) for part in (added[:count], added[count:])]
         return {**answer, "moved": moved}
 
     def graph(self) -> Any:
-        """Return the compiled step."""
         import tensorflow as tf
 
         return self.training.step.get_concrete_function(*self.data, tf.constant(0)).graph
@@ -198,12 +193,6 @@ def _entropy(*, real: bool, logits: Any) -> Any:
     logits = logits if logits.dtype == tf.float64 else tf.cast(logits, tf.float32)
     wanted = tf.ones_like(logits) if real else tf.zeros_like(logits)
     return tf.reduce_sum(tf.nn.sigmoid_cross_entropy_with_logits(labels=wanted, logits=logits))
-
-
-def _is_second(variable: Any) -> bool:
-    """Whether a variable of Adam's state is a second moment: "k_velocity" (Keras 3), "v/k:0" or "Adam/k/v:0" (2)."""
-    name = "/" + variable.name.replace(":0", "/")
-    return "velocity" in name or "/v/" in name
 
 
 # ---------------------------------------------------------------------------------------------------------------------

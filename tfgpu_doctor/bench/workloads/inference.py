@@ -11,7 +11,6 @@ float32 for a user's; every later call must give the same bit by bit, or be righ
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from .models import MODELS, batch, build
-from .training import Check, Judgement, judged, lenient, nan_last, on_devices, short
+from .training import BaseWorkload, Check, Judgement, finite, judged, lenient, on_devices, short
 
 UNIT = "items/s"
 SEED = 7
@@ -133,73 +132,67 @@ class Replica:
         return list(dict.fromkeys(short(one.device) for one in self.function.variables if one.dtype.is_floating))
 
 
-class Workload:
-    """The model on each device of a case, and a batch of inputs on the host."""
+class Workload(BaseWorkload):
+    """The model on each device of a case, and a batch of inputs on the host; `outputs` are those of each replica."""
 
-    def __init__(self, parameters: dict[str, Any], _dtype: str, devices: list[str], _spread: str) -> None:
+    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
         """Load the model where this process has not yet; nothing is computed."""
         import numpy as np
 
-        self.parameters, self.devices, self.count = parameters, devices, parameters["batch"]
-        started = time.perf_counter()
-        model = parameters["folder"], parameters["signature"]
-        self.calls = [replica(*model, device, parameters["xla"]) for device in devices]
-        self.cold = {"load": time.perf_counter() - started}
-        started = time.perf_counter()
-        self.inputs = make_inputs(parameters["inputs"], self.count)
-        self.cold["inputs"] = time.perf_counter() - started
-        ends = [self.count * (place + 1) // len(devices) for place in range(len(devices))]
+        super().__init__(parameters, dtype, devices, spread)
+        count, model = parameters["batch"], (parameters["folder"], parameters["signature"])
+        with self.starting("load"):
+            self.calls = [replica(*model, device, parameters["xla"]) for device in devices]
+        with self.starting("inputs"):
+            inputs = make_inputs(parameters["inputs"], count)
+        ends = [count * (place + 1) // len(devices) for place in range(len(devices))]
         batched = {spec["name"] for spec in parameters["inputs"] if spec["batched"]}
         self.parts = [
             {
                 name: np.ascontiguousarray(value[first:last]) if name in batched else value
-                for name, value in self.inputs.items()
+                for name, value in inputs.items()
             }
             for first, last in zip([0, *ends], ends)
         ]
         self.pool = ThreadPoolExecutor(len(devices))
-        self.results: list[dict[str, Any]] = []
-        self.trusted: list[dict[str, Any]] | None = None
+        self.trusted: list[dict[str, Any]] = []
         self.expected: dict[str, Any] = {}
 
     def sample(self, _steps: int) -> float:
         """Return the seconds of one call of every replica, from inputs on the host to outputs there; `steps` is 1."""
         started = time.perf_counter()
         if len(self.calls) == 1:
-            self.results = [self.calls[0](self.parts[0])]
+            self.outputs = [self.calls[0](self.parts[0])]
         else:
-            self.results = list(self.pool.map(lambda call, part: call(part), self.calls, self.parts))
+            self.outputs = list(self.pool.map(lambda call, part: call(part), self.calls, self.parts))
         return time.perf_counter() - started
 
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:
         """Compare the last outputs with the file that `answers` wrote; later outputs must equal these."""
         import numpy as np
 
+        begin = f"{self.parameters['batch']}/"
         with np.load(request["file"]) as saved:
-            places = [name.partition("/") for name in saved.files]
-            self.expected = {name: saved[f"{count}/{name}"] for count, _, name in places if count == str(self.count)}
-        self.trusted = self.results
-        return compare(self.joined(), self.expected)
+            self.expected = {name[len(begin) :]: saved[name] for name in saved.files if name.startswith(begin)}
+        self.trusted, self.verified = self.outputs, True
+        return self.compare()
 
-    def recheck(self) -> dict[str, Any] | None:
-        """Return None when the last outputs are the verified ones bit by bit, or nothing was verified yet."""
+    def unchanged(self) -> bool:
         import numpy as np
 
-        if self.trusted is None:
-            return None
-        same = all(
+        return all(
             one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
-            for one, other in zip(self.results, self.trusted)
+            for one, other in zip(self.outputs, self.trusted)
         )
-        return None if same else compare(self.joined(), self.expected)
 
-    def joined(self) -> dict[str, Any]:
-        """Return the outputs of all replicas, one behind the other."""
+    def compare(self) -> dict[str, Any]:
+        """Compare the outputs of all replicas, one behind the other."""
         import numpy as np
 
-        if len(self.results) == 1:
-            return self.results[0]
-        return {name: np.concatenate([one[name] for one in self.results]) for name in self.results[0]}
+        found = self.outputs[0]
+        if len(self.outputs) > 1:
+            found = {name: np.concatenate([one[name] for one in self.outputs]) for name in found}
+        return compare(found, self.expected)
 
     def placed_on(self) -> list[str]:
         """Return the devices of each replica's outputs."""
@@ -222,20 +215,20 @@ def compare(found: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"unlike": "", "floats": 0, "finite": True, "residual": None, "others": 0, "differing": 0}
     if {name: value.shape for name, value in found.items()} != {name: one.shape for name, one in expected.items()}:
         return {**answer, "unlike": "the outputs have different names or shapes than on the CPU"}
-    worst = 0.0
+    distances = []
     for name, right in expected.items():
         value = found[name]
         if value.dtype.kind in "biuSUO":
             answer["others"] += right.size
             answer["differing"] += int((value != right).sum())
             continue
-        answer["floats"] += 1
         wide, exact = value.astype(np.float64), right.astype(np.float64)
         answer["finite"] = answer["finite"] and bool(np.isfinite(wide).all())
         size = float(np.sqrt(np.square(exact).mean())) if right.size else 0.0
         apart = float(np.sqrt(np.square(wide - exact).mean())) if right.size else 0.0
-        worst = max(worst, apart / size if size else apart, key=nan_last)
-    answer["residual"] = worst if answer["floats"] and worst < math.inf else None
+        distances.append(apart / size if size else apart)
+    answer["floats"] = len(distances)
+    answer["residual"] = finite(float(np.max(distances))) if distances else None  # which hands on not-a-number
     return answer
 
 

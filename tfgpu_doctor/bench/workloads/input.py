@@ -12,7 +12,6 @@ came. The losses of a training are finite.
 from __future__ import annotations
 
 import os
-import time
 import zlib
 from collections.abc import Sequence
 from functools import lru_cache
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .models import MODELS
-from .training import Check, Judgement, TrainingWorkload, judged, losses_finite, numbers, on_devices, synchronise
+from .training import BaseWorkload, Check, Judgement, TrainingWorkload, judged, losses_finite, numbers, synchronise
 
 UNIT = "images/s"
 BLOCK = 4  # batches that are timed together
@@ -57,23 +56,23 @@ class Workload(TrainingWorkload):
         if self.trains:
             super().__init__(parameters, dtype, devices, spread)
         else:
-            self.devices, self.each, self.verified, self.cold = devices, parameters["batch"], False, {}
+            BaseWorkload.__init__(self, parameters, dtype, devices, spread)
+            self.each = parameters["batch"]
         if parameters["pipeline"] is not None:
-            self._open(parameters, PIPELINES[parameters["pipeline"]], parameters["model"])
+            with self.starting("first epoch, checked"):
+                self._open(PIPELINES[parameters["pipeline"]], parameters["model"])
 
-    def _open(self, parameters: dict[str, Any], chosen: Pipeline, name: str) -> None:
+    def _open(self, chosen: Pipeline, name: str) -> None:
         """Build the pipeline, and check its first epoch."""
         import numpy as np
         import tensorflow as tf
 
-        folder, count, self.image = parameters["folder"], parameters["count"], MODELS[name].image
+        folder, count, self.image = self.parameters["folder"], self.parameters["count"], MODELS[name].image
         self.expected = np.array(expected(folder, self.image, count), np.uint32)
         self.given: list[Any] = []  # the indices of the images of each batch, tensors
         self.counts: Any = np.zeros(len(self.expected), np.int64)  # how often each image came
         self.wrong = self.shapes = 0
-        files = find(folder, count)
-        started = time.perf_counter()
-        several = len(self.devices) > 1
+        files, several = find(folder, count), len(self.devices) > 1
         whole = self.each * len(self.devices)  # a strategy deals out shares of each batch
         data = build(files, self.image, MODELS[name].classes, whole, chosen, None if several else self.devices[0])
         self.shares: Any = lambda value: (value,)
@@ -86,7 +85,6 @@ class Workload(TrainingWorkload):
             self._pull()
             self._look()
         self.first = self._found()
-        self.cold["first epoch, checked"] = time.perf_counter() - started
 
     def _pull(self) -> Any:
         """Return the next batch: images and labels."""
@@ -94,28 +92,20 @@ class Workload(TrainingWorkload):
         self.given.append(self.last[2])
         return self.last[:2]
 
-    def _step(self) -> None:
-        """Do what is measured with one batch."""
-        data = self.data if self.batches is None else self._pull()
-        if self.trains:
-            self.losses = self.training.run(*data)
-
-    def sample(self, steps: int) -> float:
-        """Return the seconds of `steps` blocks of batches, after those that were ready are used up."""
-        for _ in range(1 if self.batches is None else READY):
-            self._step()
-        self._wait()
-        started = time.perf_counter()
-        for _ in range(BLOCK * steps):
-            self._step()
-        self._wait()
-        return time.perf_counter() - started
-
-    def _wait(self) -> None:
+    def steps(self, count: int) -> None:
+        """Do what is measured with so many batches, and wait once."""
+        for _ in range(count):
+            data = self.data if self.batches is None else self._pull()
+            self.outputs = self.training.run(*data) if self.trains else self.last[:1]
         if self.trains:
             self.training.wait()
         else:
             synchronise(())
+
+    def sample(self, steps: int) -> float:
+        """Return the seconds of `steps` blocks of batches, after those that were ready are used up."""
+        self.steps(1 if self.batches is None else READY)
+        return super().sample(BLOCK * steps)
 
     def _look(self) -> None:
         """Count the images that came, and compare the pixels of the last batch."""
@@ -146,11 +136,10 @@ class Workload(TrainingWorkload):
     def verify(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Return what the first epoch brought, and the last losses."""
         self.verified = True
-        return self._answer(None if self.batches is None else self.first)
+        return self._answer({"images": None} if self.batches is None else self.first)
 
-    def _answer(self, images: dict[str, Any] | None) -> dict[str, Any]:
-        losses = numbers(self.training.fetched(self.losses)) if self.trains else None
-        return {"images": None, **(images or {}), "losses": losses}
+    def _answer(self, images: dict[str, Any]) -> dict[str, Any]:
+        return {**images, "losses": numbers(self.training.fetched(self.outputs)) if self.trains else None}
 
     def recheck(self) -> dict[str, Any] | None:
         """Return None while the right images come, as often as each other, and the losses are finite."""
@@ -158,15 +147,10 @@ class Workload(TrainingWorkload):
             return None
         if self.batches is not None:
             self._look()
-        answer = self._answer(None if self.batches is None else self._found())
+        answer = self._answer({"images": None} if self.batches is None else self._found())
         return None if judge(answer, "", {}).ok else answer
 
-    def placed_on(self) -> list[str]:
-        """Return where the losses lie; for a pipeline alone, its images."""
-        return on_devices(self.losses if self.trains else self.last[:1])
-
     def misplaced(self) -> str | None:
-        """Say what was computed elsewhere than asked for; None when nothing was."""
         return super().misplaced() if self.trains else None
 
 

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .training import Judgement, finite, misplaced, nan_last, on_devices, synchronise, unchanged
+from .training import BaseWorkload, Judgement, finite, misplaced, synchronise, unchanged
 
 UNIT = "FLOP/s"
 SEED = 7
@@ -104,16 +104,15 @@ def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Jud
     """Say whether a residual is one that the type explains, which the worker is not asked."""
     rms, worst, power = answer["rms"], answer["worst_row"], parameters["power"]
     found = Residual(math.nan if rms is None else rms, math.nan if worst is None else worst)
-    limit, right = tolerance(dtype, power), is_right(found, dtype, power)
-    why = ""
+    limit, why = tolerance(dtype, power), ""
     if not found.rms < math.inf:
         why = "it contains infinite or NaN values"
     elif found.rms > limit:
         why = f"relative error {found.rms:.2g} (limit {limit:.2g})"
-    elif not right:
+    elif not is_right(found, dtype, power):
         why = f"relative error of a row {found.worst_row:.2g} (limit {ROW_FACTOR * limit:.2g})"
     return Judgement(
-        ok=right,
+        ok=is_right(found, dtype, power),
         method=METHOD,
         residual=rms,
         tolerance=limit,
@@ -167,26 +166,22 @@ def reference(parameters: dict[str, Any], file: str, terms: int) -> None:
             stream.write(power_times_vectors(make_matrix(parameters["size"], index), parameters["power"]).tobytes())
 
 
-class Workload:
+class Workload(BaseWorkload):
     """Inputs on their devices and a compiled function; built for one list of devices, one type, one spread."""
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
         """Put the inputs on the devices and trace the function; nothing is computed yet."""
         import tensorflow as tf
 
-        size = parameters["size"]
-        self.size, self.power, self.dtype, self.spread = size, parameters["power"], dtype, spread
-        self.devices = devices
+        super().__init__(parameters, dtype, devices, spread)
+        self.size, self.power = parameters["size"], parameters["power"]
         self.terms = len(devices) if spread == "terms" and len(devices) > 1 else 2
-        started = time.perf_counter()
-        matrices = [make_matrix(size, index) for index in range(self.terms)]
-        self.cold = {"inputs": time.perf_counter() - started}
-        started = time.perf_counter()
-        self.inputs = self._place(tf, getattr(tf, "float32" if dtype == "tf32" else dtype), matrices)
-        synchronise(())
-        self.cold["to devices"] = time.perf_counter() - started
+        with self.starting("inputs"):
+            matrices = [make_matrix(self.size, index) for index in range(self.terms)]
+        with self.starting("to devices"):
+            self.inputs = self._place(getattr(tf, "float32" if dtype == "tf32" else dtype), matrices)
+            synchronise(())
         self.function = tf.function(self._chains, jit_compile=False, autograph=False)
-        self.outputs: list[Any] = []
         self.trusted: list[Any] = []
         self.expected: Any = None  # float64 [terms, size, vectors], once a result has been verified
 
@@ -198,8 +193,10 @@ class Workload:
         shares = list(zip(self.devices, edges, edges[1:]))
         return [(device, term, first, last) for device, first, last in shares for term in range(self.terms)]
 
-    def _place(self, tf: Any, kind: Any, matrices: list[Any]) -> list[tuple[Any, Any]]:
+    def _place(self, kind: Any, matrices: list[Any]) -> list[tuple[Any, Any]]:
         """For each part: the rows it starts from, and the matrix, on its device."""
+        import tensorflow as tf
+
         placed = []
         on_device: dict[tuple[str, int], Any] = {}
         for device, term, first, last in self.parts():
@@ -213,7 +210,6 @@ class Workload:
         return placed
 
     def _chains(self, inputs: Any) -> Any:
-        """All chains; each on the device of its part."""
         import tensorflow as tf
 
         results = []
@@ -238,30 +234,21 @@ class Workload:
         import numpy as np
 
         self.expected = np.fromfile(request["file"]).reshape(-1, self.size, VECTORS)
-        self.trusted = self.outputs
-        return self._residual()
+        self.trusted, self.verified = self.outputs, True
+        return self.compare()
 
-    def recheck(self) -> dict[str, Any] | None:
-        """Return None when the last result is the verified one bit by bit, or nothing was verified yet."""
-        devices = [device for device, *_ in self.parts()]
-        return None if self.expected is None or unchanged(devices, self.outputs, self.trusted) else self._residual()
+    def unchanged(self) -> bool:
+        return unchanged([device for device, *_ in self.parts()], self.outputs, self.trusted)
 
-    def _residual(self) -> dict[str, Any]:
-        """The worst of all powers; None where it is no number."""
+    def compare(self) -> dict[str, Any]:
+        """The worst residual of all powers; None where it is no number, which `max` of NumPy hands on."""
+        import numpy as np
+
         computed = self.results()
         assert len(computed) <= len(self.expected), "the reference holds too few powers"
         found = [residual(one, expected) for one, expected in zip(computed, self.expected)]
-        return {
-            "rms": finite(max((one.rms for one in found), key=nan_last)),
-            "worst_row": finite(max((one.worst_row for one in found), key=nan_last)),
-        }
-
-    def placed_on(self) -> list[str]:
-        """Return the device whose memory holds each part's result.
-
-        `backing_device`, because the `device` of a function's output on a second CPU device names the first.
-        """
-        return on_devices(self.outputs)
+        rms, worst_row = (finite(float(np.max(column))) for column in zip(*found))
+        return {"rms": rms, "worst_row": worst_row}
 
     def misplaced(self) -> str | None:
         """Say what was computed elsewhere than asked for, by the results and by the graph; None when nothing was."""

@@ -11,10 +11,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from statistics import median
 from typing import Any, NamedTuple
 
-from ..statistics import median_interval
 from .models import MODELS, batch, build
 
 # What convolutional networks compute; where these stand is where the training happens.
@@ -61,11 +59,6 @@ def finite(value: float) -> float | None:
 def numbers(values: Iterable[float]) -> list[float | None]:
     """Return the numbers; None for each that JSON cannot carry."""
     return [finite(value) for value in values]
-
-
-def nan_last(value: float) -> float:
-    """Return a key for `max`, by which not-a-number is worse than any number."""
-    return math.inf if value != value else value
 
 
 def short(device: str) -> str:
@@ -199,6 +192,43 @@ def lenient() -> Iterator[None]:
         yield
     finally:
         tf.config.set_soft_device_placement(before)
+
+
+class BaseWorkload:
+    """What every workload has in the worker: the head of the folder's __init__.py lists what it must offer."""
+
+    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
+        """Nothing is built yet."""
+        self.parameters, self.dtype, self.devices, self.spread = parameters, dtype, devices, spread
+        self.cold: dict[str, float] = {}
+        self.outputs: Any = ()  # tensors that the last sample left, in the order of the devices
+        self.verified = False
+
+    @contextmanager
+    def starting(self, name: str) -> Iterator[None]:
+        """Time a part of the set-up."""
+        started, before = time.perf_counter(), sum(self.cold.values())
+        yield
+        self.cold[name] = time.perf_counter() - started - (sum(self.cold.values()) - before)
+
+    def placed_on(self) -> list[str]:
+        """Return the device whose memory holds each result.
+
+        `backing_device`, because the `device` of a function's output on a second CPU device names the first.
+        """
+        return on_devices(self.outputs)
+
+    def recheck(self) -> dict[str, Any] | None:
+        """Return None when the last result is the verified one bit by bit, or nothing was verified yet."""
+        return None if not self.verified or self.unchanged() else self.compare()
+
+    def unchanged(self) -> bool:
+        """True if the last result is one that needs no comparison."""
+        raise NotImplementedError
+
+    def compare(self) -> dict[str, Any]:
+        """Return what is needed to judge the last result."""
+        raise NotImplementedError
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -347,23 +377,18 @@ class Training:
         """Return the trained weights of all networks."""
         return [weight for network in self.networks for weight in network.trainable_variables]
 
-    def tensors(self) -> list[Any]:
-        """Return the trained variables of this machine's first replica."""
-        return [copies(self.strategy, weight)[0] for weight in self.trained()]
-
-    def added(self) -> list[tuple[Any, Any]]:
-        """Return what was added to each trained weight, and its initial value, float64 arrays of NumPy's."""
+    def added(self) -> list[Any]:
+        """Return what the steps until now have added to each trained weight, float64 arrays of NumPy's."""
         import numpy as np
 
         began: dict[int, Any] = {}
         for network, initial in zip(self.networks, self.initial):
             began.update(zip(map(id, network.weights), map(np.float64, initial)))
-        pairs = [(one.numpy(), began[id(weight)]) for one, weight in zip(self.tensors(), self.trained())]
-        return [(now.astype(np.float64) - then, then) for now, then in pairs]
+        return [np.float64(copies(self.strategy, one)[0].numpy()) - began[id(one)] for one in self.trained()]
 
     def state(self) -> list[Any]:
-        """Return what the steps until now have made, float64 arrays of NumPy's, to be compared."""
-        return [added for added, _ in self.added()]
+        """Return what the steps until now have made, to be compared with that of another training."""
+        return self.added()
 
     def identical(self) -> tuple[int, int]:
         """Return how many trained weights are the same in all replicas bit by bit, and how many there are."""
@@ -381,7 +406,7 @@ def variables_of(optimizer: Any) -> list[Any]:
 FEW = 16  # images that are compared with float64 on the CPU
 
 
-class TrainingWorkload:
+class TrainingWorkload(BaseWorkload):
     """What every workload that trains does in the worker: samples, verification, and where things were computed.
 
     `parameters`: model, batch, and xla where it is compiled.
@@ -392,22 +417,18 @@ class TrainingWorkload:
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
         """Build the training and put its data on the devices; nothing is computed yet."""
-        self.parameters, self.devices, self.each = parameters, devices, parameters["batch"]
-        self.cold: dict[str, float] = {}
-        self.losses: Any = ()  # of the last step, for each replica here
-        self.verified = False
-        started = time.perf_counter()
-        self.training = self.make(dtype, spread)
-        self.training.wait()
-        self.cold["network"] = time.perf_counter() - started - sum(self.cold.values())
-        started = time.perf_counter()
-        self.data = self.training.data(self.each)
-        self.training.wait()
-        self.cold["to devices"] = time.perf_counter() - started
+        super().__init__(parameters, dtype, devices, spread)
+        self.each: int = parameters["batch"]
+        with self.starting("network"):
+            self.training = self.make()
+            self.training.wait()
+        with self.starting("to devices"):
+            self.data = self.training.data(self.each)
+            self.training.wait()
 
-    def make(self, dtype: str, _spread: str) -> Training:
+    def make(self) -> Training:
         """Build the training."""
-        return self.over(self.devices, dtype, xla=self.parameters.get("xla", False))
+        return self.over(self.devices, self.dtype, xla=self.parameters.get("xla", False))
 
     def over(self, devices: list[str], dtype: str, **options: Any) -> Training:
         """Build a training over some devices of this machine."""
@@ -423,7 +444,7 @@ class TrainingWorkload:
     def steps(self, count: int) -> None:
         """Do some steps, and wait for them once."""
         for _ in range(count):
-            self.losses = self.training.run(*self.data)
+            self.outputs = self.training.run(*self.data)
         self.training.wait()
 
     def first_steps(self, training: Training, data: tuple[Any, ...]) -> list[list[float]]:
@@ -448,7 +469,7 @@ class TrainingWorkload:
             self.training.reset()
             compared = self.first_steps(self.training, self.training.data(each))
         state = self.training.state()
-        device, dtype = (self.devices[0], self.training.dtype) if several else ("/CPU:0", "float64")
+        device, dtype = (self.devices[0], self.dtype) if several else ("/CPU:0", "float64")
         alone = self.over([device], dtype, shards=len(self.devices))
         expected = self.first_steps(alone, alone.data(each))
         self.verified = True
@@ -461,14 +482,12 @@ class TrainingWorkload:
             "identical": identical,
         }
 
-    def recheck(self) -> dict[str, Any] | None:
-        """Return the last losses where one is not finite; None before the verification."""
-        losses = numbers(self.training.fetched(self.losses)) if self.verified else []
-        return {"block": losses} if None in losses else None
+    def unchanged(self) -> bool:
+        """True if the last losses are numbers, which is all that is known of them."""
+        return None not in self.compare()["block"]
 
-    def placed_on(self) -> list[str]:
-        """Return the device of each replica's losses."""
-        return on_devices(self.losses)
+    def compare(self) -> dict[str, Any]:
+        return {"block": numbers(self.training.fetched(self.outputs))}
 
     def graph(self) -> Any:
         """Return the compiled step."""
@@ -476,7 +495,7 @@ class TrainingWorkload:
 
     def misplaced(self) -> str | None:
         """Say what was computed elsewhere than asked for; None when nothing was."""
-        return misplaced(self.devices, on_devices(self.losses), self.graph())
+        return misplaced(self.devices, on_devices(self.outputs), self.graph())
 
 
 def distance(found: Sequence[Any], expected: Sequence[Any]) -> float:
@@ -535,91 +554,3 @@ def _apart(found: list[float | None], expected: list[float | None]) -> float:
     if any(a is None or b is None for a, b in pairs):
         return math.nan
     return max(abs(a - b) / abs(b) for a, b in pairs if a is not None and b is not None)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Where the time of several replicas goes: the sum of the gradients, and replicas that keep one another waiting.
-#
-# Measured by functions of their own beside the step, each run in blocks that are waited for once. A step may do the sum
-# while it computes the next gradients, so that these do not add up to the step.
-
-
-BLOCKS = 7
-BLOCK = 0.05  # seconds that a block shall take
-
-
-def shares(
-    training: Training, data: tuple[Any, ...], announce: Callable[[int], None] = lambda _: None
-) -> list[dict[str, Any]]:
-    """Return the figures "gradients alone", "gradients together", "all-reduce" (s a step), its bus bandwidth (B/s).
-
-    Args:
-        announce: called before each block of so many all-reduces, for other machines to take part.
-    """
-
-    def timed(call: Callable[[], Any], before: Callable[[int], None] = lambda _: None) -> list[float]:
-        def one(count: int) -> float:
-            before(count)
-            return block(training, call, count)
-
-        one(1)  # traces
-        count = max(1, min(round(BLOCK / max(one(1), 1e-5)), 500))
-        return [one(count) for _ in range(BLOCKS)]
-
-    def figure(name: str, seconds: list[float], note: str) -> dict[str, Any]:
-        return {"name": name, "value": median(seconds), "unit": "s", "ci95": [*median_interval(seconds)], "note": note}
-
-    call, by = all_reduce(training)
-    alone, together = (timed(_passes(training, data, only_first=first)) for first in (True, False))
-    reduce = timed(call, announce)
-    size = sum(4 * int(weight.shape.num_elements()) for weight in training.tensors())  # float32 for each weight
-    bus = size / median(reduce) * 2 * (training.replicas - 1) / training.replicas
-    note = f"{size} bytes of gradients / time × 2(n-1)/n, {by}"
-    return [
-        figure("gradients alone", alone, "one replica computes, the others rest"),
-        figure("gradients together", together, "all replicas compute; no sum, no update"),
-        figure("all-reduce", reduce, f"sum of the gradients, {by}"),
-        {"name": "all-reduce bus bandwidth", "value": bus, "unit": "B/s", "note": note},
-    ]
-
-
-def block(training: Training, call: Callable[[], Any], count: int) -> float:
-    """Return the seconds of a call, of `count` that are waited for once."""
-    started = time.perf_counter()
-    for _ in range(count):
-        last = call()
-    training.wait(last)
-    return (time.perf_counter() - started) / count
-
-
-def _passes(training: Training, data: tuple[Any, ...], *, only_first: bool) -> Callable[[], Any]:
-    """Do forward and backward pass, all gradients summed up to one number so that none is left out."""
-    import tensorflow as tf
-
-    strategy = training.strategy
-
-    def replica(images: Any, labels: Any) -> Any:
-        nothing = tf.zeros([])  # its device tells the replicas apart: their number is no number while this is traced
-        if only_first and short(nothing.device) != short(training.devices[0]):
-            return nothing
-        loss, gradients = training.passes(images, labels)
-        return loss + tf.add_n([tf.reduce_sum(gradient) for gradient in gradients])
-
-    def run(images: Any, labels: Any) -> Any:
-        return strategy.experimental_local_results(strategy.run(replica, args=(images, labels)))
-
-    function = tf.function(run, autograph=False)
-    return lambda: function(*data)
-
-
-def all_reduce(training: Training) -> tuple[Callable[[], Any], str]:
-    """Return the sum of what has the shapes of the gradients; and who does it, by the compiled graph."""
-    import numpy as np
-
-    def ones(shape: tuple[int, ...]) -> Any:
-        return place(training.strategy, training.devices, lambda _: np.ones(shape, np.float32), training.first)
-
-    values = [ones(tuple(weight.shape)) for weight in training.tensors()]
-    function = summing(training.strategy)
-    by = implementation(function.get_concrete_function(*values).graph)
-    return lambda: [one for part in function(*values) for one in part], by

@@ -33,6 +33,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .training import (
+    BaseWorkload,
     Check,
     Judgement,
     implementation,
@@ -119,32 +120,26 @@ def make(count: int, index: int, replica: int, whole: bool) -> Any:
     return bits.view(np.float32)
 
 
-class Workload:
+class Workload(BaseWorkload):
     """Numbers at their origin, and a way to move them."""
 
-    def __init__(self, parameters: dict[str, Any], _dtype: str, devices: list[str], _spread: str) -> None:
+    def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
         """Put the numbers where they start; nothing is moved yet."""
         import numpy as np
 
-        self.route, self.devices = parameters["route"], devices
-        self.origin, self.target = ends(self.route, devices)
-        reduces = self.route == ALL_REDUCE
-        started = time.perf_counter()
-        sets = [
-            [make(parameters["bytes"], index, replica, reduces) for replica in range(len(self.origin))]
-            for index in range(SETS)
-        ]
-        # for each set the array that must arrive, at every target
-        self.expected = [np.sum(one, axis=0, dtype=np.float32) if reduces else one[0] for one in sets]
-        self.cold = {"inputs": time.perf_counter() - started}
-        started = time.perf_counter()
-        self.outputs: Any = ()
-        self.step = _all_reduce(devices, sets) if reduces else _copy(self.route, self.origin[0], self.target[0], sets)
-        self.trusted = [[_placed(array, target) for target in self.target] for array in self.expected]
-        synchronise(())
-        self.cold["to devices"] = time.perf_counter() - started
-        self.turn = 0
-        self.verified = False
+        super().__init__(parameters, dtype, devices, spread)
+        route, self.turn = parameters["route"], 0
+        self.origin, self.target = ends(route, devices)
+        reduces = route == ALL_REDUCE
+        with self.starting("inputs"):
+            replicas = range(len(self.origin))
+            sets = [[make(parameters["bytes"], index, one, reduces) for one in replicas] for index in range(SETS)]
+            # for each set the array that must arrive, at every target
+            self.expected = [np.sum(one, axis=0, dtype=np.float32) if reduces else one[0] for one in sets]
+        with self.starting("to devices"):
+            self.step = _all_reduce(devices, sets) if reduces else _copy(route, self.origin[0], self.target[0], sets)
+            self.trusted = [[_placed(array, target) for target in self.target] for array in self.expected]
+            synchronise(())
 
     def sample(self, steps: int) -> float:
         """Return the seconds of `steps` moves, one after the other, until the last device is done."""
@@ -179,9 +174,15 @@ class Workload:
 
     def verify(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Return the checksums of what was sent and of what arrived at each target, and how many numbers differ."""
+        self.verified = True
+        return self.compare()
+
+    def unchanged(self) -> bool:
+        return unchanged(self.target, self.outputs, self.trusted[self.turn])
+
+    def compare(self) -> dict[str, Any]:
         import numpy as np
 
-        self.verified = True
         expected = self.expected[self.turn]
         arrived = [output.numpy() for output in self.outputs]
         return {
@@ -191,11 +192,6 @@ class Workload:
             "elements": sum(one.size for one in arrived),
             "how": self.step.how,
         }
-
-    def recheck(self) -> dict[str, Any] | None:
-        """Return None when the last result is right, compared where it lies, or nothing was verified yet."""
-        right = not self.verified or unchanged(self.target, self.outputs, self.trusted[self.turn])
-        return None if right else self.verify({})
 
 
 class Step(NamedTuple):

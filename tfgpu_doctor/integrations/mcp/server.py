@@ -37,7 +37,6 @@ LONGEST_PAGE = 20_000  # characters of the text of an answer
 _STEPS = ((4000, 200), (2000, 60), (1000, 25), (500, 10), (300, 5), (120, 3), (60, 1))  # of a text, of a list
 _WIDEST = 60  # fields that a record has at most; a table of names may have more
 _ROWS, _SHORT = 100, 400  # rows of the matrix, and characters of a field in each of several
-EVERY = 3.0  # seconds between two signs of life
 _INSTRUCTIONS = (
     "tfgpu diagnoses TensorFlow on NVIDIA GPUs. Call doctor for this machine, explain for an error message or a log, "
     "plan before installing or upgrading, matrix for questions about versions, check for requirements and Dockerfiles. "
@@ -49,9 +48,6 @@ _INSTRUCTIONS = (
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 Names: TypeAlias = Annotated[tuple[Name, ...], Field(max_length=20)]
 Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST)]
-Only = Annotated[Names, Field(description='Report only these findings, by id or pattern, such as "cuda.*".')]
-Skip = Annotated[Names, Field(description="Do not report these findings and their consequences.")]
-ShowFacts = Annotated[bool, Field(description="Also return every fact about the machine with its source; long.")]
 Gpus = Annotated[Names, Field(description='GPUs of the machine in question, such as ["RTX 4090"].')]
 Capabilities = Annotated[Names, Field(description='Compute capabilities instead of names, such as ["8.9"].')]
 Driver = Annotated[Name | None, Field(description="NVIDIA driver of that machine: 570.86.10, or the branch 570.")]
@@ -90,15 +86,11 @@ class Tools:
 
     async def doctor(
         self,
-        context: Context[Any, Any],
         import_tensorflow: Annotated[bool, Field(description="False: see only what is installed, in seconds.")] = True,
         timeout: Annotated[float | None, Field(gt=0, le=600, description="Seconds for testing TensorFlow.")] = None,
         require_gpus: Annotated[
             int | None, Field(ge=0, le=1024, description="Report an error if TensorFlow can use fewer GPUs.")
         ] = None,
-        only: Only = (),
-        skip: Skip = (),
-        facts: ShowFacts = False,
     ) -> Result:
         """Diagnose why TensorFlow does not use the NVIDIA GPU of this machine, or whether all is well.
 
@@ -109,33 +101,24 @@ class Tools:
         """
 
         def examine() -> Shown:
-            options: dict[str, Any] = {"timeout": timeout, "require_gpus": require_gpus, "only": only, "skip": skip}
-            options |= {"import_tensorflow": import_tensorflow, "matrix": self._matrix}
-            return self._report(commands.diagnose(self._python, **options), facts)
+            options: dict[str, Any] = {"timeout": timeout, "require_gpus": require_gpus, "matrix": self._matrix}
+            return self._report(commands.diagnose(self._python, import_tensorflow=import_tensorflow, **options))
 
-        return await self._examination(context, examine)
+        return await self._examination(examine)
 
     def explain(
         self,
         text: Annotated[Text, Field(description="The text itself, with the lines around the error; no file name.")],
-        only: Only = (),
-        skip: Skip = (),
-        facts: ShowFacts = False,
     ) -> Result:
         """Diagnose a text from any machine, such as a log or an error message; this machine is not examined.
 
         Takes a TensorFlow log, a traceback, the output of nvidia-smi, pip, conda or docker, a bug report, or a report
         of tfgpu in JSON. Call it when somebody shows one of them. The result is that of doctor.
         """
-
-        def explained() -> Shown:
-            return self._report(commands.explain(text, only=only, skip=skip, matrix=self._matrix), facts)
-
-        return self._answer(explained)
+        return self._answer(lambda: self._report(commands.explain(text, matrix=self._matrix)))
 
     async def plan(
         self,
-        context: Context[Any, Any],
         gpu: Gpus = (),
         compute_capability: Capabilities = (),
         driver: Driver = None,
@@ -164,7 +147,7 @@ class Tools:
 
         if is_other:
             return await anyio.to_thread.run_sync(self._answer, planned)
-        return await self._examination(context, planned)
+        return await self._examination(planned)
 
     def matrix(
         self,
@@ -246,12 +229,11 @@ class Tools:
 
         return self._answer(checked)
 
-    def _report(self, report: Report, facts: bool) -> Shown:
+    def _report(self, report: Report) -> Shown:
         report = self._private(report)
         data = msgspec.to_builtins(report)
-        if not facts:
-            del data["facts"]
-        return Shown(data, _page("report", report), () if facts else ("facts: ask with facts=true",))
+        del data["facts"]
+        return Shown(data, _page("report", report), ("facts",))
 
     def _private(self, result: _Private) -> _Private:
         return redact(result) if self._redacts else result
@@ -266,7 +248,7 @@ class Tools:
         answer = {"result": result, "left_out": [*shown.left_out, *cut]}
         return CallToolResult(content=[TextContent(text=page(harmless(shown.page)))], structured_content=answer)
 
-    async def _examination(self, context: Context[Any, Any], work: Callable[[], Shown]) -> CallToolResult:
+    async def _examination(self, work: Callable[[], Shown]) -> CallToolResult:
         """Look at this machine in a thread; when the call is cancelled, kill the processes, so that the thread ends."""
         answers: list[CallToolResult] = []
         done = anyio.Event()
@@ -281,7 +263,7 @@ class Tools:
                 async with anyio.create_task_group() as group:
                     group.start_soon(run)
                     try:
-                        await _report_progress(context, done)
+                        await done.wait()
                     except anyio.get_cancelled_exc_class():
                         with anyio.CancelScope(shield=True):
                             await anyio.to_thread.run_sync(process.end_all)
@@ -289,17 +271,6 @@ class Tools:
             finally:
                 process.begin_again()
         return answers[0]
-
-
-async def _report_progress(context: Context[Any, Any], done: anyio.Event) -> None:
-    """Tell a client now and then that the tool works; many give up on one that is silent for a minute."""
-    begin = anyio.current_time()
-    while not done.is_set():
-        with anyio.move_on_after(EVERY):
-            await done.wait()
-            return
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # it has ended
-            await context.report_progress(anyio.current_time() - begin, message="checking this machine")
 
 
 def _page(kind: str, result: object, **options: str) -> str:

@@ -1,8 +1,8 @@
-"""A bench result as one page that needs nothing else: its outline, pictures, the doctor's verdict, the raw data. Pure.
+"""A bench result as one page that needs nothing else: its outline, pictures, the raw data. Pure.
 
 The page is made for others to read: the caller hands over a result that was redacted (redact/).
 
-The pictures (speed, samples, scaling) are SVG that is part of the page. Colours are variables of the page, text is
+The pictures (speed, scaling) are SVG that is part of the page. Colours are variables of the page, text is
 text, and the numbers stand in tables beside the pictures. A picture is 360 units wide and its letters are 10 high, so
 that they are still 9 pixels on a phone of 360 pixels.
 """
@@ -12,28 +12,20 @@ from __future__ import annotations
 import base64
 import gzip
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.bench.results import BenchResult, Ratio, Run
-from tfgpu_doctor.bench.statistics import quantile
-from tfgpu_doctor.facts.facts import Facts
 from tfgpu_doctor.facts.printable import clean
-from tfgpu_doctor.facts.report import Report
-from tfgpu_doctor.facts.units import scale_of, seconds
+from tfgpu_doctor.facts.units import scale_of
 from tfgpu_doctor.render.html import page
 from tfgpu_doctor.render.html.page import element, paragraph, text
 from tfgpu_doctor.render.outlines import bench as words
-from tfgpu_doctor.render.outlines import report as doctor_outline
 
 ROWS = 12  # runs in a picture; more would not fit a printed page
 LARGE = 500_000  # bytes of JSON from which on the file for download is compressed
 _BARS = "Bars: median throughput; the line at their ends: its 95 % interval."
-_SAMPLES = (
-    "Every sample, in the order of time from the top of a row to its bottom. Line: median; band: its 95 % interval; "
-    "crosses: a GPU was throttled; dotted: a new process; triangles: outside of what is drawn."
-)
 _SCALING = "Dashed: ideal. Vertical lines: 95 % intervals."
-_LEFT_OUT = "{} of {} runs are drawn, throttled ones and those with advice first; the table has all of them."
+_LEFT_OUT = " {} of {} runs are drawn, throttled ones and those with advice first; the table has all of them."
 _READ = (
     "Times are medians with 95 % intervals from order statistics; of fewer than six samples, with their range. Speeds "
     "have the interval of the median, speed-ups the worst case of both intervals. Only digits that the spread supports "
@@ -107,14 +99,6 @@ def _rectangle(x: float, y: float, width: float, height: float, colour: str) -> 
     return f'<rect x="{x:.2f}" y="{y:.2f}" {size} style="fill: var(--{colour})"/>'
 
 
-def _mark(x: float, y: float, kind: str) -> str:
-    """Draw a sample: a dot, a cross where a GPU was throttled, a triangle at the edge for what lies outside."""
-    if kind == "dot":
-        return f'<circle cx="{x:.2f}" cy="{y:.2f}" r="1.7" style="fill: var(--c1)"/>'
-    shape = {"cross": "m-2-2l4 4m0-4l-4 4", "left": "l4-2v4z", "right": "l-4-2v4z"}[kind]
-    return f'<path d="M{x:.2f} {y:.2f}{shape}" style="fill: var(--bad); stroke: var(--bad)"/>'
-
-
 def _rows(titles: Sequence[tuple[str, str]], axis: Axis, unit: str, row: float) -> tuple[float, list[str]]:
     """Draw a row for each run, its name above it and a value at the right end, over the ticks of an axis."""
     end = row * len(titles) + 4
@@ -154,58 +138,6 @@ def _in_words(titles: Sequence[tuple[str, str]]) -> str:
     return "; ".join(f"{left} {right}" for left, right in titles)
 
 
-def window(runs: Sequence[Run]) -> tuple[float, float]:
-    """Return which part of the samples' spread is drawn, in per cent of the median.
-
-    As far as the samples go, but no farther than three interquartile ranges beyond the quartiles (Tukey's far fences)
-    of the run that is widest.
-    """
-    lows, highs = [], []
-    for run in runs:
-        ordered = [100 * sample / (run.median_s or 1.0) for sample in sorted(run.samples_s)]
-        first, third = quantile(ordered, 0.25), quantile(ordered, 0.75)
-        reach = max(3 * (third - first), 0.5)
-        lows.append(max(ordered[0], first - reach))
-        highs.append(min(ordered[-1], third + reach))
-    margin = max(0.08 * (max(highs) - min(lows)), 0.2)
-    return min(lows) - margin, max(highs) + margin
-
-
-def samples(runs: Sequence[Run], everything: Sequence[Run]) -> str:
-    """Draw every sample in per cent of its run's median, the first at the top of the run's row.
-
-    The line is the median, the band its interval, a dotted line a new process.
-    """
-    low, high = window(runs)
-    row = 46.0 if len(runs) > 2 else 90.0
-    axis, name_of = Axis(low, high, _LEFT, _RIGHT), words.namer(everything)
-    times = [f"{seconds((run.median_s or 0.0) / run.steps)} per {run.step_name}" for run in runs]
-    titles = [(short(name_of(run)), short(time, 26)) for run, time in zip(runs, times, strict=True)]
-    height, pieces = _rows(titles, axis, "% of the run's median", row)
-    for place, run in enumerate(runs):
-        assert run.median_s and run.ci95_s
-        top, bottom = place * row + 18, (place + 1) * row - 2
-        first, last = (min(max(100 * edge / run.median_s, low), high) for edge in run.ci95_s)
-        pieces.append(_rectangle(axis(first), top, axis(last) - axis(first), bottom - top, "grid"))
-        pieces.append(_line(axis(100), top, axis(100), bottom, "ink", 1.2))
-        down = Axis(0, max(len(run.samples_s) - 1, 1), top + 2, bottom - 2)
-        for number in range(1, len(run.processes)):
-            y = down(sum(run.processes[:number]) - 0.5)
-            pieces.append(_line(_LEFT, y, _RIGHT, y, "muted", 0.5, "1 2"))
-        pieces += [_mark(*spot) for spot in sorted(_spots(run, axis, down, low, high))]
-    return _svg(height, pieces, f"All samples around their medians: {_in_words(titles)}")
-
-
-def _spots(run: Run, axis: Axis, down: Axis, low: float, high: float) -> set[tuple[float, float, str]]:
-    """Return where the samples of a run stand, to half a unit: what falls on one spot is drawn once."""
-    throttled, spots = set(run.throttled_samples), set[tuple[float, float, str]]()
-    for number, sample in enumerate(run.samples_s):
-        x = 100 * sample / (run.median_s or 1.0)
-        kind = "left" if x < low else "right" if x > high else "cross" if number in throttled else "dot"
-        spots.add((round(2 * axis(min(max(x, low), high))) / 2, round(2 * down(number)) / 2, kind))
-    return spots
-
-
 def scaling(runs: Sequence[Run]) -> str:
     """Draw the speed-up over one GPU against the number of GPUs, beside the ideal; nothing for a single GPU."""
     several = [(run, run.speedup_vs_1gpu) for run in runs if run.efficiency and run.speedup_vs_1gpu]
@@ -240,31 +172,24 @@ def scaling(runs: Sequence[Run]) -> str:
 # ----------------------------------------------------------------------------------------------------------- the page
 
 
-def render(result: BenchResult, report: Report | None = None, diagnose: Callable[[Facts], Report] | None = None) -> str:
-    """Render the whole page; `report` is the doctor's of the facts that the result carries, or `diagnose` makes it."""
-    report = diagnose(result.environment) if diagnose else report
-    shown = words.page(result)
-    if report:
-        shown = shown._replace(parts=(*shown.parts, doctor_outline.page(report, "full")))
+def render(result: BenchResult) -> str:
+    """Render the whole page."""
     figures = [
         element("figure", picture, element("figcaption", text(caption))) for picture, caption in _pictures(result)
     ]
     charts = element("div", *figures, class_="charts") if figures else ""
-    left_out = "" if len(result.runs) <= ROWS else _LEFT_OUT.format(ROWS, len(result.runs))
     end = element("p", _download(result), class_="screen") + element("footer", paragraph(_READ, "muted"))
-    return page.render(shown, charts + paragraph(left_out, "muted"), end)
+    return page.render(words.page(result), charts, end)
 
 
 def _pictures(result: BenchResult) -> Iterator[tuple[str, str]]:
     """Yield pictures with their captions; bars where the runs have one unit."""
     units = {run.throughput.unit for run in result.runs if run.throughput and not run.virtual}
     if len(units) == 1 and len(result.runs) > 1:
-        yield speed(worth_drawing(result.runs), result.runs), _BARS
+        left_out = _LEFT_OUT.format(ROWS, len(result.runs)) if len(result.runs) > ROWS else ""
+        yield speed(worth_drawing(result.runs), result.runs), _BARS + left_out
     if picture := scaling(result.runs):
         yield picture, _SCALING
-    measured = [run for run in result.runs if run.samples_s and run.median_s and not run.virtual]
-    if measured:
-        yield samples(worth_drawing(measured), measured), _SAMPLES
 
 
 def _download(result: BenchResult) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from tfgpu_doctor.facts.about import LAYERS
-from tfgpu_doctor.facts.facts import NOT_EXAMINED, Fact, Facts, Known, Soname, Unknown, lists_gpu, value_or
+from tfgpu_doctor.facts.facts import NOT_EXAMINED, Fact, Facts, Known, Soname, Unknown, lists_gpu, map_fact, value_or
 from tfgpu_doctor.facts.report import (
     EXIT_OK,
     EXIT_UNKNOWN,
@@ -196,45 +196,51 @@ def metrics(report: Report) -> Iterator[Metric]:
         "tfgpu_doctor_verdict", "Verdict of the diagnosis; 1 for the one that holds.", _VERDICTS, report.verdict
     )
     counts = Counter(one.severity.value for one in roots)
-    yield gauge(
-        "tfgpu_doctor_findings",
-        "Root causes that were found.",
-        *(Sample(counts[severity], {"severity": severity}) for severity in _SEVERITIES),
-    )
-    yield gauge(
-        "tfgpu_doctor_finding",
-        "1 for each root cause that was found.",
-        *(Sample(1, {"id": one.id, "severity": one.severity.value}) for one in roots),
-    )
-    open_ones = len(report.undetermined)
-    yield gauge("tfgpu_doctor_undetermined_checks", "Checks that could not be made.", Sample(open_ones))
-    if (total := report.timings.get("total")) is not None:
-        yield gauge("tfgpu_doctor_duration_seconds", "Time that the diagnosis took.", Sample(total))
-    yield from _gpu_metrics(facts)
-
-
-def _gpu_metrics(facts: Facts) -> Iterator[Metric]:
-    """How many GPUs the driver and TensorFlow list, and what each is."""
-    gpus = value_or(facts.gpus, ())
-    if isinstance(facts.gpus, Known):
-        yield gauge("tfgpu_doctor_gpus", "GPUs that the driver lists.", Sample(len(gpus)))
-    if isinstance(facts.tensorflow.devices, Known):
-        listed = sum(device.kind == "GPU" for device in facts.tensorflow.devices.value)
-        yield gauge("tfgpu_doctor_tensorflow_gpus", "GPUs that TensorFlow lists.", Sample(listed))
-    known_as = (
+    total, gpus, devices = report.timings.get("total"), value_or(facts.gpus, ()), value_or(facts.tensorflow.devices, ())
+    labels = [{"gpu": str(gpu.index)} for gpu in gpus]
+    names = [
         {"name": value_or(gpu.name, ""), "compute_capability": value_or(gpu.compute_capability, "")} for gpu in gpus
+    ]
+    memory = zip((gpu.memory_total for gpu in gpus), labels, strict=True)
+    # the end of its name, help, and the samples
+    rows: tuple[tuple[str, str, Iterable[Sample]], ...] = (
+        (
+            "findings",
+            "Root causes that were found.",
+            (Sample(counts[severity], {"severity": severity}) for severity in _SEVERITIES),
+        ),
+        (
+            "finding",
+            "1 for each root cause that was found.",
+            (Sample(1, {"id": one.id, "severity": one.severity.value}) for one in roots),
+        ),
+        ("undetermined_checks", "Checks that could not be made.", [Sample(len(report.undetermined))]),
+        ("duration_seconds", "Time that the diagnosis took.", [] if total is None else [Sample(total)]),
+        ("gpus", "GPUs that the driver lists.", [Sample(len(gpus))] * isinstance(facts.gpus, Known)),
+        (
+            "tensorflow_gpus",
+            "GPUs that TensorFlow lists.",
+            [Sample(sum(one.kind == "GPU" for one in devices))] * isinstance(facts.tensorflow.devices, Known),
+        ),
+        (
+            "gpu_info",
+            "Name and compute capability of a GPU.",
+            (Sample(1, {**number, **about}) for number, about in zip(labels, names, strict=True)),
+        ),
+        (
+            "gpu_memory_bytes",
+            "Memory of a GPU.",
+            (Sample(size.value, number) for size, number in memory if isinstance(size, Known)),
+        ),
     )
-    names = (Sample(1, {"gpu": str(gpu.index), **labels}) for gpu, labels in zip(gpus, known_as, strict=True))
-    yield gauge("tfgpu_doctor_gpu_info", "Name and compute capability of a GPU.", *names)
-    sizes = ((gpu.memory_total, {"gpu": str(gpu.index)}) for gpu in gpus)
-    memory = (Sample(size.value, labels) for size, labels in sizes if isinstance(size, Known))
-    yield gauge("tfgpu_doctor_gpu_memory_bytes", "Memory of a GPU.", *memory)
+    yield from (gauge(f"tfgpu_doctor_{name}", about, *samples) for name, about, samples in rows)
 
 
 # ------------------------------------------------------------------------------------------------------------ the stack
 
 
 Mark = Literal["ok", "error", "warning", "unknown", "absent", ""]  # "": nothing that could be right or wrong
+Described: TypeAlias = "str | tuple[str, Mark] | Unknown"  # a text alone: it is right
 
 
 class Layer(NamedTuple):
@@ -247,98 +253,94 @@ class Layer(NamedTuple):
 
 def layers_of(report: Report) -> tuple[Layer, ...]:
     """Describe the layers that a report shows: all, or of a pasted text those of which it says anything."""
-    layers = tuple(_layer(name, report) for name in LAYERS)
+    layers: list[Layer] = []
+    reasons: set[str] = set()  # of Python and what follows it, where one reason often holds for all
+    for name in LAYERS:
+        described = _DESCRIBE[name](report.facts)
+        if isinstance(described, Unknown):
+            mark: Mark = "unknown"
+            # of the driver, why asking each library and file failed stands in -v
+            reason = described.reason.partition("; ")[0] if name == "Driver" else described.reason
+            text = "skipped" if reason in reasons and reason != NOT_EXAMINED.reason else reason
+            reasons |= {reason} if name in ("Python", "TensorFlow", "Devices") else set()
+        else:
+            text, mark = (described, "ok") if isinstance(described, str) else described
+        layers.append(Layer(name, _mark(name, mark, report), text))
     if report.source != "text":
-        return layers
+        return tuple(layers)
     known = tuple(layer for layer in layers if layer.mark != "unknown")
     return known or (Layer("Text", "unknown", "names no machine, driver or TensorFlow"),)
 
 
-def _layer(name: str, report: Report) -> Layer:
-    text, mark = _DESCRIBE[name](report.facts)
+def _mark(name: str, mark: Mark, report: Report) -> Mark:
+    """The mark of a layer: that of what was found in it, unless a text says nothing of the layer."""
     if mark == "unknown" and report.source == "text":
-        return Layer(name, mark, text)  # the text says nothing of it, so nothing is wrong with what is shown
+        return mark
     # a report of another version may hold an id that this one does not know
-    found = report.findings
-    severities = {one.severity for one in found if one.id in DECLARATIONS and DECLARATIONS[one.id].layer == name}
-    if Severity.ERROR in severities:
-        mark = "error"
-    elif Severity.WARNING in severities and mark == "ok":
-        mark = "warning"
-    return Layer(name, mark, text)
+    found = {one.severity for one in report.findings if one.id in DECLARATIONS and DECLARATIONS[one.id].layer == name}
+    return "error" if Severity.ERROR in found else "warning" if Severity.WARNING in found and mark == "ok" else mark
 
 
-def _first_known(*facts: Fact[str]) -> str | None:
-    return next((fact.value for fact in facts if isinstance(fact, Known)), None)
+def _known(*facts: Fact[Any], form: str = "{}") -> list[str]:
+    return [form.format(fact.value) for fact in facts if isinstance(fact, Known)]
 
 
-def _machine(facts: Facts) -> tuple[str, Mark]:
+def _machine(facts: Facts) -> Described:
     host = facts.host
-    parts = [_first_known(host.distribution, host.os) or "unknown system"]
-    if isinstance(host.os, Known) and host.os.value == "wsl2":
-        parts.append("WSL2")
-    parts += [fact.value for fact in (host.machine, host.libc) if isinstance(fact, Known)]
-    if isinstance(host.cpus, Known):
-        parts.append(f"{host.cpus.value} CPUs")
-    if isinstance(host.memory, Known):
-        parts.append(memory_size(host.memory.value))
-    if value_or(host.container, "none") != "none":
-        parts.append(f"{value_or(host.container, '')} container")
+    parts = _known(host.distribution, host.os)[:1] or ["unknown system"]
+    parts += ["WSL2"] if value_or(host.os, "") == "wsl2" else []
+    parts += [*_known(host.machine, host.libc), *_known(host.cpus, form="{} CPUs")]
+    parts += _known(map_fact(host.memory, memory_size))
+    parts += _known(host.container, form="{} container") if value_or(host.container, "none") != "none" else []
     return ", ".join(parts), "ok" if isinstance(host.os, Known) else "unknown"
 
 
-def _gpu(facts: Facts) -> tuple[str, Mark]:
-    if isinstance(facts.gpus, Known) and facts.gpus.value:
+def _gpu(facts: Facts) -> Described:
+    if gpus := value_or(facts.gpus, ()):
         models = Counter(
-            (value_or(g.name, "unknown model"), value_or(g.compute_capability, None), value_or(g.memory_total, None))
-            for g in facts.gpus.value
+            ", ".join(
+                (
+                    *(_known(gpu.name) or ["unknown model"]),
+                    *_known(gpu.compute_capability, form="compute capability {}"),
+                    *_known(map_fact(gpu.memory_total, memory_size)),
+                )
+            )
+            for gpu in gpus
         )
-        described = [
-            (f"{count} × " if count > 1 else "")
-            + name
-            + (f", compute capability {capability}" if capability else "")
-            + (f", {memory_size(memory)}" if memory else "")
-            for (name, capability, memory), count in models.items()
-        ]
-        return "; ".join(described), "ok"
+        return "; ".join(f"{count} × {model}" if count > 1 else model for model, count in models.items())
     pci = facts.host.pci_gpus
-    if isinstance(pci, Known) and pci.value:
-        where = {True: "on the PCI bus", False: "(as stated)"}
-        return "; ".join(f"{gpu.name or gpu.device_id} {where[bool(gpu.address)]}" for gpu in pci.value), "ok"
-    if isinstance(pci, Known):
-        return "none", "absent"
-    return pci.reason, "unknown"
+    if isinstance(pci, Unknown):
+        return pci
+    named = [f"{gpu.name or gpu.device_id} {'on the PCI bus' if gpu.address else '(as stated)'}" for gpu in pci.value]
+    return "; ".join(named) or ("none", "absent")
 
 
-def _driver(facts: Facts) -> tuple[str, Mark]:
+def _driver(facts: Facts) -> Described:
     driver = facts.driver
     if isinstance(driver.version, Known):
-        supported = f", CUDA up to {driver.cuda_supported.value}" if isinstance(driver.cuda_supported, Known) else ""
-        kind = f", {driver.kernel_module_kind.value} module" if isinstance(driver.kernel_module_kind, Known) else ""
-        return driver.version.value + supported + kind, "ok"
-    if value_or(driver.libcuda, None) == () and value_or(driver.kernel_module_loaded, None) is False:
-        return "none", "absent"
-    first, _, _ = driver.version.reason.partition("; ")  # why asking each library and file failed stands in -v
-    return first, "unknown"
+        supported = _known(driver.cuda_supported, form="CUDA up to {}")
+        return ", ".join((driver.version.value, *supported, *_known(driver.kernel_module_kind, form="{} module")))
+    has_none = value_or(driver.libcuda, None) == () and value_or(driver.kernel_module_loaded, None) is False
+    return ("none", "absent") if has_none else driver.version
 
 
-def _cuda(facts: Facts) -> tuple[str, Mark]:
+def _cuda(facts: Facts) -> Described:
     sonames, toolkits = facts.loader.sonames, facts.cuda.toolkits
     if isinstance(toolkits, Unknown) and isinstance(sonames, Unknown):
-        return toolkits.reason, "unknown"
-    versions = ", ".join(dict.fromkeys(kit.version for kit in value_or(toolkits, ()) if kit.version))
+        return toolkits
+    kits = value_or(toolkits, ())
+    versions = ", ".join(dict.fromkeys(kit.version for kit in kits if kit.version))
     installed = f"toolkit {versions}" if versions else "no toolkit"
-    if isinstance(sonames, Known):
-        wanted = [soname for soname in sonames.value if soname.component not in ("cudnn", "driver")]
-        return _libraries(wanted, installed) if wanted else (installed, "ok")
-    if any(kit.via == "stated" for kit in value_or(toolkits, ())):
-        return f"{versions} (as stated)", "ok"
-    if any(kit.source.startswith("line ") for kit in value_or(toolkits, ())):
-        return installed, "ok"  # what a text shows of it
-    return f"{installed}; what TensorFlow needs: {sonames.reason}", "unknown"
+    if isinstance(sonames, Unknown):
+        if any(kit.via == "stated" for kit in kits):
+            return f"{versions} (as stated)"
+        is_shown = any(kit.source.startswith("line ") for kit in kits)  # what a text shows of it
+        return installed if is_shown else (f"{installed}; what TensorFlow needs: {sonames.reason}", "unknown")
+    wanted = [soname for soname in sonames.value if soname.component not in ("cudnn", "driver")]
+    return _libraries(wanted, installed) if wanted else installed
 
 
-def _libraries(wanted: list[Soname], installed: str) -> tuple[str, Mark]:
+def _libraries(wanted: list[Soname], installed: str) -> Described:
     wanted = [soname for soname in wanted if soname.winner or soname.component not in OPTIONAL_COMPONENTS]
     found = sum(soname.winner is not None for soname in wanted)
     ways = {library.via for soname in wanted for library in soname.candidates if library.path == soname.winner}
@@ -346,76 +348,61 @@ def _libraries(wanted: list[Soname], installed: str) -> tuple[str, Mark]:
     return f"{found} of {len(wanted)} libraries found{by}; {installed}", "ok" if found == len(wanted) else "absent"
 
 
-def _cudnn(facts: Facts) -> tuple[str, Mark]:
+def _cudnn(facts: Facts) -> Described:
+    files = facts.cudnn.installed
     if isinstance(facts.cudnn.runtime, Known):
-        return f"{facts.cudnn.runtime.value}, loaded", "ok"
-    installed = [file.version or file.path for file in value_or(facts.cudnn.installed, ())]
-    if any(file.path.startswith("line ") for file in value_or(facts.cudnn.installed, ())):
-        return f"{', '.join(dict.fromkeys(installed))} (as stated)", "ok"
-    if installed:
-        return f"{', '.join(dict.fromkeys(installed))} on disk", "ok"
-    if isinstance(facts.cudnn.installed, Unknown):
-        return facts.cudnn.installed.reason, "unknown"
-    return "none", "absent"
+        return f"{facts.cudnn.runtime.value}, loaded"
+    if isinstance(files, Unknown):
+        return files
+    installed = ", ".join(dict.fromkeys(file.version or file.path for file in files.value))
+    is_stated = any(file.path.startswith("line ") for file in files.value)
+    return f"{installed} {'(as stated)' if is_stated else 'on disk'}" if installed else ("none", "absent")
 
 
-def _python(facts: Facts) -> tuple[str, Mark]:
+def _python(facts: Facts) -> Described:
     python = facts.python
     if isinstance(python.version, Unknown):
-        return python.version.reason, "unknown"
-    parts = [python.version.value]
-    parts += [fact.value for fact in (python.environment, python.executable) if isinstance(fact, Known)]
-    return ", ".join(parts), "ok"
+        return python.version
+    return ", ".join(_known(python.version, python.environment, python.executable))
 
 
-def _reason(fact: Unknown, *above: Fact[Any]) -> str:
-    """The reason of an unknown, unless a layer above has given the same."""
-    repeated = any(isinstance(other, Unknown) and other.reason == fact.reason for other in above)
-    return "skipped" if repeated and fact.reason != NOT_EXAMINED.reason else fact.reason
-
-
-def _tensorflow(facts: Facts) -> tuple[str, Mark]:
+def _tensorflow(facts: Facts) -> Described:
     tensorflow = facts.tensorflow
     if isinstance(tensorflow.version, Unknown):
-        return _reason(tensorflow.version, facts.python.version), "unknown"
+        return tensorflow.version
     name = value_or(tensorflow.distribution, "tensorflow")
     text = tensorflow.version.value + (f" ({name})" if name != "tensorflow" else "")
     if isinstance(tensorflow.build, Known):
         build = tensorflow.build.value
-        text += (
-            f", built for CUDA {build.cuda_version or '?'}, cuDNN {build.cudnn_version or '?'}"
-            if build.is_cuda_build
-            else ", built for the CPU"
-        )
-    imported = next((phase for phase in tensorflow.phases if phase.name == "import"), None)
-    if imported is not None and imported.outcome == "skipped":
-        return text + ", not imported", "ok"
-    return text, "ok"
+        versions = f"CUDA {build.cuda_version or '?'}, cuDNN {build.cudnn_version or '?'}"
+        text += f", built for {versions if build.is_cuda_build else 'the CPU'}"
+    skipped = any(phase.name == "import" and phase.outcome == "skipped" for phase in tensorflow.phases)
+    return text + (", not imported" if skipped else "")
 
 
-def _devices(facts: Facts) -> tuple[str, Mark]:
+def _devices(facts: Facts) -> Described:
     devices = facts.tensorflow.devices
     if isinstance(devices, Unknown):
-        return _reason(devices, facts.python.version, facts.tensorflow.version), "unknown"
-    gpus = [device for device in devices.value if device.kind == "GPU"]
-    if not gpus:
-        return "TensorFlow lists no GPU", "absent"
-    names = Counter(device.device_name or device.name for device in gpus)
-    return f"{len(gpus)} GPU{'s' * (len(gpus) > 1)}: " + ", ".join(names), "ok"
+        return devices
+    gpus = [device.device_name or device.name for device in devices.value if device.kind == "GPU"]
+    return (
+        f"{count(len(gpus), 'GPU')}: {', '.join(dict.fromkeys(gpus))}"
+        if gpus
+        else ("TensorFlow lists no GPU", "absent")
+    )
 
 
-def _compute(facts: Facts) -> tuple[str, Mark]:
+def _compute(facts: Facts) -> Described:
     checks, devices = facts.tensorflow.checks, facts.tensorflow.devices
     if isinstance(devices, Known) and not lists_gpu(devices.value):
         return "skipped: no GPU", "absent"
     if isinstance(checks, Unknown):
-        return _reason(checks, facts.python.version, facts.tensorflow.version, devices), "unknown"
-    good = Counter(check.kind for check in checks.value if check.ok)
-    total = Counter(check.kind for check in checks.value)
-    return "verified: " + ", ".join(f"{kind} on {good[kind]} of {total[kind]}" for kind in total), "ok"
+        return checks
+    good, total = (Counter(check.kind for check in checks.value if check.ok or every) for every in (False, True))
+    return "verified: " + ", ".join(f"{kind} on {good[kind]} of {total[kind]}" for kind in total)
 
 
-_DESCRIBE: dict[str, Callable[[Facts], tuple[str, Mark]]] = {
+_DESCRIBE: dict[str, Callable[[Facts], Described]] = {
     "Machine": _machine,
     "GPU": _gpu,
     "Driver": _driver,

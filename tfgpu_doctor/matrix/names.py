@@ -1,10 +1,11 @@
-"""GPUs by the names that the driver, people and clouds give them. Pure."""
+"""GPUs by the names that the driver, people and clouds give them, and CUDA libraries by their files. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from difflib import SequenceMatcher
+from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 
 from tfgpu_doctor.matrix.schema import Instance
@@ -42,6 +43,7 @@ _VGPU = re.compile(r"(.+?)-(?:\d-)?\d{1,3}(?:[QCAB]|CME|B4)?", re.IGNORECASE)
 _VARIANT = re.compile(r"(?<=\d)[a-z]{1,2}\b", re.IGNORECASE)  # the letters of a board there: A100DX, RTX6000P
 _DIGIT = re.compile(r"\d")  # without one, a beginning is that of a product line
 _MOST_LISTED = 4
+_PREFIXED = ("geforce", "tesla", "quadro")  # product lines that people leave out
 _LONGEST = 80  # characters; no name has as many, and comparing is slow with text that is no name at all
 _ALIKE = 0.7  # similarity below which a name is no help to somebody who mistyped another
 
@@ -78,9 +80,11 @@ class NameIndex:
 
     def nearest(self, name: str, n: int = 3) -> tuple[str, ...]:
         """Up to `n` known names that are written most like `name`, the nearest first; empty when none is like it."""
-        wanted = _plain(name)[:_LONGEST]
-        scored = sorted(((_likeness(wanted, known), known) for known in self._known), key=lambda one: -one[0])
-        return tuple(known for score, known in scored[:n] if score >= _ALIKE)
+        plain = {known: _plain(known) for known in self._known}
+        spellings = {" ".join(w for w in text.split() if w not in _PREFIXED): known for known, text in plain.items()}
+        spellings |= {text: known for known, text in plain.items()}
+        near = get_close_matches(_plain(name)[:_LONGEST], spellings, 2 * n, _ALIKE)
+        return tuple(dict.fromkeys(spellings[one] for one in near))[:n]
 
     def _virtual(self, profile: str) -> tuple[str, ...]:
         """The board of a virtual GPU: "GRID V100D-8Q", "NVIDIA A100-1-5C"."""
@@ -157,19 +161,6 @@ def _core(words: _Words) -> _Words:
     return frozenset(word for word in words if not _DECORATION.fullmatch(word))
 
 
-def _likeness(wanted: str, known: str) -> float:
-    """How much alike two names are written, 0 to 1; digits in another order are the commonest slip of all."""
-    full = _plain(known)
-    short = " ".join(word for word in full.split() if word not in ("geforce", "tesla", "quadro"))
-    matcher = SequenceMatcher(b=wanted, autojunk=False)
-    best = 0.0
-    for text in (full, short):
-        matcher.set_seq1(text)
-        transposed = text != wanted and sorted(text) == sorted(wanted)
-        best = max(best, matcher.ratio() + 0.1 * transposed)
-    return min(best, 1.0)
-
-
 _PREFIX = r"(?:ml\.|standard_)?"  # of SageMaker and of Azure
 _BEFORE, _AFTER = r"(?<![A-Za-z0-9_.-])", r"(?![A-Za-z0-9_-])"  # beside Chinese stands no space
 # of all types alike, so that few places of a text are tried
@@ -229,3 +220,61 @@ def _written(pattern: str) -> str:
         return whole
     family = re.escape(_MODEL.sub("", pattern))
     return rf"{whole}|{family}[- ](?:instances?|vms?)\b|(?:aws|ec2) {family}{_AFTER}(?!\.)"
+
+
+_LINUX = re.compile(
+    r"lib(?P<stem>cu\w+?|nvinfer\w*|nccl|nvrtc|nvJitLink|cuda)\.so(?:\.(?P<version>\d+(?:\.\d+)*))?", re.IGNORECASE
+)
+# TensorFlow's guide "Install with pip", Windows: the Visual C++ Redistributable brings msvcp140_1.dll, 2.1 and later
+# need it; vcruntime140_1.dll came with that of 2019.
+VC_RUNTIME = ("msvcp140.dll", "msvcp140_1.dll", "vcruntime140_1.dll")
+_MACOS = re.compile(r"lib(?P<stem>cu\w+?|nvinfer\w*)(?:\.(?P<version>\d+(?:\.\d+)*))?\.dylib", re.IGNORECASE)
+_WINDOWS = re.compile(
+    r"(?P<stem>cu[a-z]+(?:_[a-z_]+?)?|nvinfer\w*?|nvrtc)(?:64|32)?_(?P<digits>\d*)(?:_\d+)?\.dll", re.IGNORECASE
+)
+# components whose version is CUDA's own; those of the others are numbered apart (libcufft.so.10 is in CUDA 10 and 11)
+_CUDA_OWN = ("cudart", "cublas")
+_ALL_ALIKE = ("7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0")
+_OPTIONAL = ("nvinfer", "nccl", "cupti")
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library of NVIDIA's by its file name."""
+
+    name: str
+    component: str  # "cudart", "cublas", "cudnn", "cuda" (the driver's), "nvinfer" ...
+    version: str | None  # as the name has it: "11.0", "8"
+
+    @property
+    def cuda_version(self) -> str | None:
+        """The CUDA that it belongs to, where its name tells: up to 10.0 every library has its toolkit's number."""
+        alike = self.version in _ALL_ALIKE and self.component not in ("cudnn", "nvinfer")
+        return self.version if alike or self.component in _CUDA_OWN else None
+
+    @property
+    def optional(self) -> bool:
+        """Whether TensorFlow does without it."""
+        return self.component.startswith(_OPTIONAL)
+
+
+def known_library(name: str) -> Library | None:
+    """Read which library of NVIDIA's, and of which version, a file name tells; None for one that is not NVIDIA's.
+
+    >>> known_library("cudart64_101.dll"), known_library("libcudnn_cnn_infer.so.8")  # doctest: +NORMALIZE_WHITESPACE
+    (Library(name='cudart64_101.dll', component='cudart', version='10.1'),
+     Library(name='libcudnn_cnn_infer.so.8', component='cudnn', version='8'))
+    """
+    if name.lower() == "nvcuda.dll":
+        return Library(name, "cuda", None)
+    if match := _LINUX.fullmatch(name) or _MACOS.fullmatch(name):
+        version = match["version"]
+    elif match := _WINDOWS.fullmatch(name):
+        # "101" is 10.1 and "80" is 8.0; "12", "11" of cublas and "8" of cudnn are whole
+        digits = match["digits"]
+        has_minor = len(digits) == 3 or (len(digits) == 2 and int(digits) >= 50)
+        version = f"{digits[:-1]}.{digits[-1]}" if has_minor else digits or None
+    else:
+        return None
+    stem = match["stem"].lower()
+    return Library(name, next((one for one in ("cudnn", "cublas") if stem.startswith(one)), stem), version)
