@@ -103,7 +103,6 @@ class Replica:
     """A function from NumPy inputs to NumPy outputs, by name; its variables live on a device."""
 
     def __init__(self, folder: str, signature: str, device: str, xla: bool) -> None:
-        """Load the model."""
         import tensorflow as tf
 
         self.device = device
@@ -136,7 +135,6 @@ class Workload(BaseWorkload):
     """The model on each device of a case, and a batch of inputs on the host; `outputs` are those of each replica."""
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
-        """Load the model where this process has not yet; nothing is computed."""
         import numpy as np
 
         super().__init__(parameters, dtype, devices, spread)
@@ -199,7 +197,6 @@ class Workload(BaseWorkload):
         return [device for call in self.calls for device in dict.fromkeys(call.where())]
 
     def misplaced(self) -> str | None:
-        """Say what was computed elsewhere than asked for; None when nothing was."""
         for device, call in zip(self.devices, self.calls):
             places = [*((one, "outputs") for one in call.where()), *((one, "weights") for one in call.weights())]
             wrong = [f"{what} on {place} instead of {device}" for place, what in places if place != device]

@@ -124,7 +124,6 @@ class Workload(BaseWorkload):
     """Numbers at their origin, and a way to move them."""
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
-        """Put the numbers where they start; nothing is moved yet."""
         import numpy as np
 
         super().__init__(parameters, dtype, devices, spread)
