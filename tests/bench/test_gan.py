@@ -71,4 +71,4 @@ def test_right_trainings_pass_and_wrong_ones_do_not(tensorflow_python: str) -> N
     for name in ("like one device", "same gradients", "both networks learn"):
         judged = gan.judge(real[name], "float32", {})
         assert not judged.ok and f"failed: {name}" in judged.why
-    assert real["same gradients"]["update"] == pytest.approx(1.0, rel=0.01), "gradients that are twice as long are 1 away"
+    assert real["same gradients"]["update"] == pytest.approx(1.0, rel=0.01), "twice the gradients are 1 away"
