@@ -93,12 +93,6 @@ def _repeated(items: Any, count: int) -> Any:
     return np.ascontiguousarray(np.resize(items, (count, *items.shape[1:])))
 
 
-@lru_cache(maxsize=64)
-def replica(folder: str, signature: str, device: str, xla: bool) -> Replica:
-    """Load a SavedModel on a device; a process keeps it."""
-    return Replica(folder, signature, device, xla)
-
-
 class Replica:
     """A function from NumPy inputs to NumPy outputs, by name; its variables live on a device."""
 
@@ -129,6 +123,9 @@ class Replica:
     def weights(self) -> list[str]:
         """Return the devices of its float variables; tables and counters may lie where they can."""
         return list(dict.fromkeys(short(one.device) for one in self.function.variables if one.dtype.is_floating))
+
+
+replica = lru_cache(maxsize=64)(Replica)  # a process keeps a model
 
 
 class Workload(BaseWorkload):
