@@ -246,7 +246,7 @@ def _sources(
         "gpu": f"{file}: " + ("METADATA (an empty wheel)" if wheel.redirects else BUILD_INFO),
     }
     if wheel.cuda is not None:
-        driver = toolkit and data.sources[toolkit.minor_compat_source or toolkit.source].title
+        driver = data.sources[toolkit.minor_compat_source or toolkit.source].title if toolkit else None
         found |= {
             "cuda": f"{file}: {BUILD_INFO}",
             **dict.fromkeys(("sass", "ptx"), f"{file}: {_FATBIN if wheel.kernels else BUILD_INFO}"),
