@@ -203,21 +203,16 @@ def _first(pattern: re.Pattern[str], lines: Iterable[Line]) -> int | None:
 
 
 def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int | None]:
-    named = _named_system(stated.lower()) if stated else None
     if (wsl := _first(_WSL, lines)) is not None:
         return "wsl2", wsl
-    if named:
-        return named, None
+    if stated:
+        is_mac = re.search(r"mac|os ?x|darwin", stated, re.IGNORECASE)
+        is_windows = re.search(r"win", stated, re.IGNORECASE) and "darwin" not in stated.lower()
+        return "windows" if is_windows else "macos" if is_mac else "linux", None
     for name, pattern in (*_SYSTEMS.items(), ("windows", _WINDOWS_WORD)):
         if (line := _first(pattern, lines)) is not None:
             return name, line
     return None, None
-
-
-def _named_system(stated: str) -> str:
-    if "win" in stated and "darwin" not in stated:
-        return "windows"
-    return "macos" if any(word in stated for word in ("mac", "os x", "osx", "darwin")) else "linux"
 
 
 def _container(lines: Sequence[Line]) -> tuple[str | None, int | None]:
