@@ -45,15 +45,7 @@ CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*"
 TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 # Law 3: what computes from its arguments alone.
 PURE = (
-    *(
-        "facts/facts.py",
-        "facts/report.py",
-        "facts/yaml_nodes.py",
-        "matrix/*",
-        "parsers/*",
-        "manifests/*",
-        "plan/*",
-    ),
+    *("facts/facts.py", "facts/report.py", "facts/yaml_nodes.py", "matrix/*", "parsers/*", "manifests/*", "plan/*"),
     *("findings/*", "compare/*", "redact/*", "bench/compar*.py"),
     *(
         "bench/advice.py",
@@ -109,9 +101,7 @@ CHANGES = {
         "mkdtemp",
     ),
 }
-CHANGES_FOR_A_REASON = {
-    "bench/plans/base.py": "folders that workers write into, which it removes",
-}
+CHANGES_FOR_A_REASON = {"bench/plans/base.py": "folders that workers write into, which it removes"}
 # Law 1: who opens files that a user, a variable or another file may name: regular files, bounded, never waiting.
 OPENS_FILES = ("facts/reading.py", "facts/writing.py")
 OPENERS = {"open", "fdopen", "read_text", "read_bytes", "read_lines", "TemporaryFile", "NamedTemporaryFile", "mkstemp"}

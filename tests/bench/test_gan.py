@@ -2,33 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.bench.planned import Workers, in_python, measured
-from tfgpu_doctor.bench.plans.training import Gan
+from tests.bench.planned import in_python
 from tfgpu_doctor.bench.workloads import gan
-
-ONE: dict[str, Any] = {
-    "losses": [1.043, 1.04],
-    "compared": [0.682, 1.404, 0.68, 1.4],
-    "expected": [0.682, 1.404, 0.68, 1.4],
-    "update": 6e-7,
-    "moved": [0.002, 0.008],
-    "replicas": 1,
-    "identical": [10, 10],
-}
-
-
-def test_each_device_has_its_batch_and_the_work_grows_with_the_devices() -> None:
-    cpu, one, four = measured(Gan, Workers(4, answer=ONE, seconds=0.01), gpus=None, batch=32).runs
-    assert (cpu.label, one.label, four.label) == ("CPU", "1 GPU", "4 GPUs, replicas")
-    assert (one.scaling, four.scaling, one.steps, one.step_name) == (None, "weak", 10, "step")
-    assert four.throughput and four.throughput.value == pytest.approx(4 * 32 / 0.01)
-    assert one.flop == pytest.approx(10 * 32 * gan.training_flop())
-    assert four.efficiency and four.efficiency.value == pytest.approx(1.0)
-
 
 SCRIPT = """
 gan = load("gan")

@@ -48,7 +48,7 @@ LATER = {"/dev/full", "/dev/zero", "a link to a device", "/proc/self/mem", "/pro
 
 
 # the first without --html; the files of a fleet are told in its result (tests/cli/test_fleet_cli.py)
-UNREAD = {"bench show --matrix", "fleet files"}
+UNREAD = {"fleet files"}
 
 
 class Named(NamedTuple):

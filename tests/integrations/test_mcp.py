@@ -190,8 +190,8 @@ def test_it_ends_when_nobody_reads_its_answers() -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_it_ends_with_what_it_has_started_whatever_runs() -> None:
-    """The three servers wait side by side."""
-    ways = {"SIGTERM": 143, "SIGINT": 130, "end of input": 0}
+    """The servers wait side by side; other signals: tests/test_waits.py."""
+    ways = {"SIGTERM": 143, "end of input": 0}
     variables = {"PYTHONPATH": os.pathsep.join([str(PATIENTS / "sleeps"), ROOT])}
     with ExitStack() as stack:
         servers = {how: stack.enter_context(started(("doctor", {"timeout": 600}), **variables)) for how in ways}
@@ -206,7 +206,7 @@ def test_it_ends_with_what_it_has_started_whatever_runs() -> None:
             else:
                 server.send_signal(getattr(signal, how))
             assert server.wait() == ways[how]
-            assert server.stderr.read().strip() == (b"tfgpu: interrupted" if how == "SIGINT" else b"")
+            assert server.stderr.read() == b""
             psutil.wait_procs(children, 60)
 
 

@@ -42,43 +42,24 @@ def release_without_cuda(
         return None
     if messages and messages.has(*_OF_A_CUDA_BUILD, "loader-error"):
         return None
-    version = context.facts.tensorflow.version
+    version, python = context.facts.tensorflow.version, python_version and f"Python {python_version}"
     named = version.value if isinstance(version, Known) and version.grade != "inferred" else None
-    what = f"{release.package} {named}" if named else f"Python {python_version}" if python_version else "TensorFlow"
-    found = evidence(
-        f"{what} on Windows",
-        context.source("host.os" if named or not python_version else "python.version"),
-        "WSL2, or TensorFlow 2.10",
-        "wheels",
-    )
+    what = f"{release.package} {named}" if named else python or "TensorFlow"
+    where = context.source("host.os" if named or not python else "python.version")
     return Problem(
-        title=None if named else _without_windows(context, python_version, release.platform),
         severity=_severity(messages),
-        evidence=(found,),
+        evidence=(evidence(f"{what} on Windows", where, "WSL2, or TensorFlow 2.10", "wheels"),),
         fixes=(*context.remedies.use_wsl(), *_native(context)),
     )
-
-
-def _without_windows(context: Context, python: str | None, platform: str) -> str | None:
-    """That pip installs only releases without a GPU build for Windows for a Python, where no release is named."""
-    fitting = [row for row in context.matrix.stable(platform, "tensorflow") if minor(python) in row.python]
-    if not fitting or at_least(fitting[-1].version, "2.11") is False:
-        return None
-    oldest = minor(fitting[-1].version)
-    return f"Python {minor(python)} needs TensorFlow {oldest} or later, which has no GPU support on native Windows"
 
 
 def _native(context: Context) -> Iterator[Fix]:
     """The last release that uses a GPU there, where it can use this one."""
     row = context.matrix.tensorflow("2.10.1", "windows_amd64")
     if row and context.remedies.can_use(row):
-        yield Alternative(
-            "Stay on Windows with 2.10 (Python 3.7 to 3.10, NumPy 1, CUDA 11.2 and cuDNN 8.1)",
-            (
-                "conda create -n tf210 -c conda-forge python=3.10 cudatoolkit=11.2 cudnn=8.1.0",
-                'conda run -n tf210 python -m pip install "tensorflow==2.10.1" "numpy<2"',
-            ),
-        )
+        text = "Stay on Windows with 2.10 (Python 3.7 to 3.10, NumPy 1, CUDA 11.2 and cuDNN 8.1)"
+        create = "conda create -n tf210 -c conda-forge python=3.10 cudatoolkit=11.2 cudnn=8.1.0"
+        yield Alternative(text, (create, 'conda run -n tf210 python -m pip install "tensorflow==2.10.1" "numpy<2"'))
 
 
 CPU_BUILD = finding(
@@ -168,11 +149,7 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
         ("CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'",),
     )
     cause = "conda has CPU and GPU builds of each version; its solver and the machine's driver decide which one it uses"
-    if any("libtensorflow" in message.text for message in seen):
-        cause = (
-            "libtensorflow, which the bindings of other languages use, has a CPU and a GPU build, and the first is used"
-        )
-    elif not variants and not messages.has("built-without-cuda"):
+    if not variants and not messages.has("built-without-cuda"):
         cause = "an environment or an image for the CPU holds a TensorFlow without CUDA, whatever the machine has"
     return Problem(
         severity=Severity.WARNING if messages.stops_import or messages.has("other-version-runs") else None,

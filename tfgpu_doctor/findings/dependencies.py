@@ -49,47 +49,7 @@ def asks_for_other_keras(message: Message) -> bool:
 
 PLUGINS = "tensorflow-plugins"  # the folder of site-packages whose files TensorFlow loads when it is imported
 _NO_SUCH_FUNCTION = re.compile(r"undefined symbol|Symbol not found", re.IGNORECASE)
-_FOLDER = re.compile(r"(\S{1,200}[\\/]" + PLUGINS + r")[\\/]([\w.-]{1,80})")
 _OTHER_RELEASE = "it was compiled for another TensorFlow release, and needs functions that this one does not have"
-
-
-def library_cannot_be_loaded(
-    context: Context,
-    failing_files: tuple[FailingFile, ...],
-    packages: tuple[Package, ...],
-    phases: tuple[Phase, ...],
-    python_version: str | None = None,
-    wheel_platform: str | None = None,
-) -> Problem | None:
-    """The import ends at a plugin, or at a library of a package that TensorFlow does not require."""
-    raised = (one for one in phases if one.name in ("import", "keras") and one.outcome == "raised")
-    failed = next(raised, None)
-    if failed is None or failed.exception is None:
-        return None
-    no_function = bool(_NO_SUCH_FUNCTION.search(failed.exception))
-    own = {*TENSORFLOW, *(bounds_of(packages, python_version, wheel_platform) if python_version else ())}
-    foreign = [one for one in failing_files if one.package not in own and (no_function or PLUGINS in one.path)]
-    if not foreign:
-        return None
-    named = f"{foreign[0].package} {foreign[0].version}" if foreign[0].package else foreign[0].path
-    every = f"TensorFlow loads every file in {PLUGINS} when it is imported, and one of them fails"
-    return Problem(
-        title=f"{named} does not load in this TensorFlow",
-        cause=_OTHER_RELEASE if no_function else every,
-        evidence=(*map(_recorded, foreign), evidence(failed.exception, f"phase {failed.name}")),
-        fixes=_without_files(context, foreign),
-    )
-
-
-def _recorded(file: FailingFile) -> Evidence:
-    return evidence(file.path, f"RECORD of {file.package}" if file.package else "no RECORD")
-
-
-def _without_files(context: Context, files: list[FailingFile]) -> tuple[Fix, ...]:
-    if names := list(dict.fromkeys(one.package for one in files if one.package)):
-        return _without(context, *names)
-    moves = tuple(context.remedies.rename(one.path, one.path + ".off") for one in files)
-    return (Fix("No package lists this file: rename it, so that TensorFlow does not load it", moves),)
 
 
 def _without(context: Context, *names: str) -> tuple[Fix, ...]:
@@ -97,39 +57,11 @@ def _without(context: Context, *names: str) -> tuple[Fix, ...]:
     return (Fix(text, (context.remedies.pip_uninstall(*names),)),)
 
 
-def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem | None:
-    """A library beside TensorFlow asks it for a function that it does not have."""
-    seen = messages.all("addon-mismatch")
-    if not seen:
-        return None
-    addon = seen[0].values["addon"].replace("_", "-")
-    of_plugin = addon == PLUGINS
-    only_warns = all("tensorflow_io" in one.values["addon"] and "caused by" in one.text for one in seen)
-    return Problem(
-        title=f"{f'A file in {PLUGINS}' if of_plugin else addon} was compiled for another TensorFlow",
-        cause=_OTHER_RELEASE,
-        evidence=message_evidence(*seen),
-        fixes=_of_plugin(context, seen[0]) if of_plugin else _without(context, addon),
-        severity=Severity.WARNING if only_warns else None,
-    )
-
-
-def _of_plugin(context: Context, message: Message) -> tuple[Fix, ...]:
-    """What to uninstall: Apple's plugin has one name; that of another stands in the RECORD of its package."""
-    found = _FOLDER.search(message.text)
-    if "libmetal_plugin" in message.text or not found:
-        return _without(context, "tensorflow-metal")
-    site = context.remedies.quote(found[1].removesuffix(PLUGINS))
-    command = f"grep -l {PLUGINS}/{found[2]} {site}*.dist-info/RECORD"
-    return (Fix("Find the package that installed it, and uninstall that", (command,)),)
-
-
 GUIDE = "https://www.tensorflow.org/install/pip"
 # `tensorflow` on Windows and Apple silicon was an empty wheel that depends on one of these (2.10 to 2.16, wheels)
 _CONTENTS_OF_TENSORFLOW = frozenset({"tensorflow-intel", "tensorflow-macos", "tensorflow-cpu-aws"})
 # released with TensorFlow: same minor version until Keras 3 came with 2.16 (Requires-Dist of the wheels)
 _COMPANIONS = ("keras", "tensorboard", "tensorflow-estimator", "tf-keras")
-_MOST_LINES = 5  # of a manifest, that a resolver's words name
 _REINSTALL = "Uninstall all of them, and install one release with its dependencies"
 
 
@@ -163,14 +95,12 @@ def mixed_packages(
     if twice := _of_one_folder(tensorflows, context, messages):
         folder = twice[0].location or "installed packages"
         return Problem(
-            cause="they install their files into the same folder, and the one installed last has overwritten the "
-            "others",
+            cause="they install their files into the same folder, and the last one has overwritten the others",
             evidence=tuple(evidence(f"{p.name} {p.version}", folder, "one TensorFlow package") for p in twice),
             fixes=_again(context, tuple(dict.fromkeys(p.name for p in twice))),
         )
-    if messages and messages.has("other-version-runs"):
-        return None  # the release is that of another environment
-    seen = tuple(_of_another_release(packages, release))
+    # where another version runs, the release is that of another environment
+    seen = () if messages and messages.has("other-version-runs") else (*_of_another_release(packages, release),)
     other_builds = (p.name for p in tensorflows if p.name != "tensorflow")  # beside which none can be installed
     fixes = _again(context, (*other_builds, *(line.saw.split()[0] for line in seen)))
     wanted = [line.need or "" for line in seen]
@@ -211,8 +141,8 @@ def _of_another_release(packages: tuple[Package, ...], release: Release | None) 
         # 2.4 requires tensorboard ~=2.4, which is anything below 3
         bound = required.get(package.name, companion_bound(package.name, release))
         if bound and allows(bound, package.version) is False:
-            found, folder = f"{package.name} {package.version}", package.location or "installed packages"
-            yield evidence(found, folder, f"{package.name} {bound}", f"TensorFlow {release.version} (wheel)")
+            need = f"{package.name} {bound}", f"TensorFlow {release.version} (wheel)"
+            yield evidence(f"{package.name} {package.version}", package.location or "installed packages", *need)
 
 
 def companion_bound(name: str, release: Release) -> str | None:
@@ -241,30 +171,83 @@ def requirement_refused(
     refusing = dict(refused_versions(there, bounds))
     if not refusing:
         return None
-    wanted = {name: f"{name}{narrowed(bound for _, bound in bounds[name])}" for name in refusing}
-    name, (asking, bound) = next(iter(refusing.items()))
-    whose = f"{asking.name} {asking.version}"
+    wanted = (f"{name}{narrowed(bound for _, bound in bounds[name])}" for name in refusing)
+    seen = []
+    for name, (asking, bound) in refusing.items():
+        installed, where = there[name], there[name].location or "installed packages"
+        need = f"{name}{without_gaps(bound)}", f"metadata of {asking.name} {asking.version}"
+        seen.append(evidence(f"{name} {installed.version}", where, *need))
+    whose = (seen[0].need_source or "").removeprefix("metadata of ")
     return Problem(
-        title=f"{name} {there[name].version} is installed, {whose} requires {name}{without_gaps(bound)}",
+        title=f"{seen[0].saw} is installed, {whose} requires {seen[0].need}",
         cause=f"the metadata of {whose} excludes this version (pip check reports it, too); it may fail when it is used",
-        evidence=tuple(
-            evidence(
-                f"{name} {there[name].version}",
-                there[name].location or "installed packages",
-                f"{name}{without_gaps(bound)}",
-                f"metadata of {asking.name} {asking.version}",
-            )
-            for name, (asking, bound) in refusing.items()
-        ),
+        evidence=tuple(seen),
         fixes=context.remedies.installing(
-            "Install versions that it allows; the release of TensorFlow stays the same", *wanted.values()
+            "Install versions that it allows; the release of TensorFlow stays the same", *wanted
         ),
         severity=None if import_fails(phases) else Severity.WARNING,
     )
 
 
-PACKAGE_CONFLICT.sign(conclusive=False)(library_cannot_be_loaded)
-PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))(addon_asks_for_a_function)
+@PACKAGE_CONFLICT.sign(conclusive=False)
+def library_cannot_be_loaded(
+    context: Context,
+    failing_files: tuple[FailingFile, ...],
+    packages: tuple[Package, ...],
+    phases: tuple[Phase, ...],
+    python_version: str = "3.8",
+    wheel_platform: str | None = None,
+) -> Problem | None:
+    """The import ends at a plugin, or at a library of a package that TensorFlow does not require."""
+    failed = next((p for p in phases if p.outcome == "raised" and p.name in ("import", "keras")), Phase("", "ok"))
+    exception = failed.exception or ""
+    no_function = bool(_NO_SUCH_FUNCTION.search(exception))
+    own = {*TENSORFLOW, *bounds_of(packages, python_version, wheel_platform)}
+    foreign = [one for one in failing_files if one.package not in own and (no_function or PLUGINS in one.path)]
+    if not foreign or not exception:
+        return None
+    named = f"{foreign[0].package} {foreign[0].version}" if foreign[0].package else foreign[0].path
+    of_plugin = f"TensorFlow loads every file in {PLUGINS} when it is imported, and one of them fails"
+    return Problem(
+        title=f"{named} does not load in this TensorFlow",
+        cause=_OTHER_RELEASE if no_function else of_plugin,
+        evidence=(*map(_recorded, foreign), evidence(exception, f"phase {failed.name}")),
+        fixes=_without_files(context, foreign),
+    )
+
+
+def _recorded(file: FailingFile) -> Evidence:
+    return evidence(file.path, f"RECORD of {file.package}" if file.package else "no RECORD")
+
+
+def _without_files(context: Context, files: list[FailingFile]) -> tuple[Fix, ...]:
+    if names := dict.fromkeys(one.package for one in files if one.package):
+        return _without(context, *names)
+    moves = tuple(context.remedies.rename(one.path, one.path + ".off") for one in files)
+    return (Fix("No package lists this file: rename it, so that TensorFlow does not load it", moves),)
+
+
+@PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
+def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem | None:
+    """A library beside TensorFlow asks it for a function that it does not have."""
+    seen = messages.all("addon-mismatch")
+    if not seen:
+        return None
+    addon = seen[0].values["addon"].replace("_", "-")
+    fixes = _without(context, addon)
+    if addon == PLUGINS:  # Apple's has one name; that of another stands in the RECORD of its package
+        site = f"$({context.remedies.python} -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
+        command = f"grep -l {PLUGINS}/ {site}/*.dist-info/RECORD"
+        find = Fix("Find the package that installed it, and uninstall that", (command,))
+        fixes = _without(context, "tensorflow-metal") if "libmetal_plugin" in seen[0].text else (find,)
+    only_warns = all("tensorflow_io" in one.values["addon"] and "caused by" in one.text for one in seen)
+    return Problem(
+        title=f"{f'A file in {PLUGINS}' if addon == PLUGINS else addon} was compiled for another TensorFlow",
+        cause=_OTHER_RELEASE,
+        evidence=message_evidence(*seen),
+        fixes=fixes,
+        severity=Severity.WARNING if only_warns else None,
+    )
 
 
 @PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
@@ -300,24 +283,26 @@ _TENSORFLOW = re.compile(r"(?:tensorflow(?:-gpu|-cpu|-intel|-macos)?|tf-nightly)
 
 
 def _outside_bounds(
-    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...], requirement: str
+    context: Context,
+    release: Release,
+    packages: tuple[Package, ...],
+    phases: tuple[Phase, ...],
+    name: str,
+    bound: str,
 ) -> Problem | None:
     """A package outside the wheel's bounds, unless the import succeeds or conda's solver chose both."""
-    name, bound = re.findall(r"^[a-z]+|.+", requirement)
     package = next((p for p in packages if p.name == name and allows(bound, p.version) is False), None)
     phase = phase_named(phases, "import")
     failed = phase is not None and phase.outcome in ("raised", "died")
     from_conda = {p.name for p in packages if p.installer == "conda"} >= {name, "tensorflow"}
     if package is None or (not failed and (from_conda or (phase and phase.outcome == "ok"))):
         return None
-    found, folder = f"{name} {package.version}", package.location or "installed packages"
-    seen = evidence(found, folder, requirement, f"TensorFlow {release.version} (wheel)")
+    requirement = f"{name}{bound}"
+    need = requirement, f"TensorFlow {release.version} (wheel)"
+    seen = evidence(f"{name} {package.version}", package.location or "installed packages", *need)
     raised = (evidence(phase.exception, "import tensorflow"),) if phase and phase.exception else ()
-    return Problem(
-        cause=f"TensorFlow {release.version} is built for {requirement}",
-        evidence=(seen, *raised),
-        fixes=_install(context, requirement),
-    )
+    cause = f"TensorFlow {release.version} is built for {requirement}"
+    return Problem(cause=cause, evidence=(seen, *raised), fixes=_install(context, requirement))
 
 
 def _install(context: Context, requirement: str) -> tuple[Fix, ...]:
@@ -327,10 +312,8 @@ def _install(context: Context, requirement: str) -> tuple[Fix, ...]:
 
 def _or_newer(context: Context, name: str) -> tuple[Fix, ...]:
     """Another release where the one that is there is unknown or cannot use the GPU here; pip chooses `name` for it."""
-    remedies = context.remedies
-    if remedies.kept_release():
-        return ()
-    return remedies.reinstall_best(f"pip installs the {name} that it needs with it")[:1]
+    newer = context.remedies.reinstall_best(f"pip installs the {name} that it needs with it")[:1]
+    return () if context.remedies.kept_release() else newer
 
 
 def _conflicts_of_majors(messages: MessageLog, name: str) -> tuple[Message, ...]:
@@ -338,11 +321,10 @@ def _conflicts_of_majors(messages: MessageLog, name: str) -> tuple[Message, ...]
     found = []
     for message in messages.all("requirement-conflict"):
         values = message.values
-        bound = re.search(r"<=?(\d+)", values.get("need", ""))
-        installed = re.match(r"\d+", values.get("has", ""))
-        if not _TENSORFLOW.match(values.get("package", "")) or values.get("other") != name or not bound:
+        bound, installed = re.search(r"<=?(\d+)", values.get("need", "")), re.match(r"\d+", values.get("has", ""))
+        if not bound or not installed or int(installed[0]) < int(bound[1]) + bound[0].startswith("<="):
             continue
-        if installed and int(installed[0]) >= int(bound[1]) + bound[0].startswith("<="):
+        if _TENSORFLOW.match(values.get("package", "")) and values.get("other") == name:
             found.append(message)
     return tuple(found)
 
@@ -362,8 +344,7 @@ def numpy_outside_bounds(
     context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] = ()
 ) -> Problem | None:
     """NumPy 2 under a TensorFlow that was compiled for NumPy 1."""
-    bound = numpy_bound(release)
-    return _outside_bounds(context, release, packages, phases, f"numpy{bound}") if bound else None
+    return _outside_bounds(context, release, packages, phases, "numpy", numpy_bound(release) or "")
 
 
 @ABI_NUMPY.sign
@@ -402,14 +383,15 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
 @ABI_NUMPY.sign
 def symbolic_tensor_message(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
     """np.prod gets a symbolic shape: recurrent layers of a TensorFlow before 2.6."""
-    before_2_6 = release is not None and at_least(release.version, "2.6") is False
     recurrent = re.compile(r"lstm|gru|rnn|bidirectional", re.I)
-    asked = messages.all("symbolic-to-numpy")
-    seen = [one for one in asked if before_2_6 or (release is None and recurrent.search(one.values["tensor"]))]
+    asked = [one for one in messages.all("symbolic-to-numpy") if release or recurrent.search(one.values["tensor"])]
     return Problem(
         title="NumPy 1.20 or newer with a TensorFlow before 2.6",
         cause="since NumPy 1.20, np.prod converts a symbolic tensor to an array, which TensorFlow before 2.6 refuses",
-        evidence=message_evidence(*seen, need="numpy<1.20, or TensorFlow 2.6"),
+        evidence=message_evidence(
+            *(asked if release is None or at_least(release.version, "2.6") is False else ()),
+            need="numpy<1.20, or TensorFlow 2.6",
+        ),
         fixes=(*_install(context, "numpy<1.20"), *_or_newer(context, "NumPy")),
     )
 
@@ -429,8 +411,7 @@ def protobuf_outside_bounds(
     context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] = ()
 ) -> Problem | None:
     """A protobuf whose major version does not support the generated code of this TensorFlow."""
-    bound = release.protobuf
-    return _outside_bounds(context, release, packages, phases, f"protobuf{bound}") if bound else None
+    return _outside_bounds(context, release, packages, phases, "protobuf", release.protobuf or "")
 
 
 @ABI_PROTOBUF.sign
@@ -439,13 +420,10 @@ def protobuf_messages(context: Context, messages: MessageLog, release: Release |
     seen = (*messages.all("protobuf-abi"), *_conflicts_of_majors(messages, "protobuf"))
     if not seen:
         return None
-    unmet = _for_older_runtime(context, seen)
-    known = protobuf_bound(release) if release else None
-    requirement = f"protobuf{known or unmet or '<3.21'}"
-    another = () if known or unmet else _or_newer(context, "protobuf")
-    return Problem(
-        evidence=message_evidence(*seen, need=requirement), fixes=(*_install(context, requirement), *another)
-    )
+    bound = (protobuf_bound(release) if release else None) or _for_older_runtime(context, seen)
+    requirement = f"protobuf{bound or '<3.21'}"
+    fixes = (*_install(context, requirement), *(() if bound else _or_newer(context, "protobuf")))
+    return Problem(evidence=message_evidence(*seen, need=requirement), fixes=fixes)
 
 
 def _for_older_runtime(context: Context, seen: tuple[Message, ...]) -> str | None:
@@ -479,8 +457,8 @@ def keras_messages(
 ) -> Problem | None:
     """Code for Keras 2 runs with Keras 3, or the reverse."""
     moved = (message for message in messages.all("keras-mismatch") if asks_for_other_keras(message))
-    seen = (*messages.all("keras-generation"), *moved)
-    return Problem(evidence=message_evidence(*seen), fixes=tuple(_keras_fixes(context, release, packages)))
+    seen = message_evidence(*messages.all("keras-generation"), *moved)
+    return Problem(evidence=seen, fixes=tuple(_keras_fixes(context, release, packages)))
 
 
 _SELECT = Fix("Select Keras 2 as tf.keras, before TensorFlow is imported", ("export TF_USE_LEGACY_KERAS=1",))
@@ -488,26 +466,18 @@ _SELECT = Fix("Select Keras 2 as tf.keras, before TensorFlow is imported", ("exp
 
 def _keras_fixes(context: Context, release: Release | None, packages: tuple[Package, ...]) -> Iterator[Fix]:
     """tf-keras of the very minor release: it requires a TensorFlow of the same, and pip would change TensorFlow."""
+    remedies, wanted = context.remedies, minor(release.version) if release else None
     present = next((one for one in packages if one.name == "tf-keras"), None)
-    wanted = minor(release.version) if release else None
+    text = "Install Keras 2 of the same minor version as TensorFlow, and select it as tf.keras"
     if present and (wanted is None or minor(present.version) == wanted):
         code = '-c "import sys, tf_keras; print(sys.executable, tf_keras.__version__)"'
         text = f"tf-keras {present.version} is listed: check that it is installed in the Python that fails"
-        yield Fix(text, (f"{context.remedies.python} {code}",))
+        yield Fix(text, (f"{remedies.python} {code}",))
         yield _SELECT
-    else:
-        text = "Install Keras 2 of the same minor version as TensorFlow, and select it as tf.keras"
-        if wanted:
-            yield from context.remedies.installing(text, f"tf-keras~={wanted}.0", then=_SELECT.commands)
-        elif commands := _of_installed_release(context):
-            yield Fix(text, (*commands, *_SELECT.commands))
-
-
-def _of_installed_release(context: Context) -> tuple[str, ...]:
-    """The release is not known here, but to the interpreter that fails."""
-    unpinned = context.remedies.pip_install("tf-keras")
-    if context.remedies.os == "windows" or not unpinned:
-        return unpinned
-    code = 'import importlib.metadata as m; print(".".join(m.version("tensorflow").split(".")[:2]))'
-    python = context.remedies.python
-    return (f"{python} -m pip install \"tf-keras~=$({python} -c '{code}').0\"",)
+    elif wanted:
+        yield from remedies.installing(text, f"tf-keras~={wanted}.0", then=_SELECT.commands)
+    elif commands := remedies.pip_install("tf-keras"):
+        if remedies.os != "windows":  # the release is not known here, but to the interpreter that fails
+            code = 'import importlib.metadata as m; print(".".join(m.version("tensorflow").split(".")[:2]))'
+            commands = (f"{remedies.python} -m pip install \"tf-keras~=$({remedies.python} -c '{code}').0\"",)
+        yield Fix(text, (*commands, *_SELECT.commands))

@@ -238,14 +238,10 @@ def _outcome(sign: Sign, context: Context) -> _Outcome:
     unknown = [fact for fact in needed or inputs.values() if isinstance(fact, Unknown)]
     if unknown and (needed or len(unknown) == len(inputs)):
         return unknown[0] if needed else Unknown(unknown[0].reason)
-    # where an input is unknown, the sign has a default
-    names = (*sign.required, *sign.optional)
-    given = {name: fact.value for name in names if isinstance(fact := inputs[name], Known)}
     try:
-        problem: Problem | None = sign.decide(context, **given) if sign.takes_context else sign.decide(**given)
+        return sign.show(context, inputs)
     except ValueError as error:
         return unreadable(error)
-    return problem if problem and problem.evidence else None
 
 
 def _by_value(declared: Declaration, sign: Sign, supposed: Sequence[Context]) -> Shown | None:

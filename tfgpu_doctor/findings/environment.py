@@ -92,7 +92,7 @@ VALUES: dict[str, tuple[tuple[str, Severity | None, str], ...]] = {
     "TF_GPU_THREAD_MODE": (
         ("(?i)global", None, ""),
         ("(?i)gpu_private|gpu_shared", NOTE, "kernels are launched from separate threads, TF_GPU_THREAD_COUNT of them"),
-        (ANY, ERROR, "TensorFlow refuses to create any GPU with it: Invalid gpu_thread_mode"),
+        (ANY, ERROR, "TensorFlow refuses to create any GPU with it; it knows gpu_private, gpu_shared and global"),
     ),
     "TF_DETERMINISTIC_OPS": (
         (ON, WARNING, "slower kernels with reproducible results; operations without such a kernel raise an error"),
@@ -136,12 +136,6 @@ VALUES: dict[str, tuple[tuple[str, Severity | None, str], ...]] = {
         ),
     ),
 }
-_EXPECTED = {
-    "TF_FORCE_GPU_ALLOW_GROWTH": "true or false",
-    "TF_GPU_THREAD_MODE": "gpu_private, gpu_shared, global",
-    "TF_CPP_MIN_LOG_LEVEL": "0, to see them",
-    "KERAS_BACKEND": "tensorflow",
-}
 
 # variable → message of a program that refuses its value or acts on it, how grave that is, and what it means
 REFUSALS: dict[str, tuple[tuple[str, Severity, str], ...]] = {
@@ -178,7 +172,7 @@ def _about(finding_id: str, name: str, title: str, docs: str, severity: Severity
             return None
         return Problem(
             cause=row[2],
-            evidence=(evidence(f"{name}={value}", context.source("variables"), _EXPECTED.get(name, "unset")),),
+            evidence=(evidence(f"{name}={value}", context.source("variables"), "unset"),),
             fixes=(Fix(UNSET, (context.remedies.unset(name),)),),
             severity=ERROR if name == "KERAS_BACKEND" and import_fails(phases) else row[1],
         )

@@ -192,9 +192,7 @@ def _slowdowns(gpu: Gpu) -> Iterator[tuple[str, str]]:
 @THROTTLED.sign
 def slower_with_time_message(messages: MessageLog) -> Problem | None:
     """A job that gets slower the longer it runs: heat, or a graph to which every step adds."""
-    cause = (
-        "a GPU that gets hot lowers its clocks; a program that adds to its graph, or keeps results, slows down as well"
-    )
+    cause = "a GPU that gets hot lowers its clocks; a program that adds to its graph slows down as well"
     return Problem(cause=cause, evidence=message_evidence(*messages.all("slower-with-time")), possible=True)
 
 

@@ -103,12 +103,10 @@ TMPDIR.printed("temporary-file-refused")
 
 
 def _more_room(context: Context) -> tuple[Fix, ...]:
-    windows = context.remedies.os == "windows"
-    show = ("Get-PSDrive -PSProvider FileSystem",) if windows else ("df -h", "df -i")
-    return (
-        Fix("Show which disk is full" + ("" if windows else ", of bytes or of inodes"), show),
-        Fix("Empty pip's cache, which is often gigabytes", ("python -m pip cache purge",)),
-    )
+    show = Fix("Show which disk is full, of bytes or of inodes", ("df -h", "df -i"))
+    if context.remedies.os == "windows":
+        show = Fix("Show which disk is full", ("Get-PSDrive -PSProvider FileSystem",))
+    return (show, Fix("Empty pip's cache, which is often gigabytes", ("python -m pip cache purge",)))
 
 
 DISK_FULL = finding(
@@ -334,7 +332,6 @@ def no_device_nodes(
 
 _DOCKER_REFUSES = ("docker-no-gpu-driver", "docker-no-runtime")
 _NO_GPU_REPORTED = (*_DOCKER_REFUSES, "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver")
-_NO_LINE = 10**9  # behind every text
 _OTHER_HOOK_FAILURES = "version mismatch|unsatisfied condition|timed out|timeout"
 # messages → the cause that they show; the first that fits
 _CAUSES = {
@@ -383,28 +380,22 @@ def container_message(
     if not shown or (os == "wsl2" and not reported):
         return None
     start = messages.all("image-build", "container-start")
-    cause = _reported_cause(messages, of_hook=bool(hooks))
     seen = message_evidence(*reported, *hooks, *(inside or ()), *start, *inputs.driver_messages(messages))
     if messages.has("nvml-blocked") and not (hooks or reported):
         title = "The container has probably lost access to its GPUs while it was running"
+        cause = _reported_cause(messages, of_hook=False)
         return Problem(title=title, cause=cause, evidence=seen, fixes=kept_access(context, host_container))
-    return _no_access(context, messages, host_container, cause, seen, of_hook=bool(hooks))
+    return _no_access(context, messages, host_container, seen, of_hook=bool(hooks))
 
 
 def _no_access(
-    context: Context,
-    messages: MessageLog,
-    container: str | None,
-    cause: str | None,
-    seen: tuple[Evidence, ...],
-    *,
-    of_hook: bool,
+    context: Context, messages: MessageLog, container: str | None, seen: tuple[Evidence, ...], *, of_hook: bool
 ) -> Problem:
     kind = container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
     refused = messages.has(*_DOCKER_REFUSES)
     return Problem(
         title="Docker cannot give the container a GPU" if refused and kind == "docker" else None,
-        cause=cause,
+        cause=_reported_cause(messages, of_hook=of_hook),
         evidence=seen,
         fixes=(
             *((_RUN_LATER,) if messages.has("image-build") else ()),
@@ -419,7 +410,7 @@ def _inside(
 ) -> tuple[Message, ...] | None:
     """Messages from inside a container without a GPU, be they none; None where nothing shows that."""
     starts = [message.line for message in log.all("container-start")]
-    first = min(starts, default=_NO_LINE)  # nvidia-smi may have run elsewhere before
+    first = min(starts, default=10**9)  # nvidia-smi may have run elsewhere before
     # whoever provides a GPU provides nvidia-smi with it
     absent = log.all("smi-not-found") if container else ()
     ran_inside = (m for m in absent if "executable file not found" in m.text or m.line > first)

@@ -221,6 +221,14 @@ _ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
 _HOST_CPU = Fix("In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host)")
 
 
+# Intel's before Sandy Bridge and those of its low-cost lines that never got it; AMD's before Bulldozer
+_BEFORE_AVX = re.compile(
+    r"Core(?:\(TM\))? ?2 (?:Duo|Quad|Extreme|Solo)|\bi[357](?: CPU)? +[A-Z]? ?\d{3}\b"
+    r"|Xeon\S{0,20} +(?:CPU +)?[ELWX][57][3-6]\d\d\b|\bAtom\b|\bPhenom\b|\bAthlon\S{0,20} (?:II|64|X2)\b"
+    r"|(?:Celeron|Pentium)\S{0,20} (?:CPU +)?[NJG]?[1-5]\d{3}[A-Z]?\b"
+)
+
+
 def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
     text = "Without AVX in the hardware: conda-forge's build, or TensorFlow 1.5"
     see = "grep -o -w -E 'avx|avx2|fma|avx512f' /proc/cpuinfo | sort -u"
@@ -272,11 +280,16 @@ def killed_by_sigill(
 
 @IMPORT_AVX.sign
 def illegal_instruction_message(
-    context: Context, messages: MessageLog, cpu_flags: tuple[str, ...] = (), wheel_platform: str = ""
+    context: Context,
+    messages: MessageLog,
+    cpu_flags: tuple[str, ...] = (),
+    wheel_platform: str = "",
+    cpu_model: str = "",
 ) -> Problem | None:
     """SIGILL, or TensorFlow's own message about it, or a CPU without AVX and an import that ends the process."""
     seen = messages.all("cpu-instructions-missing", "illegal-instruction", "emulated")
-    if not seen and "arm64" not in wheel_platform and cpu_flags and "avx" not in cpu_flags:
+    without = "avx" not in cpu_flags if cpu_flags else _BEFORE_AVX.search(cpu_model)
+    if not seen and without and "arm64" not in wheel_platform:
         seen = messages.all("dll-load-failed", "segmentation-fault", "native-runtime-failed")
     if not seen or messages.has("protobuf-abi", "numpy-abi"):
         return None

@@ -62,14 +62,13 @@ def dockers_default(context: Context, shm: int, host_container: str, gpu_count: 
     """
     if host_container == "none" or shm > _DOCKERS_SHM or not gpu_count:
         return None
-    several, container = gpu_count > 1, f"a {host_container} container"
     return Problem(
-        cause=None if several else "enough for one GPU, unless worker processes of an input pipeline use it",
+        cause=None if gpu_count > 1 else "enough for one GPU, unless worker processes of an input pipeline use it",
         evidence=(
             evidence(f"{shm / MIB:.0f} MiB", context.source("host.shm"), "1 GiB or more for several GPUs"),
-            evidence(f"GPUs in {container}: {gpu_count}", context.source("host.container")),
+            evidence(f"GPUs in a {host_container} container: {gpu_count}", context.source("host.container")),
         ),
-        severity=Severity.WARNING if several else Severity.NOTE,
+        severity=Severity.WARNING if gpu_count > 1 else Severity.NOTE,
     )
 
 
@@ -173,21 +172,16 @@ def later_phase_failed(
 ) -> Problem | None:
     """A phase after the import raised, hung or ended the process, or a computation raised."""
     ended = (p for p in phases if p.name in _LATER and p.outcome in ("raised", "died", "timeout"))
-    bad = [p for p in ended if not was_cut_short(p)]
-    seen = [
-        item
-        for p in bad
-        for item in (evidence(f"phase {p.name}: {how_it_ended(p)}", "the child process"), *last_lines(p))
-    ]
+    bad, child = [p for p in ended if not was_cut_short(p)], "the child process"
+    seen = []
+    for phase in bad:
+        seen += [evidence(f"phase {phase.name}: {how_it_ended(phase)}", child), *last_lines(phase)]
     raised = [check for check in checks if check.error and not is_wrong(check)]
-    seen += [evidence(f"{c.kind} on {c.device}: {c.error}", "the child process") for c in raised]
+    seen += [evidence(f"{c.kind} on {c.device}: {c.error}", child) for c in raised]
     names = ", ".join(p.name for p in bad) or "compute"
     see = Fix("See the whole report, with TensorFlow's own log", (context.remedies.doctor("--format json"),))
-    return Problem(
-        title=f"TensorFlow can be imported, but fails in the phase{'s' * (len(bad) > 1)} {names}",
-        evidence=tuple(seen),
-        fixes=(see,),
-    )
+    title = f"TensorFlow can be imported, but fails in the phase{'s' * (len(bad) > 1)} {names}"
+    return Problem(title=title, evidence=tuple(seen), fixes=(see,))
 
 
 @RUN_FAILED.sign
@@ -224,9 +218,8 @@ def _no_faster(log: MessageLog) -> tuple[Message, ...]:
     """Times of both devices, when the GPU's is no better."""
     found = []
     for message in log.all("time-on-both"):
-        values = message.values
-        if _seconds(values["gpu"], values["gpu_unit"]) >= _NO_FASTER * _seconds(values["cpu"], values["cpu_unit"]):
-            found.append(message)
+        gpu, cpu = (_seconds(message.values[one], message.values[f"{one}_unit"]) for one in ("gpu", "cpu"))
+        found += [message] if gpu >= _NO_FASTER * cpu else []
     return tuple(found)
 
 

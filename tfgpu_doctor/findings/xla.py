@@ -28,32 +28,26 @@ def _searched(roots: tuple[XlaFile, ...]) -> str:
 
 
 def _install_compiler(context: Context) -> tuple[Fix, ...]:
-    """The package of nvcc has both, and TensorFlow from 2.14 on looks into it; before that, a toolkit."""
-    release: Release | None = value_or(fetch("gpu_release", context), None)
+    """The package of nvcc has both; releases before 2.14 look into it only where XLA_FLAGS says so."""
+    remedies, release = context.remedies, value_or(fetch("gpu_release", context), None)
     folder = "specify the folder that contains nvvm/libdevice and bin/ptxas"
-    if context.remedies.os == "windows" or (release and at_least(release.version, XLA_READS_PACKAGES_SINCE) is False):
-        if context.remedies.os != "windows" and release and major(release.cuda) == "11":
-            return (_compiler_of_cuda_11(context, release),)
-        toolkit = f"CUDA {release.cuda} toolkit" if release and release.cuda else "CUDA toolkit"
-        return (_data_dir(context, f"Install the {toolkit} with its compiler, and {folder}"),)
-    cuda = major(release.cuda) if release and release.cuda else "12"
+    version = (release and release.cuda) or ""
+    cuda = major(version or "12")
+    old = release and at_least(release.version, XLA_READS_PACKAGES_SINCE) is False
+    if release and old and cuda == "11" and remedies.os != "windows":
+        text = "Install NVIDIA's compiler package for CUDA 11, and tell XLA its folder: "
+        commands = (*remedies.pip_install("nvidia-cuda-nvcc-cu11"), remedies.xla_data_dir(XLA_COMPILER))
+        return (Fix(f"{text}TensorFlow {release.version} does not look there by itself", commands),)
+    if old or remedies.os == "windows":
+        return (_data_dir(context, f"Install the {f'CUDA {version}'.strip()} toolkit with its compiler, and {folder}"),)
     package = f"nvidia-cuda-nvcc-cu{cuda}" if at_least(cuda, "13") is False else "nvidia-cuda-nvcc"
     pinned = package + (release.pip_nvidia.get(package, "") if release else "")
     text = "Install NVIDIA's compiler package, which has both (conda: conda install -c nvidia cuda-nvcc)"
-    wheel = context.remedies.installing(text, pinned)
+    wheel = remedies.installing(text, pinned)
     if context.probed and wheel:
         return wheel
-    there = _data_dir(context, f"{folder[0].upper()}{folder[1:]} (conda: $CONDA_PREFIX)")
+    there = _data_dir(context, f"{folder.capitalize()} (conda: $CONDA_PREFIX)")
     return (*wheel, Alternative(there.text, there.commands))
-
-
-def _compiler_of_cuda_11(context: Context, release: Release) -> Fix:
-    """Releases before 2.14 do not look into pip's packages, but where XLA_FLAGS tells them to."""
-    return Fix(
-        f"Install NVIDIA's compiler package for CUDA 11, and tell XLA its folder: TensorFlow {release.version} "
-        "does not look there by itself",
-        (*context.remedies.pip_install("nvidia-cuda-nvcc-cu11"), context.remedies.xla_data_dir(XLA_COMPILER)),
-    )
 
 
 def _data_dir(context: Context, text: str, folder: str = "") -> Fix:
@@ -88,19 +82,15 @@ def not_in_searched_folders(
     severity = _severity(gpu_release, gpus_usable, checks, "libdevice")
     if severity is None or (libdevice and libdevice[0].problem is None):
         return None
-    if libdevice:
-        return _first_folder_without_it(context, libdevice, severity)
-    searched = evidence("no nvvm/libdevice/libdevice.10.bc", _searched(xla_roots), "in one of these folders")
-    return Problem(evidence=(searched,), severity=severity)
-
-
-def _first_folder_without_it(context: Context, files: tuple[XlaFile, ...], severity: Severity) -> Problem:
-    first, good = files[0], next((file for file in files if file.problem is None), None)
-    root = good.path.removesuffix("/nvvm/libdevice/libdevice.10.bc") if good else "/path/to/cuda"
+    if not libdevice:
+        seen = evidence("no nvvm/libdevice/libdevice.10.bc", _searched(xla_roots), "in one of these folders")
+        return Problem(evidence=(seen,), severity=severity)
+    first, good = libdevice[0].path, next((file.path for file in libdevice if file.problem is None), None)
+    root = good.removesuffix("/nvvm/libdevice/libdevice.10.bc") if good else "/path/to/cuda"
     return Problem(
-        title=f"XLA looks for libdevice.10.bc in {first.path.rsplit('/', 1)[0]}, which does not contain it",
-        cause=f"XLA uses the first folder that contains nvvm/libdevice (here through {first.via}), and no other",
-        evidence=(evidence(str(first.problem), first.path, good.path if good else "libdevice.10.bc"),),
+        title=f"XLA looks for libdevice.10.bc in {first.rsplit('/', 1)[0]}, which does not contain it",
+        cause=f"XLA uses the first folder that contains nvvm/libdevice (here through {libdevice[0].via}), and no other",
+        evidence=(evidence(str(libdevice[0].problem), first, good or "libdevice.10.bc"),),
         fixes=(_data_dir(context, "Specify a toolkit that contains it", root),),
         severity=severity,
     )

@@ -42,7 +42,6 @@ from tfgpu_doctor.plan.file_edits import (
     write_cudnn,
     write_image,
     write_python,
-    write_release,
     write_tensorflow,
 )
 from tfgpu_doctor.plan.planned import (
@@ -183,7 +182,7 @@ def _another_python(view: PlannedEnvironment, tensorflow: Requirement, allowed: 
     better = replacement(view)
     if not better:
         return (use,)
-    other = write_release(view, tensorflow, better)
+    other = write_tensorflow(tensorflow, better)
     if len(view.pythons or ()) > 1:
         return (other,)  # bounds of a project are narrowed, not moved
     without_cuda = view.wants_gpu and not newest.extra and not view.cudas
@@ -637,7 +636,8 @@ def edits_for_cuda(view: PlannedEnvironment, release: Release, other: Cuda) -> I
     keeps = edit is not None and same_minor((extra or "").partition("==")[2], release.version)
     of_conda = write_conda_cuda(view, release.cuda, release.cudnn)
     yield from filter(None, (edit, of_conda) if keeps else (of_conda, edit))
-    if line and (near := _nearest(view, release, other.major)):
+    near = _nearest(view, release, other.major)
+    if line and near and not (edit and extra and near.version == extra.partition("==")[2]):
         by_pip = other.text.startswith("nvidia-")  # beside them, the extra brings the rest
         if better := with_extra(view, near) if by_pip and near.extra else f"{near.package}=={near.version}":
             edit = write(line, better, f": it loads CUDA {minor(near.cuda)}")
