@@ -64,7 +64,7 @@ def test_each_command_offers_what_its_results_can_be_shown_in() -> None:
     assert choices("fleet") == ("text", "json", "markdown", "html", "prometheus")
     assert set(every) - set(choices("check")) == {"prometheus"}
     assert set(every) - set(choices("bench comparison")) == {"sarif", "prometheus"}
-    assert set(every) - set(choices("bench")) == {"sarif", "junit", "github", "prometheus"}
+    assert set(every) - set(choices("bench")) == {"sarif"}
     assert choices("plan") == choices("matrix") == choices("report comparison") == ("text", "json", "markdown", "html")
     assert {row.summary for row in FORMATS.values()} <= {"", *FORMATS}
 

@@ -12,6 +12,7 @@ from typing import Any
 from prometheus_client import parser
 
 from tests.render.results import STATES, metrics, results, smokes
+from tfgpu_doctor.bench.results import Throughput
 from tfgpu_doctor.render.formats import KINDS, choices, renderer
 from tfgpu_doctor.render.prometheus import render
 from tfgpu_doctor.render.shapes import Metric, Sample
@@ -29,9 +30,14 @@ RESERVED = ("_total", "_bucket", "_count", "_sum")
 
 def every() -> Iterator[tuple[str, Any]]:
     """A kind, and a result of it that a machine could give."""
+    from tests.bench.test_bench_text import RESULTS, result, run
+
     for kind in WITH_METRICS:
         yield from ((kind, results(kind)[state]) for state in STATES)
     yield from (("smoke", one) for one in smokes().values())
+    yield from (("bench", one) for one in RESULTS.values())
+    copied = Throughput(value=12.4e9, unit="B/s", ci95=(12.3e9, 12.6e9))
+    yield "bench", result(run(throughput=copied), workload="transfer")
 
 
 @cache
@@ -50,7 +56,7 @@ def printed() -> dict[str, set[str]]:
 
 
 def test_names_follow_the_conventions() -> None:
-    assert {name.split("_")[1] for name in printed()} >= {"doctor", "smoke", "fleet"}
+    assert {name.split("_")[1] for name in printed()} >= {"doctor", "smoke", "bench", "fleet"}
     for name, labels in printed().items():
         words = name.split("_")
         assert words[0] == "tfgpu" and len(words) > 2 and re.fullmatch(r"[a-z][a-z0-9_]*", name)
@@ -126,7 +132,7 @@ def test_the_dashboard_can_be_imported_and_shows_every_command() -> None:
     assert len({*identifiers}) == len(identifiers)
     assert all(panel["description"] and panel["datasource"]["uid"] == "${datasource}" for panel in PANELS)
     used = re.findall(r"tfgpu_\w+", " ".join(target["expr"] for target in TARGETS))
-    assert {name.split("_")[1] for name in used} >= {"doctor", "smoke", "fleet"}
+    assert {name.split("_")[1] for name in used} >= {"doctor", "smoke", "bench", "fleet"}
     taken: set[tuple[int, int]] = set()  # panels do not overlap
     for panel in DASHBOARD["panels"]:
         place = panel["gridPos"]

@@ -35,7 +35,7 @@ KINDS = {
     "check": Kind("Checked", ("page", "checks")),
     "smoke": Kind("Smoke"),
     "report comparison": Kind("Comparison", ("page",)),
-    "bench": Kind("BenchResult", ("page",)),
+    "bench": Kind("BenchResult"),
     "bench comparison": Kind("BenchComparison", ("page", "checks")),
     "fleet": Kind("Fleet", ("page", "metrics")),
     "plan": Kind("Plan", ("page",)),

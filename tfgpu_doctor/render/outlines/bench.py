@@ -1,4 +1,4 @@
-"""What a bench result comes to: its words, with the digits that its samples support; its page. Pure.
+"""What a bench result comes to: its words, with the digits that its samples support; rows, cases and metrics. Pure.
 
 Text from outside (labels, device names, figures' notes) is returned as it is; who prints it cleans or escapes it.
 """
@@ -17,14 +17,22 @@ from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
 from tfgpu_doctor.facts.facts import value_or
 from tfgpu_doctor.facts.units import digits, plural, quantity, scale_of, seconds
 from tfgpu_doctor.render import formats
+from tfgpu_doctor.render.prometheus import created, gauge, info, rate
 from tfgpu_doctor.render.shapes import (
+    Annotation,
     Block,
+    Case,
+    Checks,
     Detail,
     Items,
     Line,
+    Metric,
     Page,
     Part,
+    Sample,
+    Suite,
     Table,
+    problems,
 )
 
 _MANY = 8  # runs; of more, those without failure, advice or figures have their line in the table alone
@@ -397,3 +405,62 @@ def _failures(runs: Sequence[Run]) -> Iterator[str]:
             failures.setdefault(" ".join((run.failure or "not measured").split()), []).append(name(run))
     for why, names in failures.items():
         yield f"{names[0]}{others(len(names) - 1)}: {why if len(why) <= _LONGEST else why[:_LONGEST] + '…'}"
+
+
+# -------------------------------------------------------------------------------------------------- CI and monitoring
+
+
+def checks(result: BenchResult) -> Checks:
+    """A case for each run: red where it gave no verified result."""
+    command, name = f"tfgpu bench {result.workload}", namer(result.runs)
+    cases = tuple(_case(run, name(run)) for run in result.runs)
+    advice = (
+        Annotation("warning", f"tfgpu bench: {name(having[-1])}{others(len(having) - 1)}", (text,))
+        for having, text in shared_advice(result.runs)
+    )
+    log = (f"tfgpu bench: {verdict(result)}",)
+    return Checks(command, result.created, (Suite(command, cases),), (*problems("tfgpu bench", cases), *advice), log)
+
+
+def _case(run: Run, name: str) -> Case:
+    case = Case(name, "tfgpu.bench", seconds=sum(run.samples_s))
+    if run.failure or run.throughput is None:
+        return case._replace(outcome="failure", kind="failed", message=run.failure or "not measured")
+    return case._replace(details=(_speed(run), *texts(run), *run.advice))
+
+
+def metrics(result: BenchResult) -> Iterator[Metric]:
+    """Of each run whether its result is right, its speed and its time; virtual devices have neither."""
+    software = {name: result.software.get(name, "") for name in ("tensorflow", "python")}
+    workload = {"workload": result.workload}
+    yield info("bench", result.tool, **workload, **software)
+    yield created("bench", result.created, workload)
+    labels = [{**workload, "run": run.label, "dtype": run.dtype, "point": point(run)} for run in result.runs]
+    pairs = list(zip(result.runs, labels, strict=True))
+    verified = (Sample(bool(run.verified and run.verified.ok and not run.failure), where) for run, where in pairs)
+    yield gauge("tfgpu_bench_verified", "1 where the result of a run is right, else 0.", *verified)
+    found: dict[tuple[str, str], list[Sample]] = {}
+    for run, where in pairs:
+        for name, about, value in () if run.virtual else _measured(run):
+            if value is not None:
+                found.setdefault((name, about), []).append(Sample(value, where))
+    for (name, about), samples in found.items():
+        yield gauge(f"tfgpu_bench_{name}", about, *samples)
+
+
+def _measured(run: Run) -> Iterator[tuple[str, str, float | None]]:
+    """The end of a metric's name, what it is, and its value."""
+    yield "step_seconds", "Median time of a step.", run.median_s / run.steps if run.median_s else None
+    if run.throughput:
+        yield rate(run.throughput.unit), "Work per second.", run.throughput.value
+    for name, about, share in (
+        ("peak_ratio", "Share of the peak of the GPUs.", run.percent_of_peak),
+        ("memory_bandwidth_ratio", "Share of the GPUs' memory bandwidth.", run.percent_of_bandwidth),
+    ):
+        yield name, about, None if share is None else share / 100
+    for name, about, quotient in (
+        ("cpu_speedup_ratio", "Speed over that of the CPU.", run.speedup_vs_cpu),
+        ("gpu_speedup_ratio", "Speed over that of one GPU.", run.speedup_vs_1gpu),
+        ("efficiency_ratio", "Speed-up over the number of GPUs.", run.efficiency),
+    ):
+        yield name, about, quotient.value if quotient else None
