@@ -74,7 +74,7 @@ def test_no_odd_file_ends_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_every_format_goes_to_its_file(folder: Path) -> None:
-    names = ("out.txt", "out.json", "out.md", "out.html", "out.prom")
+    names = ("out.txt", "out.json", "out.md", "out.xml", "out.html", "out.prom")
     done = tfgpu("fleet", "odd.jsonl", *(word for name in names for word in ("--output", name)), cwd=folder)
     assert done.returncode == 0 and done.stdout == ""
     for name in names:

@@ -34,10 +34,10 @@ KINDS = {
     "report": Kind("Report"),
     "check": Kind("Checked", ("page", "checks")),
     "smoke": Kind("Smoke"),
-    "report comparison": Kind("Comparison", ("page",)),
+    "report comparison": Kind("Comparison", ("page", "checks")),
     "bench": Kind("BenchResult"),
     "bench comparison": Kind("BenchComparison", ("page", "checks")),
-    "fleet": Kind("Fleet", ("page", "metrics")),
+    "fleet": Kind("Fleet"),
     "plan": Kind("Plan", ("page",)),
     "matrix": Kind("Answered", ("page",)),
 }
