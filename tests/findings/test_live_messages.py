@@ -17,6 +17,7 @@ from tfgpu_doctor.probes.examine import _messages
 
 _PYWRAP = "/env/lib/python3.12/site-packages/tensorflow/python/_pywrap_tensorflow_internal.so"
 _WINDOWS = {"host.os": known("windows"), "python.wheel_platform": known("windows_amd64")}
+_PURELIB = """$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"""
 RAISED: list[dict[str, Any]] = TEXTS["raised"]  # what the import raised, and the end of its log
 
 
@@ -91,7 +92,7 @@ def test_an_older_library_on_ld_library_path_is_taken_off(library: str, version:
         ("tensorflow_text/python/ops/_x.so", "python3 -m pip uninstall -y tensorflow-text"),
         ("horovod/tensorflow/mpi_lib.so", "python3 -m pip uninstall -y horovod"),
         ("tensorflow-plugins/libmetal_plugin.dylib", "python3 -m pip uninstall -y tensorflow-metal"),
-        ("tensorflow-plugins/libitex.so", "grep -l tensorflow-plugins/libitex.so /env/*.dist-info/RECORD"),
+        ("tensorflow-plugins/libitex.so", f"grep -l tensorflow-plugins/ {_PURELIB}/*.dist-info/RECORD"),
     ],
 )
 def test_a_library_for_another_tensorflow_is_named_by_its_package(file: str, command: str) -> None:

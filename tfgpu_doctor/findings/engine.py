@@ -645,8 +645,8 @@ def read(context: Context) -> Text | None:
     fullness = min(words / ENOUGH, 1.0)
     likeness = {one.values["cause"]: UNLIKE + fullness * (_number(one, "likeness", UNLIKE) - UNLIKE) for one in like}
     host, smi = context.facts.host, value_or(context.facts.driver.nvidia_smi, None)
-    container = value_or(host.container, "none")
-    container = None if container == "none" else container
+    inside = value_or(host.container, "none")
+    container = None if inside == "none" else inside
     return Text(log, value_or(host.os, None), container, smi_works(smi), seen, shows, likeness, fullness)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from tfgpu_doctor.facts.facts import (
     NOT_ASKED,
@@ -136,17 +137,122 @@ _CUDART = ("cudart-not-found", "cudart-ignorable", "cudart-symbol")
 
 @dataclass(frozen=True)
 class ReportedCuda:
-    """What messages tell of CUDA."""
+    """What messages tell of CUDA, beside the release, toolkits, packages and variables of the same text."""
 
-    wanted: str | None  # "11.8", "11.0"; from the name of the library, or from the release
-    wanted_by: str
-    not_opened: tuple[tuple[Library, Message], ...]
-    unnamed: tuple[Message, ...]  # sentences about a library that they do not name
-    installed: Installed
-    opened: tuple[Library, ...]
-    without_extra: bool  # pip installed a release that has the extra without it
-    extra_would_help: bool  # libcudart is missed by a release that has the extra, and nothing of CUDA is named
-    dll: tuple[Message, ...]  # Windows misses a DLL without naming it, and this wheel is linked to CUDA's
+    log: MessageLog
+    release: Release | None
+    toolkits: tuple[Toolkit, ...]
+    packages: tuple[Package, ...]
+    variables: dict[str, str]
+
+    @cached_property
+    def not_opened(self) -> tuple[tuple[Library, Message], ...]:
+        """Libraries of CUDA that could not be opened, and are needed."""
+        # cuDNN's own helpers; TensorRT's plugins want others, too, and nobody needs them
+        of_others = {message.line for message in self.log.all("cudnn-part-missing")}
+        of_others |= {m.line for name, m in self.log.libraries("library-not-opened") if "nvinfer" in name}
+        found = []
+        for name, message in self.log.libraries(*_NOT_OPENED):
+            library = known_library(name)
+            if library is None or library.component in ("cuda", "cudnn") or name == "libnvrtc.so":
+                continue
+            needed = not library.optional or (library.component == "cupti" and _ends_without(message, self.log))
+            if needed and message.line not in of_others:
+                found.append((library, message))
+        return tuple(found)
+
+    @cached_property
+    def dll(self) -> tuple[Message, ...]:
+        """The refusal of an unnamed DLL by a wheel that is linked to CUDA's; from 2.1 on they are opened later."""
+        log, release = self.log, self.release
+        if release is None or not release.gpu or at_least(release.version, "2.1") is not False:
+            return ()
+        others = ("msvc-missing", "illegal-instruction", "cpu-instructions-missing", "numpy-abi", "protobuf-abi")
+        failed = log.all("dll-load-failed") or (log.all("native-traceback") if not log.has("exception") else ())
+        return () if log.has(*others) or all("routine failed" in message.text for message in failed) else failed
+
+    @cached_property
+    def opened(self) -> tuple[Library, ...]:
+        """Libraries that could be opened."""
+        return tuple(filter(None, (known_library(name) for name, _ in self.log.libraries("library-opened"))))
+
+    @cached_property
+    def installed(self) -> Installed:
+        """Each CUDA that is there, and where it is named: toolkits, packages, opened libraries, paths."""
+        found = [(kit.version, kit.source) for kit in self.toolkits if kit.version]
+        for package in self.packages:
+            wheel = _PIP_RUNTIME.fullmatch(package.name)
+            if wheel or package.name in _RUNTIMES:
+                found.append((wheel[1] if wheel else package.version, f"{package.name} {package.version}"))
+        runtimes = (one for one in self.opened if one.component == "cudart" and one.version)
+        found += [(one.version or "", f"{one.name} was opened") for one in runtimes]
+        for path in (*self.variables.values(), *self.log.values("loader-path", "path")):
+            found += [(match[1] or match[2], "the loader path") for match in _IN_PATH.finditer(path)]
+        return tuple(found)
+
+    @property
+    def built_for(self) -> str | None:
+        """The CUDA of the release; what somebody built himself was built for the CUDA that he had."""
+        return self.release.cuda if self.release and not self.log.has("source-build") else None
+
+    @cached_property
+    def wanted(self) -> str | None:
+        """ "11.8", "11.0"; from the name of the library, or from the release."""
+        libraries = [library for library, _ in self.not_opened if library.cuda_version]
+        exact = (one for one in libraries if one.component == "cudart" or "." in (one.version or ""))
+        named = next((one.version for one in exact), None)
+        if self.built_for and named and serves(self.built_for, named):
+            return self.built_for  # the name says 11.0 for every CUDA 11; the release knows its minor
+        other = next((one.cuda_version for one in libraries), None)
+        return named or self.built_for or other or next(iter(self.log.values("log-era", "cuda")), None)
+
+    @property
+    def _lacks_extra(self) -> bool:
+        """True if neither CUDA nor the extra is named, and the release has it: by its version, or its form of log."""
+        has_extra = self.release.extra is not None if self.release else "12" in self.log.values("log-era", "cuda")
+        others = ("asked-for-extra", "source-build", "conda-build", "conda-tensorflow", "jetson")
+        return not self.installed and has_extra and not self.log.has(*others)
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """True of a list of all of pip's packages without any of CUDA."""
+        names = {one.name for one in self.packages if one.installer != "conda"}
+        complete = {"tensorflow", "numpy"} <= names and not any(one.startswith(("nvidia-", "cuda")) for one in names)
+        return complete and self._lacks_extra
+
+    @property
+    def without_extra(self) -> bool:
+        """True if pip installed a release that has the extra without it."""
+        by_pip = any(" install " in message.text for message in self.log.all("tensorflow-installed"))
+        return self._is_plain or (by_pip and self._lacks_extra)
+
+    @property
+    def extra_would_help(self) -> bool:
+        """True if libcudart is missed by a release that has the extra, and nothing of CUDA is named."""
+        return self.log.has("cudart-not-found") and self._lacks_extra
+
+    @property
+    def _tells_cudart(self) -> bool:
+        """From 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN."""
+        modern = self.release is not None and at_least(self.release.version, "2.12")
+        return bool(self.opened or self.log.has("log-era") or modern)
+
+    @cached_property
+    def unnamed(self) -> tuple[Message, ...]:
+        """Sentences that name no library and mean CUDA's."""
+        log, release = self.log, self.release
+        if self.not_opened:
+            return ()
+        if self._is_plain and not log.has(*_CUDART):
+            return log.all("gpu-libraries-not-opened")
+        named = [library for name, _ in log.libraries(*_NOT_OPENED) if (library := known_library(name))]
+        needed = {library.component for library in named if not library.optional}
+        only_cudnn = needed == {"cudnn"} and not log.has("cudart-not-found")
+        if only_cudnn or (not log.has(*_CUDART) and self._tells_cudart):
+            return ()
+        # the stub in place of libcudart tells something only where a release is known
+        kinds = ("cudart-not-found", *(("cudart-symbol",) if release else ()), "cudart-ignorable")
+        return log.all(*kinds, "gpu-libraries-not-opened")
 
     @property
     def fails(self) -> bool:
@@ -154,24 +260,27 @@ class ReportedCuda:
         return bool(self.not_opened or self.unnamed)
 
     @property
+    def is_asked(self) -> bool:
+        """False where a GPU works, or the import ends for another reason: that libcudart is missing is no news then."""
+        log, fatal = self.log, any(message.kind == "loader-error" for _, message in self.not_opened)
+        ends_otherwise = log.stops_import and (log.has("library-not-opened") or not fatal)
+        return not log.has("gpu-created") and (bool(self.dll) or not ends_otherwise)
+
+    @property
     def matching(self) -> Installed:
         """What is installed and would serve."""
         return tuple(one for one in self.installed if self.wanted is None or serves(one[0], self.wanted))
-
-    @property
-    def only_cupti(self) -> bool:
-        """Whether the profiler's library alone is missed: the toolkit has it in a folder of its own."""
-        return bool(self.not_opened) and all(library.component == "cupti" for library, _ in self.not_opened)
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """The lines about what failed, and what is installed."""
         failed = message_evidence(*(message for _, message in self.not_opened), *self.unnamed, most=3)
         need = f"CUDA {minor(self.wanted)}" if self.wanted else None
+        by = needed_by(self.release) if self.release and self.wanted == self.built_for else "the library's name"
         return (
             *message_evidence(*self.dll, most=1),
             *failed,
-            *(evidence(f"CUDA {version}", where, need, self.wanted_by) for version, where in self.installed[:2]),
+            *(evidence(f"CUDA {version}", where, need, by) for version, where in self.installed[:2]),
         )
 
 
@@ -211,138 +320,19 @@ def reported_cuda(
     variables: Fact[dict[str, str]],
     devices: Fact[tuple[TfDevice, ...]],
 ) -> Fact[ReportedCuda]:
-    """Put together what messages tell of CUDA; not asked where a GPU works, or the import fails for another reason."""
+    """Put together what messages tell of CUDA."""
     if isinstance(messages, Unknown):
         return messages
-    log, release = messages.value, value_or(gpu_release, None)
-    not_opened, dll = tuple(_not_opened(log)), _linked_dll(log, release)
-    works = log.has("gpu-created") or lists_gpu(value_or(devices, ()))
-    if works or (not dll and _ends_otherwise(log, not_opened)):
-        return NOT_ASKED  # that libcudart is missing besides is no news
-    opened = tuple(filter(None, (known_library(name) for name, _ in log.libraries("library-opened"))))
-    listed = value_or(packages, ())
-    installed = tuple(_installed(log, opened, value_or(toolkits, ()), listed, value_or(variables, {})))
-    # what somebody built himself was built for the CUDA that he had
-    built_for = release.cuda if release and not log.has("source-build") else None
-    wanted = _wanted_cuda(log, not_opened, built_for)
-    extra = not installed and _lacks_extra(log, release)
-    plain = extra and _lists_no_cuda(listed)
-    unnamed = () if not_opened else _unnamed(log, release, opened, plain=plain)
-    found = ReportedCuda(
-        wanted=wanted,
-        wanted_by=_who_wants(release, wanted, built_for),
-        not_opened=not_opened,
-        unnamed=unnamed,
-        installed=installed,
-        without_extra=plain or (extra and _is_installed_by_pip(log)),
-        extra_would_help=extra and log.has("cudart-not-found"),
-        opened=opened,
-        dll=dll,
-    )
-    return Known(found, messages.source)
-
-
-def _who_wants(release: Release | None, wanted: str | None, built_for: str | None) -> str:
-    return needed_by(release) if release and wanted == built_for else "the library's name"
-
-
-def _ends_otherwise(log: MessageLog, not_opened: tuple[tuple[Library, Message], ...]) -> bool:
-    """True if the import ends, and not for want of such a library."""
-    fatal = not log.has("library-not-opened") and any(message.kind == "loader-error" for _, message in not_opened)
-    return log.stops_import and not fatal
-
-
-def _is_installed_by_pip(log: MessageLog) -> bool:
-    return any(" install " in message.text for message in log.all("tensorflow-installed"))
-
-
-def _lacks_extra(log: MessageLog, release: Release | None) -> bool:
-    """True if nobody asked for the extra, of a release that has it: by its version, or by the form of its log."""
-    has_extra = release.extra is not None if release else "12" in log.values("log-era", "cuda")
-    return has_extra and not log.has("asked-for-extra", "source-build", "conda-build", "conda-tensorflow", "jetson")
-
-
-def _lists_no_cuda(packages: tuple[Package, ...]) -> bool:
-    """True of a list of all of pip's packages without any of CUDA."""
-    names = {one.name for one in packages if one.installer != "conda"}
-    return {"tensorflow", "numpy"} <= names and not any(one.startswith(("nvidia-", "cuda")) for one in names)
-
-
-def _not_opened(log: MessageLog) -> Iterator[tuple[Library, Message]]:
-    """Libraries of CUDA that could not be opened, and are needed."""
-    # cuDNN's own helpers; TensorRT's plugins want others, too, and nobody needs them
-    of_others = {message.line for message in log.all("cudnn-part-missing")}
-    of_others |= {m.line for name, m in log.libraries("library-not-opened") if "nvinfer" in name}
-    for name, message in log.libraries(*_NOT_OPENED):
-        library = known_library(name)
-        if library is None or library.component in ("cuda", "cudnn") or name == "libnvrtc.so":
-            continue
-        needed = not library.optional or (library.component == "cupti" and _ends_without(message, log))
-        if needed and message.line not in of_others:
-            yield library, message
+    beside = value_or(toolkits, ()), value_or(packages, ()), value_or(variables, {})
+    found = ReportedCuda(messages.value, value_or(gpu_release, None), *beside)
+    works = lists_gpu(value_or(devices, ()))
+    return Known(found, messages.source) if found.is_asked and not works else NOT_ASKED
 
 
 def _ends_without(message: Message, log: MessageLog) -> bool:
     """Whether Python ended for want of the library; the profiler says that it misses its own, and goes on."""
     fatal = re.search(r"(?:^|[: _])F (?:\./)?(?:tensorflow|external)/", message.text) is not None
     return log.has("aborted") or fatal or (message.kind == "loader-error" and "dlerror" not in message.text)
-
-
-def _linked_dll(log: MessageLog, release: Release | None) -> tuple[Message, ...]:
-    """The refusal of an unnamed DLL by a wheel that is linked to CUDA's; from 2.1 on they are opened later."""
-    if release is None or not release.gpu or at_least(release.version, "2.1") is not False:
-        return ()
-    others = ("msvc-missing", "illegal-instruction", "cpu-instructions-missing", "numpy-abi", "protobuf-abi")
-    failed = log.all("dll-load-failed") or (log.all("native-traceback") if not log.has("exception") else ())
-    named = log.has(*others) or all("routine failed" in message.text for message in failed)
-    return () if named else failed
-
-
-def _wanted_cuda(log: MessageLog, not_opened: tuple[tuple[Library, Message], ...], built_for: str | None) -> str | None:
-    exact = (x for x, _ in not_opened if x.cuda_version and (x.component == "cudart" or "." in (x.version or "")))
-    named = next((x.version for x in exact), None)
-    if built_for and named and serves(built_for, named):
-        return built_for  # the name says 11.0 for every CUDA 11; the release knows its minor
-    other = next((x.cuda_version for x, _ in not_opened if x.cuda_version), None)
-    return named or built_for or other or next(iter(log.values("log-era", "cuda")), None)
-
-
-def _unnamed(
-    log: MessageLog, release: Release | None, opened: tuple[Library, ...], *, plain: bool
-) -> tuple[Message, ...]:
-    """Sentences that name no library and mean CUDA's; `plain`: pip's packages are listed, and CUDA is none of them."""
-    if plain and not log.has(*_CUDART):
-        return log.all("gpu-libraries-not-opened")
-    # from 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN
-    tells_cudart = bool(opened) or log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
-    named = [library for name, _ in log.libraries(*_NOT_OPENED) if (library := known_library(name))]
-    needed = {library.component for library in named if not library.optional}
-    only_cudnn = needed == {"cudnn"} and not log.has("cudart-not-found")
-    if (tells_cudart and not log.has(*_CUDART)) or only_cudnn:
-        return ()
-    # the stub in place of libcudart tells something only where a release is known
-    kinds = ("cudart-not-found", *(("cudart-symbol",) if release else ()), "cudart-ignorable")
-    return log.all(*kinds, "gpu-libraries-not-opened")
-
-
-def _installed(
-    log: MessageLog,
-    opened: tuple[Library, ...],
-    toolkits: tuple[Toolkit, ...],
-    packages: tuple[Package, ...],
-    variables: dict[str, str],
-) -> Iterator[tuple[str, str]]:
-    """Each CUDA that is there, and where it is named: toolkits, packages, opened libraries, paths."""
-    yield from ((kit.version, kit.source) for kit in toolkits if kit.version)
-    for package in packages:
-        found = _PIP_RUNTIME.fullmatch(package.name)
-        if found or package.name in _RUNTIMES:
-            yield found[1] if found else package.version, f"{package.name} {package.version}"
-    for library in opened:
-        if library.component == "cudart" and library.version:
-            yield library.version, f"{library.name} was opened"
-    for path in (*variables.values(), *log.values("loader-path", "path")):
-        yield from ((match[1] or match[2], "the loader path") for match in _IN_PATH.finditer(path))
 
 
 def reported_cudnn(

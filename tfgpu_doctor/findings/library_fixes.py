@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ntpath
 import posixpath
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from tfgpu_doctor.facts.facts import Candidate, Known, Soname, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
@@ -92,20 +92,16 @@ def fix_path(context: Context, libraries: tuple[Soname, ...], release: Release |
     folders = dict.fromkeys(paths.dirname(one.path) for one in good)
     lasting = _linked(context, good, folders, release)
     if all(one.reachable for one in good):
-        lasting = (*off_library_path(context, on_library_path(_first_and_bad(libraries))), *lasting)
-    if release and any(map(forgets_folders, release.known_issues)):
-        lasting = _beside_another_release(context, release, lasting)
-    return (*lasting, _exported(context, folders))
+        first = (one.candidates[0] for one in libraries if one.candidates)
+        hiding = on_library_path(file for file in first if file.reachable and file.problem)
+        lasting = (*off_library_path(context, hiding), *lasting)
+    return (*_beside_another_release(context, release, lasting), _exported(context, folders))
 
 
-def _first_and_bad(libraries: tuple[Soname, ...]) -> Iterator[Candidate]:
-    for file in (one.candidates[0] for one in libraries if one.candidates):
-        if file.reachable and file.problem:
-            yield file
-
-
-def _beside_another_release(context: Context, release: Release, lasting: tuple[Fix, ...]) -> tuple[Fix, ...]:
-    """A patch release without this bug is the better fix, a new minor release comes last."""
+def _beside_another_release(context: Context, release: Release | None, lasting: tuple[Fix, ...]) -> tuple[Fix, ...]:
+    """A patch release without the bug of this one is the better fix, a new minor release comes last."""
+    if release is None or not any(map(forgets_folders, release.known_issues)):
+        return lasting
     other, advised = context.remedies.reinstall("it finds the libraries of its extra"), context.remedies.release
     patch = advised is not None and minor(advised.version) == minor(release.version)
     return (*other, *lasting) if patch else (*lasting, *other)
