@@ -16,7 +16,7 @@ from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.schema import CondaBuild, Container
 from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.install_commands import (
-    check_conda,
+    CHECK_CONDA,
     list_gpus,
     missing_on_macos,
     new_environment,
@@ -197,7 +197,7 @@ def _conda(request: PlanRequest, row: CondaBuild, cuda: str, need: str | None) -
         cudnn=row.cudnn,
         min_driver=max((one for one in (need, request.first_branch) if one), key=Version, default=None),
         commands={"conda": (f"conda create -y -n tf -c conda-forge --override-channels python={python} {spec}{held}",)},
-        then=(check_conda("tf"),),
+        then=(CHECK_CONDA,),
         notes=(f"Where conda detects no GPU (login node), prepend CONDA_OVERRIDE_CUDA={cuda} to the command",),
         sources=(request.matrix.data.sources[row.source].title,),
     )

@@ -53,28 +53,32 @@ _OLDEST_OF_DEADSNAKES = (3, 7)
 CONDA_TOOLKITS = ("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8")
 
 
-def new_environment(
-    python: str, packages: str, *, interpreter: str | None = None, name: str = "tf"
-) -> dict[str, tuple[str, ...]]:
-    """The commands of pip and, where it can bring that Python, of uv that make an environment with packages.
+def new_environment(python: str, packages: str, *, interpreter: str | None = None) -> dict[str, tuple[str, ...]]:
+    """The commands of pip and, where it can bring that Python, of uv that make the environment ~/tf with packages.
 
     Args:
         python: the version.
         packages: words of a shell.
         interpreter: the program that makes the environment with pip; None: pythonX.Y.
-        name: of the environment, in the home folder.
     """
-    pip = f"~/{name}/bin/python -m pip install"
-    made = f"{interpreter or f'python{python}'} -m venv ~/{name}"
+    pip = "~/tf/bin/python -m pip install"
+    made = f"{interpreter or f'python{python}'} -m venv ~/tf"
     if python == "2.7":  # has no module venv
-        made = f"virtualenv -p python2.7 ~/{name}"
+        made = "virtualenv -p python2.7 ~/tf"
     # pip 18.1 of Python 3.6 takes a version that does not run there from links that do not say what they require
     newer = f"'{PIP_OF_OLD_PYTHONS}'" if python == "3.6" else "pip"
     upgrade = (f"{pip} --upgrade {newer}",) if capability(python) <= OLD_PIP else ()
     found = {"pip": (made, *upgrade, f"{pip} {packages}")}
     if capability(python) >= OLDEST_OF_UV:
-        found["uv"] = (f"uv venv --python {python} ~/{name}", f"uv pip install --python ~/{name}/bin/python {packages}")
+        found["uv"] = (f"uv venv --python {python} ~/tf", f"uv pip install --python ~/tf/bin/python {packages}")
     return found
+
+
+def _lacking_bounds(row: Release) -> list[str]:
+    """Upper bounds that the metadata of old releases lacks, so that pip brings what breaks them today."""
+    numpy, protobuf = numpy_bound(row), protobuf_bound(row)
+    found = (("numpy<2", numpy, row.numpy), ("protobuf<3.21", protobuf, row.protobuf))
+    return [line for line, bound, own in found if bound and own != bound]
 
 
 def on_native_windows(python: str, packages: str) -> dict[str, tuple[str, ...]]:
@@ -82,60 +86,36 @@ def on_native_windows(python: str, packages: str) -> dict[str, tuple[str, ...]]:
     return {"pip": (f"py -{python} -m venv tf", f"tf\\Scripts\\python -m pip install {packages}")}
 
 
-@dataclass(frozen=True)
 class Installation:
-    """The installation of one release into a new environment of one Python."""
+    """The installation of one release into a new environment `tf` of one Python."""
 
-    matrix: Matrix
-    target: Target
-    row: Release
-    python: str
-    name: str = "tf"  # of the environment
-    interpreter: str | None = None  # the program that makes the environment; None: python3, or pythonX.Y
-
-    @property
-    def self_contained(self) -> bool:
-        """Whether the extra brings CUDA."""
-        return self.row.extra is not None
-
-    @property
-    def extra_spelled_out(self) -> bool:
-        """Whether the extra itself cannot be installed here, so that its parts are asked for one by one."""
-        return self.self_contained and extra_fails(self.matrix, self.row, self.python)
-
-    @property
-    def cuda_from_pip(self) -> bool:
-        """Whether NVIDIA's cu11 distributions have every library that this release opens."""
-        opened = {library.component: library.soname for library in self.row.libraries}
-        linux = self.target.os in ("linux", "wsl2") and self.target.machine == "x86_64"
-        return linux and not self.self_contained and opened.get("cusolver") == _SOLVER_OF_CU11
+    def __init__(
+        self, matrix: Matrix, target: Target, row: Release, python: str, interpreter: str | None = None
+    ) -> None:
+        """Decide what is asked for; `interpreter` makes the environment, by default python3 or pythonX.Y."""
+        self.target, self.row, self.python, self.interpreter = target, row, python, interpreter
+        self.self_contained = row.extra is not None  # the extra brings CUDA
+        # the extra itself cannot be installed here: its parts are asked for one by one
+        self.extra_spelled_out = self.self_contained and extra_fails(matrix, row, python)
+        opened = {library.component: library.soname for library in row.libraries}
+        linux = target.os in ("linux", "wsl2") and target.machine == "x86_64"
+        # NVIDIA's cu11 distributions have every library that this release opens
+        self.cuda_from_pip = linux and not self.self_contained and opened.get("cusolver") == _SOLVER_OF_CU11
+        # the first cuDNN that has dropped a card of the target
+        self.cudnn_limit = cudnn_limit(matrix, row, target.capabilities)
+        # what keeps pip from a cuDNN that has dropped a card or, without an extra, changed its soname
+        self._cudnn = cudnn_bound(matrix, row, target.capabilities) if self.self_contained else None
+        if self.cuda_from_pip and row.cudnn:
+            newest = min("9", self.cudnn_limit or "9", key=Version)
+            self._cudnn = f"{_CU11_CUDNN}>={row.cudnn},<{newest}"
+        self.holds_cudnn_back = bool(self._cudnn and (self.self_contained or self.cudnn_limit))
+        self._bounds = _lacking_bounds(row)
 
     @property
-    def cudnn_limit(self) -> str | None:
-        """The first cuDNN that has dropped a card of the target."""
-        return cudnn_limit(self.matrix, self.row, self.target.capabilities)
-
-    @property
-    def _cudnn_bound(self) -> str | None:
-        """What keeps pip from a cuDNN that has dropped a card or, without an extra, changed its soname."""
-        if self.self_contained:
-            return cudnn_bound(self.matrix, self.row, self.target.capabilities)
-        if not self.cuda_from_pip or not self.row.cudnn:
-            return None
-        newest = min([limit for limit in ("9", self.cudnn_limit) if limit], key=Version)
-        return f"{_CU11_CUDNN}>={self.row.cudnn},<{newest}"
-
-    @property
-    def holds_cudnn_back(self) -> bool:
-        """Whether the commands keep pip from the newest cuDNN, for a card."""
-        return self._cudnn_bound is not None and (self.self_contained or self.cudnn_limit is not None)
-
-    @property
-    def _bounds(self) -> list[str]:
-        """Upper bounds that the metadata of old releases lacks, so that pip brings what breaks them today."""
-        numpy, protobuf = numpy_bound(self.row), protobuf_bound(self.row)
-        bounds = ["numpy<2"] if numpy and self.row.numpy != numpy else []
-        return [*bounds, "protobuf<3.21"] if protobuf and self.row.protobuf != protobuf else bounds
+    def starts_python(self) -> str:
+        """The program that makes the environment with pip."""
+        any_will_do = self.self_contained and not self.target.python and _OF_TODAY.issubset(self.row.python)
+        return self.interpreter or ("python3" if any_will_do else f"python{self.python}")
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -145,8 +125,7 @@ class Installation:
             return (f"{self.row.package}=={self.row.version}", *pins, *self._bounds)
         opened = {library.component for library in self.row.libraries} if self.cuda_from_pip else ()
         names = sorted({CU11[one] for one in opened if one in CU11} | ({_CU11_COMPILER} if opened else set()))
-        cudnn = self._cudnn_bound
-        return (requirement(self.row), *names, *((cudnn,) if cudnn else ()), *self._bounds)
+        return (requirement(self.row), *names, *((self._cudnn,) if self._cudnn else ()), *self._bounds)
 
     @cached_property
     def commands(self) -> dict[str, tuple[str, ...]]:
@@ -156,26 +135,16 @@ class Installation:
         """
         if self.target.os == "windows" or not (self.self_contained or self.cuda_from_pip):
             return {"conda": tuple(self._with_condas_cuda())} if minor(self.row.cuda) in CONDA_TOOLKITS else {}
-        packages, run = " ".join(map(shlex.quote, self.requirements)), f"conda run -n {self.name}"
-        conda = (
-            f"conda create -y -n {self.name} -c conda-forge python={self.python} pip",
-            f"{run} python -m pip install {packages}",
-            *self._links(f'"$CONDA_PREFIX"/lib/python{self.python}', inside=run),
-        )
-        made = new_environment(self.python, packages, interpreter=self.starts_python, name=self.name)
-        folder = "3.*" if self.starts_python == "python3" else self.python
-        found = {
-            "pip": (*made["pip"], *self._links(f"~/{self.name}/lib/python{folder}")),
-            **({"uv": (*made["uv"], *self._links(f"~/{self.name}/lib/python{folder}"))} if "uv" in made else {}),
-        }
+        packages = " ".join(map(shlex.quote, self.requirements))
+        made = new_environment(self.python, packages, interpreter=self.starts_python)
+        links = self._links(f"~/tf/lib/python{'3.*' if self.starts_python == 'python3' else self.python}")
         first = ("pip", "uv") if self.target.python == self.python else ("uv", "pip")
-        return {**{tool: found[tool] for tool in first if tool in found}, "conda": conda}
-
-    @property
-    def starts_python(self) -> str:
-        """The program that makes the environment with pip."""
-        any_will_do = self.self_contained and not self.target.python and _OF_TODAY.issubset(self.row.python)
-        return self.interpreter or ("python3" if any_will_do else f"python{self.python}")
+        conda = (
+            f"conda create -y -n tf -c conda-forge python={self.python} pip",
+            f"conda run -n tf python -m pip install {packages}",
+            *self._links(f'"$CONDA_PREFIX"/lib/python{self.python}', inside="conda run -n tf"),
+        )
+        return {**{tool: (*made[tool], *links) for tool in first if tool in made}, "conda": conda}
 
     def _links(self, library: str, inside: str = "") -> tuple[str, ...]:
         return link_commands(self.row, f"{library}/site-packages", cuda_from_pip=self.cuda_from_pip, inside=inside)
@@ -186,25 +155,24 @@ class Installation:
         limit = min([one for one in (str(int(major(cudnn or "7")) + 1), self.cudnn_limit) if one], key=Version)
         quote = _windows_quote if self.target.os == "windows" else shlex.quote
         packages = " ".join(quote(one) for one in (requirement(self.row), *self._bounds))
-        create = f"conda create -y -n {self.name} -c conda-forge python={self.python} pip cudatoolkit={cuda}"
+        create = f"conda create -y -n tf -c conda-forge python={self.python} pip cudatoolkit={cuda}"
         yield create + (" " + quote(f"cudnn>={cudnn},<{limit}") if cudnn else "")
-        yield f"conda run -n {self.name} python -m pip install {packages}"
+        yield f"conda run -n tf python -m pip install {packages}"
         if self.target.os != "windows":  # there, activating puts the DLLs on PATH
-            yield from conda_library_path(f'"$(conda run -n {self.name} printenv CONDA_PREFIX)/etc/conda"')
+            yield from conda_library_path('"$(conda run -n tf printenv CONDA_PREFIX)/etc/conda"')
 
     @property
     def check(self) -> Fix:
         """How to see that it worked; the tool itself is not in that environment."""
         if self.target.os == "windows":
-            return Fix("Check it", (f'conda run -n {self.name} python -c "{list_gpus(self.row.version)}"',))
+            return Fix("Check it", (f'conda run -n tf python -c "{list_gpus(self.row.version)}"',))
         if "pip" in self.commands:
-            return Fix("Check it", (f"tfgpu doctor --python ~/{self.name}/bin/python",))
-        return check_conda(self.name)
+            return Fix("Check it", ("tfgpu doctor --python ~/tf/bin/python",))
+        return CHECK_CONDA
 
 
-def check_conda(name: str) -> Fix:
-    """The doctor of this shell, on the Python of a conda environment, with the variables that activation sets."""
-    return Fix("Check it", (f'conda run -n {name} "$(command -v tfgpu)" doctor --python python',))
+# the doctor of this shell, on the Python of a conda environment, with the variables that activation sets
+CHECK_CONDA = Fix("Check it", ('conda run -n tf "$(command -v tfgpu)" doctor --python python',))
 
 
 def list_gpus(version: str) -> str:

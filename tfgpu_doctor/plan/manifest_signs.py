@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from msgspec import structs
@@ -520,19 +521,8 @@ def _cudnn_from(view: PlannedEnvironment, name: str, first: str) -> str | None:
     return exact if chosen and at_least(chosen, first) else None
 
 
-@in_manifests("gpu.arch-too-old", unless=_NOT_INSTALLED)
-def older_than_conda_builds(view: PlannedEnvironment) -> Iterator[Problem]:
-    """The described GPU is older than the kernels of every build."""
-    yield from _without_kernels(view, newer=False)
-
-
-@in_manifests("gpu.arch-too-new", unless=_NOT_INSTALLED)
-def newer_than_conda_builds(view: PlannedEnvironment) -> Iterator[Problem]:
-    """The described GPU is newer than the kernels of every build."""
-    yield from _without_kernels(view, newer=True)
-
-
 def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Problem]:
+    """The described GPU is newer, or older, than the kernels of every build of conda-forge."""
     rows = [row for row in _conda_builds(view) if row.cuda and (row.sass or row.ptx)]
     for gpu in view.target.gpus if rows else ():
         found = gpu.compute_capability
@@ -546,6 +536,10 @@ def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Probl
                 evidence=(evidence(f"{name}: compute capability {found}", "--gpu", expected, _recipe(rows[0])),),
                 fixes=(Fix("See which build has kernels for it", ("tfgpu plan --gpu NAME",)),),
             )
+
+
+in_manifests("gpu.arch-too-old", unless=_NOT_INSTALLED)(partial(_without_kernels, newer=False))
+in_manifests("gpu.arch-too-new", unless=_NOT_INSTALLED)(partial(_without_kernels, newer=True))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
