@@ -17,6 +17,7 @@ from tfgpu_doctor.cli.bench import command
 WORKER_PROCESS = (process, "WorkerProcess")  # what `tfgpu bench` starts
 SCRIPT = Path(__file__).with_name("shared_worker.py")
 LOGICAL = 3  # CPU devices of the shared process; a case may use fewer
+BEGIN = "import numpy as np\nimport tensorflow as tf\nTWO = ['/CPU:0', '/CPU:1']\n"
 
 
 def bench(*arguments: str, **environ: str) -> Result:
@@ -47,7 +48,7 @@ class Shared:
 
     def run(self, code: str) -> Any:
         """Run code in the process, with `load` of the worker; what it leaves under the name `answers`."""
-        return self.process.ask(240, do="reference", code=code)["answers"]
+        return self.process.ask(240, do="reference", code=BEGIN + code)["answers"]
 
 
 class SharedWorker:
@@ -79,3 +80,9 @@ def share(python: str) -> Iterator[Shared]:
         first = {"workload": "matpow", "parameters": {"size": 16, "power": 2}, "dtype": "float32", "spread": "rows"}
         process.ask(120, do="prepare", number=0, **first, devices=devices, gpus=[], virtual=True)
         yield shared
+
+
+def in_python(python: str, code: str) -> Any:
+    """Run code in a process of its own, with `load` of the worker and logical devices; returns its `answers`."""
+    with share(python) as shared:
+        return shared.run(code)

@@ -1,14 +1,10 @@
-"""Plans that are measured by fake workers, and code that runs in the interpreter with TensorFlow."""
+"""Plans that are measured by fake workers."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
-import tfgpu_doctor
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.healthy import MATRIX, healthy
 from tests.tables import read_rows
@@ -67,30 +63,3 @@ def measured(
     found = Session(made, MATRIX, environment or healthy(), workers, rule).run()
     assert all(worker.closed for worker in getattr(workers, "started", ()))
     return found
-
-
-def in_python(python: str, code: str, *arguments: str) -> Any:
-    """Run code in an interpreter, with `load` of the worker and two logical CPU devices; returns `answers` of it."""
-    begin = f"""
-import json, sys
-sys.path.insert(0, {str(Path(tfgpu_doctor.__file__).parent / "bench")!r})
-from worker import load
-sys.path.pop(0)  # its module statistics would hide the library's
-import numpy as np
-import tensorflow as tf
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
-)
-tf.config.set_soft_device_placement(False)
-TWO = ["/CPU:0", "/CPU:1"]
-"""
-    done = subprocess.run(
-        [python, "-c", f"{begin}{code}\nprint(json.dumps(answers))", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])

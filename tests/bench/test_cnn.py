@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.bench.fake_worker import FakeWorker
-from tests.bench.planned import ANSWERS, Workers, in_python, measured
+from tests.bench.live import in_python
+from tests.bench.planned import ANSWERS, Workers, measured
 from tests.bench.samples import run as sample_run
 from tests.bench.test_several import cluster
 from tests.tables import each, read_rows
@@ -210,7 +211,7 @@ CASES = {
     "a layer without update": dict(devices=TWO[:1], spoil=one_part_lost),
     "bfloat16 for float32": dict(devices=TWO[:1], dtype="mixed_bfloat16"),
 }
-answers = {name: answer(**CASES[name]) for name in sys.argv[1].split(",")}
+answers = {name: answer(**CASES[name]) for name in NAMES}
 works = {name: one.pop("work") for name, one in answers.items()}
 if "two" in works:
     answers["sum"] = works["two"].figures({})["figures"]
@@ -237,7 +238,9 @@ WRONG = {
 def test_right_trainings_pass_and_wrong_ones_do_not(tensorflow_python: str) -> None:
     """Networks of different shapes need processes of their own: MirroredStrategies share the keys of collectives."""
     names = [name for name in (*RIGHT, *WRONG) if name != "cifar"]
-    answers = in_python(tensorflow_python, SCRIPT, ",".join(names)) | in_python(tensorflow_python, SCRIPT, "cifar")
+    answers = {}
+    for part in (names, ["cifar"]):
+        answers |= in_python(tensorflow_python, f"NAMES = {part}\n{SCRIPT}")
     for name, (dtype, devices) in RIGHT.items():
         found = cnn.judge(answers[name], dtype, {})
         assert found.ok, (name, found.why)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.planned import in_python
+from tests.bench.live import in_python
 from tfgpu_doctor.bench.workloads import gan
 
 SCRIPT = """

@@ -250,11 +250,8 @@ class MatPow(PlanBase):
         A size is left out, and named, on a device that failed before, or whose speed at the size before says that it
         would need longer for its samples than the deadline gives, or where a memory does not hold it.
         """
-        size, same = (
-            job.parameters["size"],
-            (run for run in reversed(session.runs) if (run.label, run.dtype) == job.key),
-        )
-        last = next(same, None)
+        size = job.parameters["size"]
+        last = next((run for run in reversed(session.runs) if (run.label, run.dtype) == job.key), None)
         before, seconds = (last.parameters["size"] if last else 0), 0.0
         if last and last.median_s and last.flop:
             seconds = last.median_s * job.work / last.flop
