@@ -136,19 +136,14 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines without comments, continuations joined, each with the number of its first; empty ones are left out."""
     parts: list[str] = []
     start = 1
-    for number, line in enumerate(text.splitlines(), 1):
-        if not parts:
-            start = number
+    for number, line in enumerate([*text.splitlines(), ""], 1):  # the last ends a continuation
+        start = start if parts else number
         comment = line.lstrip().startswith("#")
         parts.append("" if comment else line.removesuffix("\\"))
-        if line.endswith("\\") and not comment:
-            continue
-        joined = _COMMENT.sub("", "".join(parts)).strip()
-        parts = []
-        if joined:
-            yield start, joined
-    if joined := _COMMENT.sub("", "".join(parts)).strip():
-        yield start, joined
+        if comment or not line.endswith("\\"):
+            if joined := _COMMENT.sub("", "".join(parts)).strip():
+                yield start, joined
+            parts = []
 
 
 def read_environment(path: str, root: Node, include: Include, *, quote: bool = True) -> tuple[Environment, ...]:

@@ -43,7 +43,13 @@ class Source(StrictRecord, frozen=True, kw_only=True):
     url: Annotated[str, Meta(pattern=r"^https://\S+$")] | None = None  # None: the title says all ("wheel")
 
 
-class Architecture(StrictRecord, frozen=True, kw_only=True):
+class SourcedRow(StrictRecord, frozen=True, kw_only=True):
+    """A row with the key of its source."""
+
+    source: SourceKey
+
+
+class Architecture(SourcedRow, frozen=True, kw_only=True):
     """One compute capability: what compiles for it and what drives it."""
 
     compute_capability: Capability
@@ -52,10 +58,9 @@ class Architecture(StrictRecord, frozen=True, kw_only=True):
     max_cuda: Numbers | None = None  # last one; None: still supported
     first_driver_branch: Numbers | None = None  # none of its GPUs has an older one; None: unknown
     last_driver_branch: Numbers | None = None  # None: still supported
-    source: SourceKey
 
 
-class Peak(StrictRecord, frozen=True, kw_only=True):
+class Peak(SourcedRow, frozen=True, kw_only=True):
     """Dense FLOP per clock cycle and multiprocessor (a fused multiply-add counts two); a missing type is unknown."""
 
     compute_capability: Capability
@@ -66,29 +71,26 @@ class Peak(StrictRecord, frozen=True, kw_only=True):
     tf32: float | None = None
     float16: float | None = None  # accumulated in float32
     bfloat16: float | None = None
-    source: SourceKey
 
 
-class GpuNames(StrictRecord, frozen=True, kw_only=True):
+class GpuNames(SourcedRow, frozen=True, kw_only=True):
     """Marketing names, without "NVIDIA", of GPUs of one compute capability and one span of drivers."""
 
     compute_capability: Capability
     names: tuple[Text, ...]
     first_driver_branch: Numbers | None = None  # None: unknown; that of the architecture is then a lower bound
     last_driver_branch: Numbers | None = None  # None: that of the architecture
-    source: SourceKey
     driver_source: SourceKey | None = None  # of the branches; None: `source` says them, too
 
 
-class PciDevices(StrictRecord, frozen=True, kw_only=True):
+class PciDevices(SourcedRow, frozen=True, kw_only=True):
     """PCI device ids of NVIDIA's (vendor 10de) GPUs. Derived by scripts/refresh_gpus.py."""
 
     compute_capability: Capability
     devices: dict[Text, DeviceIds]  # name, as `gpus` has it → device ids
-    source: SourceKey
 
 
-class CudaToolkit(StrictRecord, frozen=True, kw_only=True):
+class CudaToolkit(SourcedRow, frozen=True, kw_only=True):
     """A CUDA toolkit and the drivers that run it."""
 
     version: Numbers  # "12.5", "12.5.1"
@@ -97,7 +99,6 @@ class CudaToolkit(StrictRecord, frozen=True, kw_only=True):
     minor_compat_min_linux: Numbers | None  # oldest driver that runs any toolkit of this major version; None: before
     minor_compat_min_windows: Numbers | None  # CUDA 11 there is no such compatibility
     compute_capabilities: tuple[Capability, ...]  # for which it makes SASS, ascending
-    source: SourceKey
     minor_compat_source: SourceKey | None = None
     capabilities_source: SourceKey
 
@@ -112,12 +113,11 @@ class CudaToolkit(StrictRecord, frozen=True, kw_only=True):
         return self.minor_compat_min_windows or self.min_driver_windows
 
 
-class CudnnRelease(StrictRecord, frozen=True, kw_only=True):
+class CudnnRelease(SourcedRow, frozen=True, kw_only=True):
     """A cuDNN release line."""
 
     version: Numbers  # "9.3"
     min_compute_capability_by_cuda: Annotated[dict[Numbers, Capability], Meta(min_length=1)]  # CUDA major → lowest
-    source: SourceKey
 
     @property
     def cuda_majors(self) -> tuple[str, ...]:
@@ -162,13 +162,12 @@ class KnownIssue(StrictRecord, frozen=True, kw_only=True):
     source: Text  # in the file a key of `sources`; in a Release spelled out
 
 
-class LibrarySet(StrictRecord, frozen=True, kw_only=True):
+class LibrarySet(SourcedRow, frozen=True, kw_only=True):
     """Libraries that a TensorFlow build opens by name: component → soname or DLL."""
 
     id: SourceKey
     libraries: dict[str, Text]
     linked: bool = False  # needed by the extension module itself: without them the import fails, not only the GPU
-    source: SourceKey
 
 
 class Wheel(StrictRecord, frozen=True, kw_only=True, omit_defaults=True):
@@ -195,13 +194,12 @@ class Wheel(StrictRecord, frozen=True, kw_only=True, omit_defaults=True):
     yanked: str | None = None  # the index's reason
 
 
-class LogMessage(StrictRecord, frozen=True, kw_only=True):
+class LogMessage(SourcedRow, frozen=True, kw_only=True):
     """A message of TensorFlow's log, and where its sources print it. Derived by scripts/refresh_log_lines.py."""
 
     file: Text  # "dso_loader.cc"
     message: Text  # its first words, "*" for a value (inference/log_lines.py)
     lines: dict[Annotated[str, Meta(pattern=r"^[1-9][0-9]*$")], Text]  # line → "2.3.4 2.4.4"
-    source: SourceKey
 
 
 class ReleaseRow(StrictRecord, frozen=True, kw_only=True, omit_defaults=True):
@@ -222,12 +220,11 @@ class NvidiaPackage(StrictRecord, frozen=True, kw_only=True, omit_defaults=True)
     source: SourceKey = "wheel"
 
 
-class PtxIsa(StrictRecord, frozen=True, kw_only=True):
+class PtxIsa(SourcedRow, frozen=True, kw_only=True):
     """A version of PTX's instruction set, and the first toolkit with it, whose driver compiles it."""
 
     isa: Numbers
     cuda: Numbers
-    source: SourceKey
 
 
 class FatBinaries(StrictRecord, frozen=True, kw_only=True):
@@ -256,17 +253,16 @@ class Build(StrictRecord, frozen=True, kw_only=True):
     source: SourceKey = "wheel-binaries"
 
 
-class OfficialRow(StrictRecord, frozen=True, kw_only=True):
+class OfficialRow(SourcedRow, frozen=True, kw_only=True):
     """TensorFlow's own table of tested builds, Linux. The wheel wins; this fills in what no wheel says."""
 
     version: Numbers  # "2.12"
     python: tuple[Numbers, ...]
     cuda: Numbers | None
     cudnn: Numbers | None
-    source: SourceKey
 
 
-class Container(StrictRecord, frozen=True, kw_only=True):
+class Container(SourcedRow, frozen=True, kw_only=True):
     """A container image that holds TensorFlow with its CUDA; only the driver comes from outside."""
 
     image: Text  # "nvcr.io/nvidia/tensorflow", "tensorflow/tensorflow"
@@ -280,25 +276,22 @@ class Container(StrictRecord, frozen=True, kw_only=True):
     sass: tuple[Capability, ...] = ()  # empty: those of the wheel tensorflow==version that it holds
     min_compute_capability: Capability | None = None  # that the publisher supports
     platforms: tuple[Platform, ...]
-    source: SourceKey
 
 
-class MonthlyImages(StrictRecord, frozen=True, kw_only=True):
+class MonthlyImages(SourcedRow, frozen=True, kw_only=True):
     """The CUDA of NVIDIA's images from one month to another; they require the driver of that CUDA."""
 
     cuda: Numbers
     first: Month
     last: Month
-    source: SourceKey
 
 
-class Instance(StrictRecord, frozen=True, kw_only=True):
+class Instance(SourcedRow, frozen=True, kw_only=True):
     """A cloud's instance types with one GPU model (matrix/names.py)."""
 
     cloud: Text  # "AWS"
     names: Annotated[tuple[InstanceName, ...], Meta(min_length=1)]  # "g4dn.*", "a2-highgpu-#g"
     gpu: Text  # a name of `gpus`, or "AMD ..."
-    source: SourceKey
 
 
 class JetsonWheel(StrictRecord, frozen=True, kw_only=True):
@@ -308,7 +301,7 @@ class JetsonWheel(StrictRecord, frozen=True, kw_only=True):
     command: Text
 
 
-class JetPack(StrictRecord, frozen=True, kw_only=True):
+class JetPack(SourcedRow, frozen=True, kw_only=True):
     """A release of JetPack, which brings the driver, CUDA and cuDNN of Jetson modules. None: unknown."""
 
     version: Numbers  # "6.1"
@@ -320,10 +313,9 @@ class JetPack(StrictRecord, frozen=True, kw_only=True):
     compute_capabilities: tuple[Capability, ...]  # of the modules
     wheels: tuple[JetsonWheel, ...] = ()  # newest first
     images: tuple[Text, ...] = ()  # tags of nvcr.io/nvidia/l4t-tensorflow
-    source: SourceKey
 
 
-class CondaBuild(StrictRecord, frozen=True, kw_only=True):
+class CondaBuild(SourcedRow, frozen=True, kw_only=True):
     """What conda-forge has of one TensorFlow release on one platform."""
 
     version: ReleaseVersion
@@ -333,7 +325,6 @@ class CondaBuild(StrictRecord, frozen=True, kw_only=True):
     cudnn: Numbers | None = None
     sass: tuple[Capability, ...] = ()
     ptx: tuple[Capability, ...] = ()
-    source: SourceKey
 
 
 class PackageReleases(StrictRecord, frozen=True, kw_only=True, omit_defaults=True):
