@@ -31,8 +31,7 @@ def on(gpus: int = 1, **changes: Any) -> dict[str, Any]:
 
 def one() -> BenchResult:
     """A CPU alone."""
-    note = "TensorFlow lists no GPU: only the CPU is measured. tfgpu doctor says what keeps it from the GPU."
-    return result(run(steps=SHAKY), notes=(note,), **on(0))
+    return result(run(steps=SHAKY), notes=("TensorFlow lists no GPU: only the CPU is measured.",), **on(0))
 
 
 def four() -> BenchResult:
@@ -59,14 +58,7 @@ def sweep() -> BenchResult:
             devices = {"CPU": ("/CPU:0",), "1 GPU": ("/GPU:0",)}.get(label, ("/GPU:0", "/GPU:1"))
             runs.append(run(label, seconds, flop=flop, parameters=point, devices=devices))
     runs[-3] = failed("CPU", "left out: it does not fit", devices=("/CPU:0",), parameters={"size": 32768})
-    return result(
-        *runs,
-        parameters={"sweep": "size", "power": 10},
-        title="A^10 and B^10, 8 sizes from 256 to 32768",
-        notes=("1 GPU, float32: faster than the CPU from size = 512 on.",),
-        command="tfgpu bench matpow --size auto --gpus 2",
-        **on(),
-    )
+    return result(*runs, parameters={"sweep": "size", "power": 10}, title="A^10 and B^10, 8 sizes", **on())
 
 
 def failures() -> BenchResult:
@@ -86,9 +78,7 @@ def eight_gpus() -> BenchResult:
     return result(
         *(training("1 GPU", 0.31, 1), *more),
         workload="cnn",
-        title="training of resnet50, 64 images a replica",
         parameters={"model": "resnet50", "batch_size": 64},
-        command="tfgpu bench cnn --model resnet50 --gpus all",
         **on(8),
     )
 

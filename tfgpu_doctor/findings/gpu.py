@@ -239,9 +239,8 @@ def no_device_named(
         fixes += _unset(context)
     if nvidia in ("void", "none", "") and (host_container or "none") != "none":
         found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={nvidia!r}", where, "all"))
-        fixes.append(
-            Fix("Start the container with all GPUs", ("docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ...",))
-        )
+        command = "docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ..."
+        fixes.append(Fix("Start the container with all GPUs", (command,)))
     unsure = bool(second) and len(found) == 1  # a second GPU need not be named
     return Problem(evidence=tuple(found), fixes=tuple(fixes), possible=unsure)
 

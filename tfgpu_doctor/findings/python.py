@@ -44,10 +44,8 @@ def _compare_interpreters(context: Context) -> tuple[Fix, ...]:
     kernel = "python -m pip install ipykernel && python -m ipykernel install --user --name tf"
     here = Fix("Install into the Python that runs, or make its environment a kernel", (*install, kernel))
     executable = "python -c 'import sys; print(sys.executable)'"
-    compare = Fix(
-        "Compare the interpreters, in the program or notebook and in the terminal",
-        (executable, "python -m pip -V", "jupyter kernelspec list"),
-    )
+    where = "Compare the interpreters, in the program or notebook and in the terminal"
+    compare = Fix(where, (executable, "python -m pip -V", "jupyter kernelspec list"))
     return (compare, here) if install else (compare,)
 
 
@@ -111,7 +109,8 @@ def _default_kernel(
     other = next((one for one in elsewhere if one.via == "kernel python3" and one.tensorflow is None), None)
     if kernel is None or other is None:
         return None
-    register = "-m ipykernel install --user --name tensorflow --display-name TensorFlow"
+    register = f"{context.remedies.python} -m ipykernel install --user --name tensorflow --display-name TensorFlow"
+    text = "Register this Python as a kernel, and select it in the notebook"
     return Problem(
         title="Jupyter's default kernel starts a Python without TensorFlow",
         cause="a notebook runs the Python that its kernel names, whatever environment Jupyter was started from",
@@ -119,11 +118,7 @@ def _default_kernel(
             evidence(f"kernel {kernel.name} ({kernel.display_name}) starts {kernel.executable}", kernel.file),
             evidence("no tensorflow", other.prefix, "the TensorFlow of this interpreter"),
         ),
-        fixes=context.remedies.installing(
-            "Register this Python as a kernel, and select it in the notebook",
-            "ipykernel",
-            then=(f"{context.remedies.python} {register}",),
-        ),
+        fixes=context.remedies.installing(text, "ipykernel", then=(register,)),
         severity=Severity.NOTE,
     )
 
@@ -138,12 +133,9 @@ def installed_elsewhere(messages: MessageLog, packages: tuple[Package, ...] = ()
         listed = [p for p in packages if p.name in ("tensorflow", "tensorflow-gpu", "tf-nightly")]
         installed = (evidence(f"{p.name} {p.version}", p.location or "the list of packages") for p in listed[:1])
         return Problem(evidence=(*message_evidence(*runs), *installed))
-    somewhere = _is_installed_somewhere(messages, packages)
-    if not (missing := _no_module(messages)) or not somewhere:
-        return None
-    return Problem(
-        evidence=message_evidence(*missing, *messages.all("tensorflow-installed", "notebook", "other-environment"))
-    )
+    missing = _no_module(messages) if _is_installed_somewhere(messages, packages) else []
+    more = messages.all("tensorflow-installed", "notebook", "other-environment") if missing else ()
+    return Problem(evidence=message_evidence(*missing, *more))
 
 
 def _no_module(messages: MessageLog) -> list[Message]:
@@ -162,11 +154,8 @@ def _is_installed_somewhere(messages: MessageLog, packages: tuple[Package, ...])
 
 def _install_here(context: Context) -> tuple[Fix, ...]:
     remedies = context.remedies
-    fixes = (
-        remedies.for_cpu()
-        or remedies.reinstall("this Python has none")
-        or remedies.installing("Install it", *remedies.tensorflow)
-    )
+    fixes = remedies.for_cpu() or remedies.reinstall("this Python has none")
+    fixes = fixes or remedies.installing("Install it", *remedies.tensorflow)
     if context.probed:
         other = "If it is installed in another Python, diagnose that one"
         return (*fixes, Fix(other, ("tfgpu doctor --python /path/to/python",)))
@@ -202,8 +191,8 @@ def no_package(
 @NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
 def no_module_message(messages: MessageLog, packages: tuple[Package, ...] = ()) -> Problem | None:
     """No module named tensorflow, and nothing indicates that it was installed."""
-    somewhere = _is_installed_somewhere(messages, packages)
-    return None if somewhere else Problem(evidence=message_evidence(*_no_module(messages)))
+    missing = () if _is_installed_somewhere(messages, packages) else _no_module(messages)
+    return Problem(evidence=message_evidence(*missing))
 
 
 @NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
