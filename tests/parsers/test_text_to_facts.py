@@ -101,8 +101,7 @@ def test_every_capture_can_be_pasted_whole_and_mangled() -> None:
     for number, capture in enumerate(captures):
         text = capture.read_text(encoding="utf-8")
         assert diagnose(read(text), MATRIX).findings is not None, capture.name
-        for seed in (number, number + 1):
-            found = mangled(text, seed)
-            assert value(text_to_facts.read(Excerpt(tuple(found), len(found), 0)), "messages") is not None
-    for seed in range(10):
+        found = mangled(text, number)
+        assert value(text_to_facts.read(Excerpt(tuple(found), len(found), 0)), "messages") is not None
+    for seed in range(5):
         diagnose(read("\n".join(line.text for line in mangled(MIXED, seed))), MATRIX)

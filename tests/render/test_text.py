@@ -47,7 +47,7 @@ PAGES = ("cuda.missing", "driver.stub-loaded", "env.allow-growth")
 PLANS_IN_FULL = (
     *("a-gaming-card-and-a-good-driver", "an-old-driver-on-a-cluster", "a-python-that-is-too-new", "a-fermi-card"),
 )
-WIDTHS = (40, 60, 80, 120)
+WIDTHS = (40, 80)
 
 
 def finding_page(page: Page | None, columns: int = 80) -> str:
