@@ -11,6 +11,7 @@ from typing import Any
 import tfgpu_doctor
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.healthy import MATRIX, healthy
+from tests.tables import read_rows
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.results import BenchResult
@@ -18,6 +19,8 @@ from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 
 QUICK = StoppingRule(deadline=1.0, min_samples=3)  # the runner's own clock is the real one here
+ROWS = read_rows(Path(__file__).with_name("plans.yaml"))
+ANSWERS: dict[str, dict[str, Any]] = ROWS["answers"]  # right ones to `verify`, by workload
 BUS_ID = "0000:65:00.0"
 CREATED = f"Created device /job:localhost/replica:0/task:0/device:GPU:0 with 9 MB memory:  -> pci bus id: {BUS_ID}, x\n"
 

@@ -1,4 +1,4 @@
-"""`tfgpu bench matpow` as a user starts it: real processes, and the real TensorFlow over logical CPU devices."""
+"""`tfgpu bench` as a user starts it: real processes, and the real TensorFlow over logical CPU devices."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import psutil
 import pytest
 
 from tests.bench.fake_worker import Clock, FakeWorker
-from tests.bench.live import WORKER_PROCESS, Shared, SharedWorker, bench
+from tests.bench.live import WORKER_PROCESS, Shared, SharedWorker, bench, share
 from tests.healthy import MATRIX, healthy
 from tests.render.pages import Page
 from tests.tables import each
@@ -27,8 +28,11 @@ from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
+from tfgpu_doctor.bench.workloads import transfer
+from tfgpu_doctor.bench.workloads.input import ALONE, FEEDING
 from tfgpu_doctor.render.outlines.bench import verdict
 
+THREE = ("3 virtual CPUs, terms", "3 virtual CPUs, rows")
 PATIENTS = Path(__file__).parents[1] / "patients"
 TFGPU = [sys.executable, "-m", "tfgpu_doctor", "bench", "matpow"]
 
@@ -72,53 +76,134 @@ def test_a_tensorflow_that_cannot_be_used(patient: str, why: str) -> None:
 # ---------------------------------------------------------------------------- with TensorFlow
 
 
-@pytest.fixture(scope="module")
-def measured(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """One run over logical devices in two types: what it printed, and the file it wrote."""
-    file = tmp_path_factory.mktemp("bench") / "result.json"
-    arguments = ["--size", "96", "--virtual-gpus", "3", "--min-samples", "3", "--deadline", "0.2"]
-    types = ["--dtype", "float32", "--dtype", "bfloat16"]
-    page = file.with_suffix(".html")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(*WORKER_PROCESS, shared)
-        done = bench("matpow", *arguments, *types, "--output", str(file), "--html", str(page))
-    return {"done": done, "file": file, "page": page}
-
-
-@pytest.mark.tensorflow
-def test_logical_devices_compute_and_are_verified(measured: dict[str, Any]) -> None:
-    assert measured["done"].exit_code == 0, measured["done"].stderr
-    result = msgspec.json.decode(measured["file"].read_bytes(), type=BenchResult)
-    assert [f"{run.label} {run.dtype}" for run in result.runs] == [
-        *("CPU float32", "3 virtual CPUs, terms float32", "3 virtual CPUs, rows float32"),
-        *("CPU bfloat16", "3 virtual CPUs, terms bfloat16", "3 virtual CPUs, rows bfloat16"),
-    ]
+def real(arguments: str, file: Path) -> tuple[BenchResult, str]:
+    """Measure with the real worker; what every result must hold holds. Returns it, and what was printed."""
+    done = bench(*arguments.split(), "--min-samples", "3", "--output", str(file), "--html", str(file) + ".html")
+    assert done.exit_code == 0, done.output
+    result = msgspec.json.decode(file.read_bytes(), type=BenchResult)
     for run in result.runs:
-        assert run.verified is not None and run.verified.ok
-        assert run.verified.residual is not None and 0 < run.verified.residual <= run.verified.tolerance
-        assert run.verified.samples == len(run.samples_s) + 1
-        assert set(run.placed_on) == set(run.devices)
-        assert len(run.samples_s) >= 3
-        assert {"import", "devices", "inputs", "to devices"} <= set(run.cold_start_s)
+        assert run.verified is not None and run.verified.ok and run.throughput and run.failure is None
+        assert run.verified.samples == len(run.samples_s) + 1 > 1
+        assert set(run.placed_on) == set(run.devices) and {"import", "devices"} <= set(run.cold_start_s)
         assert (run.speedup_vs_1gpu, run.efficiency) == (None, None)
-    one, terms, rows = result.runs[:3]
-    assert terms.devices == rows.devices == ("/CPU:0", "/CPU:1", "/CPU:2")
-    assert one.flop == rows.flop == 2 * 9 * 2 * 96**3
-    assert terms.flop == 3 * 9 * 2 * 96**3
-    assert result.software["tensorflow"]
+        assert run.verified.residual is None or 0 <= run.verified.residual <= (run.verified.tolerance or 0)
+        assert run.verified.residual != 0 or result.workload == "cnn"
+    assert "Every result is verified." in " ".join(done.stdout.split()) and result.software["tensorflow"]
+    return result, done.stdout
+
+
+def points(result: BenchResult) -> list[str]:
+    return [" ".join(map(str, (run.label, run.dtype, *run.parameters.values()))) for run in result.runs]
+
+
+CPU_AND_TWO = ("CPU", "2 virtual CPUs, replicas")
+PAIR = "virtual CPU 0 and 1 float32 CPU"
+ROUTES = ("CPU float32 memory copy", f"{PAIR} 0 to CPU 1", f"{PAIR} 1 to CPU 0", "3 virtual CPUs float32 all-reduce")
 
 
 @pytest.mark.tensorflow
-def test_text_and_page_show_what_was_measured(measured: dict[str, Any]) -> None:
-    text = measured["done"].stdout
-    assert re.match(r"tfgpu bench matpow \S+, A\^10 and B\^10, 96 × 96\n", text)
-    assert re.search("[✓!] CPU  float32", text)  # noisy where other programs run
-    assert "✓ 3 virtual CPUs, rows  bfloat16  virtual: no speed" in text
-    assert "TensorFlow lists no GPU: only the CPU is measured" in text
-    assert "they test multi-device code, not speed" in " ".join(text.split())
-    page = Page(measured["page"].read_text(encoding="utf-8"))
-    result = msgspec.json.decode(measured["file"].read_bytes(), type=BenchResult)
-    assert verdict(result) in page.text and "--virtual-gpus 3" in page.text
+@pytest.mark.usefixtures("one_process")
+@pytest.mark.parametrize(
+    ("arguments", "runs"),
+    [
+        (
+            "matpow --size 96 --virtual-gpus 3 --dtype float32,bfloat16 --deadline 0.2",
+            [f"{one} {dtype}" for dtype in ("float32", "bfloat16") for one in ("CPU", *THREE)],
+        ),
+        ("cnn --global-batch-size 16 --virtual-gpus 2 --deadline 0.5", [f"{one} float32" for one in CPU_AND_TWO]),
+        (
+            "inference --batch-size 1,4 --virtual-gpus 2 --deadline 0.4",
+            ["CPU float32 1", "CPU float32 4", "2 virtual CPUs, replicas float32 4"],
+        ),
+        pytest.param(
+            "inference --batch-size 4 --virtual-gpus 2 --deadline 0.4 --dtype mixed_bfloat16 --xla",
+            [f"{one} mixed_bfloat16 4" for one in CPU_AND_TWO],
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "matpow --size 32,…,128 --spread rows --virtual-gpus 2 --deadline 0.5",
+            [f"{one} float32 {size}" for size in (32, 64, 128) for one in ("CPU", "2 virtual CPUs, rows")],
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "input --batch-size 8 --images 16 --deadline 0.1",
+            [
+                *(f"CPU float32 pipeline alone {name}" for name in ALONE),
+                "CPU float32 training alone data on the device",
+                *(f"CPU float32 training fed {name}" for name in FEEDING if name != "prefetch to device"),
+            ],
+            marks=pytest.mark.full,
+        ),
+    ],
+)
+def test_every_workload_over_logical_devices(arguments: str, runs: list[str], tmp_path: Path) -> None:
+    result, text = real(arguments, tmp_path / "result.json")
+    assert points(result) == runs
+    first, last = result.runs[0], result.runs[-1]
+    assert first.verified and last.verified and first.throughput
+    checks = [[check.name for check in run.verified.checks] for run in (first, last) if run.verified]
+    if result.workload == "cnn":
+        assert checks[0] == ["loss finite", "loss falls", "like float64", "same update"]
+        assert checks[1][2:] == ["like one device", "same update", "replicas identical"]
+        assert first.flop and last.flop and last.scaling == "strong" and last.step_name == "step"
+        assert last.flop / last.steps == first.flop / first.steps and last.figures == (), (
+            "virtual devices prove no speed"
+        )
+    if result.workload == "input":
+        assert ("no image other pixels" in checks[0], "loss finite" in checks[0]) == (True, False)
+        assert {"no image other pixels", "loss finite"} <= set(checks[1]) and first.throughput.unit == "images/s"
+        assert result.title.startswith("16 synthetic JPEG images of ")
+        assert any(text.startswith("options of the pipeline alone: ") for text in result.conclusions)
+    if "rows" in arguments:
+        assert "CPU, float32: " in text and "fastest at N = " in text
+    if "96" in arguments:
+        _, terms, rows = result.runs[:3]
+        assert terms.devices == rows.devices == ("/CPU:0", "/CPU:1", "/CPU:2")
+        assert first.flop == rows.flop == 2 * 9 * 2 * 96**3 and terms.flop == 3 * 9 * 2 * 96**3
+        assert {"inputs", "to devices"} <= set(first.cold_start_s)
+        assert re.match(r"tfgpu bench matpow \S+, A\^10 and B\^10, 96 × 96\n", text)
+        assert re.search("[✓!] CPU  float32", text)  # noisy where other programs run
+        assert "✓ 3 virtual CPUs, rows  bfloat16  virtual: no speed" in text
+        assert "TensorFlow lists no GPU: only the CPU is measured" in text
+        assert "they test multi-device code, not speed" in " ".join(text.split())
+        page = Page((tmp_path / "result.json.html").read_text(encoding="utf-8"))
+        assert verdict(result) in page.text and "--virtual-gpus 3" in page.text
+
+
+@pytest.fixture(scope="module")
+def alone(tensorflow_python: str) -> Iterator[Shared]:
+    """A process of its own: reductions over devices share the keys of their collectives with trainings."""
+    with share(tensorflow_python) as shared:
+        yield shared
+
+
+@pytest.mark.full
+@pytest.mark.tensorflow
+def test_every_route_of_logical_devices(alone: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*WORKER_PROCESS, alone)
+    arguments = "transfer --deadline 0.1 --size 4KiB,64KiB --virtual-gpus 3"
+    result, _ = real(arguments, tmp_path / "result.json")
+    assert points(result) == [f"{one} {size}" for one in ROUTES for size in (4096, 65536)]
+    assert result.runs[0].throughput and result.runs[0].throughput.unit == "B/s" and not result.runs[0].virtual
+
+
+@pytest.mark.full  # by wall time
+@pytest.mark.tensorflow
+@each("route", [transfer.PEER, transfer.WITHIN])
+def test_time_grows_with_bytes(route: str, alone: Shared) -> None:
+    """What is elided takes the same time for any size; here 256 times as many bytes have to take 8 times as long."""
+    worker, seconds = alone(), []
+    devices = ["/CPU:0", "/CPU:1"] if route == transfer.PEER else ["/CPU:0"]
+    more = {"dtype": "float32", "devices": devices, "gpus": [], "spread": "together", "virtual": True}
+    for count in (2**18, 2**26):
+        parameters = {"route": route, "bytes": count}
+        worker.ask(120, do="prepare", workload="transfer", parameters=parameters, virtual_memory_mib=256, **more)
+        worker.ask(60, do="sample", count=2, steps=1)
+        assert transfer.judge(worker.ask(60, do="verify"), "float32", {}).ok
+        answer = worker.ask(60, do="sample", count=7, steps=1)
+        assert answer["rechecked"] == [] and answer["misplaced"] is None
+        seconds.append(min(answer["samples"]))
+    assert seconds[1] > 8 * seconds[0]
 
 
 @pytest.mark.tensorflow

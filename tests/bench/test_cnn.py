@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.bench.fake_worker import FakeWorker
-from tests.bench.live import WORKER_PROCESS, Shared
-from tests.bench.live import bench as command
-from tests.bench.planned import Workers, in_python, measured
+from tests.bench.planned import ANSWERS, Workers, in_python, measured
 from tests.bench.samples import run as sample_run
 from tests.bench.test_several import cluster
-from tests.healthy import healthy, known, spoil
 from tests.tables import each, read_rows
-from tfgpu_doctor.bench.devices import DeviceError, GpuFound, Selection
-from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError, TooSlowError
-from tfgpu_doctor.bench.plans.training import SPREAD, Cnn, largest_batch
+from tfgpu_doctor.bench.devices import GpuFound, Selection
+from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError
+from tfgpu_doctor.bench.plans.training import Cnn, largest_batch
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.statistics import StoppingRule
@@ -27,83 +22,18 @@ from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, batch, training_flop
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
-ONE: dict[str, Any] = {
-    "losses": [2.3, 2.25, 2.2],
-    "compared": [2.3, 2.25, 2.2],
-    "expected": [2.3, 2.25, 2.200001],
-    "update": 3e-6,
-    "replicas": 1,
-    "identical": [10, 10],
-}
 
 
 # ------------------------------------------------------------------------------------------------ the plan
 
 
 def bench(workers: Workers, **settings: Any) -> BenchResult:
-    workers.answer = ONE
+    workers.answer = ANSWERS["cnn"]
     return measured(Cnn, workers, **{"rule": StoppingRule(deadline=0.2, min_samples=3), "batch": 32, **settings})
 
 
 def images(workers: Workers) -> list[int]:
     return [request["parameters"]["batch"] for request in workers.asked("prepare")]
-
-
-def test_weak_scaling_gives_each_device_its_batch_and_strong_scaling_shares_it() -> None:
-    workers = Workers(4, seconds=0.01)
-    cpu, one, four = bench(workers, gpus=None).runs
-    assert (cpu.label, one.label, four.label) == ("CPU", "1 GPU", "4 GPUs, replicas")
-    assert (one.scaling, four.scaling, one.step_name, one.steps) == (None, "weak", "step", 10)
-    assert images(workers) == [32, 32, 32]
-    assert four.throughput and four.throughput.value == pytest.approx(4 * 32 / 0.01)
-    assert one.flop == pytest.approx(10 * 32 * training_flop("mnist"))
-    assert four.efficiency and four.efficiency.value == pytest.approx(1.0)
-    workers = Workers(4, seconds=0.01)
-    result = bench(workers, gpus=None, batch=None, global_batch=64)
-    assert images(workers) == [64, 64, 16]
-    assert [run.scaling for run in result.runs] == [None, None, "strong"]
-    assert len({run.flop for run in result.runs}) == 1 and result.parameters["global_batch"] == 64
-    assert "64 images per step" in result.title
-
-
-def test_images_that_cannot_be_shared_out_or_exceed_the_memory() -> None:
-    with pytest.raises(DeviceError, match="62 cannot be divided evenly over 4 devices; use 60 or 64"):
-        bench(Workers(4), gpus=None, batch=None, global_batch=62)
-    with pytest.raises(DeviceError, match="use 4"):
-        Cnn(global_batch=3).batch_of(4)
-    workers = Workers()
-    tiny = spoil(healthy(), {"host.memory_limit": known(2**30)})
-    with pytest.raises(TooLargeError, match=r"1048576 images for CPU need .* try --batch-size \d+"):
-        bench(workers, batch=2**20, environment=tiny)
-    assert images(workers) == [], "refused before they are made"
-
-
-def test_types_batches_and_figures() -> None:
-    assert [Cnn(model).each for model in MODELS] == [256, 128, 32]
-    result = bench(Workers(seconds=0.01), dtypes=("float32", "tf32", "mixed_bfloat16"))
-    assert [run.dtype for run in result.runs] == ["float32", "mixed_bfloat16"]
-    assert any("TF32 exists on GPUs" in note for note in result.notes)
-    every = (*Selection(virtual=2).cases((), (SPREAD,)), Selection(gpus=2).cases((GpuFound("T4"),) * 2, (SPREAD,))[-1])
-    assert [Cnn().job("float32", case).figures for case in every] == [False, False, True], "of several physical devices"
-    (one,) = Selection(devices=("/GPU:0",)).cases((GpuFound("T4"),), (SPREAD,))
-    assert 60 < Cnn("resnet50", 1024).job("float32", one).patience < 1800
-    workers = Workers(2, seconds=0.01)
-    result = bench(workers, gpus=2, xla=True)
-    assert {request["parameters"]["xla"] for request in workers.asked("prepare")} == {True}, "in all cases"
-    assert result.title.endswith(", XLA") and any("compiles the forward and backward" in note for note in result.notes)
-
-
-def test_a_cpu_that_would_take_minutes_is_left_out_beside_gpus_or_refused() -> None:
-    result = bench(Workers(1, seconds=0.01), model="resnet50", batch=1024)
-    assert [run.label for run in result.runs] == ["1 GPU"]
-    skipped = "The CPU is skipped: a step would take about 29 s. To measure it: --devices cpu,gpu:0 --deadline 180"
-    assert skipped in result.notes
-    workers = Workers(1, seconds=0.01)
-    with pytest.raises(TooSlowError, match=r"a step of 1024 images on the CPU would take about 29 s") as refused:
-        bench(workers, model="resnet50", batch=1024, devices=("/CPU:0", "/GPU:0"))
-    assert images(workers) == []
-    fits = int(re.findall(r"--batch-size (\d+)", str(refused.value))[0])
-    assert [run.label for run in bench(Workers(seconds=0.01), model="resnet50", batch=fits).runs] == ["CPU"]
 
 
 @each(("why", "told"), ROWS["too_large"])
@@ -138,21 +68,6 @@ def test_why_several_gpus_are_not_as_many_times_as_fast(seconds: float | None, e
 
 
 # ------------------------------------------------------------------------------------------------ several machines
-
-
-def test_the_first_machine_measures_all_together_and_itself_alone() -> None:
-    workers = Workers(2, seconds=0.01)
-    result = bench(workers, gpus=2, explicit=True, cluster=cluster())
-    assert [run.label for run in result.runs] == ["2 workers, 2 GPUs each", "1 GPU", "2 GPUs, replicas"]
-    together = result.runs[0]
-    assert together.devices == ("/GPU:0", "/GPU:1", "/task:1/GPU:0", "/task:1/GPU:1")
-    assert together.efficiency and together.efficiency.value == pytest.approx(1.0)
-    asked = {"model": "mnist", "batch": 32, "xla": False, "index": 0, "workers": 2, "collectives": "NCCL"}
-    first = workers.asked("prepare")[0]
-    assert (first["parameters"], first["gpus"], result.parameters["workers"]) == (asked, [0, 1], 2)
-    workers = Workers(2, seconds=0.01)
-    bench(workers, gpus=2, explicit=True, batch=None, global_batch=64, cluster=cluster())
-    assert images(workers) == [16, 64, 32]
 
 
 def test_the_others_take_part_in_the_same_and_in_nothing_else() -> None:
@@ -235,28 +150,6 @@ def test_what_holds_no_batch_or_fails_for_another_reason_is_refused() -> None:
         bench(small(1, "InvalidArgumentError: no such kernel", gpus=1), auto=True, batch=None)
     with pytest.raises(CannotRunError, match="--batch-size auto needs a GPU, whose memory limits the batch"):
         bench(small(1, ""), auto=True, batch=None)
-
-
-# ------------------------------------------------------------------------------------------------ the command
-
-
-@pytest.mark.tensorflow
-def test_a_run_over_two_logical_devices(shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = ["--global-batch-size", "16", "--virtual-gpus", "2", "--min-samples", "3", "--deadline", "0.5"]
-    monkeypatch.setattr(*WORKER_PROCESS, shared)
-    done = command("cnn", *sizes, "--output", str(tmp_path / "result.json"))
-    assert done.exit_code == 0, done.output
-    one, two = msgspec.json.decode((tmp_path / "result.json").read_bytes(), type=BenchResult).runs
-    for run in (one, two):
-        assert run.verified and run.verified.ok and run.verified.residual is not None
-        assert set(run.placed_on) == set(run.devices)
-        assert run.step_name == "step" and len(run.samples_s) >= 3
-    checks = [[check.name for check in run.verified.checks] for run in (one, two) if run.verified]
-    assert checks[0] == ["loss finite", "loss falls", "like float64", "same update"]
-    assert checks[1][2:] == ["like one device", "same update", "replicas identical"]
-    assert one.flop and two.flop and two.scaling == "strong" and two.flop / two.steps == one.flop / one.steps
-    assert (two.speedup_vs_1gpu, two.efficiency, two.figures) == (None, None, ()), "virtual devices prove no speed"
-    assert one.figures == ()
 
 
 # ------------------------------------------------------------------------------------------------ trainings for real

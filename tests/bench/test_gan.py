@@ -2,33 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.bench.planned import Workers, in_python, measured
-from tfgpu_doctor.bench.plans.training import Gan
+from tests.bench.planned import in_python
 from tfgpu_doctor.bench.workloads import gan
-
-ONE: dict[str, Any] = {
-    "losses": [1.043, 1.04],
-    "compared": [0.682, 1.404, 0.68, 1.4],
-    "expected": [0.682, 1.404, 0.68, 1.4],
-    "update": 6e-7,
-    "moved": [0.002, 0.008],
-    "replicas": 1,
-    "identical": [10, 10],
-}
-
-
-def test_each_device_has_its_batch_and_the_work_grows_with_the_devices() -> None:
-    cpu, one, four = measured(Gan, Workers(4, answer=ONE, seconds=0.01), gpus=None, batch=32).runs
-    assert (cpu.label, one.label, four.label) == ("CPU", "1 GPU", "4 GPUs, replicas")
-    assert (one.scaling, four.scaling, one.steps, one.step_name) == (None, "weak", 10, "step")
-    assert four.throughput and four.throughput.value == pytest.approx(4 * 32 / 0.01)
-    assert one.flop == pytest.approx(10 * 32 * gan.training_flop())
-    assert four.efficiency and four.efficiency.value == pytest.approx(1.0)
-
 
 SCRIPT = """
 gan = load("gan")
@@ -75,7 +52,7 @@ answers = {
     "one": run(TWO[1:]),
     "two": run(TWO),
     "like one device": run(TWO, other_images),
-    "like float64": run(TWO[:1], twice_as_long),
+    "same gradients": run(TWO[:1], twice_as_long),
     "both networks learn": run(TWO[:1], no_learning),
 }
 """
@@ -91,7 +68,7 @@ def test_right_trainings_pass_and_wrong_ones_do_not(tensorflow_python: str) -> N
         judged = gan.judge(real[name], "float32", {})
         assert judged.ok, judged.why
         assert (real[name]["placed"], real[name]["misplaced"], real[name]["later"]) == (devices, None, None)
-    for name in ("like one device", "like float64", "both networks learn"):
+    for name in ("like one device", "same gradients", "both networks learn"):
         judged = gan.judge(real[name], "float32", {})
         assert not judged.ok and f"failed: {name}" in judged.why
-    assert real["like float64"]["update"] == pytest.approx(1.0, rel=0.01), "gradients that are twice as long are 1 away"
+    assert real["same gradients"]["update"] == pytest.approx(1.0, rel=0.01), "twice the gradients are 1 away"

@@ -12,9 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.bench.fake_worker import FakeWorker
 from tests.bench.live import bench as command
-from tests.bench.planned import Workers, measured
 from tests.bench.samples import run
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench.plans.base import CannotRunError
@@ -26,13 +24,6 @@ from tfgpu_doctor.bench.plans.inference import (
     percentiles,
     resolve,
 )
-from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.statistics import StoppingRule
-from tfgpu_doctor.bench.workloads.models import MODELS
-
-RIGHT: dict[str, Any] = {"unlike": "", "floats": 1, "finite": True, "residual": 4e-7, "others": 0, "differing": 0}
-
 
 SIGNATURES = read_rows(Path(__file__).with_name("rows.yaml"))["signatures"]
 
@@ -60,60 +51,6 @@ def test_a_latency_is_sampled_for_its_last_percentile() -> None:
 # ------------------------------------------------------------------------------------------------ the plan
 
 
-class Exporter(FakeWorker):
-    """Answers as a worker that prepares models does."""
-
-    described: dict[str, Any]
-
-    def _reference(self, request: dict[str, Any]) -> dict[str, Any]:
-        if request["task"] == "export":
-            Path(request["folder"]).mkdir()
-        return self.described if request["task"] == "describe" else {}
-
-
-def workers(gpus: int = 0, described: dict[str, Any] | None = None, seconds: float = 0.01, **options: Any) -> Workers:
-    kind = type("Described", (Exporter,), {"described": described or {}})
-    return Workers(gpus, kind, RIGHT, seconds=seconds, **options)
-
-
-def bench(workers: Workers, **settings: Any) -> BenchResult:
-    rule = StoppingRule(deadline=0.4, min_samples=3)
-    return measured(Inference, workers, rule=rule, **{"batches": (1, 8), "wanted": 10, **settings})
-
-
-def points(result: BenchResult) -> list[str]:
-    return [f"{run.label} {run.dtype} {run.parameters['batch']}" for run in result.runs]
-
-
-def test_a_process_a_device_stays_over_the_batches() -> None:
-    started = workers(gpus=2)
-    result = bench(started, gpus=2, explicit=True)
-    assert points(result) == [
-        *("CPU float32 1", "1 GPU float32 1"),
-        *("CPU float32 8", "1 GPU float32 8", "2 GPUs, replicas float32 8"),
-    ]
-    assert len(started.started) == 3 + 1  # one prepares; that which looked at the devices first is the CPU's
-    assert "Skipped: batch 1 cannot be split over 2 devices." in result.notes
-
-
-def test_throughput_and_flop_are_those_of_the_batch() -> None:
-    result = bench(workers(), model="cifar")
-    small, large = result.runs
-    assert small.throughput and small.throughput.value == pytest.approx(1 / 0.01)
-    assert large.throughput and large.throughput.value == pytest.approx(8 / 0.01)
-    assert (large.flop, large.step_name, large.steps) == (8 * MODELS["cifar"].forward_flop, "call", 1)
-    assert any(note.startswith("Throughput: CPU, float32: fastest at batch = ") for note in result.notes)
-    assert "Latency and throughput by batch, CPU, float32: 1: 10 ms, 100/s; 8: 10 ms, 800/s." in result.notes
-
-
-def test_one_export_serves_float32_and_tf32_and_the_reference_is_float64() -> None:
-    started = workers(gpus=1)
-    bench(started, dtypes=("float32", "tf32", "mixed_float16"))
-    asked = started.asked("reference")
-    assert [one["dtype"] for one in asked if one["task"] == "export"] == ["float64", "float32", "mixed_float16"]
-    assert asked[-1]["task"] == "answers" and asked[-1]["parameters"]["folder"].endswith("float64")
-
-
 def test_what_the_99th_percentile_needs_is_told() -> None:
     slow = run(seconds=0.1)
     (said,) = Inference(batches=(1, 8)).advice(slow, ())
@@ -122,36 +59,6 @@ def test_what_the_99th_percentile_needs_is_told() -> None:
     assert said.endswith("try --min-samples 368")
     enough = msgspec.structs.replace(slow, figures=percentiles([0.1] * 400))
     assert Inference().advice(enough, ()) == ()
-
-
-THEIR_INPUT = {"name": "x", "shape": [None, 4], "dtype": "float32"}
-MINE: dict[str, Any] = {"model": None, "saved_model": "/models/mine"}
-
-
-def test_a_users_model() -> None:
-    started = workers(described={"name": "serve", "inputs": [THEIR_INPUT]})
-    result = bench(started, **MINE)
-    assert result.title == "mine (serve), consecutive calls"
-    assert [request["task"] for request in started.asked("reference")] == ["describe", "answers"]
-    assert result.runs[0].flop is None and "/models" not in result.to_json().decode()
-
-
-def test_a_model_that_takes_one_batch_only() -> None:
-    described = {"name": "serve", "inputs": [{**THEIR_INPUT, "shape": [8, 4]}]}
-    result = bench(workers(described=described), **MINE, virtual=2)
-    assert points(result) == ["CPU float32 8"]
-    assert "Skipped: batch 1: the model only takes 8." in result.notes
-    with pytest.raises(CannotRunError, match="only takes batches of 8: use --batch-size 8"):
-        bench(workers(described=described), **MINE, batches=(1, 2))
-
-
-def test_a_model_that_kills_its_process() -> None:
-    def trouble(verb: str, _sample: int) -> None:
-        if verb == "reference":
-            raise WorkerError("the worker was killed by SIGSEGV: what\nelse")
-
-    with pytest.raises(CannotRunError, match=r"^/models/mine cannot be used: .* by SIGSEGV: what$"):
-        bench(workers(trouble=trouble), **MINE)
 
 
 # ------------------------------------------------------------------------------------------------ signatures
@@ -224,27 +131,6 @@ def several(tensorflow_python: str, tmp_path_factory: pytest.TempPathFactory) ->
     environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
     subprocess.run([tensorflow_python, "-c", MAKE, str(folder)], check=True, env=environ, capture_output=True)
     yield str(folder)
-
-
-@pytest.mark.tensorflow
-@pytest.mark.usefixtures("one_process")
-@pytest.mark.parametrize(
-    "options", [[], pytest.param(["--dtype", "float32", "--dtype", "mixed_bfloat16", "--xla"], marks=pytest.mark.full)]
-)
-def test_ours_over_logical_devices(options: list[str], tmp_path: Path) -> None:
-    file = tmp_path / "result.json"
-    done = command("inference", *QUICK, *options, "--virtual-gpus", "2", "--output", str(file))
-    assert done.exit_code == 0, done.output
-    result = msgspec.json.decode(file.read_bytes(), type=BenchResult)
-    assert points(result) == [
-        f"{label} {dtype} {batch}"
-        for dtype in ("float32", "mixed_bfloat16")[: 2 if options else 1]
-        for label, batch in (("CPU", 1), ("CPU", 4), ("2 virtual CPUs, replicas", 4))
-    ]
-    for one in result.runs:
-        assert one.verified and one.verified.residual and 0 < one.verified.residual <= (one.verified.tolerance or 0)
-        assert set(one.placed_on) == set(one.devices)
-    assert result.parameters["xla"] == ("on" if options else "off")
 
 
 @pytest.mark.full

@@ -9,122 +9,26 @@ from typing import Any
 
 import pytest
 
-from tests.bench.fake_worker import FakeWorker
 from tests.bench.live import Shared, refuses
 from tests.bench.live import bench as command
-from tests.bench.planned import Workers, measured
+from tests.bench.planned import ANSWERS, Workers, measured
 from tests.bench.samples import run
-from tests.healthy import healthy, known, spoil
 from tests.tables import each
 from tfgpu_doctor.bench.plans import input as reading
-from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError
 from tfgpu_doctor.bench.plans.input import Input
-from tfgpu_doctor.bench.results import BenchResult, Run, Throughput
-from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.statistics import StoppingRule
+from tfgpu_doctor.bench.results import Run, Throughput
 from tfgpu_doctor.bench.workloads import input as workload
-from tfgpu_doctor.bench.workloads.input import ALONE, FEEDING
-from tfgpu_doctor.bench.workloads.models import training_flop
-
-RIGHT: dict[str, Any] = {"images": 32, **dict.fromkeys(workload.WRONG, 0), "losses": [0.7]}
 
 
-@pytest.fixture(autouse=True)
-def plenty_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the machine has on which these tests run."""
+def test_the_users_own_folder_is_read_and_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=64 * 2**30))
-
-
-class Feeder(FakeWorker):
-    """Answers as a worker with pipelines does; the folder that it is asked for exists meanwhile."""
-
-    def _reference(self, request: dict[str, Any]) -> dict[str, Any]:
-        for index in range(request["count"] if request["make"] else 0):
-            (Path(request["folder"]) / f"{index}.jpg").write_bytes(b"x" * 100)
-        return {}
-
-
-def feeders(gpus: int = 0, answer: dict[str, Any] = RIGHT, **options: Any) -> Workers:
-    return Workers(gpus, Feeder, answer, **options)
-
-
-def bench(workers: Workers, environment: Any = None, **settings: Any) -> BenchResult:
-    return measured(Input, workers, environment, **{"images": 32, **settings})
-
-
-def named(found: BenchResult) -> list[tuple[str, str, str]]:
-    return [(one.label, str(one.parameters["measured"]), str(one.parameters["input"])) for one in found.runs]
-
-
-# ------------------------------------------------------------------------------------------- what is run
-
-
-def test_pipelines_then_the_training_then_both() -> None:
-    workers = feeders()
-    found = bench(workers)
-    assert named(found) == [
-        *(("CPU", "pipeline alone", name) for name in ALONE),
-        ("CPU", "training alone", "data on the device"),
-        *(("CPU", "training fed", name) for name in FEEDING if name != "prefetch to device"),
-    ]
-    assert len(workers.started) == len(named(found)), "each has a process, and they take turns"
-    assert not Path(workers.asked("reference")[0]["folder"]).exists(), "the images are removed"
-    assert found.title == "32 synthetic JPEG images of 0.1 kB into mnist, batches of 256"
-    assert found.conclusions[0].startswith("CPU: not input-bound")  # the fake worker takes the same time for all
-    assert any("page cache" in note for note in found.notes)
-    alone = next(one for one in found.runs if one.parameters["measured"] == "training alone")
-    assert alone.flop == training_flop("mnist") * 4 * 256 * alone.steps and found.runs[0].flop is None
-
-
-def test_a_gpu_is_also_fed_in_advance_and_pipelines_stay_on_the_cpu() -> None:
-    found = bench(feeders(1), devices=("/GPU:0",), dtypes=("tf32",))
-    assert [name for _, measured, name in named(found) if measured == "training fed"] == list(FEEDING)
-    assert {(one.label, one.dtype) for one in found.runs[: len(ALONE)]} == {("CPU", "float32")}
-    assert {(one.label, one.dtype) for one in found.runs[len(ALONE) :]} == {("1 GPU", "tf32")}
-    found = bench(feeders(2), gpus=2, explicit=True)
-    both = [name for label, _, name in named(found) if label == "2 GPUs"]
-    assert both == ["data on the device", "sequential", "everything"], "they take their shares of one pipeline"
-    one = next(one for one in found.runs if one.label == "2 GPUs")
-    assert one.throughput and one.median_s and one.scaling == "weak"
-    assert one.throughput.value == pytest.approx(2 * 4 * 256 * one.steps / one.median_s)
-
-
-def test_the_users_own_folder_is_read_and_left_alone(tmp_path: Path) -> None:
     for index in range(20):
         (tmp_path / f"{index:02}.JPG").write_bytes(b"x" * 3000)
-    workers = feeders()
-    found = bench(workers, folder=str(tmp_path), images=512)
+    workers = Workers(answer=ANSWERS["input"])
+    found = measured(Input, workers, folder=str(tmp_path), images=512)
     assert found.title.startswith("20 of your images of 3 kB into mnist")
-    assert len(workers.asked("reference")) == 1  # whether they can be decoded
-    assert len(list(tmp_path.iterdir())) == 20
+    assert len(workers.asked("reference")) == 1 and len(list(tmp_path.iterdir())) == 20
     assert found.parameters["dataset"] == "folder" and str(tmp_path) not in str(found.parameters)
-
-    def trouble(verb: str, _sample: int) -> None:
-        if verb == "reference":
-            raise WorkerError("ValueError: 3.jpg in the data set cannot be decoded")
-
-    with pytest.raises(CannotRunError, match=r"^3\.jpg in the data set cannot be decoded$"):
-        bench(feeders(trouble=trouble), folder=str(tmp_path))
-
-
-def test_without_memory_for_all_they_are_measured_one_after_the_other_or_not_at_all() -> None:
-    small = spoil(healthy(), {"host.memory_limit": known(3 * 2**30)})
-    found = bench(feeders(), small, batch=8)
-    assert len(found.runs) == len(ALONE) + 1 + len(FEEDING) - 1
-    assert any("one after the other, for lack of memory" in note for note in found.notes)
-    assert not any("one after the other" in note for note in bench(feeders(), batch=8).notes)
-    tiny = spoil(healthy(), {"host.memory_limit": known(2**30)})
-    with pytest.raises(TooLargeError, match=r"400000 decoded images of cifar .* of the host's memory, of which"):
-        bench(feeders(), tiny, model="cifar", images=400_000)
-
-
-def test_images_and_losses_that_are_not_right_report_no_speed() -> None:
-    for name in workload.WRONG:
-        one = bench(feeders(answer={**RIGHT, name: 2})).runs[0]
-        assert one.failure == f"the result is wrong: failed: no image {name} (2 of 32)" and one.throughput is None
-    assert workload.judge({"images": None, "losses": [0.5, 0.6]}, "float32", {}).ok
-    verdict = workload.judge({"images": None, "losses": [0.5, None]}, "float32", {})
-    assert verdict.why == "failed: loss finite (1 of 2 are not finite)"
 
 
 def test_images_are_found_in_the_order_of_their_paths(tmp_path: Path) -> None:
@@ -239,22 +143,6 @@ def test_wrong_usage(tmp_path: Path) -> None:
     refuses(missing, "no such folder; give a folder with images, or synthetic")
     (tmp_path / "readme.txt").write_text("no image")
     refuses(["input", "--dataset", str(tmp_path)], "no .jpg, .jpeg, .png, .bmp files found in it or its subfolders")
-
-
-@pytest.mark.full
-@pytest.mark.tensorflow
-def test_a_whole_run(shared: Shared) -> None:
-    rule = StoppingRule(min_samples=3, deadline=0.1)
-    result = measured(Input, shared, rule=rule, batch=8, images=16)
-    runs = [(one.parameters["measured"], one.parameters["input"]) for one in result.runs]
-    assert len(runs) == len(set(runs)) == 5 + 1 + 5
-    for one in result.runs:
-        assert one.verified and one.verified.ok and one.throughput and one.throughput.unit == "images/s", one.failure
-        names = [check.name for check in one.verified.checks]
-        assert ("no image other pixels" in names) == (one.parameters["measured"] != "training alone")
-        assert ("loss finite" in names) == (one.parameters["measured"] != "pipeline alone")
-    assert result.title.startswith("16 synthetic JPEG images of ")
-    assert any(text.startswith("options of the pipeline alone: ") for text in result.conclusions)
 
 
 @pytest.mark.full

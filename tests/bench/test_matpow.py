@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.bench.fake_worker import FakeWorker
-from tests.bench.live import bench as command
 from tests.bench.planned import BUS_ID, CREATED, QUICK, Workers, measured
 from tests.bench.samples import result, run
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.render.showing import printed
 from tests.tables import each, read_rows
-from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound, Selection
-from tfgpu_doctor.bench.plans.base import HOST, TooLargeError, TooSlowError, demands, overtaking, saturation
+from tfgpu_doctor.bench.devices import Case, GpuFound, Selection
+from tfgpu_doctor.bench.plans.base import HOST, TooLargeError, demands, overtaking, saturation
 from tfgpu_doctor.bench.plans.matpow import (
     MatPow,
     RequestError,
@@ -29,11 +25,7 @@ from tfgpu_doctor.bench.plans.matpow import (
     too_high_a_power,
 )
 from tfgpu_doctor.bench.results import BenchResult, Run
-from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.session import NoTensorFlowError, Session
-from tfgpu_doctor.bench.statistics import StoppingRule
-from tfgpu_doctor.bench.workloads import matpow
-from tfgpu_doctor.facts.facts import Facts
+from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.render.outlines.bench import verdict
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
@@ -42,106 +34,7 @@ CPU = (Case("CPU", ("/CPU:0",), ()),)
 TWO = Selection(gpus=2, explicit=True).cases([GpuFound("NVIDIA H200")] * 2)
 
 
-def bench(workers: Callable[[], FakeWorker], environment: Facts | None = None, **settings: Any) -> BenchResult:
-    size = settings.pop("size", 512)
-    return measured(MatPow, workers, environment, sizes=(size,) if size else (), **settings)
-
-
-def names(result: BenchResult) -> list[str]:
-    return [f"{run.label} {run.dtype}" for run in result.runs]
-
-
 # ------------------------------------------------------------------------------------------- one size
-
-
-def test_one_process_a_case_and_one_reference() -> None:
-    workers = Workers(gpus=2)
-    result = bench(workers, gpus=2, explicit=True)
-    assert names(result) == ["CPU float32", "1 GPU float32", "2 GPUs, terms float32", "2 GPUs, rows float32"]
-    assert [worker.asked.count("reference") for worker in workers.started] == [1, 0, 0, 0]
-    assert all(run.throughput for run in result.runs) and result.title == "A^10 and B^10, 512 × 512"
-    with pytest.raises(DeviceError, match="2 GPUs requested, but TensorFlow lists 1: NVIDIA H200"):
-        bench(Workers(gpus=1), gpus=2, explicit=True)
-
-
-def test_the_cpu_is_measured_in_float32_once_for_float32_and_tf32() -> None:
-    result = bench(Workers(gpus=1), dtypes=("float32", "tf32", "bfloat16"))
-    assert names(result) == ["CPU float32", "1 GPU float32", "1 GPU tf32", "CPU bfloat16", "1 GPU bfloat16"]
-    assert result.runs[2].speedup_vs_cpu is not None
-    result = bench(Workers(), dtypes=("tf32",))
-    assert names(result) == ["CPU float32"]
-    assert any("TF32 exists on GPUs" in note for note in result.notes)
-    assert any("TensorFlow lists no GPU: only the CPU is measured" in note for note in result.notes)
-
-
-def test_the_size_is_chosen_by_speed_and_by_the_deadline() -> None:
-    for rule, size in ((StoppingRule(), 1536), (StoppingRule(deadline=3.0), 1024)):
-        workers = Workers(seconds=0.1)  # for whatever size: 16 GFLOP in 0.1 s
-        assert measured(MatPow, workers, rule=rule).parameters["size"] == size
-        assert workers.started[0].sizes == [768, size]
-    workers = Workers(seconds=0.001)
-    bench(workers, size=None)
-    assert workers.started[0].sizes[:4] == [768, 1536, 3072, 6144], "too quick to tell"
-
-
-def test_a_size_that_takes_too_long_is_refused_with_one_that_fits_or_the_cpu_left_out_beside_gpus() -> None:
-    """10000 at 330 GFLOP/s; nothing of it is computed."""
-    workers = Workers(seconds=0.05)
-    with pytest.raises(TooSlowError, match=r"size 10000: a sample on the CPU would take about 110 s, too") as refused:
-        bench(workers, size=10000)
-    assert max(workers.started[0].sizes) < 10000
-    fits = int(re.findall(r"--size (\d+)", str(refused.value))[0])
-    assert bench(Workers(seconds=0.05), size=fits).runs[0].throughput
-    with pytest.raises(TooSlowError, match="a sample on 1 GPU would take about 110 s"):
-        bench(Workers(gpus=1, seconds=0.05), size=10000, devices=("/GPU:0",))
-    result = bench(Workers(gpus=1, seconds=0.05), size=10000)
-    assert [run.label for run in result.runs] == ["1 GPU"] and not result.not_run
-    note = "The CPU is skipped: a sample would take about 110 s. To measure it: --deadline 450"
-    assert note in result.notes
-    with pytest.raises(TooSlowError):
-        bench(Workers(gpus=1, seconds=0.05), size=10000, devices=("/CPU:0", "/GPU:0"))
-
-
-def test_gpus_are_also_measured_at_a_size_of_their_own() -> None:
-    """The CPU at 16 GFLOP in 0.1 s; a GPU is a thousand times as fast."""
-    workers = Workers(gpus=1, seconds=0.1)
-
-    def start() -> FakeWorker:
-        worker = workers()
-        if len(workers.started) == 2:
-            worker.seconds = iter(lambda: 1e-4, None)
-        return worker
-
-    result = measured(MatPow, start, rule=StoppingRule(), dtypes=("float32", "bfloat16"))
-    points = [(run.label, run.dtype, run.parameters) for run in result.runs]
-    assert points[:3] == [
-        *(("CPU", "float32", {"size": 1536}), ("1 GPU", "float32", {"size": 1536})),
-        ("1 GPU", "float32", {"size": 8192}),
-    ]
-    assert result.runs[1].speedup_vs_cpu and result.runs[2].speedup_vs_cpu is None
-    assert workers.started[1].sizes == [1536, 8192], "in the same process"
-    assert len(points) == 5, "a GPU that is no faster than the CPU has no larger one"
-    assert verdict(result).startswith("1 GPU, float32, size 8192: ")
-
-
-def test_a_tensorflow_that_dies_at_once_or_later() -> None:
-    def dies(_verb: str, _sample: int) -> None:
-        raise WorkerError("the worker was killed by SIGILL")
-
-    workers = Workers(trouble=dies)
-    with pytest.raises(NoTensorFlowError, match="the worker was killed by SIGILL"):
-        bench(workers)
-    assert all(worker.closed for worker in workers.started)
-    workers = Workers(gpus=1)
-
-    def start() -> FakeWorker:
-        worker = workers()
-        if len(workers.started) == 2:
-            worker.trouble = dies
-        return worker
-
-    assert [run.failure for run in bench(start).runs] == [None, "the worker was killed by SIGILL"]
-    assert all(worker.closed for worker in workers.started)
 
 
 def test_per_cent_of_peak_is_that_of_the_card_that_computed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +42,7 @@ def test_per_cent_of_peak_is_that_of_the_card_that_computed(monkeypatch: pytest.
     other = gpu(0, name="NVIDIA T4", pci_bus_id="0000:17:00.0", compute_capability="7.5", multiprocessors=40)
     ours = gpu(1, pci_bus_id=BUS_ID.upper(), multiprocessors=132, sm_clock_max=1980)
     environment = spoil(healthy(), {"gpus": known((other, ours), "NVML")})
-    (run,) = bench(Workers(gpus=1, seconds=0.001), environment, devices=("/GPU:0",)).runs
+    (run,) = measured(MatPow, Workers(1, seconds=0.001), environment, sizes=(512,), devices=("/GPU:0",)).runs
     assert run.throughput and run.percent_of_peak
     peak = 132 * 1980e6 * 256  # float32: 128 fused multiply-adds a cycle and multiprocessor
     assert run.percent_of_peak == pytest.approx(100 * run.throughput.value / peak)
@@ -204,11 +97,6 @@ def test_a_size_that_was_asked_for_and_does_not_fit_is_refused_with_one_that_doe
     size = fit(CPU, ("float32", "float64"), None, 16384, {HOST: 4 * GIB}, {})
     assert 2048 <= size < 8192, "one that was not asked for shrinks"
     assert lacking(CPU, size, "float64", {HOST: 4 * GIB}) is None
-    workers = Workers()
-    tiny = spoil(healthy(), {"host.memory_limit": known(2**30)})
-    with pytest.raises(TooLargeError, match=r"size 16384 in float32 needs .* GiB of the host's memory"):
-        bench(workers, tiny, size=16384)
-    assert max(workers.started[0].sizes) < 16384, "refused before it is allocated"
 
 
 @each(("text", "sizes"), ROWS["sizes"])
@@ -218,76 +106,6 @@ def test_lists_of_sizes(text: str, sizes: tuple[int, ...] | None) -> None:
     else:
         with pytest.raises(RequestError, match="--size"):
             parse_sizes(text)
-
-
-# ------------------------------------------------------------------------------------------- several sizes
-
-
-class Cubic(FakeWorker):
-    """Takes seconds in proportion to the work, and a little more."""
-
-    rate = 1e13
-
-    def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
-        size = request["parameters"]["size"]
-        seconds = 1e-4 + matpow.flop(size, 10, 2) / self.rate
-        self.seconds = iter(lambda: seconds, None)
-        return super()._prepare(request)
-
-
-def cubic(gpus: int = 0, kind: type[FakeWorker] = Cubic) -> Workers:
-    return Workers(gpus, kind)
-
-
-def sweep(workers: Workers, environment: Any = None, rule: StoppingRule = QUICK, **settings: Any) -> BenchResult:
-    return measured(MatPow, workers, environment, rule, **{"sizes": (64, 128, 256), **settings})
-
-
-def points(found: BenchResult) -> list[str]:
-    return [f"{one.label} {one.dtype} {one.parameters['size']}" for one in found.runs]
-
-
-def test_one_process_a_device_over_all_sizes() -> None:
-    workers = cubic(gpus=1)
-    found = sweep(workers)
-    assert points(found) == [f"{label} float32 {size}" for size in (64, 128, 256) for label in ("CPU", "1 GPU")]
-    assert [worker.sizes for worker in workers.started] == [[64, 128, 256]] * 2
-    assert all(one.throughput for one in found.runs)
-    assert found.parameters["sweep"] == "size" and found.title == "A^10 and B^10, 3 sizes from 64 to 256"
-    workers = cubic(gpus=1)
-    found = sweep(workers, sizes=(64, 128), dtypes=("float32", "tf32"))
-    assert points(found)[4:] == ["1 GPU tf32 64", "1 GPU tf32 128"]
-    assert len(workers.started) == 3
-    assert all(one.speedup_vs_cpu for one in found.runs if one.label == "1 GPU")
-
-
-def test_a_size_that_takes_too_long_is_left_out_on_that_device_and_named() -> None:
-    # 1 s for six samples; at 1e13 FLOP/s 4096 takes 0.25 s
-    found = sweep(cubic(), sizes=(512, 1024, 4096, 8192))
-    assert points(found) == ["CPU float32 512", "CPU float32 1024"]
-    assert "N = 4096, 8192: skipped on CPU, float32: too slow for --deadline 1, estimated from 1024" in found.notes
-    assert found.not_run == ()
-    found = sweep(cubic(), sizes=(1024, 4096), named=True)
-    assert points(found) == ["CPU float32 1024"] and found.not_run == ("N = 4096 in float32",), "asked for by its name"
-
-
-def test_a_size_that_does_not_fit_is_left_out_and_named() -> None:
-    tiny = spoil(healthy(), {"host.memory_limit": known(2**31)})
-    found = sweep(cubic(), environment=tiny, sizes=(2048, 16384), rule=StoppingRule(min_samples=3, deadline=600))
-    assert points(found) == ["CPU float32 2048"]
-    assert "N = 16384: skipped on CPU, float32: does not fit into the free memory of the host" in found.notes
-
-
-def test_after_a_failure_no_larger_size_is_tried() -> None:
-    class Fails(Cubic):
-        def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
-            if request["parameters"]["size"] == 128:
-                raise WorkerError("ResourceExhaustedError: out of memory")
-            return super()._prepare(request)
-
-    found = sweep(cubic(kind=Fails))
-    assert [bool(one.failure) for one in found.runs] == [False, True]
-    assert "N = 256: skipped on CPU, float32, which failed at 128" in found.notes
 
 
 # ------------------------------------------------------------------------------------------- what they show
@@ -324,30 +142,13 @@ def test_saturation(times: dict[int, float], text: str) -> None:
 
 
 def test_what_is_said_of_several_sizes_is_said_once_and_the_best_figure_stands_last() -> None:
-    found = sweep(cubic(gpus=1))
+    gpu = curve("1 GPU", {256: 0.4, 512: 0.02}, flop=1e12)
+    runs = [*curve("CPU", {256: 0.5, 512: 0.4}, flop=1e12), *gpu]
+    sentences = (*overtaking(runs, "size", "N"), *saturation(runs, "size", "N"))
+    found = result(*runs, parameters={"sweep": "size"}, conclusions=sentences)
     lines = printed("bench", found, 400).splitlines()
     assert "1 GPU, size " in lines[-1] and "TFLOP/s" in lines[-1] and verdict(found) in lines[-1]
     assert all(sentence in "\n".join(lines) for sentence in found.conclusions)
     slow = result(*curve("CPU", {256: 4.0, 512: 2.0}, cpu_load=(1.0,) * 7), parameters={"sweep": "size"})
     (line,) = [line for line in printed("bench", slow, 400).splitlines() if line.startswith("!")]
     assert line.startswith("! CPU, size 512 (and 1 other): used 1.0 of 2 CPUs")
-
-
-# ------------------------------------------------------------------------------------------- for real
-
-
-@pytest.mark.full
-@pytest.mark.tensorflow
-@pytest.mark.usefixtures("one_process")
-def test_a_sweep(tmp_path: Path) -> None:
-    file = tmp_path / "sweep.json"
-    short = ["--min-samples", "3", "--deadline", "0.5", "--spread", "rows", "--virtual-gpus", "2"]
-    done = command("matpow", "--size", "32,…,128", *short, "--output", str(file))
-    assert done.exit_code == 0, done.stderr
-    runs = json.loads(file.read_bytes())["runs"]
-    assert [(run["label"], run["parameters"]) for run in runs] == [
-        (label, {"size": size}) for size in (32, 64, 128) for label in ("CPU", "2 virtual CPUs, rows")
-    ]
-    assert all(run["verified"]["ok"] and run["throughput"] for run in runs)
-    assert "Every result is verified." in " ".join(done.stdout.split())
-    assert "CPU, float32: " in done.stdout and "fastest at N = " in done.stdout

@@ -10,23 +10,18 @@ from typing import Any
 
 import click
 
-from tests.bench import test_cnn, test_gan, test_inference
 from tests.bench.live import refuses
+from tests.bench.planned import ANSWERS
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.requests import make_plan, read_request
 from tfgpu_doctor.bench.results import WORKLOADS
-from tfgpu_doctor.bench.workloads import cnn, gan, inference
+from tfgpu_doctor.bench.workloads import gan
 from tfgpu_doctor.cli.bench import command as group
 
 PAGE = (Path(__file__).parents[2] / "docs" / "commands" / "bench.md").read_text(encoding="utf-8")
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
 TWO = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
-RIGHT: dict[str, tuple[Any, dict[str, Any]]] = {
-    "cnn": (cnn, test_cnn.ONE),
-    "gan": (gan, test_gan.ONE),
-    "inference": (inference, test_inference.RIGHT),
-}
 
 
 @each("name", WORKLOADS)
@@ -56,7 +51,8 @@ def test_wrong_usage_is_told_before_anything_is_measured(workload: str, row: dic
 
 @each(("workload", "row"), [(name, row) for name, rows in ROWS["verdicts"].items() for row in rows])
 def test_verdicts(workload: str, row: tuple[dict[str, Any], str, str]) -> None:
-    (module, right), (changes, dtype, why) = RIGHT[workload], row
+    module, right = importlib.import_module(f"tfgpu_doctor.bench.workloads.{workload}"), ANSWERS[workload]
+    changes, dtype, why = row
     answer = changes if "block" in changes else {**right, **changes}
     found = module.judge(answer, dtype, {"reference": changes.get("reference", "float64")})
     assert found.ok is (why == "") and found.why.startswith(why)

@@ -2,113 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.bench.fake_worker import FakeWorker
-from tests.bench.live import WORKER_PROCESS, Shared, share
-from tests.bench.live import bench as command
-from tests.bench.planned import BUS_ID, CREATED, Workers, measured
+from tests.bench.live import Shared
+from tests.bench.planned import ANSWERS, BUS_ID, CREATED, Workers, measured
 from tests.bench.samples import run
 from tests.healthy import gpu, healthy, known, spoil
 from tests.tables import each
-from tfgpu_doctor.bench.devices import DeviceError
-from tfgpu_doctor.bench.plans.base import TooLargeError
 from tfgpu_doctor.bench.plans.transfer import Transfer, between, pcie
-from tfgpu_doctor.bench.results import BenchResult, GpuTelemetry, Run, Throughput
+from tfgpu_doctor.bench.results import GpuTelemetry, Run, Throughput
 from tfgpu_doctor.bench.workloads import transfer
 from tfgpu_doctor.facts.facts import Gpu, NvLink
 
 MIB = 2**20
-RIGHT = {"sent": [7], "arrived": [7], "wrong": 0, "elements": 4, "how": "a test"}
-
-
-def movers(gpus: int = 0, answer: dict[str, Any] = RIGHT, **options: Any) -> Workers:
-    return Workers(gpus, answer=answer, **options)
-
-
-def bench(workers: Workers, environment: Any = None, **settings: Any) -> BenchResult:
-    return measured(Transfer, workers, environment, **{"sizes": (MIB,), **settings})
-
-
-def named(found: BenchResult) -> list[str]:
-    return [f"{one.label}: {one.parameters['route']}" for one in found.runs]
-
-
-# ------------------------------------------------------------------------------------------- routes
-
-
-def test_on_the_cpu_alone_the_memory_is_copied_and_that_is_said() -> None:
-    workers = movers()
-    found = bench(workers, sizes=(MIB, 4 * MIB))
-    assert named(found) == ["CPU: memory copy"] * 2 and len(workers.started) == 1
-    assert any("TensorFlow's DeepCopy copies within one memory" in note for note in found.notes)
-    assert found.runs[0].throughput and found.runs[0].throughput.unit == "B/s"
-    assert found.runs[0].bytes_moved == 2 * MIB * found.runs[0].steps
-
-
-def test_every_gpu_every_pair_in_both_directions_and_all_together() -> None:
-    workers = movers(gpus=3)
-    found = bench(workers, gpus=3, explicit=True)
-    assert named(found) == [
-        *("CPU: memory copy", "1 GPU: memory copy", "1 GPU: host to device", "1 GPU: host to device, pinned"),
-        *("1 GPU: device to host", "1 GPU: device to host, pinned"),
-        *("GPU 0 and GPU 1: GPU 0 to GPU 1", "GPU 0 and GPU 1: GPU 1 to GPU 0"),
-        *("GPU 0 and GPU 2: GPU 0 to GPU 2", "GPU 0 and GPU 2: GPU 2 to GPU 0"),
-        *("GPU 1 and GPU 2: GPU 1 to GPU 2", "GPU 1 and GPU 2: GPU 2 to GPU 1"),
-        "3 GPUs: all-reduce",
-    ]
-    assert len(workers.started) == 2 + 3 + 1
-    reduced = found.runs[-1]
-    assert reduced.devices == ("/GPU:0", "/GPU:1", "/GPU:2") and reduced.throughput and reduced.median_s
-    assert reduced.throughput.value == pytest.approx(4 / 3 * MIB * reduced.steps / reduced.median_s)
-    assert (reduced.step_name, reduced.bytes_moved) == ("sum", None)
-    assert all(one.efficiency is None for one in found.runs)
-    assert any("no API reports whether" in note for note in found.notes)
-    assert "3 GPUs, all-reduce: a test" in found.notes
-
-
-def test_named_and_logical_devices() -> None:
-    found = bench(movers(gpus=4), devices=("/GPU:1", "/GPU:3"))
-    assert "GPU 1 and GPU 3: GPU 3 to GPU 1" in named(found) and found.runs[-1].label == "2 GPUs"
-    found = bench(movers(), virtual=4)
-    assert named(found) == [
-        "CPU: memory copy",
-        *("virtual CPU 0 and 1: CPU 0 to CPU 1", "virtual CPU 0 and 1: CPU 1 to CPU 0", "4 virtual CPUs: all-reduce"),
-    ]
-    with pytest.raises(DeviceError, match="2 GPUs requested"):
-        bench(movers(gpus=1), gpus=2, explicit=True)
-
-
-def test_sizes_that_do_not_fit() -> None:
-    tiny = spoil(healthy(), {"host.memory_limit": known(2**31)})
-    sizes = (MIB, 2**30)
-    found = bench(movers(), tiny, sizes=sizes)
-    assert [one.parameters["bytes"] for one in found.runs] == [MIB]
-    assert "Skipped, because it does not fit into the free memory: 1024 MiB" in found.notes
-    with pytest.raises(TooLargeError, match=r"--size 1024MiB needs 8.5 GiB of the host's memory, of which"):
-        bench(movers(), tiny, sizes=sizes, named=True)
-    with pytest.raises(TooLargeError):
-        bench(movers(), tiny, sizes=(2**30,))
-
-
-# ------------------------------------------------------------------------------------------- right or wrong
-
-
-def test_bytes_that_did_not_arrive_report_no_speed() -> None:
-    lost = {"wrong": 3, "arrived": [8]}, "3 of 4 numbers are not those that were sent"
-    equal = {"arrived": [8]}, "the checksums differ"  # an array of other bytes that are equal: -0.0 and 0.0
-    for changes, why in (lost, equal):
-        (one,) = bench(movers(answer=RIGHT | changes)).runs
-        assert one.failure == f"the result is wrong: {why}"
-        assert one.throughput is None and one.verified and not one.verified.ok
-    checks = transfer.judge(RIGHT, "float32", {}).checks
-    assert [(check.name, check.saw) for check in checks] == [("checksum", "00000007"), ("by", "a test")]
 
 
 def test_both_ends_of_every_route() -> None:
@@ -209,70 +119,13 @@ def test_only_the_best_size_is_measured_by_the_link_and_advice_reaches_the_resul
     assert advice(slow, fast) == ""
     monkeypatch.setattr(FakeWorker, "log", lambda _worker: CREATED)
     environment = spoil(healthy(), {"gpus": known((H100,), "NVML")})
-    found = bench(movers(gpus=1, seconds=1e-6), environment)
+    workers = Workers(1, answer=ANSWERS["transfer"], seconds=1e-6)
+    found = measured(Transfer, workers, environment, sizes=(MIB,))
     pinned = next(one for one in found.runs if one.parameters["route"] == transfer.TO_DEVICE_PINNED)
     assert any("is implausible: PCIe 5 ×16" in text for text in pinned.advice)
 
 
 # ------------------------------------------------------------------------------------------- for real
-
-
-@pytest.fixture(scope="module")
-def alone(tensorflow_python: str) -> Iterator[Shared]:
-    """A process of its own: reductions over devices share the keys of their collectives with trainings."""
-    with share(tensorflow_python) as shared:
-        yield shared
-
-
-@pytest.mark.full
-@pytest.mark.tensorflow
-def test_every_route_of_logical_devices(alone: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "transfer.json"
-    short = ["--min-samples", "3", "--deadline", "0.1", "--size", "4KiB,64KiB", "--virtual-gpus", "3"]
-    monkeypatch.setattr(*WORKER_PROCESS, alone)
-    done = command("transfer", *short, "--output", str(file))
-    assert done.exit_code == 0, done.stderr
-    runs = json.loads(file.read_bytes())["runs"]
-    assert [(run["parameters"]["route"], run["parameters"]["bytes"]) for run in runs] == [
-        (route, size)
-        for route in ("memory copy", "CPU 0 to CPU 1", "CPU 1 to CPU 0", "all-reduce")
-        for size in (4096, 65536)
-    ]
-    assert all(run["verified"]["ok"] and run["verified"]["checks"][0]["ok"] for run in runs)
-    assert runs[0]["throughput"]["unit"] == "B/s" and not runs[0]["virtual"]
-    assert set(runs[-1]["placed_on"]) == {"/CPU:0", "/CPU:1", "/CPU:2"}
-    assert "Every result is verified." in " ".join(done.stdout.split())
-
-
-def prepare(worker: Any, route: str, count: int) -> None:
-    worker.ask(
-        120,
-        do="prepare",
-        workload="transfer",
-        parameters={"route": route, "bytes": count},
-        dtype="float32",
-        devices=["/CPU:0", "/CPU:1"] if route == transfer.PEER else ["/CPU:0"],
-        gpus=[],
-        spread="together",
-        virtual=True,
-        virtual_memory_mib=256,
-    )
-
-
-@pytest.mark.full  # by wall time
-@pytest.mark.tensorflow
-@each("route", [transfer.PEER, transfer.WITHIN])
-def test_time_grows_with_bytes(route: str, alone: Shared) -> None:
-    """What is elided takes the same time for any size; here 256 times as many bytes have to take 8 times as long."""
-    worker, seconds = alone(), []
-    for count in (2**18, 2**26):
-        prepare(worker, route, count)
-        worker.ask(60, do="sample", count=2, steps=1)
-        assert transfer.judge(worker.ask(60, do="verify"), "float32", {}).ok
-        answer = worker.ask(60, do="sample", count=7, steps=1)
-        assert answer["rechecked"] == [] and answer["misplaced"] is None
-        seconds.append(min(answer["samples"]))
-    assert seconds[1] > 8 * seconds[0]
 
 
 # One element of what arrives is spoiled, or what was sent before arrives again: judged by the real workload.

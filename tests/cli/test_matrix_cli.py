@@ -130,13 +130,6 @@ def test_without_a_key_the_tables_are_listed() -> None:
     assert sum(one["rows"] for one in tables["cuda"]["sources"]) == tables["cuda"]["rows"]
 
 
-def test_answers_as_pages() -> None:
-    for words in ("cuda 12.5", "tensorflow 2.15", "gpu T4", "find", "find 6.1"):
-        markdown, html = (matrix(*words.split(), "--format", form).stdout for form in ("markdown", "html"))
-        assert markdown.startswith("**") and "| --- | --- |" in markdown, words
-        assert html.startswith("<!DOCTYPE html>") and "<table" in html, words
-
-
 # -------------------------------------------------------------------------------------------------- house rules
 
 

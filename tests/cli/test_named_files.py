@@ -48,7 +48,7 @@ LATER = {"/dev/full", "/dev/zero", "a link to a device", "/proc/self/mem", "/pro
 
 
 # the first without --html; the files of a fleet are told in its result (tests/cli/test_fleet_cli.py)
-UNREAD = {"bench show --matrix", "fleet files"}
+UNREAD = {"fleet files"}
 
 
 class Named(NamedTuple):
@@ -63,10 +63,6 @@ class Named(NamedTuple):
     @property
     def is_written(self) -> bool:
         return self.parameter.opts[0] in ("--output", "--html")
-
-    @property
-    def is_folder(self) -> bool:
-        return "DIR" in (self.parameter.metavar or "")
 
     def arguments(self, value: str) -> list[str]:
         name = self.parameter.opts[0]
@@ -89,13 +85,7 @@ def test_what_names_a_file_says_so() -> None:
     named = {str(one) for one in PARAMETERS if NAMES_A_FILE.search(one.parameter.metavar or "")}
     # the folder of an installation is none yet; tests/install/test_folder.py tries odd ones
     assert {one for one in named - typed if not one.endswith("--python")} == {"install folder"}
-    assert {
-        "explain source",
-        "check files",
-        "compare new",
-        "plan --from",
-        "bench show file",
-    } <= typed
+    assert {"explain source", "check files", "compare new", "plan --from", "bench show file"} <= typed
 
 
 @pytest.fixture
@@ -107,62 +97,45 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def odd_ones(named: Named) -> Iterator[str]:
-    for odd in ODD if named in FIRST.values() else ("a socket",):
-        of_folders = named.is_folder or str(named) == "check files"  # which takes both
-        suits = odd not in UNSUITED and not (of_folders and odd == "a folder")
-        if suits and not (named.is_written and (odd in FREE or odd in LATER)):
-            yield odd
+    takes_folders = "DIR" in (named.parameter.metavar or "") or str(named) == "check files"
+    left_out = {*UNSUITED, *({*FREE, *LATER} if named.is_written else ()), *(["a folder"] if takes_folders else ())}
+    yield from (odd for odd in (ODD if named in FIRST.values() else ("a socket",)) if odd not in left_out)
 
 
-def test_no_name_hangs_or_ends_in_a_traceback(folder: Path, subtests: pytest.Subtests) -> None:
-    for row, named in enumerate(one for one in NAMED if str(one) not in UNREAD):
-        with subtests.test(named=named):
-            for number, odd in enumerate(odd_ones(named)):
-                path = odd_path(odd, folder / f"odd{row}-{number}")
-                with guarded(10, f"{named} {odd}", waiting=True):
-                    done = tfgpu(*named.arguments(path), cwd=folder)
-                assert (done.returncode, done.stdout) == (2, ""), f"{odd}: {done.stderr}"
-                assert "Error: " in done.stderr and "Traceback" not in done.stderr
-                assert re.search(f"{ODD[odd][1]}|{OF_FOLDERS}", " ".join(done.stderr.split())), f"{odd}: {done.stderr}"
+def test_no_name_hangs_or_ends_in_a_traceback(folder: Path) -> None:
+    rows = [(named, odd) for named in NAMED if str(named) not in UNREAD for odd in odd_ones(named)]
+    for number, (named, odd) in enumerate(rows):
+        path = odd_path(odd, folder / f"odd{number}")
+        with guarded(10, f"{named} {odd}", waiting=True):
+            done = tfgpu(*named.arguments(path), cwd=folder)
+        said = " ".join(done.stderr.split())
+        assert (done.returncode, done.stdout, "Traceback" in said) == (2, "", False), (str(named), odd, said)
+        assert "Error: " in said and re.search(f"{ODD[odd][1]}|{OF_FOLDERS}", said), (str(named), odd, said)
 
 
-READ = [one for one in NAMED if not one.is_written and not one.is_folder and str(one) not in UNREAD]
+def test_standard_input_is_refused_where_it_is_closed_and_bounded_where_it_is_not(folder: Path) -> None:
+    read = [one for one in FIRST.values() if not one.is_written and str(one) not in UNREAD]
+    for named in (one for one in read if "DIR" not in (one.parameter.metavar or "")):
+        closed = tfgpu(*named.arguments("-"), cwd=folder, input=None)
+        said = " ".join(closed.stderr.split())
+        assert (closed.returncode, closed.stdout) == (2, ""), str(named)
+        assert re.search("(cannot read standard input|-): it is closed", said), (str(named), said)
+        noise = tfgpu(*named.arguments("-"), cwd=folder, input="[" * 100_000)
+        assert noise.returncode in (2, 3), str(named)  # to explain, it is a text
+        assert "internal error" not in noise.stderr and len(noise.stderr) < 1000, str(named)
 
 
-def test_standard_input_is_refused_where_it_is_closed_and_bounded_where_it_is_not(
-    folder: Path, subtests: pytest.Subtests
-) -> None:
-    for named in [one for one in READ if one in FIRST.values()]:
-        with subtests.test(named=named):
-            closed = tfgpu(*named.arguments("-"), cwd=folder, input=None)
-            assert (closed.returncode, closed.stdout) == (2, "")
-            assert re.search("(cannot read standard input|-): it is closed", " ".join(closed.stderr.split())), (
-                closed.stderr
-            )
-            noise = tfgpu(*named.arguments("-"), cwd=folder, input="[" * 100_000)
-            assert noise.returncode in (2, 3)  # to explain, it is a text
-            assert "internal error" not in noise.stderr and len(noise.stderr) < 1000
-
-
-def test_files_that_variables_name(folder: Path, subtests: pytest.Subtests) -> None:
-    for odd in (
-        "a pipe without a writer",
-        "/dev/zero",
-        "a link to itself",
-        "a folder",
-    ):
-        with subtests.test(odd=odd):
-            path = odd_path(odd, folder / f"odd {odd[-6:]}".replace("/", " "))
-            with guarded(10, odd, waiting=True):
-                matrix = tfgpu("matrix", "cuda", environ={"TFGPU_MATRIX": path}, cwd=folder)
-            assert matrix.returncode == 2 and re.search(ODD[odd][1], " ".join(matrix.stderr.split()))
-            with guarded(10, odd, waiting=True):
-                arguments = ("doctor", "--from", "good.json", "--format", "github")
-                done = tfgpu(*arguments, environ={"GITHUB_STEP_SUMMARY": path}, cwd=folder)
-            assert (done.returncode, done.stdout != "") == (0, True), (
-                "a summary that cannot be written changes no verdict"
-            )
-            assert "cannot write the summary of the job" in done.stderr
+def test_files_that_variables_name(folder: Path) -> None:
+    """A matrix is refused; that the summary of a job cannot be written changes no verdict."""
+    command = ("doctor", "--from", "good.json", "--format", "github")
+    for odd in ("a pipe without a writer", "/dev/zero", "a link to itself", "a folder"):
+        path = odd_path(odd, folder / f"odd {odd[-6:]}".replace("/", " "))
+        with guarded(20, odd, waiting=True):
+            matrix = tfgpu("matrix", "cuda", environ={"TFGPU_MATRIX": path}, cwd=folder)
+            done = tfgpu(*command, environ={"GITHUB_STEP_SUMMARY": path}, cwd=folder)
+        assert matrix.returncode == 2 and re.search(ODD[odd][1], " ".join(matrix.stderr.split())), odd
+        assert (done.returncode, done.stdout != "") == (0, True), odd
+        assert "cannot write the summary of the job" in done.stderr, odd
 
 
 def test_process_substitution_for_every_file_of_a_comparison(folder: Path) -> None:
@@ -171,21 +144,14 @@ def test_process_substitution_for_every_file_of_a_comparison(folder: Path) -> No
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_log_of_more_than_the_limit_says_what_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfgpu_doctor.commands.LARGEST_LOG", 2 << 20)
-    noise = b"epoch 1: nothing to see\n" * 100_000
-    (folder / "log").write_bytes(TEXT + noise + b"E: failed call to cuInit: CUDA_ERROR_NO_DEVICE\n")
-    done = tfgpu("explain", "log", "--format", "json", cwd=folder)
-    assert "log is larger than 2 MiB: read the first and the last 1 MiB" in done.stderr
-    assert "libcudart.so.11.0" in done.stdout and "CUDA_ERROR_NO_DEVICE" in done.stdout
-
-
-def test_a_log_of_very_many_lines(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfgpu_doctor.parsers import lines
-
-    monkeypatch.setattr(lines, "EXAMINED", 10_000)
-    (folder / "log").write_bytes(TEXT + b"\n" * 3_000_000 + b"E: failed call to cuInit: CUDA_ERROR_NO_DEVICE\n")
-    with guarded(20):
-        done = tfgpu("explain", "log", "--format", "json", cwd=folder)
-    assert "after line 10000 only the last 400" in done.stderr
-    assert "libcudart.so.11.0" in done.stdout and "CUDA_ERROR_NO_DEVICE" in done.stdout
+def test_of_a_log_above_a_limit_it_is_said_what_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    end = b"E: failed call to cuInit: CUDA_ERROR_NO_DEVICE\n"
+    for limit, value, noise, says in (
+        ("commands.LARGEST_LOG", 2 << 20, b"epoch 1: nothing to see\n" * 100_000, "read the first and the last 1 MiB"),
+        ("parsers.lines.EXAMINED", 10_000, b"\n" * 3_000_000, "after line 10000 only the last 400"),
+    ):
+        (folder / "log").write_bytes(TEXT + noise + end)
+        with monkeypatch.context() as patch, guarded(20):
+            patch.setattr(f"tfgpu_doctor.{limit}", value)
+            done = tfgpu("explain", "log", "--format", "json", cwd=folder)
+        assert says in done.stderr and "libcudart.so.11.0" in done.stdout and "CUDA_ERROR_NO_DEVICE" in done.stdout

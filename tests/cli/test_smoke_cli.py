@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
-import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.cli.runner import process
@@ -61,48 +57,3 @@ def test_a_machine_without_a_gpu_fails_when_one_is_required(tensorflow_python: s
     done = smoke(*arguments, code=1, CUDA_VISIBLE_DEVICES="-1", GITHUB_STEP_SUMMARY=str(summary))
     assert "::error title=tfgpu smoke%3A GPUs%3A failed::" in done.stdout
     assert summary.read_text(encoding="utf-8").startswith("**✗ tfgpu smoke failed")
-
-
-@pytest.mark.tensorflow
-@pytest.mark.skipif(os.name != "posix", reason="signals")
-@pytest.mark.full
-def test_an_interrupt_leaves_nothing_running(tensorflow_python: str, subtests: pytest.Subtests) -> None:
-    """In the middle of a measurement."""
-    for number, code in (
-        (signal.SIGINT, 130),
-        (signal.SIGTERM, 143),
-    ):
-        with subtests.test(number=number, code=code):
-            command = [
-                sys.executable,
-                "-m",
-                "tfgpu_doctor",
-                "smoke",
-                "--python",
-                tensorflow_python,
-                "--require-gpus",
-                "0",
-            ]
-            environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
-            with subprocess.Popen(
-                [*command, "--budget", "60"],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environ,
-            ) as process:
-                deadline = time.monotonic() + 60
-                parent = psutil.Process(process.pid)
-                while time.monotonic() < deadline and not _worker_of(parent):
-                    time.sleep(0.05)
-                children = parent.children(recursive=True)
-                process.send_signal(number)
-                output, errors = process.communicate(timeout=30)
-            assert process.returncode == code, errors
-            assert output == b"" and b"Traceback" not in errors
-            assert children and psutil.wait_procs(children, timeout=10)[1] == []
-
-
-def _worker_of(parent: psutil.Process) -> bool:
-    with suppress(psutil.Error):  # a child may end while we look
-        return any("worker.py" in " ".join(child.cmdline()) for child in parent.children(recursive=True))
-    return False

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from tests.cli.runner import process as tfgpu
 from tests.healthy import MATRIX
-from tests.lab import Lab
-from tfgpu_doctor.compare.comparison import compare, exit_code
+from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.facts.report import load_report
 
@@ -29,16 +28,6 @@ def compared(good: str, bad: str) -> Comparison:
 def test_the_same_machine_twice_has_not_changed(tmp_path: Path) -> None:
     reports = [examined(tmp_path / name, {}) for name in ("a.json", "b.json")]
     assert compared(*reports).changes == ()
-
-
-def test_a_driver_that_answers_otherwise(driver_lab: Lab, tmp_path: Path) -> None:
-    good = examined(tmp_path / "good.json", driver_lab.environ())
-    bad = examined(tmp_path / "bad.json", driver_lab.environ(cuinit=999))
-    comparison = compared(good, bad)
-    assert {change.id: change.status for change in comparison.findings}["driver.init-failed"] == "new"
-    (found,) = (one for one in comparison.explanations if one.finding == "driver.init-failed")
-    assert found.changes and all(change.startswith("driver.") for change in found.changes)
-    assert exit_code(comparison, "error") == 1
 
 
 def test_a_report_of_this_machine_names_nobody(tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ def test_what_ray_runs_on_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert found == output and why.startswith(failure), does
 
 
+@pytest.mark.full
 def test_a_cluster_that_is_not_there() -> None:
     pytest.importorskip("ray")
     done = collect("--ray", "127.0.0.1:1")

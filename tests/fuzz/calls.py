@@ -174,7 +174,7 @@ def bench(data: bytes) -> BenchResult:
     mine = load_result(data, "r.json")
     assert load_result(mine.to_json(), "again") == mine, "JSON and back is the identity"
     file, other = _file("b.json", data), _file("other.json", samples.results()[0])
-    _command("compare", file, other, "--format", ("text", "markdown", "html", "junit", "prometheus")[len(data) % 5])
+    _command("compare", file, other, "--format", ("text", "markdown", "html", "json")[len(data) % 4])
     return mine
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
-import zipfile
 from pathlib import Path
+
+from tests.loop.made_up import wheel
 
 # What the plan asks for with TENSORFLOW and GPU below, and what that requires.
 TENSORFLOW, CUDNN = "2.17.1", "8.9.7.29"
@@ -50,35 +49,12 @@ def fake_uv(folder: Path) -> Path:
     return program
 
 
-def write_wheel(folder: Path, name: str, version: str, requires: str = "", files: dict[str, str] | None = None) -> None:
-    """A wheel that pip accepts."""
-    inside = name.replace("-", "_")
-    info = f"{inside}-{version}.dist-info"
-    extras = "".join(
-        f"Provides-Extra: {line.split(chr(39))[1]}\n" for line in requires.splitlines() if "extra ==" in line
-    )
-    contents = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{extras}"
-        + "".join(f"Requires-Dist: {line}\n" for line in requires.splitlines()),
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        **(files or {f"{inside}/__init__.py": ""}),
-    }
-    rows = [f"{path},sha256={_digest(text)},{len(text)}" for path, text in contents.items()]
-    contents[f"{info}/RECORD"] = "\n".join([*rows, f"{info}/RECORD,,", ""])
-    with zipfile.ZipFile(folder / f"{inside}-{version}-py3-none-any.whl", "w") as archive:
-        for path, text in contents.items():
-            archive.writestr(path, text)
-
-
-def _digest(text: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
-
-
 def write_index(folder: Path) -> Path:
     """A folder for --find-links with a tensorflow[and-cuda] that requires one package of NVIDIA."""
     folder.mkdir(parents=True)
-    write_wheel(folder, "tensorflow", TENSORFLOW, f"nvidia-cudnn-cu12=={CUDNN} ; extra == 'and-cuda'")
-    write_wheel(folder, "nvidia-cudnn-cu12", CUDNN)
+    needs = (f"nvidia-cudnn-cu12=={CUDNN} ; extra == 'and-cuda'",)
+    wheel(folder, "tensorflow", TENSORFLOW, {"tensorflow/__init__.py": b""}, needs)
+    wheel(folder, "nvidia-cudnn-cu12", CUDNN, {"nvidia/cudnn/__init__.py": b""})
     return folder
 
 

@@ -16,7 +16,7 @@ from tests.tables import each
 from tfgpu_doctor.facts.facts import DamagedPackage, Facts, Known, Unknown
 from tfgpu_doctor.install import making, tools
 from tfgpu_doctor.install.making import Choice, choose, explained, host_target, judged, prove
-from tfgpu_doctor.install.tools import InstallError, dropped, failure, find_python, of_children, python_of
+from tfgpu_doctor.install.tools import InstallError, dropped, failure, find_python, of_children
 from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.install_commands import repaired_by_links
 from tfgpu_doctor.plan.ranking import MachineState
@@ -216,14 +216,6 @@ def test_a_full_disk_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(tools.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**9))
     with pytest.raises(InstallError, match=r"has 954 MiB free, and an installation takes up to 7\.82 GiB"):
         tools.require_room(tmp_path / "env")
-
-
-def test_where_the_interpreter_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert python_of(tmp_path) == f"{tmp_path}/bin/python"
-    monkeypatch.setattr(sys, "platform", "win32")
-    assert python_of(tmp_path) == f"{tmp_path}/Scripts/python.exe"
-    (tmp_path / "python.exe").touch()  # of conda
-    assert python_of(tmp_path) == f"{tmp_path}/python.exe"
 
 
 # ------------------------------------------------------------------------------------------------ the doctor's proof

@@ -2,5 +2,5 @@
 
 `rows.yaml` has environments with real packages, and of made-up ones, which the default tests take.
 `following.py` goes round the loop, `machine.py` has the shells and the driver, `environments.py` what a row begins
-with, `faults.py` what can be broken. `python -m tests.loop` shows rows round by round.
+with, `faults.py` what can be broken.
 """

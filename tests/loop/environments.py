@@ -33,7 +33,7 @@ class Row:
     """One broken environment, and what following the advice must lead to."""
 
     name: str
-    fault: str  # in words, for the table
+    fault: str  # in words
     finding: str | None  # ids that name the fault, separated by |; None: nothing is broken
     packages: tuple[str, ...]
     broken: tuple[Fault, ...] = ()
@@ -46,7 +46,6 @@ class Row:
     rounds: int = 1
     problems: int = 1  # that the first run may tell: one fault is one problem
     check: str = FIT
-    before: str = ""  # what the first run of the row came to
 
     def expects(self, finding: str) -> bool:
         """Whether a finding names the fault."""

@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.lab import Lab
-from tests.loop.environments import CannotBeMadeError, Row
+from tests.loop import faults
+from tests.loop.environments import CannotBeMadeError, Fault, Row
 from tests.loop.following import follow
 from tests.loop.machine import Machine
-from tests.loop.made_up import make_index
-from tests.loop.rows import MADE_UP, ROWS
+from tests.loop.made_up import WORKS, make_index
 from tests.probes.elf_lab import Forge
+from tests.tables import read_rows
 
+TABLE = read_rows(Path(__file__).with_name("rows.yaml"))
 ROOM = 12 * 2**30  # bytes: an environment with TensorFlow and CUDA, a second one, and what is downloaded
+
+
+def fault_of(named: dict[str, Any]) -> Fault:
+    """Return a fault by its name and arguments ({put_over: [numpy==2.0.2]}); without arguments, the function itself."""
+    options = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in named.pop("with", {}).items()
+    }
+    ((name, arguments),) = named.items()
+    fault: Any = getattr(faults, name)
+    return fault(*arguments, **options) if arguments else fault  # type: ignore[no-any-return]
+
+
+def row_of(row: dict[str, Any]) -> Row:
+    return Row(**row | {"packages": tuple(row["packages"]), "broken": tuple(map(fault_of, row.get("broken", ())))})
+
+
+ROWS = tuple(map(row_of, (*TABLE["REVIEWED"], *TABLE["NEW"])))
+OF_MADE_UP = {"packages": ["tensorflow[and-cuda]==2.20.0"], "check": WORKS}
+OF_MADE_UP["python"] = f"{sys.version_info[0]}.{sys.version_info[1]}"
+MADE_UP = tuple(row_of({"fault": row["name"], **OF_MADE_UP, **row}) for row in TABLE["MADE_UP"])
 
 
 @pytest.fixture(scope="session")

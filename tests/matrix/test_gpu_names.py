@@ -105,16 +105,6 @@ def test_a_geforce_is_found_without_its_line() -> None:
             assert capabilities(name) <= capabilities(rest), name
 
 
-@each(("name", "first", "last"), ROWS["test_driver_branches_are_the_models_own_or_its_architectures"])
-def test_driver_branches_are_the_models_own_or_its_architectures(
-    name: str, first: str | None, last: str | None
-) -> None:
-    gpu = MATRIX.gpu(name)
-    assert gpu is not None
-    assert last == gpu.last_driver_branch
-    assert first in (None, gpu.first_driver_branch)
-
-
 def test_an_empty_index_knows_nothing() -> None:
     index = NameIndex(())
     assert index.find("RTX 4090") == () and index.nearest("RTX 4090") == ()

@@ -1,27 +1,22 @@
-"""Instance types of clouds: their GPU, by name, in a text, in a plan; and what only looks like one."""
+"""Instance types of clouds in a text and in a plan, what only looks like one, and GPUs by their PCI device ids."""
 
 from __future__ import annotations
 
+import doctest
 import json
 from pathlib import Path
 
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
 from tests.tables import each, read_rows
-from tfgpu_doctor.facts.facts import Known
+from tfgpu_doctor.facts.facts import Known, PciGpu, Unknown, value_or
 from tfgpu_doctor.matrix.names import InstanceIndex
-from tfgpu_doctor.parsers import lines, text_to_facts
+from tfgpu_doctor.parsers import lines, machine_facts, text_to_facts
+from tfgpu_doctor.probes import host
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
-NAMED = ROWS["NAMED"]
 WRITTEN = ROWS["WRITTEN"]
 NONE = ROWS["NONE"]
-
-
-@each("name", NAMED)
-def test_a_name_has_a_gpu(name: str) -> None:
-    gpu = MATRIX.gpu(name)
-    assert gpu is not None and gpu.name == NAMED[name]
 
 
 @each("text", WRITTEN)
@@ -62,3 +57,28 @@ def test_every_pattern_finds_its_own_row() -> None:
 
 def test_no_instances() -> None:
     assert not list(InstanceIndex(()).named_in("a p3.2xlarge")) and InstanceIndex(()).find("p3.2xlarge") is None
+
+
+# ------------------------------------------------------------------------------------------ PCI device ids
+
+
+def test_a_machine_without_driver_and_pci_ids(tmp_path: Path) -> None:
+    for address, device in (("0000:01:00.0", "0x2684"), ("0000:02:00.0", "0xffff")):
+        folder = tmp_path / host.DEVICES.lstrip("/") / address
+        folder.mkdir(parents=True)
+        for name, value in (("vendor", "0x10de"), ("class", "0x030000"), ("device", device)):
+            (folder / name).write_text(f"{value}\n", encoding="utf-8")
+    seen = machine_facts.named(host.gpus(str(tmp_path), wsl=False), MATRIX)
+    assert [gpu.name for gpu in value_or(seen, ())] == ["GeForce RTX 4090", None]
+
+
+def test_a_name_of_the_machines_own_list_stays() -> None:
+    own = PciGpu("0000:01:00.0", "10de:2684", name="AD102 [GeForce RTX 4090]")
+    basic = PciGpu("0000:02:00.0", "10de:1b80", name="Microsoft Basic Display Adapter")
+    named = machine_facts.named(Known((own, basic, PciGpu("0000:03:00.0", "10de:ffff")), "/sys"), MATRIX)
+    assert [gpu.name for gpu in value_or(named, ())] == ["AD102 [GeForce RTX 4090]", "GeForce GTX 1080", None]
+    assert machine_facts.named(Unknown("no PCI bus"), MATRIX) == Unknown("no PCI bus")
+
+
+def test_the_samples_in_the_docstrings() -> None:
+    assert doctest.testmod(machine_facts).failed == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -137,63 +139,28 @@ def test_a_toolkit_that_stands_in_the_file_by_its_updates_only() -> None:
     assert find_cuda(matrix, "12.5").version == "12.5.1"
 
 
-def test_cuda_answer() -> None:
-    answer = cuda_answer(SMALL, find_cuda(SMALL, "12.5"))
-    assert (answer["driver_branch"], answer["min_driver_linux"]) == ("555", "555.42.02")
-    assert answer["minor_compat_min_windows"] == "528.33"
-    assert (answer["first_compute_capability"], answer["last_compute_capability"]) == ("5.0", "9.0")
-    assert (answer["tensorflow"], answer["cudnn"]) == (["2.18.0"], ["9.11", "9.3", "8.9"])
-    assert answer["sources"]["compute_capabilities"] == "https://example.org/table"
-    old = cuda_answer(SMALL, find_cuda(SMALL, "10.0"))
-    assert (old["minor_compat_min_linux"], old["min_driver_windows"]) == (None, None)
-    assert set(old["sources"]) == {"min_driver_linux", "compute_capabilities"}
-
-
 @each(("text", "line"), [("9.3", "9.3"), ("9.3.0.75", "9.3"), ("8.9.7", "8.9"), ("v8.9", "8.9")])
 def test_a_cudnn_line_by_any_of_its_versions(text: str, line: str) -> None:
     assert find_cudnn(SMALL, text).version == line
 
 
-def test_cudnn_answer() -> None:
-    answer = cudnn_answer(SMALL, find_cudnn(SMALL, "9.3"))
-    assert (answer["cuda_majors"], answer["min_compute_capability"]) == (("11", "12"), "5.0")
-    assert (answer["last_for"], answer["tensorflow"]) == (["Pascal"], ["2.18.0"])
-    # with CUDA 10; the newest is nobody's last
-    last_for = {line: cudnn_answer(SMALL, find_cudnn(SMALL, line))["last_for"] for line in ("8.7", "8.6", "9.11")}
-    assert last_for == {"8.7": ["Kepler"], "8.6": [], "9.11": []}
+ANSWERS: dict[str, Callable[..., Any]] = {
+    "cuda": lambda text: cuda_answer(SMALL, find_cuda(SMALL, text)),
+    "cudnn": lambda text: cudnn_answer(SMALL, find_cudnn(SMALL, text)),
+    "last_cudnn": lambda *card: {"": last_cudnn(SMALL, *card)},
+    "gpu": lambda *card: gpu_answer(SMALL, *card),
+}
 
 
-def test_last_cudnn_by_cuda_major() -> None:
-    assert last_cudnn(SMALL, "3.7", "11") == "8.6"
-    assert last_cudnn(SMALL, "3.7") == "8.7"
-    assert last_cudnn(SMALL, "3.7", "12") is None
+@each(("kind", "key", "expected"), ROWS["test_answers"])
+def test_answers(kind: str, key: list[str], expected: dict[str, Any]) -> None:
+    answer = json.loads(msgspec.json.encode(ANSWERS[kind](*key)))
+    assert {name: answer[name] for name in expected} == expected
 
 
-def test_gpu_answer() -> None:
-    answer = gpu_answer(SMALL, "8.9", "GeForce RTX 4090")
-    assert (answer.architecture, answer.first_driver_branch, answer.last_driver_branch) == ("Ada Lovelace", "520", None)
-    assert (answer.first_cuda, answer.last_cuda) == ("11.8", None)
-    assert (answer.newest_tensorflow, answer.tensorflow) == ("2.15.1", ("2.18.0", "2.15.1"))
-    assert answer.tensorflow_ptx == ("2.14.0", "2.13.0", "2.10.1", "1.14.0")
-    assert [(one.id, one.tensorflow) for one in answer.broken] == [("ada-broken", ("2.15.0",))]
-    assert answer.peak is not None
-    assert answer.peak["float16"] == 512
-    assert answer.last_cudnn == {"11": "9.3", "12": "9.11"}
-
-
-def test_gpu_answer_by_compute_capability() -> None:
-    answer = gpu_answer(SMALL, "8.9")
-    assert (answer.name, answer.same_compute_capability) == (None, ("GeForce RTX 4090", "L4", "L2"))
+def test_an_unknown_compute_capability() -> None:
     with pytest.raises(QueryError, match=r"unknown compute capability 4\.2; the matrix has 3\.7, 6\.1"):
         gpu_answer(SMALL, "4.2")
-
-
-def test_gpu_answer_of_a_card_without_kernels_and_on_another_platform() -> None:
-    answer = gpu_answer(SMALL, "12.0", "GeForce RTX 5090")
-    assert (answer.newest_tensorflow, answer.tensorflow, answer.peak) == (None, (), None)
-    answer = gpu_answer(SMALL, "6.1", "GeForce GTX 1080", "windows_amd64")
-    assert (answer.platform, answer.newest_tensorflow) == ("windows_amd64", None)
-    assert gpu_answer(SMALL, "3.7", None, "windows_amd64").tensorflow == ("2.10.1",)
 
 
 def test_a_branch_is_the_gpus_own_and_that_of_its_architecture_a_lower_bound() -> None:

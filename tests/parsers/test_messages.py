@@ -154,20 +154,6 @@ def test_every_kind_is_of_use() -> None:
     assert made() >= ONLY_COMPLAINTS
 
 
-def test_what_is_no_failure_is_declared_once() -> None:
-    firsts = {one.kind: one for one in reversed(TEMPLATES)}
-    assert [one.kind for one in TEMPLATES if one.role and one.kind != "harmless" and one is not firsts[one.kind]] == []
-    assert set(catalogue.ROLES) <= made()
-
-
-def test_what_stops_the_import_is_a_failure() -> None:
-    assert [kind for kind in catalogue.STOPS_IMPORT if not catalogue.is_failure(kind)] == []
-    assert not catalogue.is_failure("harmless")
-    assert not catalogue.is_failure("conda-build")
-    assert catalogue.is_failure("cuinit-failed")
-    assert not catalogue.stops_import("cuinit-failed")
-
-
 def test_every_kind_that_is_asked_for_is_made() -> None:
     calls = r"\.(?:all|has|first|values|libraries|speaks_only_of|messages_of)\(([^()]*)\)"
     asked = {

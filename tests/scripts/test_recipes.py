@@ -36,7 +36,9 @@ def blocks(document: str) -> list[str]:
 BLOCKS = blocks("docs/ci.md")
 FILES = {found[1]: block for block in BLOCKS if (found := re.match(r"(?:#!.*\n)?(?:#|//) ([\w./-]+)\n", block))}
 CALLS = [
-    shlex.split(call) for block in BLOCKS for call in re.findall(r"bin/tfgpu (.+?)(?= && |$)", block, re.MULTILINE)
+    shlex.split(call)
+    for block in BLOCKS
+    for call in re.findall(r"bin/tfgpu (.+?)(?= (?:&&|\|\|) |$)", block, re.MULTILINE)
 ]
 CHECKS = [words for words in CALLS if words[0] == "check"]
 

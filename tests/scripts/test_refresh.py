@@ -110,10 +110,3 @@ def test_every_script_of_a_table_is_found(refresh: ModuleType) -> None:
     assert all("--matrix" in one.read_text() for one in found)
     text = (ROOT / "compat_matrix.yaml").read_text()
     assert refresh.sections(text).keys() == yaml.load(text, yaml.CSafeLoader)["updated"].keys()
-
-
-def test_the_workflow_runs_it(refresh: ModuleType) -> None:
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "refresh.yml").read_text())
-    steps = [step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"]]
-    assert any("scripts/refresh.py" in step for step in steps) and any("gh pr create" in step for step in steps)
-    assert workflow["permissions"] == {"contents": "read"}

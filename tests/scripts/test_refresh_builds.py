@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import struct
-import sys
-import zipfile
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +18,6 @@ pytest.importorskip("pypi_simple")
 
 import binaries
 import refresh_builds
-import sections
 from binaries import Cudnn, compiled_cudnn, fat_binaries
 from fatbins import Images
 from refresh_builds import BEGIN, END, Contents, Release, parts, render, rows
@@ -120,11 +114,6 @@ def check(tmp_path: Path, before: bytes, cudnn: Cudnn | None) -> None:
         assert compiled_cudnn(file) == cudnn
 
 
-def test_a_library_without_the_message_does_not_use_cudnn(tmp_path: Path) -> None:
-    with written(tmp_path, elf(IMMEDIATE + PADDING, VERSION)).open("rb") as file:
-        assert compiled_cudnn(file) is None
-
-
 def test_fat_binaries_are_counted_by_what_they_hold_and_relocatable_code_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,11 +141,6 @@ builds: []
 {END}
 tensorflow:
 """  # noqa: E501
-ROW = """- package: tensorflow
-  version: "{version}"
-  wheels:
-    linux_x86_64: {{wheel: "tensorflow-{version}-x.whl", python: ["3.12"], cuda: "12.5", sass: ["6.0", "7.0"], ptx: ["9.0"]}}
-"""  # noqa: E501
 CONTENTS = Contents("linux_x86_64", "9.3", (FatBinaries(count=2, sass=("6.0",), ptx={"9.0": "8.5"}),))
 
 
@@ -169,48 +153,6 @@ def test_releases_with_the_same_contents_share_a_row_and_the_table_can_be_read_a
     read = parse(TEXT.replace(f"{BEGIN}\nbuilds: []\n{END}", render(table)).replace("tensorflow:\n", ""), "x")
     assert read.builds == tuple(table)
     assert refresh_builds.known(read.builds) == found
-
-
-@pytest.fixture
-def index(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wheels with a library of two fat binaries; the one of 2.21.0 for cuDNN 9.3."""
-    code = PADDING * 12 + PADDING + load(1300, DATA)
-    library = elf(code + load(len(code), SPOKEN), VERSION + bytes(20) + MESSAGE, MLIR + CUDA_CPP)
-
-    @contextlib.contextmanager
-    def opened(_url: str, **_options: int) -> Iterator[zipfile.ZipFile]:
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w") as made:
-            made.writestr("tensorflow/libtensorflow_cc.so.2", library)
-            made.writestr("tensorflow/readme.txt", "no library")
-        with zipfile.ZipFile(buffer) as archive:
-            yield archive
-
-    monkeypatch.setitem(sys.modules, "remotezip", type("Module", (), {"RemoteZip": staticmethod(opened)}))
-    file = type("File", (), {"name": "tensorflow-2.21.0-x.whl", "url": "https://example.org/w"})
-    monkeypatch.setattr(refresh_builds, "wheels_of", lambda *_: {"2.21.0": {"linux_x86_64": [file]}})
-    monkeypatch.setattr(refresh_builds, "index_url", lambda: "https://example.org")
-
-
-@pytest.mark.usefixtures("index")
-def test_only_what_is_not_known_is_read_and_check_writes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    matrix = tmp_path / "matrix.yaml"
-    matrix.write_text(TEXT + ROW.format(version="2.21.0").replace('"7.0"]', '"7.0", "9.0"]'))
-    monkeypatch.setattr("sys.argv", ["refresh_builds.py", "--matrix", str(matrix), "--check"])
-    monkeypatch.setattr(sections.Matrix, "check", lambda _: None)  # this toolkit compiles for nothing
-    before = matrix.read_text()
-    assert refresh_builds.main() == 1
-    assert matrix.read_text() == before
-    monkeypatch.setattr("sys.argv", ["refresh_builds.py", "--matrix", str(matrix)])
-    assert refresh_builds.main() == 0
-    (row,) = parse(matrix.read_text(), "x").builds
-    assert (row.cudnn, [one.count for one in row.parts]) == ("9.3", [1, 1])
-    monkeypatch.setattr(refresh_builds, "read", None)  # not needed again
-    monkeypatch.setattr("sys.argv", ["refresh_builds.py", "--matrix", str(matrix), "--check"])
-    assert refresh_builds.main() == 0
-    assert "is up to date" in capsys.readouterr().out
 
 
 def test_the_table_speaks_of_every_linux_wheel_with_cuda() -> None:

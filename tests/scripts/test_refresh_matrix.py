@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import io
-import os
 import re
-import subprocess
 import sys
-import threading
 import zipfile
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec import structs
 
-from tests.scripts.wheel_records import ROOT, archive, content, module, names
+from tests.scripts.wheel_records import ROOT, archive, module, names
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import MatrixFile, ReleaseRow
 
@@ -29,7 +27,6 @@ import package_index
 import refresh_matrix
 import wheel_facts
 
-SCRIPT = ROOT / "scripts" / "refresh_matrix.py"
 LINUX_2_10 = "tensorflow-2.10.1-cp310-cp310-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
 LINUX_1_12 = "tensorflow_gpu-1.12.2-cp36-cp36m-manylinux1_x86_64.whl"
 
@@ -89,61 +86,45 @@ def test_recorded_wheels_give_the_rows_of_the_matrix() -> None:
 # ------------------------------------------------------------------------------- the whole script
 
 
-YANKED = {LINUX_2_10: ' data-yanked="CVE &amp; others"'}  # as PEP 592 has it
+class Client:
+    """A package index of the recorded wheels, one of which is withdrawn."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def get_project_page(self, package: str) -> Any:
+        own = [name for name in names() if name.startswith(f"{package.replace('-', '_')}-")]
+        return SimpleNamespace(packages=[self.file(name) for name in own])
+
+    def file(self, name: str) -> Any:
+        yanked = name == LINUX_2_10
+        return SimpleNamespace(
+            filename=name,
+            url=name,
+            version=name.split("-")[1],
+            package_type="wheel",
+            is_yanked=yanked,
+            yanked_reason="CVE & others" if yanked else None,
+            upload_time=None,
+        )
 
 
-class Index(BaseHTTPRequestHandler):
-    """A package index of the recorded wheels that serves ranges."""
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """The script over that index, with these arguments: its exit code and what it prints."""
+    monkeypatch.setattr("pypi_simple.PyPISimple", Client)
+    monkeypatch.setattr("remotezip.RemoteZip", lambda name, **_: archive(name))
+    monkeypatch.setattr(refresh_matrix, "index_url", lambda: "https://index.example/simple")
 
-    protocol_version = "HTTP/1.1"
+    def run(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["refresh_matrix.py", *arguments])
+        return refresh_matrix.main(), capsys.readouterr().out
 
-    def do_GET(self) -> None:
-        """Answer a project page or a (part of a) wheel."""
-        body = self._body()
-        start, end = 0, len(body)
-        if asked := re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", "")):
-            first, last = asked.groups()
-            start = int(first) if first else max(0, end - int(last))
-            end = min(int(last) + 1, end) if first and last else end
-        self.send_response(206 if asked else (200 if body else 404))
-        self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(body)}")
-        self.send_header("Content-Type", "text/html" if self.path.endswith("/") else "application/octet-stream")
-        self.send_header("Content-Length", str(end - start))
-        self.end_headers()
-        self.wfile.write(body[start:end])
-
-    def _body(self) -> bytes:
-        if project := re.fullmatch(r"/simple/(tensorflow|tf-nightly)/", self.path):
-            own = [name for name in names() if name.startswith(project.group(1).replace("-", "_") + "-")]
-            return "".join(f'<a href="/files/{name}"{YANKED.get(name, "")}>{name}</a>\n' for name in own).encode()
-        name = self.path.removeprefix("/files/")
-        return content(name) if name in names() else b""
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Keep quiet."""
-
-
-@pytest.fixture(scope="module")
-def index() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Index)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/simple"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def run(index: str, *arguments: str) -> tuple[int, str]:
-    without_proxy = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments],
-        env={**without_proxy, "PIP_INDEX_URL": index},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    return done.returncode, done.stdout
+    return run
 
 
 @pytest.fixture
@@ -158,26 +139,28 @@ def hand_written(tmp_path: Path) -> Path:
     return file
 
 
-def test_the_script_writes_once_and_check_reports_what_would_change(index: str, hand_written: Path) -> None:
+def test_the_script_writes_once_and_check_reports_what_would_change(
+    script: Callable[..., tuple[int, str]], hand_written: Path
+) -> None:
     before = hand_written.read_text(encoding="utf-8")
     matrix = ("--matrix", str(hand_written))
-    code, said = run(index, *matrix)
+    code, said = script(*matrix)
     assert code == 0 and "tensorflow 2.15.0 linux_x86_64: added" in said
     written = hand_written.read_text(encoding="utf-8")
     assert written.startswith(before.rstrip())
     assert Matrix.load(str(hand_written)).tensorflow("2.21.0", "linux_x86_64") is not None
-    code, said = run(index, *matrix)
+    code, said = script(*matrix)
     assert (code, said.splitlines()[0]) == (0, "compat_matrix.yaml is up to date")
     assert hand_written.read_text(encoding="utf-8") == written
     stale = written.replace('cuda: "12.2"', 'cuda: "12.3"')
     hand_written.write_text(stale, encoding="utf-8")
-    code, said = run(index, *matrix, "--check")
+    code, said = script(*matrix, "--check")
     assert code == 1 and 'tensorflow 2.15.0 linux_x86_64 cuda: "12.3" → "12.2"' in said
     assert hand_written.read_text(encoding="utf-8") == stale
 
 
-def test_one_release_is_printed_and_a_yanked_wheel_keeps_its_reason(index: str) -> None:
-    lines = run(index, "--only", "2.10.1")[1].splitlines()
+def test_one_release_is_printed_and_a_yanked_wheel_keeps_its_reason(script: Callable[..., tuple[int, str]]) -> None:
+    lines = script("--only", "2.10.1")[1].splitlines()
     assert lines.count('      yanked: "CVE & others"') == 1  # the Windows wheel of the release is not
     assert lines.count('      numpy: ">=1.20"') == 2
     assert not [line for line in lines if "2.21.0" in line]

@@ -20,7 +20,7 @@ if not (find_spec("pypi_simple") and find_spec("remotezip")):  # importing them 
     pytest.skip("dependencies of the script, not of the package", allow_module_level=True)
 
 import refresh_packages
-from refresh_packages import BEGIN, END, platforms_of, published, pythons_of, render, requires, row_of, spans
+from refresh_packages import platforms_of, published, pythons_of, requires, row_of, spans
 
 LINUX = "manylinux_2_17_x86_64.manylinux2014_x86_64"
 # version → names of files, as on the index
@@ -200,11 +200,6 @@ def test_the_script_writes_once_and_then_changes_nothing(
     capsys.readouterr()
     assert script("--check") == 0
     assert "is up to date" in capsys.readouterr().out
-
-
-def test_what_is_rendered_is_what_the_matrix_has() -> None:
-    text = (ROOT / "compat_matrix.yaml").read_text(encoding="utf-8")
-    assert render(Matrix.load().data.packages) == BEGIN + text.partition(BEGIN)[2].partition(END)[0] + END
 
 
 def test_what_is_installed_here_requires_what_the_matrix_says() -> None:

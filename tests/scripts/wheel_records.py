@@ -22,17 +22,11 @@ def names() -> list[str]:
 
 def archive(name: str) -> zipfile.ZipFile:
     """The recorded members of one wheel."""
-    return zipfile.ZipFile(io.BytesIO(content(name)))
-
-
-def content(name: str) -> bytes:
-    """The bytes of a zip file with the recorded members of one wheel."""
     parts = re.split(r"^==> (.+) <==\n", (RECORDS / f"{name}.txt").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as made:
-        for member, text in zip(parts[1::2], parts[2::2], strict=True):
-            made.writestr(member, module(text) if member.endswith((".so", ".pyd")) else text)
-    return buffer.getvalue()
+    made = zipfile.ZipFile(io.BytesIO(), "w")
+    for member, text in zip(parts[1::2], parts[2::2], strict=True):
+        made.writestr(member, module(text) if member.endswith((".so", ".pyd")) else text)
+    return made
 
 
 def module(described: str) -> bytes:

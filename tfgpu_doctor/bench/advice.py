@@ -52,10 +52,12 @@ class About:
         limits = {value_or(gpu.pci_bus_id, "").lower(): value_or(gpu.power_limit, 0.0) for gpu in gpus}
         return cls(workload, usable_cpus(environment), limits, parameters)
 
-    def power(self, run: Run) -> list[tuple[float, float]]:
-        """Return the power of the GPUs of a run and its limits, in watts, where both are known."""
+    def low_power(self, run: Run) -> str:
+        """Return the power of the GPU that drew most, where all are far below their limits: "169 of 700 W"."""
         found = [(gpu.power_w, self.power_limits.get((gpu.pci_bus_id or "").lower())) for gpu in run.gpu]
-        return [(power, limit) for power, limit in found if power is not None and limit]
+        known = [(power, limit) for power, limit in found if power is not None and limit]
+        is_low = len(known) == len(found) and all(power < LOW_POWER * limit for power, limit in known)
+        return "{:.0f} of {:.0f} W".format(*max(known)) if known and is_low else ""
 
 
 def advise(runs: Sequence[Run], about: About) -> tuple[Run, ...]:
@@ -105,13 +107,11 @@ def _launches(run: Run, runs: Sequence[Run], about: About, larger: str | None) -
     share, step, resident = run.percent_of_peak, (run.median_s or 0.0) / run.steps, about.workload in RESIDENT
     if not larger or not _is_best(run, runs) or (share is not None and share >= LOW_SHARE):
         return
-    watts = about.power(run) if share is not None else []
-    is_idle = watts and len(watts) == len(run.gpu) and all(power < LOW_POWER * limit for power, limit in watts)
-    if step >= TINY and not (is_idle and resident):
+    power = "" if share is None else about.low_power(run)
+    if step >= TINY and not (power and resident):
         return
-    saw = [] if share is None else [f"{share:.0f} % of peak"]
-    saw += [f"{seconds(step)} per {run.step_name}"] if step < TINY else []
-    saw += ["{:.0f} of {:.0f} W".format(*max(watts))] if is_idle else []
+    time = f"{seconds(step)} per {run.step_name}" if step < TINY else ""
+    saw = filter(None, ("" if share is None else f"{share:.0f} % of peak", time, power))
     xla = "--xla or " if about.parameters.get("xla") in (0, "off") else ""
     limit = "probably limited by kernel launches" if resident else "mostly overhead"
     yield f"{limit} ({', '.join(saw)}): try {xla}{larger}"

@@ -10,7 +10,6 @@ import json
 import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -226,20 +225,24 @@ class Watch:
 
     def _look(self, stop: threading.Event) -> None:
         """Look at the others again and again, until one is missed."""
-        began = time.monotonic()
-        others = {
-            index: address for index, address in enumerate(self._cluster.addresses) if index != self._cluster.index
-        }
-        unseen, misses = set(others), Counter[int]()
+        began, others = time.monotonic(), dict(enumerate(self._cluster.addresses))
+        del others[self._cluster.index]
+        unseen, misses = (
+            dict.fromkeys(others, ""),
+            dict.fromkeys(others, 0),
+        )  # why not seen yet; looks without an answer
         while not (stop.is_set() or self.lost):
-            why = {index: self._knock(address) for index, address in others.items()}
-            unseen -= {index for index in others if why[index] is None}
-            misses = Counter({index: misses[index] + 1 for index in others if why[index] and index not in unseen})
-            gone = [index for index in misses if misses[index] >= MISSES]
-            if gone:
-                self._give_up(stop, f"{self._cluster.name(gone[0])} is no longer reachable: {why[gone[0]]}")
-            elif unseen and time.monotonic() - began >= self._patience:
-                names = ", ".join(f"{self._cluster.name(index)}: {why[index]}" for index in sorted(unseen))
+            for index, address in others.items():
+                why = self._knock(address)
+                misses[index] = 0 if why is None else misses[index] + 1
+                if why is None:
+                    unseen.pop(index, None)
+                elif index in unseen:
+                    unseen[index] = why
+                elif misses[index] >= MISSES:
+                    self._give_up(stop, f"{self._cluster.name(index)} is no longer reachable: {why}")
+            if unseen and time.monotonic() - began >= self._patience:
+                names = ", ".join(f"{self._cluster.name(index)}: {why}" for index, why in unseen.items())
                 advice = "start the same command on every machine, and open these ports between them"
                 self._give_up(stop, f"not reachable within {self._patience:g} s: {names}; {advice}")
             stop.wait(PERIOD)

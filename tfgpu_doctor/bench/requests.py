@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 
 _Given = Mapping[str, Any]  # options by name
 _DEADLINES = {"inference": 60.0, "input": 8.0, "transfer": 3.0}  # for all batch sizes; for each of many runs
-VIRTUAL_GPUS = click.IntRange(2, 16)
 MATRIX_TYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
 NETWORK_TYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")
 MODELS = ("mnist", "cifar", "resnet50")  # those of bench/workloads/models.py
-_ONE_BATCH = "Images per device: more devices do more work (weak scaling)"
 
 
 @dataclass(frozen=True)
@@ -50,155 +48,141 @@ class Request:
 # ------------------------------------------------------------------------------------------------------------ options
 
 
-def _option(name: str, text: str, kind: Any = None, default: Any = None, **more: Any) -> Option:
-    return Option([name], type=kind, default=default, show_default=default is not None, help=text, **more)
+def _option(name: str, kind: Any, text: str, default: Any = None, **more: Any) -> Option:
+    """Declare an option; what stands for its value in the help is behind its name: "--size N"."""
+    name, _, metavar = name.partition(" ")
+    more |= {"default": default, "show_default": default is not None, "metavar": metavar or None}
+    return Option([name], type=kind, help=text, **more)
 
 
-def _choice(name: str, text: str, choices: Iterable[str], default: str | None = None) -> Option:
-    return _option(name, text, click.Choice(tuple(choices), case_sensitive=False), default)
+def _choice(choices: Iterable[str]) -> Any:
+    return click.Choice(tuple(choices), case_sensitive=False)
 
 
 def _dtype(types: Iterable[str]) -> Option:
-    return _option(
-        "--dtype",
-        "Data type of the computation; float32 means without TF32.  [default: float32]",
-        Listed(click.Choice(tuple(types), case_sensitive=False)),
-    )
+    text = "Data type of the computation; float32 means without TF32.  [default: float32]"
+    return _option("--dtype", Listed(_choice(types)), text)
 
 
-def _batch_size(text: str, least: int = 2, default: int | None = None) -> Option:
-    return _option("--batch-size", text, Size(least, 2**20), default, metavar="N")
-
-
+_ONE_BATCH = "Images per device: more devices do more work (weak scaling)"
+_NETWORK = "mnist: three convolutions, 28×28; cifar: ResNet-20, 32×32; resnet50: ResNet-50, 224×224."
 SHARED = (
-    _option("--gpus", "Number of GPUs to use together.  [default: 1, if there is one]", metavar="N|all"),
-    _option("--devices", "Use exactly these devices, for example cpu,gpu:0,gpu:1.", Listed(), metavar="DEVICE,..."),
+    _option("--gpus N|all", None, "Number of GPUs to use together.  [default: 1, if there is one]"),
+    _option("--devices DEVICE,...", Listed(), "Use exactly these devices, for example cpu,gpu:0,gpu:1."),
     _option(
-        "--virtual-gpus",
+        "--virtual-gpus N",
+        click.IntRange(2, 16),
         "Split the first GPU (or the CPU) into N logical devices: tests multi-GPU code, not speed.",
-        VIRTUAL_GPUS,
-        metavar="N",
     ),
     _option(
-        "--min-samples",
-        "Minimum number of samples per run.  [default: 10; inference: 368]",
+        "--min-samples N",
         click.IntRange(3, 1000),
-        metavar="N",
+        "Minimum number of samples per run.  [default: 10; inference: 368]",
     ),
     _option(
-        "--deadline",
-        "Maximum time to sample each run, in seconds.  [default: 20; inference: 60, input: 8, transfer: 3]",
+        "--deadline S",
         Seconds(),
-        metavar="S",
+        "Maximum time to sample each run, in seconds.  [default: 20; inference: 60, input: 8, transfer: 3]",
     ),
     _option(
-        "--processes",
+        "--processes N",
+        click.IntRange(1, 100),
         "Repeat each run in N consecutive processes, which share the deadline, to average out start-up effects; "
         "use 5 for results that you will compare (tfgpu compare).",
-        click.IntRange(1, 100),
         1,
-        metavar="N",
     ),
 )
-_MODEL = "mnist: three convolutions, 28×28; cifar: ResNet-20, 32×32; resnet50: ResNet-50, 224×224."
 OPTIONS: dict[str, tuple[Option, ...]] = {
     "matpow": (
         _option(
-            "--size",
+            "--size N,...|auto",
+            Listed(),
             "Rows of the square matrices. Several show how the throughput grows: 256,512,1024 or 256,...,16384 "
             "(doubling) or auto; those that do not fit into memory, or take too long for --deadline, are skipped and "
             "listed.  [default: a sample takes about a second on the slowest device; GPUs are also measured at a size "
             "that fills them]",
-            Listed(),
-            metavar="N,...|auto",
         ),
-        _option("--power", "The n of A^n.", click.IntRange(2, 1000), 10, metavar="n"),
+        _option("--power n", click.IntRange(2, 1000), "The n of A^n.", 10),
         _dtype(MATRIX_TYPES),
-        _choice(
+        _option(
             "--spread",
+            _choice((*SPREADS, "both")),
             "How to distribute the work over several devices: terms computes one power per device (weak scaling "
             "beyond two), rows a share of the rows of both powers per device (strong scaling).",
-            (*SPREADS, "both"),
             "both",
         ),
     ),
     "cnn": (
-        _choice("--model", _MODEL, MODELS, "mnist"),
+        _option("--model", _choice(MODELS), _NETWORK, "mnist"),
         _option(
-            "--batch-size",
+            "--batch-size N|auto",
+            Size(2, 2**20, auto=True),
             f"{_ONE_BATCH}; auto: the largest that fits into memory, within an eighth.  "
             "[default: mnist 256, cifar 128, resnet50 32]",
-            Size(2, 2**20, auto=True),
-            metavar="N|auto",
         ),
         _option(
-            "--global-batch-size",
-            "Images of all devices together: more devices share the same work (strong scaling).",
+            "--global-batch-size N",
             Size(2, 2**20),
-            metavar="N",
+            "Images of all devices together: more devices share the same work (strong scaling).",
         ),
         _dtype(NETWORK_TYPES),
         Option(["--xla"], is_flag=True, help="Compile forward and backward pass with XLA, in every run."),
-        _choice(
+        _option(
             "--collectives",
+            _choice(("nccl", "ring")),
             "Several machines: sum the gradients of GPUs with NCCL or with TensorFlow's ring over gRPC.  "
             "[default: nccl]",
-            ("nccl", "ring"),
         ),
         _option(
-            "--join-timeout",
-            "Several machines: maximum time to wait for all of them, in seconds.",
+            "--join-timeout S",
             Seconds(1),
+            "Several machines: maximum time to wait for all of them, in seconds.",
             120.0,
-            metavar="S",
         ),
     ),
     "transfer": (
         _option(
-            "--size",
+            "--size SIZE,...",
+            Listed(Size(2**10, 2**36, multiple=4)),
             "Sizes to transfer, for example 4KiB,16MiB,1GiB.  [default: those of 1MiB,16MiB,256MiB that fit into "
             "memory]",
-            Listed(Size(2**10, 2**36, multiple=4)),
-            metavar="SIZE,...",
         ),
     ),
     "inference": (
-        _choice("--model", "A built-in network, exported as a SavedModel.  [default: mnist]", MODELS),
+        _option("--model", _choice(MODELS), "A built-in network, exported as a SavedModel.  [default: mnist]"),
         _option(
-            "--saved-model",
-            "Your own SavedModel; its signature defines the inputs.",
+            "--saved-model DIR",
             click.Path(exists=True, file_okay=False),
-            metavar="DIR",
+            "Your own SavedModel; its signature defines the inputs.",
         ),
         _option(
-            "--signature",
+            "--signature NAME",
+            None,
             "Signature of --saved-model to call.  [default: serving_default, or the only one]",
-            metavar="NAME",
         ),
         _option(
-            "--shape",
+            "--shape [INPUT=]N,N,…",
+            None,
             "Shape of one item of an input of --saved-model whose signature has unknown dimensions: 224,224,3.",
-            metavar="[INPUT=]N,N,…",
             multiple=True,
         ),
-        _option("--batch-size", "Items per call.  [default: 1,8,32,128]", Listed(Size(1, 65536)), metavar="N,..."),
+        _option("--batch-size N,...", Listed(Size(1, 65536)), "Items per call.  [default: 1,8,32,128]"),
         _dtype(NETWORK_TYPES),
         Option(["--xla"], is_flag=True, help="Compile the signature with XLA, on every device."),
     ),
     "input": (
-        _choice("--model", "The network to train; images are resized to its input.", MODELS, "mnist"),
-        _batch_size("Images per device.  [default: the network's]", 1),
-        _choice("--dtype", "Data type of the training.", NETWORK_TYPES, "float32"),
+        _option("--model", _choice(MODELS), "The network to train; images are resized to its input.", "mnist"),
+        _option("--batch-size N", Size(1, 2**20), "Images per device.  [default: the network's]"),
+        _option("--dtype", _choice(NETWORK_TYPES), "Data type of the training.", "float32"),
         _option(
-            "--dataset",
-            "Your own folder of .jpg, .jpeg, .png or .bmp files, subfolders included; or generated images.",
+            "--dataset DIR|synthetic",
             click.Path(),
+            "Your own folder of .jpg, .jpeg, .png or .bmp files, subfolders included; or generated images.",
             "synthetic",
-            metavar="DIR|synthetic",
         ),
-        _option("--images", "Number of images per epoch.", Size(16, 1_000_000), 512, metavar="N"),
+        _option("--images N", Size(16, 1_000_000), "Number of images per epoch.", 512),
     ),
-    "gan": (_batch_size(f"{_ONE_BATCH}.", default=128), _dtype(NETWORK_TYPES)),
+    "gan": (_option("--batch-size N", Size(2, 2**20), f"{_ONE_BATCH}.", 128), _dtype(NETWORK_TYPES)),
 }
 
 

@@ -20,12 +20,14 @@ from tfgpu_doctor.bench.runner.runner import Measurement, measure, to_run
 from tfgpu_doctor.bench.samples import usable_cpus
 from tfgpu_doctor.bench.speeds import relate, with_peak
 from tfgpu_doctor.bench.statistics import StoppingRule
-from tfgpu_doctor.facts.facts import Facts, Gpu, Known, value_or
+from tfgpu_doctor.facts.facts import Facts, Known, value_or
 from tfgpu_doctor.facts.report import Tool
 from tfgpu_doctor.facts.units import count, seconds
 from tfgpu_doctor.matrix.loader import Matrix
 
 MANY = 6  # runs; of more, the labels are not listed
+NO_GPU = "TensorFlow lists no GPU: only the CPU is measured. tfgpu doctor explains why."
+VIRTUAL = "Virtual devices share one physical device: they test multi-device code, not speed."
 
 
 class NoTensorFlowError(Exception):
@@ -123,12 +125,11 @@ class Session:
 
     def free(self, cases: Sequence[Case]) -> dict[str | int, int]:
         """Bytes that are free, where that is known: of the host, and of the GPUs by TensorFlow's index."""
-        limit = value_or(self.environment.host.memory_limit, 2**62)
+        limit, known = value_or(self.environment.host.memory_limit, 2**62), value_or(self.environment.gpus, ())
         free: dict[str | int, int] = {HOST: min(psutil.virtual_memory().available, limit)}
-        for case in cases:
-            for index, gpu in zip(case.gpus, self._gpus(case), strict=False):
-                if isinstance(gpu.memory_free, Known):
-                    free[index] = gpu.memory_free.value
+        if len({value_or(gpu.name, None) for gpu in known}) == 1:  # else the driver's order may not be TensorFlow's
+            indices = {index for case in cases for index in case.gpus if index < len(known)}
+            free |= {index: one.value for index in indices if isinstance(one := known[index].memory_free, Known)}
         return free
 
     @property
@@ -136,19 +137,14 @@ class Session:
         """How many CPUs a process may use at most, where that is known."""
         return usable_cpus(self.environment)
 
-    def _gpus(self, case: Case) -> list[Gpu]:
-        """The GPUs of a case among the facts; empty where the driver's order cannot be told from TensorFlow's."""
-        known = value_or(self.environment.gpus, ())
-        # one model throughout: whichever they are, their facts are alike
-        alike = len({value_or(gpu.name, None) for gpu in known}) == 1
-        return [known[index] for index in case.gpus if index < len(known)] if alike or len(known) == 1 else []
-
     def _result(self, runs: Sequence[Run]) -> BenchResult:
         about = About.of(self.plan.workload, self.environment, self.plan.parameters())
         related = advise(relate([with_peak(run, self.environment, self.matrix) for run in runs]), about)
         advised = tuple(
             msgspec.structs.replace(run, advice=(*run.advice, *self.plan.advice(run, related))) for run in related
         )
+        notes = [NO_GPU] if not self.found else []
+        notes += [VIRTUAL] if any(run.virtual for run in runs) else []
         return BenchResult(
             schema=SCHEMA,
             tool=Tool(name="tfgpu", version=__version__),
@@ -165,15 +161,7 @@ class Session:
             runs=advised,
             not_run=tuple(self.not_run),
             conclusions=tuple(self.plan.conclusions(runs)),
-            notes=(*self._notes(runs), *self.plan.notes(runs)),
+            notes=(*notes, *self.plan.notes(runs)),
             command=self.command,
             software=self.software,
         )
-
-    def _notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        notes = []
-        if not self.found:
-            notes.append("TensorFlow lists no GPU: only the CPU is measured. tfgpu doctor explains why.")
-        if any(run.virtual for run in runs):
-            notes.append("Virtual devices share one physical device: they test multi-device code, not speed.")
-        return tuple(notes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +29,6 @@ from tfgpu_doctor.facts.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
-    from tfgpu_doctor.facts.facts import Facts
-    from tfgpu_doctor.facts.report import Report
 
 _GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 _EXIT_CODES = """
@@ -136,8 +133,7 @@ def _add(name: str) -> None:
         targets = _with_html(results.targets, html)
         if not context.params["format"] and all(target.path is not None for target in targets):
             targets = [Output("text", None), *targets]
-        options = {"diagnose": diagnosis(matrix), **results.options}
-        result = _measured(name, {**given, "matrix": matrix}, targets, options)
+        result = _measured(name, {**given, "matrix": matrix}, targets, results.options)
         failed = any(run.failure for run in result.runs)
         context.exit(EXIT_PROBLEM if failed else EXIT_UNKNOWN if result.not_run else EXIT_OK)
 
@@ -188,12 +184,11 @@ def _measured(workload: str, given: dict[str, Any], targets: list[Output], optio
     epilog="Examples: tfgpu bench show result.json --format markdown; tfgpu bench show r.json --output r.html",
 )
 @click.argument("file", metavar="RESULT.json|-", type=click.Path())
-@matrix_option
 @redact_option
 @result_options("bench")
 @html_option
 @click.pass_context
-def show(context: click.Context, file: str, matrix: str | None, results: Results, html: str | None) -> None:
+def show(context: click.Context, file: str, results: Results, html: str | None) -> None:
     """Print a result saved with --output, or make an HTML page with charts of it; nothing is measured.
 
     Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result.
@@ -201,7 +196,7 @@ def show(context: click.Context, file: str, matrix: str | None, results: Results
     only_page = html and not (context.params["format"] or context.params["output"])
     targets = _with_html([] if only_page else results.targets, html)
     result = commands.load_bench(file, "tfgpu bench show")
-    write(result, "bench", targets, diagnose=diagnosis(matrix), **results.options)
+    write(result, "bench", targets, **results.options)
     context.exit(EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_OK)
 
 
@@ -216,14 +211,3 @@ def _with_html(targets: list[Output], name: str | None) -> list[Output]:
         check_writable("--html", name)
         targets = [*targets, Output("html", Path(name))]
     return targets
-
-
-def diagnosis(matrix: str | None) -> Callable[[Facts], Report]:
-    """Return what gives the doctor's verdict over the facts that a result carries, which its page shows."""
-
-    def diagnose(facts: Facts) -> Report:
-        from tfgpu_doctor.plan.diagnosis import make_report
-
-        return make_report(facts, commands.load_matrix(matrix), source="live", timings={})
-
-    return diagnose

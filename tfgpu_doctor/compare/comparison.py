@@ -168,21 +168,12 @@ def exit_code(comparison: Comparison, fail_on: FailOn) -> int:
     """0 nothing new at or above `fail_on`, 1 something is, 3 that is open."""
     if fail_on == "never":
         return EXIT_OK
-    if any(is_failing(change, fail_on) for change in comparison.findings):
+    counted = [one for one in comparison.findings if one.inside == "bad" and one.severity in failing(fail_on)]
+    if any(one.status == "new" for one in counted):
         return EXIT_PROBLEM
-    is_unclear = any(is_open(change, fail_on) for change in comparison.findings)
-    return EXIT_UNKNOWN if is_unclear or comparison.bad.verdict == "unknown" else EXIT_OK
-
-
-def is_failing(change: FindingChange, fail_on: FailOn) -> bool:
-    """Return whether a finding is new and makes the exit code 1."""
-    return change.status == "new" and change.inside == "bad" and change.severity in failing(fail_on)
-
-
-def is_open(change: FindingChange, fail_on: FailOn) -> bool:
-    """Return whether it would count, and the other report lacks the facts to tell whether it is new."""
-    is_counted = change.inside == "bad" and change.severity in failing(fail_on)
-    return change.status == "unjudged" and change.root_cause and is_counted
+    # one that would count, and of which GOOD lacks the facts to tell whether it is new
+    is_open = any(one.status == "unjudged" and one.root_cause for one in counted)
+    return EXIT_UNKNOWN if is_open or comparison.bad.verdict == "unknown" else EXIT_OK
 
 
 def _side(report: Report, name: str, judged: Diagnosis) -> Side:

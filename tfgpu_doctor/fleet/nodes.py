@@ -210,8 +210,8 @@ def _gpu(facts: tuple[Any, ...]) -> Values:
 # checks of smoke whose failure says no more than the report's findings and the runs
 _REDUNDANT_CHECKS = frozenset({"doctor", "import", "matpow", "cnn"})
 _AGAIN = Fix(
-    text="Test every GPU of the node again, several times, and read the reason",
-    commands=("tfgpu smoke --repeat 5 -v",),
+    text="Test every GPU of the node again, and read the reason",
+    commands=("tfgpu smoke -v",),
 )
 _GPU = re.compile(r"\bGPU (\d{1,6})\b")
 _SEVERITIES = list(Severity)

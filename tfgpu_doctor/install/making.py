@@ -23,7 +23,7 @@ from tfgpu_doctor.facts.reading import why
 from tfgpu_doctor.facts.report import EXIT_USAGE, Finding, Report, Severity, root_causes
 from tfgpu_doctor.facts.versions import capability
 from tfgpu_doctor.install import tools
-from tfgpu_doctor.install.tools import InstallError, python_of
+from tfgpu_doctor.install.tools import InstallError
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers import lines, text_to_facts
@@ -79,7 +79,7 @@ class Choice:
 
     def steps(self, prefix: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield what is done, and the command, of each step that makes the environment."""
-        python = python_of(prefix)
+        python = str(prefix / "bin" / "python")
         create = f"creating the environment with {self.method} and Python {self.python}"
         pip: tuple[str, ...] = (python, "-I", "-m", "pip", "install", "--progress-bar", "off", *_WHEELS)
         if self.method == "uv":
@@ -245,7 +245,6 @@ def host_target(target: Target, *, system: str, machine: str, libc: str | None) 
             f"this system has {libc} (Alpine), and TensorFlow has no wheels for it: use a system with glibc, such as "
             "Debian or Ubuntu"
         )
-    machine = {"amd64": "x86_64"}.get(machine, machine)  # as Windows calls it
     if target.os not in (system, "linux" if system == "wsl2" else system) or target.machine != machine:
         raise InstallError(
             f"this machine is {system} {machine}: an environment for {target.os} {target.machine} must be created there"
@@ -302,7 +301,7 @@ def add_library_paths(prefix: Path, release: Release) -> None:
     Raises OSError: a file cannot be written.
     """
     paths = library_paths(release, cuda_from_pip=release.extra is None)
-    for site in (*prefix.glob("lib*/python*/site-packages"), *prefix.glob("Lib/site-packages")):
+    for site in prefix.glob("lib*/python*/site-packages"):
         # a folder that a link leads to may belong to somebody else
         if prefix.resolve() not in site.resolve().parents or not (site / "tensorflow").is_dir():
             continue
@@ -318,7 +317,7 @@ def add_library_paths(prefix: Path, release: Release) -> None:
 def prove(prefix: Path, matrix: Matrix, environ: Mapping[str, str]) -> Report:
     """Examine an environment as `tfgpu doctor` does, in a shell in which nothing is set for Python or CUDA."""
     bare = {name: value for name, value in environ.items() if not _DISTURBING.fullmatch(name)}
-    found = examine(python_of(prefix), lambda: matrix, environ=bare)
+    found = examine(str(prefix / "bin" / "python"), lambda: matrix, environ=bare)
     return make_report(found.facts, matrix, source="live", timings=found.timings, for_any_machine=True)
 
 

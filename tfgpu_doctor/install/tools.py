@@ -43,10 +43,10 @@ UNFINISHED = ".tfgpu-unfinished"  # a folder in the environment, for temporary f
 # What stands at the top of the environments that venv, uv and conda make: anything else is somebody else's.
 _OF_ENVIRONMENTS = (
     *("pyvenv.cfg", "bin", "lib", "lib32", "lib64", "include", "share", "etc", "man", "python"),  # "python" is of uv
-    *(".gitignore", ".lock", "CACHEDIR.TAG", "Scripts", "Lib", "Include"),
+    *(".gitignore", ".lock", "CACHEDIR.TAG"),
     *("conda-meta", "condabin", "compiler_compat", "sbin", "libexec", "ssl", "var", "fonts", "doc", "docs", "shell"),
     *("*-linux-gnu", "nvvm", "targets", "extras", "gds", "nsight-*", "nvml", "pkgs", ".nonadmin"),
-    *("Library", "DLLs", "Menu", "Tools", "tcl", "libs", "*.dll", "*.exe", "*.pdb", "LICENSE_PYTHON.txt", "tfgpu-*"),
+    *("LICENSE_PYTHON.txt", "tfgpu-*"),
 )
 # bytes, as measured with uv for TensorFlow 2.20.0 with its CUDA, the largest release until 2.21
 DOWNLOAD, ON_DISK = 3_500_000_000, 7_400_000_000
@@ -154,12 +154,6 @@ def _let_write(function: Callable[..., object], path: str, _error: object) -> No
         function(path)
 
 
-def python_of(prefix: Path) -> str:
-    """Return the interpreter of an environment, of venv, uv or conda."""
-    places = ("Scripts/python.exe", "python.exe") if sys.platform == "win32" else ("bin/python",)
-    return str(next((path for path in map(prefix.joinpath, places) if path.is_file()), prefix / places[0]))
-
-
 # ----------------------------------------------------------------------------------------- how programs run, and fail
 
 LIMIT = 7200.0  # seconds for a program that downloads packages
@@ -239,7 +233,6 @@ _OURS = {
     "PYTHONUNBUFFERED": "1",
     "UV_NO_PROGRESS": "1",
     "UV_PYTHON_INSTALL_BIN": "0",  # else uv puts a link into ~/.local/bin for a Python that it gets
-    "UV_PYTHON_INSTALL_REGISTRY": "0",
     "NO_COLOR": "1",
     "CONDA_ALWAYS_YES": "1",
 }

@@ -96,10 +96,10 @@ def why_driver(row: Release, cards: Iterable[str] = ()) -> str:
     return f"its PTX {found.isa} ({found.fat_binaries} of {found.of} fat binaries have no SASS for {card})"
 
 
-def driver_reaches(driver: str, minimum: str) -> bool:
-    """Whether a driver is `minimum` or newer; a branch ("570", "570.86") stands for the newest of that branch."""
+def driver_reaches(driver: str, minimum: str | None) -> bool:
+    """Whether a driver is `minimum` or newer, if that is known; a branch ("570") stands for its newest."""
     have = numbers(driver)
-    return have >= numbers(minimum)[: len(have)]
+    return minimum is not None and have >= numbers(minimum)[: len(have)]
 
 
 # The branch after each that is the last of some GPU. In between are numbers of Windows: branch 470 has 471 to 475 there
@@ -172,9 +172,7 @@ def numpy_bound(row: Release) -> str | None:
     Wheels before 2.18 are compiled against NumPy 1, which the metadata of some (2.10, 2.11) does not say:
     2.18's release notes, "TensorFlow now supports and is compiled with NumPy 2.0 by default".
     """
-    if row.numpy is None or Version(row.version) >= Version("2.18") or "<" in row.numpy:
-        return row.numpy
-    return f"{row.numpy},<2"
+    return _bounded(row, row.numpy, "2.18", "<2")
 
 
 def protobuf_bound(row: Release) -> str | None:
@@ -183,9 +181,13 @@ def protobuf_bound(row: Release) -> str | None:
     protobuf 4 refuses what releases before 2.12 were generated with ("Descriptors cannot be created directly"), which
     the metadata of some does not say; 3.20 is the last that takes it.
     """
-    if row.protobuf is None or Version(row.version) >= Version("2.12") or "<" in row.protobuf:
-        return row.protobuf
-    return f"{row.protobuf},<3.21"
+    return _bounded(row, row.protobuf, "2.12", "<3.21")
+
+
+def _bounded(row: Release, bound: str | None, since: str, limit: str) -> str | None:
+    """A bound of the metadata, with a limit where a release before `since` has none."""
+    lacks = bound is not None and "<" not in bound and Version(row.version) < Version(since)
+    return f"{bound},{limit}" if lacks else bound
 
 
 def cudnn_limit(matrix: Matrix, row: Release, capabilities: Iterable[str]) -> str | None:

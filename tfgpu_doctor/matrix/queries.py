@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import zip_longest
 from typing import TypeAlias
 
 from msgspec import structs
@@ -68,13 +69,9 @@ def _satisfies(matrix: Matrix, row: Release, filters: Filters, asked: tuple[str,
         and (filters.cuda is None or same_as_far_as_given(row.cuda, filters.cuda))
         # rows have major and minor
         and (filters.cudnn is None or same_as_far_as_given(row.cudnn, minor(filters.cudnn)))
-        and (filters.driver is None or _reached(filters.driver, min_driver(matrix, row, filters)))
+        and (filters.driver is None or driver_reaches(filters.driver, min_driver(matrix, row, filters)))
         and all(_runs_on(matrix, row, card, filters) for card in asked)
     )
-
-
-def _reached(driver: str, minimum: str | None) -> bool:
-    return minimum is not None and driver_reaches(driver, minimum)
 
 
 def _runs_on(matrix: Matrix, row: Release, card: str, filters: Filters) -> bool:
@@ -227,21 +224,17 @@ def read_release(matrix: Matrix, text: str, package: str | None = None) -> tuple
     Raises QueryError: no version; a package that the matrix does not know, or two different ones.
     """
     match = _REQUIREMENT.fullmatch(text.strip())
-    if match is None or not _is_version(match["version"]):
+    try:
+        Version(match["version"] if match else "")
+    except ValueError:
+        match = None
+    if match is None:
         raise QueryError(f"{text.strip()!r} is not a TensorFlow version such as 2.15.1 or 2.15")
     named = match["package"] and known_package(matrix, match["package"])
     asked = package and known_package(matrix, package)
     if named and asked and named != asked:
         raise QueryError(f"{text.strip()!r} names another package than --package {asked}")
     return match["version"], named or asked or "tensorflow"
-
-
-def _is_version(text: str) -> bool:
-    try:
-        Version(text)
-    except ValueError:
-        return False
-    return True
 
 
 def with_gpu(matrix: Matrix, row: Release) -> Release | None:
@@ -296,17 +289,17 @@ def _nearest(wanted: Version, known: list[Version]) -> list[Version]:
 
     Release candidates only where there is nothing else.
     """
-    stable = [one for one in known if not one.is_prerelease]
-    patches = {one.release[:2]: one for one in sorted(stable)}
+    stable = sorted(one for one in known if not one.is_prerelease)
+    patches = {one.release[:2]: one for one in stable}
     of_minor = [one for one in known if one.release[:2] == wanted.release[:2]]
-    chosen = [one for one in of_minor if not one.is_prerelease] or of_minor or list(patches.values()) or known
+    chosen = [one for one in of_minor if one in stable] or of_minor or list(patches.values()) or known
+    return sorted(sorted(chosen, key=lambda one: distance(one.release, wanted.release))[:4], reverse=True)
 
-    def distance(one: Version) -> int:
-        """A major version weighs more than any minor."""
-        major, minor, micro = one.major - wanted.major, one.minor - wanted.minor, one.micro - wanted.micro
-        return abs(10_000 * major + 100 * minor + micro)
 
-    return sorted(sorted(chosen, key=distance)[:4], reverse=True)
+def distance(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    """How far two versions are from each other: a major version weighs more than any minor."""
+    major, minor, patch, *_ = (a - b for a, b in zip_longest((*one, 0, 0), (*other, 0, 0), fillvalue=0))
+    return abs(10_000 * major + 100 * minor + patch)
 
 
 def _listed(names: Iterable[str]) -> str:

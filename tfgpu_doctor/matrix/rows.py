@@ -120,16 +120,14 @@ def build_release(
     official = next((one for one in data.official if row.version.startswith(one.version + ".")), None)
     bounds = _provider(data, platform, wheel) or wheel
     opened = next((one for one in data.libraries if one.id == wheel.libraries), None)
+    libraries = opened.libraries if opened else {}
     return Release(
         version=row.version,
         package=row.package,
         platform=platform,
         gpu=wheel.cuda is not None,
         cudnn=_cudnn(wheel, official, build),
-        libraries=tuple(
-            Library(soname=soname, component=component)
-            for component, soname in (opened.libraries if opened else {}).items()
-        ),
+        libraries=tuple(Library(soname=soname, component=name) for name, soname in libraries.items()),
         linked=opened is not None and opened.linked,
         min_driver_linux=toolkit.oldest_driver_linux if toolkit else None,
         min_driver_windows=toolkit.oldest_driver_windows if toolkit else None,
@@ -240,30 +238,28 @@ def _sources(
     if row.source != "wheel":
         fields = ("python", "gpu", "cuda", "cudnn", "sass", "ptx", "libraries")
         return dict.fromkeys(fields, spelled_out(data, row.source))
+    file = wheel.wheel
     found: dict[str, str | None] = {
         "python": "names of the wheels on the package index",
         **dict.fromkeys(_BOUNDS, f"{bounds.wheel}: METADATA"),
-        "glibc": f"{wheel.wheel}: platform tag" if wheel.glibc else None,
-        "gpu": f"{wheel.wheel}: " + ("METADATA (an empty wheel)" if wheel.redirects else BUILD_INFO),
+        "glibc": f"{file}: platform tag" if wheel.glibc else None,
+        "gpu": f"{file}: " + ("METADATA (an empty wheel)" if wheel.redirects else BUILD_INFO),
     }
     if wheel.cuda is not None:
-        key = (toolkit.minor_compat_source or toolkit.source) if toolkit else None
-        found |= _cuda_sources(wheel, data.sources[official.source].title if official else None, build)
-        found |= dict.fromkeys(("min_driver_linux", "min_driver_windows"), key and data.sources[key].title)
-        found["ptx_only"] = f"{wheel.wheel}: the fat binaries of its libraries" if build and build.parts else None
+        driver = data.sources[toolkit.minor_compat_source or toolkit.source].title if toolkit else None
+        found |= {
+            "cuda": f"{file}: {BUILD_INFO}",
+            **dict.fromkeys(("sass", "ptx"), f"{file}: {_FATBIN if wheel.kernels else BUILD_INFO}"),
+            "libraries": f"{file}: {DSO_LOADER}",
+            "cudnn": _source_of_cudnn(wheel, data.sources[official.source].title if official else None, build),
+            "pip_nvidia": f"{file}: METADATA" if wheel.extra else None,
+            **dict.fromkeys(("min_driver_linux", "min_driver_windows"), driver),
+            "ptx_only": f"{file}: the fat binaries of its libraries" if build and build.parts else None,
+        }
     return {field: source for field, source in found.items() if source}
 
 
-def _cuda_sources(wheel: Wheel, official: str | None, build: Build | None) -> dict[str, str | None]:
-    file, cudnn = wheel.wheel, official
+def _source_of_cudnn(wheel: Wheel, official: str | None, build: Build | None) -> str | None:
     if build and build.cudnn:
-        cudnn = f"{file}: what its binary compares the loaded cuDNN with"
-    elif wheel.cudnn:
-        cudnn = f"{file}: {CUDNN_HEADER}"
-    return {
-        "cuda": f"{file}: {BUILD_INFO}",
-        **dict.fromkeys(("sass", "ptx"), f"{file}: {_FATBIN if wheel.kernels else BUILD_INFO}"),
-        "libraries": f"{file}: {DSO_LOADER}",
-        "cudnn": cudnn,
-        "pip_nvidia": f"{file}: METADATA" if wheel.extra else None,
-    }
+        return f"{wheel.wheel}: what its binary compares the loaded cuDNN with"
+    return f"{wheel.wheel}: {CUDNN_HEADER}" if wheel.cudnn else official

@@ -15,7 +15,7 @@ from packaging.version import Version
 from tfgpu_doctor.facts.similar import similar
 from tfgpu_doctor.facts.versions import major, minor, numbers, padded
 from tfgpu_doctor.matrix.loader import CudaToolkit, CudnnRelease, Matrix
-from tfgpu_doctor.matrix.queries import QueryError, same_as_far_as_given
+from tfgpu_doctor.matrix.queries import QueryError, distance, same_as_far_as_given
 from tfgpu_doctor.matrix.rows import spelled_out
 from tfgpu_doctor.matrix.schema import TABLES
 
@@ -139,18 +139,9 @@ def _unknown(what: str, version: str, known: list[str], inside: list[str]) -> st
     if inside:
         minors = dict.fromkeys(minor(one) for one in inside)
         return f"{what} {version} is a series; name one of {', '.join(minors)}"
-    near = sorted(sorted(known, key=lambda one: _distance(one, version))[:5], key=numbers, reverse=True)
+    near = sorted(known, key=lambda one: distance(numbers(one), numbers(version)))[:5]
+    near.sort(key=numbers, reverse=True)
     return f"unknown {what} {version}; the nearest known are {', '.join(near)}"
-
-
-def _distance(one: str, other: str) -> tuple[int, ...]:
-    """By major version, then minor, then patch; on the way to another major version, its end that is nearer counts."""
-    here, there = (padded(version) for version in (one, other))
-    away = abs(here[0] - there[0])
-    if away:
-        sign = 1 if here[0] > there[0] else -1
-        return (away, *(sign * part for part in here[1:]))
-    return (0, *(abs(a - b) for a, b in zip(here[1:], there[1:], strict=True)))
 
 
 _DERIVED = {

@@ -19,7 +19,6 @@ from tfgpu_doctor.facts.report import (
     SCHEMA,
     Edit,
     Finding,
-    Fix,
     Report,
     Severity,
     Tool,
@@ -42,7 +41,6 @@ from tfgpu_doctor.plan.target import Target, to_facts
 
 # --------------------------------------------------------------------------------------------- environments → a report
 
-_EXTRAS = re.compile(r'\[[\w,-]+\]|\{ version = ("[^"]*"), extras = \[[^]]*\] \}')
 _ABOUT_VISIBILITY = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # judged by line, in files that ask for a GPU
 
 
@@ -126,7 +124,7 @@ def _findings(view: PlannedEnvironment, matrix: Matrix) -> list[Finding]:
             for number, fix in enumerate(fixes):
                 by_hand = tuple(line for line in fix.commands if " install " not in line)
                 fixes[number] = structs.replace(fix, commands=by_hand)
-        found[index] = structs.replace(one, fixes=admitted(_without_repetition(fixes), facts, matrix))
+        found[index] = structs.replace(one, fixes=admitted(fixes, facts, matrix))
     return sorted(found, key=_rank)
 
 
@@ -135,18 +133,6 @@ def _rank(finding: Finding) -> tuple[int, bool, int, str]:
     unused_gpu = finding.severity is Severity.WARNING and DECLARATIONS[finding.id].about_gpus
     place = finding.evidence[0].source if finding.evidence else ""
     return SEVERITIES.index(finding.severity), not unused_gpu, RANK[finding.id], place
-
-
-def _without_repetition(fixes: Iterable[Fix]) -> list[Fix]:
-    """Fixes, without those that write the same release with or without its extra."""
-    kept: list[Fix] = []
-    seen: list[set[Edit]] = []
-    for fix in fixes:
-        written = {structs.replace(edit, new=_EXTRAS.sub(r"\1", edit.new)) for edit in fix.edits}
-        if not written or not any(written <= earlier for earlier in seen):
-            kept.append(fix)
-        seen.append(written)
-    return kept
 
 
 # ------------------------------------------------------------------------------------------------- files are edited
@@ -191,14 +177,17 @@ def repair(
             reason = f"with this change the file cannot be read: {error}"
             refused += [Refused(edit, reason) for one in batch for edit in _first(one)]
             continue
-        left, told = {_identity(one) for one in after.findings}, {one.edit for one in reasons}
-        useless = [one for one in batch if _identity(one) in left and told.isdisjoint(_first(one))]
-        reasons += [Refused(_first(one)[0], f"{one.id} would remain") for one in useless]
+        reasons = reasons or _without_effect(batch, after)
         refused += reasons
         if not reasons:
             texts, report = {**texts, **changed}, after
     advised = {edit for one in report.findings for edit in _first(one)}
     return Repair(texts, tuple(one for one in refused if one.edit in advised), report, not batch)
+
+
+def _without_effect(batch: Iterable[Finding], after: Report) -> list[Refused]:
+    left = {_identity(one) for one in after.findings}
+    return [Refused(_first(one)[0], f"{one.id} would remain") for one in batch if _identity(one) in left]
 
 
 def _first(one: Finding) -> tuple[Edit, ...]:

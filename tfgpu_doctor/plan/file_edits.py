@@ -19,7 +19,7 @@ from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, same_minor_releases
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.install_commands import CONDA_TOOLKITS
-from tfgpu_doctor.plan.planned import Base, Cuda, PlannedEnvironment, fitting, pinned, with_cudnn
+from tfgpu_doctor.plan.planned import Base, Cuda, PlannedEnvironment, pinned, with_cudnn
 from tfgpu_doctor.plan.resolving import specifier
 
 
@@ -72,21 +72,10 @@ def write_tensorflow(one: Requirement, better: str) -> Fix:
     return write(one, better, "" if "[" in better else ", with CUDA and cuDNN beside it (tfgpu plan has the commands)")
 
 
-def write_release(view: PlannedEnvironment, one: Requirement, better: str) -> Fix:
-    """Replace TensorFlow's requirement, and allow only those Pythons that the release has wheels for."""
-    fix = write_tensorflow(one, better)
-    name, _, version = _parts(better)
-    row = view.matrix.tensorflow(version.lstrip("="), view.target.platform, name)
-    if row is None or view.pythons is None or set(view.pythons) <= set(row.python):
-        return fix
-    pythons = [one for one in view.pythons if one in row.python] or row.python
-    return _both(fix, write_python(view, fitting(view, pythons, row) or pythons))
-
-
 def write_best(view: PlannedEnvironment, one: Requirement | None) -> tuple[Fix, ...]:
     """Replace TensorFlow's requirement by the one that a report advises, where that is another one."""
     better = replacement(view)
-    return (write_release(view, one, better),) if one and better and better != one.text else ()
+    return (write_tensorflow(one, better),) if one and better and better != one.text else ()
 
 
 def _both(*fixes: Fix) -> Fix:
@@ -127,16 +116,7 @@ def write_python(view: PlannedEnvironment, pythons: Sequence[str], why: str = ""
     first, last, reason = pythons[0], pythons[-1], f": {why}" if why else ""
     if view.environment.python and view.environment.kind != "notebook":  # there it is what the kernel has
         one = view.environment.python[0]
-        bounds, version = _bounds(one.specifier, first, last), re.search(r"(?<![\d.])\d+(?:\.\d+)+$", one.text)
-        old, new = one.text, f"python={last}"
-        if " = " in old:
-            new = f'python = "{bounds}"'
-        elif old.startswith("python "):  # requires-python
-            old, new = old.removeprefix("python "), bounds
-        elif re.match(r"python\s*[<>~!]", old):  # bounds of conda
-            new = f"python{bounds}"
-        elif version:  # python=3.13 of conda; 3.13 of uv
-            new = f"{old[: version.start()]}{last}"
+        old, new = _python_line(one, first, last)
         edit = Edit(one.place.path, one.place.line, old, new)
         return Fix(f"In {one.place}, write {new!r} instead of {old!r}{reason}", edits=(edit,))
     if view.base and view.base.python and (tag := view.base.image.tag):
@@ -145,6 +125,19 @@ def write_python(view: PlannedEnvironment, pythons: Sequence[str], why: str = ""
             fix = write_image(view.base.image, f"{view.base.image.name}:{better}")
             return Fix(f"{fix.text}{reason}", edits=fix.edits)
     return Fix(f"Use Python {last}{reason}")
+
+
+def _python_line(one: Requirement, first: str, last: str) -> tuple[str, str]:
+    """What a line says of Python, and what it should say: bounds, or the last version."""
+    old, bounds = one.text, _bounds(one.specifier, first, last)
+    if " = " in old:
+        return old, f'python = "{bounds}"'
+    if old.startswith("python "):  # requires-python
+        return old.removeprefix("python "), bounds
+    if re.match(r"python[<>~!]", old):  # of conda
+        return old, f"python{bounds}"
+    version = re.search(r"(?<![\d.])\d+(?:\.\d+)+$", old)  # python=3.13 of conda; 3.13 of uv
+    return old, f"{old[: version.start()]}{last}" if version else f"python={last}"
 
 
 def _bounds(written: str, first: str, last: str) -> str:

@@ -34,10 +34,10 @@ KINDS = {
     "report": Kind("Report"),
     "check": Kind("Checked", ("page", "checks")),
     "smoke": Kind("Smoke"),
-    "report comparison": Kind("Comparison", ("page", "checks")),
+    "report comparison": Kind("Comparison", ("page",)),
     "bench": Kind("BenchResult", ("page",)),
     "bench comparison": Kind("BenchComparison", ("page", "checks")),
-    "fleet": Kind("Fleet"),
+    "fleet": Kind("Fleet", ("page", "metrics")),
     "plan": Kind("Plan", ("page",)),
     "matrix": Kind("Answered", ("page",)),
 }

@@ -12,7 +12,7 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.facts.report import Report
 from tfgpu_doctor.facts.units import memory_size
 from tfgpu_doctor.install.making import Choice, State
-from tfgpu_doctor.install.tools import DOWNLOAD, ON_DISK, dropped, python_of
+from tfgpu_doctor.install.tools import DOWNLOAD, ON_DISK, dropped
 from tfgpu_doctor.render.outline import block
 from tfgpu_doctor.render.shapes import Block, Line, Page, Part, Table
 from tfgpu_doctor.render.text import render
@@ -43,7 +43,7 @@ def render_choice(choice: Choice, prefix: Path, console: Console) -> None:
 
 def render_made(choice: Choice, prefix: Path, state: State, text: str, console: Console) -> None:
     """Print what was made, how it was verified, and how to use it."""
-    python = python_of(prefix)
+    python = str(prefix / "bin" / "python")
     activate = f"source {shlex.quote(str(Path(python).with_name('activate')))}"
     use = f"conda activate {shlex.quote(str(prefix))}" if choice.method == "conda" else activate
     made = f"TensorFlow {choice.release.version}, Python {choice.python}, with {choice.method}"

@@ -18,7 +18,6 @@ from tfgpu_doctor.facts.units import approximate
 
 DEFAULT_SIZES = (2**20, 2**24, 2**28)
 TO_HOST = (transfer.TO_DEVICE, transfer.TO_DEVICE_PINNED, transfer.FROM_DEVICE, transfer.FROM_DEVICE_PINNED)
-NAMES = {transfer.PEER: "{0} to {1}", transfer.PEER_BACK: "{1} to {0}"}
 NOTES = {  # what is measured, and how
     transfer.WITHIN: "TensorFlow's DeepCopy copies within one memory. B/s count the bytes that are copied; each is "
     "read and written. A size that fits into a cache measures the cache.",
@@ -41,15 +40,12 @@ class Transfer(PlanBase):
     environment: Facts | None = None
 
     def title(self) -> str:
-        """Return what is moved."""
         return "transfers between host and devices and between devices, all-reduce over all devices"
 
     def parameters(self) -> dict[str, Scalar]:
-        """Return what two results must share; routes and sizes stand with the runs."""
         return {"sweep": "bytes", "seed": transfer.SEED}
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Return what is measured, who sums, and what is missing."""
         measured = {run.parameters["route"] for run in runs}
         sums = {
             run.label: f"{run.label}, all-reduce: {check.saw}"
@@ -75,8 +71,7 @@ class Transfer(PlanBase):
         """Yield one group for each route and size, on all devices that have it; pairs one after the other."""
         self.environment = session.environment
         stages = list(_stages(self.selection.cases(session.found, ("together",))))
-        labels = [case.label for stage in stages for case, _ in stage]
-        session.begin(labels * len(self.sizes))
+        session.begin([case.label for stage in stages for case, _ in stage] * len(self.sizes))
         for stage in stages:
             sizes = self._fitting(session, list(dict.fromkeys(case for case, _ in stage)))
             session.skip((len(self.sizes) - len(sizes)) * len(stage))
@@ -87,7 +82,9 @@ class Transfer(PlanBase):
                 yield Group(tuple(self._job(route, size, case) for case, one in stage if one == route), keep=keep)
 
     def _job(self, route: str, size: int, case: Case) -> Job:
-        name = NAMES[route].format(*_ends(case)) if route in NAMES else route
+        numbers = case.gpus if len(case.gpus) == 2 else (0, 1)
+        ends = [f"{case.devices[0][1:4]} {number}" for number in numbers]  # "GPU 1", as people call it
+        name = {transfer.PEER: " to ".join(ends), transfer.PEER_BACK: " to ".join(reversed(ends))}.get(route, route)
         return self.make_job(
             case,
             "float32",
@@ -99,6 +96,9 @@ class Transfer(PlanBase):
             virtual_memory_mib=transfer.BUFFERS * max(self.sizes) // 2**20 + 256,
         )
 
+    def _needs(self, cases: Sequence[Case], each: int) -> Iterator[tuple[Memory, int]]:
+        return demands(cases, lambda _: each, lambda case: each if case.gpus else 0)
+
     def _fitting(self, session: Session, cases: Sequence[Case]) -> list[int]:
         """Return the sizes for which the processes of `cases` have memory, which are there at once.
 
@@ -106,7 +106,7 @@ class Transfer(PlanBase):
         """
         free, fitting = session.free(cases), []
         for size in self.sizes:
-            short = shortage(_needs(cases, transfer.BUFFERS * size), free)
+            short = shortage(self._needs(cases, transfer.BUFFERS * size), free)
             said = f"Skipped, because it does not fit into the free memory: {size / 2**20:g} MiB"
             if short is None:
                 fitting.append(size)
@@ -115,10 +115,6 @@ class Transfer(PlanBase):
             elif said not in self.left_out:
                 self.left_out.append(said)
         return fitting
-
-
-def _needs(cases: Sequence[Case], each: int) -> Iterator[tuple[Memory, int]]:
-    return demands(cases, lambda _: each, lambda case: each if case.gpus else 0)
 
 
 def _stages(cases: Sequence[Case]) -> Iterator[Stage]:
@@ -135,18 +131,10 @@ def _stages(cases: Sequence[Case]) -> Iterator[Stage]:
 def _pairs(case: Case) -> Iterator[Case]:
     """Yield each pair of physical devices; of logical ones the first two, since the others are like them."""
     if case.virtual:
-        kind = "GPU" if case.gpus else "CPU"
-        yield replace(case, label=f"virtual {kind} 0 and 1", devices=case.devices[:2])
+        yield replace(case, label=f"virtual {case.devices[0][1:4]} 0 and 1", devices=case.devices[:2])
         return
     for one, other in combinations(case.gpus, 2):
         yield replace(case, label=f"GPU {one} and GPU {other}", devices=("/GPU:0", "/GPU:1"), gpus=(one, other))
-
-
-def _ends(case: Case) -> tuple[str, str]:
-    """Return what the two devices of a pair are called."""
-    numbers = case.gpus if len(case.gpus) == 2 else (0, 1)
-    kind = "CPU" if case.devices[0].startswith("/CPU") else "GPU"
-    return f"{kind} {numbers[0]}", f"{kind} {numbers[1]}"
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -67,6 +67,12 @@ class Measurement:
     done: bool = False  # the process at work has done its part
 
     @property
+    def label(self) -> str:
+        """The case, its type and its point, for people."""
+        point = ", ".join(f"{name} {value}" for name, value in self.job.point.items())
+        return " ".join(filter(None, (self.job.case.label, self.job.dtype, point)))
+
+    @property
     def over(self) -> bool:
         """True if its last process has done its part, or it failed."""
         return self.done and (self.failure is not None or len(self.begun) == self.setting.processes)
@@ -95,10 +101,15 @@ class Measurement:
             action()
         except WorkerError as error:
             self.failure, self.done = self.job.explain(str(error)), True
-        if self.over and self.telemetry:
-            self.telemetry.close()
+        if self.over:
+            self.close()
         if self.done and (self.failure or self.job.key not in self.setting.keep or not self.over):
             self.setting.workers.drop(self.job.key)
+
+    def close(self) -> None:
+        """Stop watching its devices."""
+        if self.telemetry:
+            self.telemetry.close()
 
     def start(self) -> None:
         """Start the process, warm it up, and verify its result: later ones must be the same, or right."""
@@ -217,26 +228,23 @@ def measure(
     setting = Setting(workers, rule.share(processes), processes, keep, patience, warm_ups, cpus, clock)
     measurements = [Measurement(job, setting) for job in jobs]
 
-    def show(job: Job, doing: str = "") -> None:
-        point = ", ".join(f"{name} {value}" for name, value in job.point.items())
-        label = " ".join(filter(None, (job.case.label, job.dtype, point)))
-        progress(label + doing, sum(one.part() for one in measurements))
+    def show(label: str) -> None:
+        progress(label, sum(one.part() for one in measurements))
 
     try:
         for _ in range(processes):
             for measurement in (one for one in measurements if not one.failure):
-                show(measurement.job, ": starting")
+                show(f"{measurement.label}: starting")
                 measurement.turn(measurement.start)
                 save(measurements)
             while any(not measurement.done for measurement in measurements):
                 for measurement in (one for one in measurements if not one.done):
-                    show(measurement.job)
+                    show(measurement.label)
                     measurement.turn(measurement.take)
                 save(measurements)
     finally:
         for measurement in measurements:
-            if measurement.telemetry:
-                measurement.telemetry.close()
+            measurement.close()
     return measurements
 
 

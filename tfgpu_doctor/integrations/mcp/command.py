@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 
 import click
 
@@ -39,22 +38,13 @@ def command(python: str | None, matrix: str | None, redact: bool) -> None:
 
     Exit codes: 0 the assistant has ended, 2 wrong usage, or the SDK is missing.
     """
-    _require_sdk()
+    try:
+        from tfgpu_doctor.integrations.mcp.server import Tools, serve
+    except ImportError as error:  # it is missing, or too old
+        install = shlex.join([sys.executable, "-m", "pip", "install", NEEDS])
+        raise click.UsageError(f"the MCP SDK cannot be used ({error}). To install it: {install}") from error
     executable = None if python is None else commands.find_python(python)
     commands.load_matrix(matrix)  # a wrong one is refused here, not at the first question
-    from tfgpu_doctor.integrations.mcp.server import Tools, serve
-
     if sys.stdin and sys.stdin.isatty():
         say("tfgpu: an assistant is expected on standard input, not a terminal; Ctrl-D ends this")
     serve(partial(Tools, executable, matrix, redact))
-
-
-def _require_sdk() -> None:
-    """Refuse to start without it. Raises click.UsageError: it is missing, or too old."""
-    install = shlex.join([sys.executable, "-m", "pip", "install", NEEDS])
-    try:
-        found = version("mcp")
-    except PackageNotFoundError:
-        raise click.UsageError(f"the MCP SDK is not installed. To install it: {install}") from None
-    if found.partition(".")[0] in ("0", "1"):
-        raise click.UsageError(f"the MCP SDK {found} is too old. To update it: {install}")

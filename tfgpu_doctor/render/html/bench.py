@@ -1,4 +1,4 @@
-"""A bench result as one page that needs nothing else: its outline, pictures, the doctor's verdict, the raw data. Pure.
+"""A bench result as one page that needs nothing else: its outline, pictures, the raw data. Pure.
 
 The page is made for others to read: the caller hands over a result that was redacted (redact/).
 
@@ -12,17 +12,14 @@ from __future__ import annotations
 import base64
 import gzip
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.bench.results import BenchResult, Ratio, Run
-from tfgpu_doctor.facts.facts import Facts
 from tfgpu_doctor.facts.printable import clean
-from tfgpu_doctor.facts.report import Report
 from tfgpu_doctor.facts.units import scale_of
 from tfgpu_doctor.render.html import page
 from tfgpu_doctor.render.html.page import element, paragraph, text
 from tfgpu_doctor.render.outlines import bench as words
-from tfgpu_doctor.render.outlines import report as doctor_outline
 
 ROWS = 12  # runs in a picture; more would not fit a printed page
 LARGE = 500_000  # bytes of JSON from which on the file for download is compressed
@@ -175,18 +172,14 @@ def scaling(runs: Sequence[Run]) -> str:
 # ----------------------------------------------------------------------------------------------------------- the page
 
 
-def render(result: BenchResult, report: Report | None = None, diagnose: Callable[[Facts], Report] | None = None) -> str:
-    """Render the whole page; `report` is the doctor's of the facts that the result carries, or `diagnose` makes it."""
-    report = diagnose(result.environment) if diagnose else report
-    shown = words.page(result)
-    if report:
-        shown = shown._replace(parts=(*shown.parts, doctor_outline.page(report, "full")))
+def render(result: BenchResult) -> str:
+    """Render the whole page."""
     figures = [
         element("figure", picture, element("figcaption", text(caption))) for picture, caption in _pictures(result)
     ]
     charts = element("div", *figures, class_="charts") if figures else ""
     end = element("p", _download(result), class_="screen") + element("footer", paragraph(_READ, "muted"))
-    return page.render(shown, charts, end)
+    return page.render(words.page(result), charts, end)
 
 
 def _pictures(result: BenchResult) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
@@ -19,7 +20,7 @@ from tfgpu_doctor.bench.comparison import (
 )
 from tfgpu_doctor.bench.results import Ratio
 from tfgpu_doctor.facts.report import EXIT_UNKNOWN
-from tfgpu_doctor.facts.units import digits, quantity
+from tfgpu_doctor.facts.units import count, digits, plural, quantity
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.outlines.bench import value_of
 from tfgpu_doctor.render.shapes import (
@@ -62,10 +63,9 @@ def page(comparison: BenchComparison, detail: formats.Detail = "shared") -> Page
     whole = Page(_COMMAND, (about,), _worst(comparison), _COMMAND, _summary(comparison), ())
     if detail == "least":
         return whole._replace(is_brief=True)
+    results = tuple((side.name, side.created, _software(side)) for side in (base, new))
     if detail != "shared":
-        sides = tuple(
-            (label, f"{side.name}  {side.created}  {_software(side)}") for label, side in (("base", base), ("new", new))
-        )
+        sides = tuple(zip(("base", "new"), map("  ".join, results), strict=True))
         parts: tuple[Part, ...] = (
             Table("What was compared", ("Side", "Result"), sides),
             Items(comparison.notes, mark="note"),
@@ -81,7 +81,6 @@ def page(comparison: BenchComparison, detail: formats.Detail = "shared") -> Page
         for text in (*run.notes, *_figures(run, comparison.factor))
     )
     notes = tuple(dict.fromkeys(islice((*comparison.notes, *of_runs, *_alone(comparison)), _MOST_NOTES)))
-    results = tuple((side.name, side.created, _software(side)) for side in (base, new))
     parts = (table, Items(notes), Detail("What was compared", ("Result", "Measured", "With"), results))
     return whole._replace(about=(about, f"{base.name} → {new.name}"), created=comparison.created, parts=parts)
 
@@ -131,9 +130,8 @@ def _mark(run: RunChange) -> str:
 
 
 def _title(run: RunChange | Alone) -> tuple[str, ...]:
-    """Label, type and point."""
     point = ", ".join(f"{name.replace('_', ' ')} {value_of(name, value)}" for name, value in run.parameters.items())
-    return tuple(part for part in (run.label, run.dtype, point) if part)
+    return tuple(filter(None, (run.label, run.dtype, point)))
 
 
 def change(ratio: Ratio) -> str:
@@ -182,14 +180,11 @@ def _evidence(run: RunChange) -> str:
     if not run.base or not run.new or not run.ratio:
         return ""
     parts = []
-    for many, single in (("processes", "process"), ("samples", "sample")):
-        before, after = getattr(run.base, many), getattr(run.new, many)
-        each = f"{before} {single if before == 1 else many} each"
-        parts.append(each if before == after else f"{before} and {after} {many}")
-    counts = ", ".join(parts)
-    if not run.base.left_out and not run.new.left_out:
-        return counts
-    return f"{counts}; {run.base.left_out} and {run.new.left_out} left out, because other programs used the CPUs"
+    for word in ("process", "sample"):
+        before, after = getattr(run.base, plural(word)), getattr(run.new, plural(word))
+        parts.append(f"{count(before, word)} each" if before == after else f"{before} and {after} {plural(word)}")
+    left_out = f"{run.base.left_out} and {run.new.left_out} left out, because other programs used the CPUs"
+    return ", ".join(parts) + (f"; {left_out}" if run.base.left_out or run.new.left_out else "")
 
 
 def _figures(run: RunChange, factor: float) -> Iterator[str]:
@@ -209,11 +204,9 @@ def _alone(comparison: BenchComparison) -> Iterator[str]:
 
 def _summary(comparison: BenchComparison) -> str:
     """How many of each: "1 slower, 2 the same; a change counts above 5 %"."""
-    counts = {word: sum(run.verdict == word for run in comparison.runs) for word in WORDS}
-    lost = sum(run.lost for run in comparison.runs)
-    counts["not comparable"] -= lost
-    parts = [f"{lost} failed in NEW"] if lost else []
-    parts += [f"{count} {WORDS[word]}" for word, count in counts.items() if count]
+    words = ["failed in NEW", *WORDS.values()]
+    found = Counter("failed in NEW" if run.lost else WORDS[run.verdict] for run in comparison.runs)
+    parts = [f"{found[word]} {word}" for word in words if found[word]]
     limit = digits(100 * (comparison.factor - 1), 0, 0).rstrip("0").rstrip(".")
     return f"{', '.join(parts) or 'no run in both'}; a change counts above {limit} %"
 

@@ -1,4 +1,4 @@
-"""What a fleet comes to: its picture and its groups, a case for each node, metrics. Pure."""
+"""What a fleet comes to: its picture and its groups, and metrics. Pure."""
 
 from __future__ import annotations
 
@@ -9,31 +9,13 @@ from itertools import groupby
 from typing import get_args
 
 from tfgpu_doctor.facts.about import LAYERS
-from tfgpu_doctor.facts.report import EXIT_UNKNOWN, FailOn, Severity, failing
+from tfgpu_doctor.facts.report import Severity
 from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.fleet.nodes import label
-from tfgpu_doctor.fleet.picture import exit_code
-from tfgpu_doctor.fleet.records import Common, Fleet, Group, Node, NodeVerdict, Verdict
+from tfgpu_doctor.fleet.records import Common, Fleet, Group, NodeVerdict, Verdict
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.prometheus import created, gauge, info, states
-from tfgpu_doctor.render.shapes import (
-    LEVELS,
-    Annotation,
-    Block,
-    Case,
-    Checks,
-    Detail,
-    Items,
-    Level,
-    Line,
-    Metric,
-    Outcome,
-    Page,
-    Part,
-    Sample,
-    Suite,
-    Table,
-)
+from tfgpu_doctor.render.shapes import Block, Detail, Items, Line, Metric, Page, Part, Sample, Table
 
 MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown", "no answer": "error"}
 # what a first screen shows of the picture; -v and pages have all of it
@@ -144,63 +126,8 @@ def _block(group: Group, *, whole: bool = False) -> Block:
     lines += [Line("fix", fix.text, commands=fix.commands) for fix in group.fixes[: None if whole else 1]]
     if not group.expected and group.source:
         lines.append(Line("", group.source))
-    return Block(group.severity.value, _title(group), tuple(lines), (group.id,))
-
-
-def _title(group: Group) -> str:
-    """Name a group: "driver 550.54.15 instead of 580.65.06: 1 node"."""
-    return f"{group.title}: {count(len(group.nodes), 'node')}"
-
-
-# ------------------------------------------------------------------------------------------------------------ for CI
-
-
-def checks(fleet: Fleet, fail_on: FailOn = "error") -> Checks:
-    """A case for each node, and one for whether all that was given could be read."""
-    is_open, grave = exit_code(fleet, fail_on) == EXIT_UNKNOWN, failing(fail_on)
-    problems: dict[str, list[tuple[Group, str]]] = {}  # of each node, the worst first
-    for group in fleet.groups:
-        for member in group.nodes:
-            more = f" ({member.found})" if member.found not in group.title else ""
-            problems.setdefault(member.node, []).append((group, f"{group.title}{more}"))
-    cases = [_case(node, problems.get(node.name, []), grave, is_open) for node in fleet.nodes]
-    whole = Case("all results were read", "tfgpu.fleet", details=(_about(fleet), *fleet.notes))
-    unread = _unread_results(fleet)
-    if unread or not fleet.nodes:
-        message = _verdict(fleet) if not unread else f"{count(len(unread), 'part')} of files cannot be read"
-        outcome: Outcome = "error" if is_open else "skipped"
-        whole = whole._replace(outcome=outcome, kind="could not determine", message=message, details=unread)
-    annotations = [_annotation(group, grave) for group in fleet.groups if group.severity is not Severity.NOTE]
-    if whole.outcome != "passed":
-        level: Level = "error" if whole.outcome == "error" else "warning"
-        annotations.append(Annotation(level, f"tfgpu fleet: {whole.kind}", (whole.message, *whole.details)))
-    log = (*map(_title, fleet.groups), f"tfgpu fleet: {fleet.verdict}: {_verdict(fleet)}")
-    return Checks("tfgpu fleet", fleet.created, (Suite("tfgpu fleet", (whole, *cases)),), tuple(annotations), log)
-
-
-def _annotation(group: Group, grave: frozenset[Severity]) -> Annotation:
-    lines = tuple(f"{one.label}: {one.text}" if one.label else one.text for one in _block(group).lines)
-    level: Level = LEVELS[group.severity] if group.severity in grave else "warning"
-    return Annotation(level, f"tfgpu fleet: {_title(group)}", lines)
-
-
-def _case(node: Node, problems: list[tuple[Group, str]], grave: frozenset[Severity], is_open: bool) -> Case:
-    details = [f"{node.hardware}, {node.verdict}{f': {node.reason}' if node.reason else ''}"]
-    for group, text in problems:
-        details.append(text)
-        for fix in group.fixes:
-            details += [f"fix: {fix.text}", *(f"  {command}" for command in fix.commands)]
-    case = Case(node.name, f"tfgpu.fleet.{node.hardware}", details=tuple(details))
-    found = [(group, text) for group, text in problems if group.severity in grave]
-    if found:
-        message = "; ".join(text for _, text in found)
-        return case._replace(outcome="failure", kind=found[0][0].severity.value, message=message)
-    if node.verdict == "unknown":
-        # beside a problem, what is not known is no second one
-        outcome: Outcome = "error" if is_open else "skipped"
-        message = "its results do not say whether it works"
-        return case._replace(outcome=outcome, kind="could not determine", message=message)
-    return case
+    title = f"{group.title}: {count(len(group.nodes), 'node')}"
+    return Block(group.severity.value, title, tuple(lines), (group.id,))
 
 
 # ---------------------------------------------------------------------------------------------------- for monitoring
@@ -232,7 +159,6 @@ def metrics(fleet: Fleet) -> Iterator[Metric]:
     yield sample("nodes", "Nodes by the worst verdict of their results.", *every)
     by_gpus = [(many, {"hardware": name}) for name, many in sorted(hardware.items())]
     yield sample("hardware_nodes", "Nodes by their GPUs.", *by_gpus)
-    yield sample("gpus", "GPUs that the nodes list.", (sum(node.gpus or 0 for node in fleet.nodes), {}))
     unread = sum(one.count for one in fleet.unreadable)
     yield sample("unreadable_results", "Results that could not be read.", (unread, {}))
     by_severity = [(severities[one], {"severity": one.value}) for one in Severity]
@@ -254,43 +180,22 @@ def folded(names: Iterable[str], most: int | None = None) -> str:
         names: of hosts.
         most: how many of them, or ranges, to show; None: all.
     """
-    by_stem: dict[tuple[str, str], list[str]] = {}
+    by_stem: dict[tuple[str, str, int], list[int]] = {}
     for name in names:
         head, digits, tail = re.fullmatch(r"(.*?)(\d{0,12})(\D*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
-        by_stem.setdefault((head, tail) if digits else (name, ""), []).append(digits)
+        by_stem.setdefault((head, tail, len(digits)), []).append(int(digits or 0))
     parts: list[str] = []
     left, more = 1_000_000 if most is None else most, 0
-    for (head, tail), several in by_stem.items():
-        is_padded = any(len(digits) > 1 and digits[0] == "0" for digits in several)
-        for width, same in groupby(several, len) if is_padded else [(0, several)]:
-            ranges = _ranges(same)
-            shown = ranges[:left]
-            left -= len(shown)
-            more += sum(last - first + 1 for first, last in ranges[len(shown) :])
-            parts += _in_brackets(head, shown, width, tail)
+    for (head, tail, width), numbers in by_stem.items():
+        rising = groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+        ranges = [[number for _, number in run] for _, run in rising]
+        texts = [f"{one[0]:0{width}}" + (f"-{one[-1]:0{width}}" if len(one) > 1 else "") for one in ranges[:left]]
+        more += sum(map(len, ranges[left:]))
+        left -= len(texts)
+        for at in range(0, len(texts), _MOST_RANGES):
+            inner = ",".join(texts[at : at + _MOST_RANGES]) if width else ""
+            parts.append(f"{head}{f'[{inner}]' if not inner.isdecimal() and inner else inner}{tail}")
     return ", ".join(parts) + (f" and {more} more" if more else "")
-
-
-def _in_brackets(head: str, ranges: list[tuple[int, int]], width: int, tail: str) -> Iterator[str]:
-    """Yield "gpu-[001-004,007]", in parts of so many ranges as people read; a name without a number as it is."""
-    texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for first, last in ranges]
-    if texts == ["-1"]:
-        yield head
-        return
-    for at in range(0, len(texts), _MOST_RANGES):
-        numbers = ",".join(texts[at : at + _MOST_RANGES])
-        yield f"{head}{numbers if numbers.isdecimal() else f'[{numbers}]'}{tail}"
-
-
-def _ranges(numbers: Iterable[str]) -> list[tuple[int, int]]:
-    """Return first and last of numbers that follow one another; of a name without a number, -1."""
-    found: list[tuple[int, int]] = []
-    for number in (int(digits or -1) for digits in numbers):
-        if found and found[-1][1] + 1 == number:
-            found[-1] = (found[-1][0], number)
-        else:
-            found.append((number, number))
-    return found
 
 
 def _verdict(fleet: Fleet) -> str:

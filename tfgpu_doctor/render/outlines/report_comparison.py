@@ -1,30 +1,15 @@
-"""What a comparison of two reports comes to: what changed, and a block and a case for each finding. Pure."""
+"""What a comparison of two reports comes to: what changed, and a block for each finding. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from tfgpu_doctor.compare.comparison import exit_code, is_failing, is_open
 from tfgpu_doctor.compare.records import REAL, Change, Comparison, Explanation, FindingChange
-from tfgpu_doctor.facts.report import EXIT_UNKNOWN, FailOn
 from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import VERDICT_MARKS
-from tfgpu_doctor.render.shapes import (
-    LEVELS,
-    Annotation,
-    Block,
-    Case,
-    Checks,
-    Items,
-    Line,
-    Outcome,
-    Page,
-    Part,
-    Suite,
-    Table,
-)
+from tfgpu_doctor.render.shapes import Block, Items, Line, Page, Part, Table
 
 _MOST = 10  # changes of one layer that explain nothing
 _MOST_NAMED = 3  # changes that are named in one sentence
@@ -66,43 +51,6 @@ def _sides(comparison: Comparison) -> Table:
     both = (("good", comparison.good), ("bad", comparison.bad))
     rows = tuple((label, f"{side.name}  {side.created}  {side.verdict}") for label, side in both)
     return Table("Reports", ("Side", "Report"), rows, tuple(VERDICT_MARKS[side.verdict] for _, side in both))
-
-
-def checks(comparison: Comparison, fail_on: FailOn = "error", everything: bool = False) -> Checks:
-    """A case for each finding: red where it is new, and what cannot be compared where that decides."""
-    code = exit_code(comparison, fail_on)
-    _, summary = _summary(comparison, [one for one in comparison.changes if everything or one.weight != "noise"])
-    found = _findings_shown(comparison)
-    cases = tuple(_case(one, comparison, fail_on, code) for one in found)
-    verdict = Case("a verdict could be reached", "tfgpu.compare", details=(summary,))
-    if code == EXIT_UNKNOWN and not any(case.outcome == "error" for case in cases):
-        about = f"could not determine the verdict of {comparison.bad.name}"
-        verdict = verdict._replace(outcome="error", kind="could not determine", message=about)
-    problems = tuple(
-        Annotation(LEVELS[one.severity], f"{one.title} ({one.id})", case.details)
-        for one, case in zip(found, cases, strict=True)
-        if one.status in ("new", "unjudged") and one.inside == "bad"
-    )
-    problems += (Annotation("error", f"tfgpu compare: {verdict.message}", (summary,)),) if verdict.message else ()
-    suites = (Suite("Verdict", (verdict,)), Suite("Findings", cases))
-    return Checks("tfgpu compare", comparison.created, suites, problems, (f"tfgpu compare: {summary}",))
-
-
-def _case(finding: FindingChange, comparison: Comparison, fail_on: FailOn, code: int) -> Case:
-    case, severity = Case(finding.id, "tfgpu.compare"), finding.severity.value
-    block = _block_of(comparison, finding)
-    if finding.status == "remains":
-        return case._replace(details=(f"{severity}: {block.title}", "in both reports"))
-    lines = tuple(f"{line.label:9} {line.text}" for line in block.lines)
-    if is_failing(finding, fail_on):
-        return case._replace(outcome="failure", kind=severity, message=finding.title, details=lines)
-    if is_open(finding, fail_on):
-        outcome: Outcome = "error" if code == EXIT_UNKNOWN else "skipped"
-        return case._replace(outcome=outcome, kind="could not determine", message=finding.title, details=lines)
-    return case._replace(details=(f"{severity}: {finding.title}", *lines))
-
-
-# ---------------------------------------------------------------------------------------------------------------- words
 
 
 def _rows(comparison: Comparison, changes: Sequence[Change], everything: bool) -> Iterator[tuple[str, str, str]]:
