@@ -283,12 +283,7 @@ _TENSORFLOW = re.compile(r"(?:tensorflow(?:-gpu|-cpu|-intel|-macos)?|tf-nightly)
 
 
 def _outside_bounds(
-    context: Context,
-    release: Release,
-    packages: tuple[Package, ...],
-    phases: tuple[Phase, ...],
-    name: str,
-    bound: str,
+    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...], name: str, bound: str
 ) -> Problem | None:
     """A package outside the wheel's bounds, unless the import succeeds or conda's solver chose both."""
     package = next((p for p in packages if p.name == name and allows(bound, p.version) is False), None)
@@ -384,14 +379,13 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
 def symbolic_tensor_message(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
     """np.prod gets a symbolic shape: recurrent layers of a TensorFlow before 2.6."""
     recurrent = re.compile(r"lstm|gru|rnn|bidirectional", re.I)
-    asked = [one for one in messages.all("symbolic-to-numpy") if release or recurrent.search(one.values["tensor"])]
+    seen = [one for one in messages.all("symbolic-to-numpy") if release or recurrent.search(one.values["tensor"])]
+    if not seen or (release and at_least(release.version, "2.6")):
+        return None
     return Problem(
         title="NumPy 1.20 or newer with a TensorFlow before 2.6",
         cause="since NumPy 1.20, np.prod converts a symbolic tensor to an array, which TensorFlow before 2.6 refuses",
-        evidence=message_evidence(
-            *(asked if release is None or at_least(release.version, "2.6") is False else ()),
-            need="numpy<1.20, or TensorFlow 2.6",
-        ),
+        evidence=message_evidence(*seen, need="numpy<1.20, or TensorFlow 2.6"),
         fixes=(*_install(context, "numpy<1.20"), *_or_newer(context, "NumPy")),
     )
 

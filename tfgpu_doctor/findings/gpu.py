@@ -65,8 +65,6 @@ def fault_message(messages: MessageLog) -> Problem | None:
     """Xid, ECC, a GPU that is lost or has fallen off the bus."""
     xids, faults = messages.all("xid"), messages.all("gpu-lost", "ecc")
     hardware = [m for m in xids if m.values.get("number") not in _SOFTWARE_XIDS]
-    if not xids and not faults:
-        return None
     numbers = ", ".join(dict.fromkeys(m.values["number"] for m in xids if "number" in m.values))
     software = "Xid 13, 31, 43 and 45 usually mean a bug in the program, and sometimes that the GPU's memory is faulty"
     return Problem(
