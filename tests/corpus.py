@@ -24,7 +24,7 @@ SYMPTOMS = {"gpu.not-visible", "tf.import-failed", "gpu.fewer-than-required", "t
 HARMLESS = {"ok", "benign.log", "tensorrt.missing-benign"}
 # the cause of a report in which somebody asks before anything fails
 QUESTION = "question"
-# Large groups that were learnt from; every tenth report of them is judged by day.
+# Large groups that were learnt from; every twentieth report of them is judged by day.
 LATER = ("given", "2026-11-25/15", "2026-11-25/16", "2026-11-25/17")
 _PARTS = 30  # pieces of work that the processes of a run share
 _LONGEST_S = 60  # for one of them; then the process that took it is taken for dead
@@ -81,7 +81,7 @@ def earlier() -> list[dict[str, Any]]:
 def daily() -> list[dict[str, Any]]:
     """Return the reports that are judged by day."""
     later = [case for case in reports() if case.get("batch") in LATER]
-    return [*earlier(), *later[::10]]
+    return [*earlier(), *later[::20]]
 
 
 def report_of(text: str) -> Report:

@@ -45,24 +45,9 @@ CHILDREN = ("probes/tensorflow_probe.py", "bench/worker.py", "bench/workloads/*"
 TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 # Law 3: what computes from its arguments alone.
 PURE = (
-    *(
-        "facts/facts.py",
-        "facts/report.py",
-        "facts/yaml_nodes.py",
-        "matrix/*",
-        "parsers/*",
-        "manifests/*",
-        "plan/*",
-    ),
-    *("findings/*", "compare/*", "redact/*", "bench/compar*.py"),
-    *(
-        "bench/advice.py",
-        "bench/samples.py",
-        "bench/speeds.py",
-        "smoke/records.py",
-        "fleet/records.py",
-        *(f"fleet/{name}.py" for name in ("nodes", "picture")),
-    ),
+    *("facts/facts.py", "facts/report.py", "facts/yaml_nodes.py", "matrix/*", "parsers/*", "manifests/*", "plan/*"),
+    *("findings/*", "compare/*", "redact/*", "bench/compar*.py", "bench/advice.py", "bench/samples.py"),
+    *("bench/speeds.py", "smoke/records.py", "fleet/records.py", "fleet/nodes.py", "fleet/picture.py"),
 )
 # of bench/, what those may import: records, statistics, one another
 PURE_BENCH = (*(name for name in PURE if name.startswith("bench/")), "bench/results.py", "bench/statistics.py")
@@ -84,34 +69,11 @@ IMPURE_FOR_A_REASON = {
 # Law 1: who makes, changes or removes what is in a file system; the environment of `tfgpu install` is made of files.
 CHANGES_FILES = ("facts/reading.py", "facts/writing.py", "probes/*", "bench/worker*.py", "bench/runner/*", "install/*")
 CHANGES = {
-    *(
-        "mkdir",
-        "makedirs",
-        "rmdir",
-        "removedirs",
-        "unlink",
-        "rmtree",
-        "symlink_to",
-        "symlink",
-        "hardlink_to",
-        "link_to",
-    ),
-    *(
-        "touch",
-        "chmod",
-        "lchmod",
-        "chown",
-        "truncate",
-        "copyfile",
-        "copy2",
-        "copytree",
-        "TemporaryDirectory",
-        "mkdtemp",
-    ),
+    *("mkdir", "makedirs", "rmdir", "removedirs", "unlink", "rmtree", "symlink_to", "symlink", "hardlink_to"),
+    *("link_to", "touch", "chmod", "lchmod", "chown", "truncate", "copyfile", "copy2", "copytree"),
+    *("TemporaryDirectory", "mkdtemp"),
 }
-CHANGES_FOR_A_REASON = {
-    "bench/plans/base.py": "folders that workers write into, which it removes",
-}
+CHANGES_FOR_A_REASON = {"bench/plans/base.py": "folders that workers write into, which it removes"}
 # Law 1: who opens files that a user, a variable or another file may name: regular files, bounded, never waiting.
 OPENS_FILES = ("facts/reading.py", "facts/writing.py")
 OPENERS = {"open", "fdopen", "read_text", "read_bytes", "read_lines", "TemporaryFile", "NamedTemporaryFile", "mkstemp"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,37 +122,33 @@ def test_only_the_gate_says_or() -> None:
 Judge = Callable[[], Any]
 
 
-def machines() -> Iterator[tuple[str, Judge]]:
-    for table in (rows_over_facts.FIRES, rows_over_facts.PASSES):
-        for finding, rows in table.items():
-            for name, changes in rows:
-                yield f"{finding}: {name}", lambda changes=changes: doctor(changes)  # type: ignore[misc]
-                yield f"plan for {finding}: {name}", lambda changes=changes: planned(spoil(healthy(), changes))  # type: ignore[misc]
-    for finding, (changes, _) in SAME.items():
-        yield finding, lambda changes=changes: doctor(changes)  # type: ignore[misc]
+def made_up() -> Iterator[tuple[str, Judge]]:
+    tables = (rows_over_facts.FIRES, rows_over_facts.PASSES)
+    rows = [(f"{one}: {name}", row) for table in tables for one, rows in table.items() for name, row in rows]
+    for name, changes in (*rows, *((finding, changes) for finding, (changes, _) in SAME.items())):
+        yield name, partial(doctor, changes)
+        yield f"plan for {name}", partial(planned, spoil(healthy(), changes))
 
 
 def saved_reports() -> Iterator[tuple[str, Judge]]:
     for path in sorted(H100.glob("*.json")):
-        report = load_report(path.read_bytes(), path.name)
-        yield path.name, lambda report=report: make_report(report.facts, MATRIX, source="report", timings={})  # type: ignore[misc]
-        yield f"plan for {path.name}", lambda report=report: planned(report.facts)  # type: ignore[misc]
+        facts = load_report(path.read_bytes(), path.name).facts
+        yield path.name, partial(make_report, facts, MATRIX, source="report", timings={})
+        yield f"plan for {path.name}", partial(planned, facts)
 
 
 def files() -> Iterator[tuple[str, Judge]]:
     for finding, _, environment, target in manifests.FIRES:
-        yield f"{finding}: {environment.label}", lambda one=environment, target=target: manifests.judged(one, **target)  # type: ignore[misc]
+        yield f"{finding}: {environment.label}", partial(manifests.judged, environment, **target)
+
+
+def of_texts(rows: Iterable[str]) -> Iterator[tuple[str, Judge]]:
+    return ((text[:200], partial(report_of, text)) for text in rows)
 
 
 def short_texts() -> Iterator[tuple[str, Judge]]:
     rows = [text for table in (texts.FIRES, texts.LOOK_ALIKES) for *_, text in texts.rows(table)]
-    for text in (*ADVISED, *FIRST, *(text for _, text in SAME.values()), *rows):
-        yield text[:200], lambda text=text: report_of(text)  # type: ignore[misc]
-
-
-def captures() -> Iterator[tuple[str, Judge]]:
-    for path in sorted(CAPTURES.rglob("*.txt")):
-        yield path.name, lambda path=path: report_of(path.read_text(encoding="utf-8", errors="replace"))  # type: ignore[misc]
+    return of_texts((*ADVISED, *FIRST, *(text for _, text in SAME.values()), *rows))
 
 
 MACHINES: tuple[dict[str, str], ...] = ({}, {"gpu": "H100", "driver": "535"}, {"gpu": "RTX 5090", "driver": "570.124"})
@@ -160,24 +157,19 @@ MACHINES: tuple[dict[str, str], ...] = ({}, {"gpu": "H100", "driver": "535"}, {"
 def folders() -> Iterator[tuple[str, Judge]]:
     for folder in sorted(path for path in (CAPTURES / "manifests").iterdir() if path.is_dir()):
         texts = {path.name.removesuffix(".example"): path.read_text(encoding="utf-8") for path in folder.iterdir()}
-        for machine in MACHINES:
-            yield f"{folder.name} {machine}", lambda texts=texts, machine=machine: check(texts=texts, **machine)  # type: ignore[misc]
-
-
-def cases() -> Iterator[tuple[str, Judge]]:
-    for case in (*reports(), *written()):
-        yield case["text"][:200], lambda text=case["text"]: report_of(text)  # type: ignore[misc]
+        yield from ((f"{folder.name} {one}", partial(check, texts=texts, **one)) for one in MACHINES)
 
 
 # of each, the share that is judged every day
 TABLES: dict[str, tuple[Callable[[], Iterator[tuple[str, Judge]]], int]] = {
-    "machines": (machines, 4),
+    "machines": (made_up, 8),
     "saved reports": (saved_reports, 1),
     "files": (files, 1),
-    "short texts": (short_texts, 10),
-    "captures": (captures, 5),  # the fault lab's machines: tests/test_fault_lab.py
+    "short texts": (short_texts, 20),
+    # the fault lab's machines: tests/test_fault_lab.py
+    "captures": (lambda: of_texts(one.read_text(errors="replace") for one in sorted(CAPTURES.rglob("*.txt"))), 5),
     "folders of files": (folders, 5),
-    "cases": (cases, 250),
+    "cases": (lambda: of_texts(case["text"] for case in (*reports(), *written())), 500),
 }
 
 

@@ -80,16 +80,8 @@ _PAIRS = "two doctor reports or two bench results"
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\b\t\n\v\f\r\x1b"))
 # first bytes of compressed and of other binary files
 _NOT_TEXT = (
-    b"\x1f\x8b",
-    b"BZh",
-    b"\xfd7zXZ",
-    b"(\xb5/\xfd",
-    b"PK\3\4",
-    b"7z\xbc\xaf",
-    b"%PDF-",
-    b"\x89PNG",
-    b"GIF8",
-    b"\x7fELF",
+    *(b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"(\xb5/\xfd", b"PK\3\4", b"7z\xbc\xaf"),
+    *(b"%PDF-", b"\x89PNG", b"GIF8", b"\x7fELF"),
 )
 
 

@@ -52,7 +52,7 @@ answers = {
     "one": run(TWO[1:]),
     "two": run(TWO),
     "like one device": run(TWO, other_images),
-    "like float64": run(TWO[:1], twice_as_long),
+    "same gradients": run(TWO[:1], twice_as_long),
     "both networks learn": run(TWO[:1], no_learning),
 }
 """
@@ -68,7 +68,7 @@ def test_right_trainings_pass_and_wrong_ones_do_not(tensorflow_python: str) -> N
         judged = gan.judge(real[name], "float32", {})
         assert judged.ok, judged.why
         assert (real[name]["placed"], real[name]["misplaced"], real[name]["later"]) == (devices, None, None)
-    for name in ("like one device", "like float64", "both networks learn"):
+    for name in ("like one device", "same gradients", "both networks learn"):
         judged = gan.judge(real[name], "float32", {})
         assert not judged.ok and f"failed: {name}" in judged.why
-    assert real["like float64"]["update"] == pytest.approx(1.0, rel=0.01), "gradients that are twice as long are 1 away"
+    assert real["same gradients"]["update"] == pytest.approx(1.0, rel=0.01), "twice the gradients are 1 away"

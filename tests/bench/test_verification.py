@@ -62,53 +62,33 @@ def test_right_results_pass(computed: Any, dtype: str) -> None:
     assert judged(computed, dtype)
 
 
-def planted(change: Callable[[Any], Any]) -> Any:
+def planted(place: Any, value: Any) -> Any:
     computed = GOOD.copy()
-    change(computed)
+    computed[place] = value
     return computed
 
 
-def typical_element(computed: Any) -> tuple[int, int]:
-    """Where an element is of the usual size."""
-    size = np.sqrt(np.mean(computed**2))
-    row, column = np.unravel_index(np.argmin(np.abs(np.abs(computed) - size)), computed.shape)
-    return int(row), int(column)
-
-
-def one_per_cent_off(computed: Any) -> None:
-    computed[typical_element(computed)] *= 1.01
-
-
-def bit_flip(computed: Any) -> None:
-    computed.view(np.uint32)[typical_element(computed)] ^= np.uint32(1 << 22)
-
-
-def zeroed_tile(computed: Any) -> None:
-    computed[64:80, 128:144] = 0
-
-
-def not_a_number(computed: Any) -> None:
-    computed[3, 5] = np.nan
-
-
-def infinite(computed: Any) -> None:
-    computed[3, 5] = np.inf
-
-
-def swapped_rows(computed: Any) -> None:
-    computed[[10, 11]] = computed[[11, 10]]
-
-
-SMALL = (one_per_cent_off, bit_flip)  # which short types do not show
-GROSS = (zeroed_tile, not_a_number, infinite, swapped_rows)
+# an element of the usual size
+USUAL = np.unravel_index(np.argmin(np.abs(np.abs(GOOD) - np.sqrt(np.mean(GOOD**2)))), GOOD.shape)
+FLIPPED = (GOOD[USUAL].view(np.uint32) ^ np.uint32(1 << 22)).view(np.float32)
+SMALL = {
+    "one per cent off": planted(USUAL, 1.01 * GOOD[USUAL]),
+    "a bit": planted(USUAL, FLIPPED),
+}  # short types hide it
+GROSS = {
+    "zeroed tile": planted(np.s_[64:80, 128:144], 0),
+    "not a number": planted((3, 5), np.nan),
+    "infinite": planted((3, 5), np.inf),
+    "swapped rows": planted([10, 11], GOOD[[11, 10]]),
+}
 OTHERS = (chain(A, POWER - 1), chain(A, POWER + 1), chain(B), GOOD.T, np.zeros_like(GOOD), -GOOD)
 SHORTER = ((TF32, "float32"), (TF32_TRUNCATED, "float32"), (BFLOAT16, "float32"), (GOOD, "float64"))
 
 
 def test_planted_errors_other_computations_and_shorter_types_are_caught() -> None:
-    assert [change for change in (*SMALL, *GROSS) if judged(planted(change))] == []
+    assert [name for name, one in (SMALL | GROSS).items() if judged(one)] == []
     short = ("tf32", "bfloat16", "float16")
-    assert [(change, dtype) for change in GROSS for dtype in short if judged(planted(change), dtype)] == []
+    assert [(name, dtype) for name, one in GROSS.items() for dtype in short if judged(one, dtype)] == []
     types = ("float32", *short)
     assert [(number, dtype) for number, one in enumerate(OTHERS) for dtype in types if judged(one, dtype)] == []
     assert [number for number, (computed, dtype) in enumerate(SHORTER) if judged(computed, dtype)] == []

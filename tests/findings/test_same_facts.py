@@ -33,6 +33,7 @@ RIGHT = {
     "whether a Python is 32-bit, and its C library is musl": {"tf.python-unsupported"},
     "whose memory nvidia-smi shows: a pasted table may show that of this very program": {"memory.taken"},
 }
+DIFFERENT = set().union(*RIGHT.values())
 _ONLY_LOOK = (
     "ldconfig -p",
     "nvidia-smi",
@@ -127,9 +128,11 @@ def _names(facts: Facts) -> list[str]:
 def _cases() -> Iterator[tuple[str, str, Facts, Facts]]:
     """Finding, names of the rows, machine and text."""
     for finding in FIRES.keys() & TEXTS.keys():
-        for row, changes in FIRES[finding]:
+        for place, (row, changes) in enumerate(FIRES[finding]):
             plain = spoil(healthy(), changes)
-            for name, printed in TEXTS[finding].items() if "messages" not in changes else ():
+            texts = TEXTS[finding].items() if "messages" not in changes else ()
+            step = 1 if finding in DIFFERENT or len(FIRES[finding]) == 1 else 2  # every second text of each row
+            for name, printed in [*texts][place % step :: step]:
                 if _contradicts(plain, _certain(facts_of(printed))):
                     continue
                 log = Known(catalogue.read(lines.read([printed.encode()]).lines), "TensorFlow's log")
@@ -165,7 +168,6 @@ def test_the_same_facts_lead_to_the_same_repair() -> None:
         repairs, others = _advice(found), _advice(explained)
         if others and others[0].commands not in [one.commands for one in repairs]:
             differ.setdefault(finding, f"{name}\n  {repairs}\n  {others}")
-    right = set().union(*RIGHT.values())
-    assert compared > 300
-    assert {one: how for one, how in differ.items() if one not in right} == {}
-    assert right - set(differ) == set()
+    assert compared > 150
+    assert {one: how for one, how in differ.items() if one not in DIFFERENT} == {}
+    assert DIFFERENT - set(differ) == set()

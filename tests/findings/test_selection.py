@@ -10,27 +10,18 @@ import msgspec
 import pytest
 
 from tests.cli.runner import tfgpu
-from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.facts.facts import Phase, TfDevice, Unknown
+from tests.findings.rows_over_facts import WHY
+from tests.findings.test_without_gpu import NO_GPU
+from tests.findings.test_without_gpu import report as report_of
+from tests.healthy import healthy, spoil
+from tfgpu_doctor.facts.facts import Phase
 from tfgpu_doctor.facts.report import Report
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.engine import SelectionError, restrict, verify
-from tfgpu_doctor.plan.diagnosis import make_report
-
-UNKNOWN = Unknown("no driver")
-NO_GPU: dict[str, Any] = {
-    "host.pci_gpus": known(()),
-    "driver.kernel_module_loaded": known(False),
-    "driver.device_nodes": known(()),
-    "gpus": known(()),
-    "driver.nvml_init": UNKNOWN,
-    "driver.cuda_init": UNKNOWN,
-    "tensorflow.devices": known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),)),
-}
 
 
 def report() -> Report:
-    return make_report(spoil(healthy(), NO_GPU), MATRIX, source="live", timings={})
+    return report_of(spoil(healthy(), NO_GPU))
 
 
 def ids(one: Report) -> list[str]:
@@ -46,8 +37,7 @@ def test_a_skipped_cause_takes_its_consequences_along() -> None:
 
 
 def requiring(gpus: int, **skipped: Any) -> Report:
-    facts = spoil(healthy(), NO_GPU | skipped)
-    return make_report(facts, MATRIX, source="live", timings={}, require_gpus=gpus)
+    return report_of(spoil(healthy(), NO_GPU | skipped), require_gpus=gpus)
 
 
 def test_required_gpus_are_missing_whatever_else_is_left_out() -> None:
@@ -67,7 +57,7 @@ def test_required_gpus_are_checked_beside_what_is_chosen(tmp_path: Path) -> None
 
 def test_where_no_gpu_is_required_the_cpu_will_do() -> None:
     phases = (Phase("import", "skipped", 0.0),)
-    report = requiring(0, **{"tensorflow.devices": UNKNOWN, "tensorflow.phases": phases})
+    report = requiring(0, **{"tensorflow.devices": WHY, "tensorflow.phases": phases})
     assert report.verdict == restrict(report, (), ("gpu.none",), require_gpus=0).verdict == "ok"
 
 

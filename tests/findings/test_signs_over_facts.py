@@ -33,7 +33,9 @@ def what_is_wrong(finding: str, changes: dict[str, Any]) -> str | None:
 def test_fires() -> None:
     """Also where the log of a live run is empty: that there are messages does not mean that the facts are of a text."""
     rows = [(finding, name, changes) for finding, rows in FIRES.items() for name, changes in rows]
-    rows += [(finding, f"{name}, and a log", {"messages": known(()), **changes}) for finding, name, changes in rows]
+    rows += [
+        (finding, f"{name}, and a log", {"messages": known(()), **changes}) for finding, name, changes in rows[::3]
+    ]
     wrong = [(finding, name, why) for finding, name, row in rows if (why := what_is_wrong(finding, row))]
     assert wrong == [], "\n".join(map(str, wrong))
 

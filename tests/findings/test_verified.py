@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
+from tests.healthy import MATRIX, spoil
 from tests.tables import each
 from tfgpu_doctor.facts.facts import CallResult, ComputeCheck, DamagedPackage, Facts, Known
 from tfgpu_doctor.facts.report import Report, Severity, load_report
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.diagnosis import make_report
 
 H100 = Path(__file__).parents[1] / "captures" / "h100" / "doctor"
-MATRIX = Matrix.load()
 SITE = "/home/user/tf/lib/python3.12/site-packages"
 
 
@@ -24,15 +20,10 @@ def saved(name: str) -> Report:
     return load_report((H100 / name).read_bytes(), name)
 
 
-def _edited(facts: Facts, section: str, **fields: Any) -> Facts:
-    record = msgspec.structs.replace(getattr(facts, section), **fields)
-    return msgspec.structs.replace(facts, **{section: record})
-
-
 def _damaged(facts: Facts, name: str, version: str, path: str) -> Facts:
     record = f"{SITE}/{name.replace('-', '_')}-{version}.dist-info/RECORD"
     one = DamagedPackage(name=name, version=version, record=record, missing=(path,), files=1)
-    return _edited(facts, "python", damaged=Known((one,), "RECORD of the installed packages"))
+    return spoil(facts, {"python.damaged": Known((one,), "RECORD of the installed packages")})
 
 
 def cudnn_ops_gone(facts: Facts) -> Facts:
@@ -40,7 +31,7 @@ def cudnn_ops_gone(facts: Facts) -> Facts:
     ours, theirs = f"{SITE}/nvidia/cudnn/lib/libcudnn_ops.so.9", "/usr/lib/x86_64-linux-gnu/libcudnn_ops.so.9.14.0"
     assert isinstance(facts.loader.loaded, Known) and ours in facts.loader.loaded.value
     loaded = tuple(theirs if path == ours else path for path in facts.loader.loaded.value)
-    facts = _edited(facts, "loader", loaded=Known(loaded, facts.loader.loaded.source))
+    facts = spoil(facts, {"loader.loaded": Known(loaded, facts.loader.loaded.source)})
     return _damaged(facts, "nvidia-cudnn-cu12", "9.28.0.42", "nvidia/cudnn/lib/libcudnn_ops.so.9")
 
 
@@ -52,7 +43,7 @@ def ptxas_gone(facts: Facts) -> Facts:
 def nvml_mismatch(facts: Facts) -> Facts:
     """The driver was updated under a running kernel module: NVML refuses, and CUDA computes."""
     answer = CallResult(code=18, message="Driver/library version mismatch", name="NVML_ERROR_LIB_RM_VERSION_MISMATCH")
-    return _edited(facts, "driver", nvml_init=Known(answer, "nvmlInit"))
+    return spoil(facts, {"driver.nvml_init": Known(answer, "nvmlInit")})
 
 
 def without(kind: str) -> Callable[[Facts], Facts]:
@@ -64,7 +55,7 @@ def without(kind: str) -> Callable[[Facts], Facts]:
             ComputeCheck(one.device, one.kind, ok=False, error="InternalError: no kernel") if one.kind == kind else one
             for one in facts.tensorflow.checks.value
         )
-        return cudnn_ops_gone(_edited(facts, "tensorflow", checks=Known(tuple(failed), "")))
+        return cudnn_ops_gone(spoil(facts, {"tensorflow.checks": Known(tuple(failed), "")}))
 
     return edit
 

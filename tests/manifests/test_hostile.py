@@ -31,18 +31,18 @@ def test_noise_and_the_files_of_the_other_kinds(kind: str) -> None:
 
 
 LARGE = {
-    "dockerfile": "FROM x\n" + "ENV A=$A$A\n" * 2000 + "RUN pip install 'a \\\n" * 2000 + "${" * 40_000,
-    "requirements": "-c file\n" + "a==1 \\\n" * 20_000 + "\nb=" + "1" * 400 + "=" * 4000 + "\n" + "numpy\n" * 20_000,
-    "pyproject": "[project]\ndependencies = [" + '"numpy",\n' * 20_000 + "]",
+    "dockerfile": "FROM x\n" + "ENV A=$A$A\n" * 1000 + "RUN pip install 'a \\\n" * 1000 + "${" * 20_000,
+    "requirements": "-c file\n" + "a==1 \\\n" * 10_000 + "\nb=" + "1" * 400 + "=" * 4000 + "\n" + "numpy\n" * 10_000,
+    "pyproject": "[project]\ndependencies = [" + '"numpy",\n' * 8_000 + "]",
     "conda": "dependencies:\n" + " - a >=1 " + "b" * 50_000 + "\n" + " - numpy=1.2\n" * 4000,
     "compose": "services:\n" + "".join(f" s{number}: {{image: x, extends: s{number}}}\n" for number in range(1000)),
-    "kubernetes": "apiVersion: v1\nkind: Pod\nspec: {containers: [" + "{image: x}," * 4000 + "]}",
+    "kubernetes": "apiVersion: v1\nkind: Pod\nspec: {containers: [" + "{image: x}," * 2000 + "]}",
     "python": "3.9\n" * 100_000,
-    "singularity": "Bootstrap: docker\nFrom: x\n%post\n" + "pip install a \\\n" * 5_000,
-    "notebook": '{"cells": [' + '{"cell_type": "code", "source": ["!pip install a\\n", "x"]},\n' * 9_000 + "{}]}",
+    "singularity": "Bootstrap: docker\nFrom: x\n%post\n" + "pip install a \\\n" * 2_500,
+    "notebook": '{"cells": [' + '{"cell_type": "code", "source": ["!pip install a\\n", "x"]},\n' * 4_000 + "{}]}",
     "workflow": "jobs: {a: {strategy: {matrix: {" + ",".join(f"a{n}: [1, 2, 3]" for n in range(2000)) + "}},"
     "steps: [" + "{run: pip install tensorflow}," * 500 + "]}, b: {steps: ["
-    "{run: pip install tensorflow}," * 10_000 + "]}}",
+    "{run: pip install tensorflow}," * 5_000 + "]}}",
 }
 
 
@@ -66,5 +66,5 @@ def test_deep_files_are_refused(kind: str, number: int) -> None:
 
 @each("kind", KINDS)
 def test_large_files_are_read_soon(kind: str) -> None:
-    with guarded(20.0):
+    with guarded(10.0):
         survives(LARGE[kind], kind)

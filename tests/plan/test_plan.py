@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -260,41 +258,6 @@ def test_libraries_that_tensorflow_does_not_find_are_linked(
         linked = [command for command in best.commands[manager] if "ln -s" in command]
         assert [command.startswith(f"({line}") for command in linked] == ([True] if line else [])
     assert not any("LD_LIBRARY_PATH" in command for lines in best.commands.values() for command in lines)
-
-
-def test_the_links_lead_to_the_libraries_and_stay_as_they_are(tmp_path: Path) -> None:
-    """Executed twice, as printed, over folders like those of pip; XLA's variable is set where it was not."""
-    home = tmp_path / "home"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home / "tf")], check=True, timeout=60)
-    (site,) = home.glob("tf/lib/python*/site-packages")
-    (site / "tensorflow").mkdir()
-    libraries = {
-        "libcudnn.so.8": "cudnn",
-        "libcudart.so.11.0": "cuda_runtime",
-        "libcusolver.so.11": "cusolver",
-        "libcupti.so.11.8": "cuda_cupti",
-        "libnccl.so.2": "nccl",
-    }
-    for name, folder in libraries.items():
-        (site / "nvidia" / folder / "lib").mkdir(parents=True)
-        (site / "nvidia" / folder / "lib" / name).touch()
-    old = plan(gpu="T4", driver="525.60.13", python="3.8").options[0].commands["pip"][-2:]
-    broken = plan("2.21", gpu="T4", python="3.12").options[0].commands["pip"][-1:]
-    lines = [re.sub(r"/python3\.\d+/", f"/{site.parent.name}/", line) for line in (*old, *broken)]
-    environ = {"PATH": os.environ["PATH"], "HOME": str(home)}
-    for _ in range(2):
-        for line in lines:
-            subprocess.run(["sh", "-c", line], check=True, env=environ, timeout=60)
-    linked = {one.name: one.resolve() for one in (site / "tensorflow").iterdir()}
-    assert linked == {name: (site / "nvidia" / at / "lib" / name).resolve() for name, at in libraries.items()}
-    runtime = site / "nvidia" / "cuda_runtime" / "lib"
-    assert {one.name for one in runtime.iterdir() if one.is_symlink()} == {*libraries} - {"libcudart.so.11.0"}
-    show = [str(home / "tf" / "bin" / "python"), "-c", "import os; print(os.environ['XLA_FLAGS'])"]
-    for own, expected in ((None, f"--xla_gpu_cuda_data_dir={site}/nvidia/cuda_nvcc"), ("--own", "--own")):
-        done = subprocess.run(
-            show, check=True, env={**environ, **({"XLA_FLAGS": own} if own else {})}, stdout=subprocess.PIPE, timeout=60
-        )
-        assert done.stdout.decode().strip() == expected
 
 
 def test_condas_activation_adds_to_the_variable_and_deactivation_takes_it_back(tmp_path: Path) -> None:

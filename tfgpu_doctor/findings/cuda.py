@@ -9,14 +9,7 @@ from tfgpu_doctor.facts.facts import DamagedPackage, Nvcc, Package, Soname, TfDe
 from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings import symptoms
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-)
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.libraries import (
     NO_GPU_SIDE,
     NOT_THE_DRIVER,
@@ -38,10 +31,6 @@ from tfgpu_doctor.findings.library_fixes import PIP_FOLDERS, fix_path, install_l
 from tfgpu_doctor.matrix.compatibility import forgets_folders
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.names import Library
-
-# ----------------------------------------------------------------------------------------------------------------------
-# How a file changes that brings another CUDA than its TensorFlow loads. Pure.
-
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Findings about the CUDA libraries that TensorFlow opens by name.

@@ -77,6 +77,14 @@ class Sign:
         """Whether it judges what programs printed."""
         return not _PRINTED.isdisjoint(self.required)
 
+    def show(self, context: Context, inputs: dict[str, Known[Any] | Unknown]) -> Problem | None:
+        """Decide by the inputs that are known; without evidence nothing is shown."""
+        given = {
+            name: fact.value for name, fact in inputs.items() if isinstance(fact, Known) and name not in self.gates
+        }
+        problem = self.decide(context, **given) if self.takes_context else self.decide(**given)
+        return problem if problem and problem.evidence else None
+
 
 @dataclass(frozen=True, eq=False)
 class Declaration:
@@ -137,10 +145,6 @@ class Declaration:
         @self.sign(unless=unless)
         def printed(messages: MessageLog) -> Problem | None:
             return Problem(evidence=message_evidence(*messages.all(*kinds)))
-
-    def is_pointless(self, ids: set[str]) -> bool:
-        """Whether one of these findings makes its question pointless."""
-        return any(matches(one, self.pointless_after) for one in ids)
 
 
 DECLARATIONS: dict[str, Declaration] = {}  # by id, in the order of declaration

@@ -238,14 +238,10 @@ def _outcome(sign: Sign, context: Context) -> _Outcome:
     unknown = [fact for fact in needed or inputs.values() if isinstance(fact, Unknown)]
     if unknown and (needed or len(unknown) == len(inputs)):
         return unknown[0] if needed else Unknown(unknown[0].reason)
-    # where an input is unknown, the sign has a default
-    names = (*sign.required, *sign.optional)
-    given = {name: fact.value for name in names if isinstance(fact := inputs[name], Known)}
     try:
-        problem: Problem | None = sign.decide(context, **given) if sign.takes_context else sign.decide(**given)
+        return sign.show(context, inputs)
     except ValueError as error:
         return unreadable(error)
-    return problem if problem and problem.evidence else None
 
 
 def _by_value(declared: Declaration, sign: Sign, supposed: Sequence[Context]) -> Shown | None:
@@ -611,7 +607,7 @@ class Text:
 
     log: MessageLog
     os: str | None
-    container: str | None
+    container: str | None  # None: in none
     driver_works: bool  # nvidia-smi shows a GPU, so that nothing below TensorFlow is the cause
     seen: str | None  # the situation
     shows: Message | None  # it
@@ -649,8 +645,9 @@ def read(context: Context) -> Text | None:
     fullness = min(words / ENOUGH, 1.0)
     likeness = {one.values["cause"]: UNLIKE + fullness * (_number(one, "likeness", UNLIKE) - UNLIKE) for one in like}
     host, smi = context.facts.host, value_or(context.facts.driver.nvidia_smi, None)
-    os, container = value_or(host.os, None), value_or(host.container, None)
-    return Text(log, os, container, smi_works(smi), seen, shows, likeness, fullness)
+    container = value_or(host.container, "none")
+    container = None if container == "none" else container
+    return Text(log, value_or(host.os, None), container, smi_works(smi), seen, shows, likeness, fullness)
 
 
 def _number(one: Message, name: str, otherwise: float) -> float:
@@ -693,8 +690,7 @@ def weights(text: Text, certain: list[Found], opened: Sequence[Shown]) -> dict[s
 def _usual(text: Text) -> tuple[str, ...]:
     """The usual causes of the situation, on its system or in its container."""
     table = COMMON[text.seen] if text.seen else {"": ()}
-    inside = "container" if text.container and text.container != "none" else ""
-    return table.get(text.os or "-") or table.get(inside) or table[""]
+    return table.get(text.os or "-") or table.get("container" if text.container else "") or table[""]
 
 
 def _doubtful(text: Text, likely: dict[str, float], certain: list[Found]) -> set[str]:
@@ -776,7 +772,7 @@ def _ruled_out(text: Text) -> Iterator[str]:
         yield from _BELOW
     if set(text.log.values("container-start", "gpus")) == {"yes"} and text.seen != "no GPU":
         yield "container.no-gpu"
-    if text.container in (None, "none"):
+    if text.container is None:
         yield "container."
     yield from (cause for cause, system in ONLY_ON.items() if text.os not in (None, system))
     yield from _CANNOT.get(text.seen or "", ())

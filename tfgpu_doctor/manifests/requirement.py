@@ -13,42 +13,26 @@ from packaging.version import Version
 
 from tfgpu_doctor.manifests import Place, Requirement
 
-_NUMBER = re.compile(r"\d+(?:\.\d+)*")
-
 
 def poetry_specifier(version: str) -> str:
     """Poetry's "^2.15" is >=2.15,<3, "~2.15" is >=2.15,<2.16, a bare "2.15.1" that version.
 
     Raises ValueError: it has no counterpart.
     """
-    return _either(version.strip().replace("||", "|"), _one_poetry)
+    return _specifier(version.strip(), _one_poetry)
 
 
-def _either(text: str, one: Callable[[str], str]) -> str:
-    """A specifier in PEP 440; alternatives, as in "3.8|3.9", from the lowest to the highest."""
-    alternatives = []
-    for alternative in text.split("|"):
-        parts = re.split(r",|(?<=[\d*])\s+(?=[<>=!~^])", alternative)
-        alternatives.append(",".join(filter(None, (one(part.strip()) for part in parts))))
+def _specifier(text: str, one: Callable[[str], str]) -> str:
+    """A specifier in PEP 440, each of its parts by `one`."""
+    if "|" in text:
+        raise ValueError("alternatives have no counterpart in a requirement")
+    parts = re.split(r",|(?<=[\d*])\s+(?=[<>=!~^])", text)
+    found = ",".join(filter(None, (one(part.strip()) for part in parts)))
     try:
-        sets = [SpecifierSet(each) for each in alternatives]
+        SpecifierSet(found)
     except ValueError as error:
         raise ValueError("not a valid version specifier") from error
-    if len(sets) == 1:
-        return alternatives[0]
-    bounds = [_bounds(each) for each in sets]
-    lowest, highest = min((low for low, _ in bounds), key=Version), max((high for _, high in bounds), key=Version)
-    return f">={lowest},<{highest}"
-
-
-def _bounds(wanted: SpecifierSet) -> tuple[str, str]:
-    """The first version that is admitted and the first above. Raises ValueError: there is no such pair."""
-    found = {each.operator: each.version for each in wanted}
-    if set(found) == {"=="} and len(wanted) == 1 and _NUMBER.fullmatch(number := found["=="].removesuffix(".*")):
-        return number, _next(number, -1)
-    if set(found) == {">=", "<"} and len(wanted) == 2:
-        return found[">="], found["<"]
-    raise ValueError("alternatives that are not ranges")
+    return found
 
 
 def _one_conda(part: str) -> str:
@@ -85,8 +69,7 @@ def _one_poetry(part: str) -> str:
 def _next(number: str, place: int) -> str:
     """The number with one more at a place, and nothing behind it."""
     digits = number.split(".")
-    kept = digits[: len(digits) + place if place < 0 else place]
-    return ".".join([*kept, str(int(digits[place]) + 1)])
+    return ".".join([*digits[:place], str(int(digits[place]) + 1)])
 
 
 LONGEST = 2_000  # characters of one requirement, without its options
@@ -156,7 +139,7 @@ def conda_requirement(text: str, place: Place) -> Requirement:
         version, build = split["version"], split["build"]
     return Requirement(
         name=found["name"].lower().replace("_", "-"),
-        specifier=_either(re.sub(r"\s", "", keys.get("version", version)), _one_conda),
+        specifier=_specifier(re.sub(r"\s", "", keys.get("version", version)), _one_conda),
         place=place,
         text=text.strip(),
         installer="conda",

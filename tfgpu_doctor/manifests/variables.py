@@ -39,8 +39,6 @@ _VARIABLE = re.compile(
     rf"|\{{(?P<name>[A-Za-z_]\w*)(?:(?P<sign>:?[-+])(?P<word>{_WORD})|:?\?[^{{}}]{{0,1000}})?\}}"
     r"|\{[A-Za-z_](?P<other>)[^{}]{0,1000}\}?)"
 )
-_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 LONGEST = 2_000  # characters after substitution; variables of variables could grow without end
 
 
@@ -104,15 +102,14 @@ def unknown_part(image: Image | None) -> tuple[str, ...]:
 
 def read_size(text: str) -> str:
     """Turn compose's "8gb", "512m", "64k" into bytes; what is no size stays as it is."""
-    return _size(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgt]?)i?b?", text.lower(), _UNITS)
+    return _size(text, r"\s*([kmgt]?)i?b?", 1024)
 
 
 def read_quantity(text: str) -> str:
     """Turn Kubernetes' "1Gi" (2**30) and "1G" (10**9) into bytes; what is no size stays as it is."""
-    binary = text.strip().endswith("i")
-    return _size(r"(\d{1,18}(?:\.\d{1,9})?)([kmgt]?)i?", text.lower(), _UNITS if binary else _DECIMAL)
+    return _size(text, r"([kmgt]?)i?", 1024 if text.strip().endswith("i") else 1000)
 
 
-def _size(pattern: str, text: str, units: Mapping[str, int]) -> str:
-    found = re.fullmatch(pattern, text.strip(), re.ASCII)
-    return str(int(float(found[1]) * units[found[2]])) if found else text
+def _size(text: str, unit: str, base: int) -> str:
+    found = re.fullmatch(rf"(\d{{1,18}}(?:\.\d{{1,9}})?){unit}", text.lower().strip(), re.ASCII)
+    return str(int(float(found[1]) * base ** " kmgt".index(found[2] or " "))) if found else text

@@ -298,7 +298,8 @@ def _nearest(wanted: Version, known: list[Version]) -> list[Version]:
 
 def distance(one: tuple[int, ...], other: tuple[int, ...]) -> int:
     """How far two versions are from each other: a major version weighs more than any minor."""
-    return abs(sum(100 ** (3 - at) * (a - b) for at, (a, b) in enumerate(zip_longest(one[:3], other[:3], fillvalue=0))))
+    major, minor, patch, *_ = (a - b for a, b in zip_longest((*one, 0, 0), (*other, 0, 0), fillvalue=0))
+    return abs(10_000 * major + 100 * minor + patch)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -121,14 +121,12 @@ def build_release(
     bounds = _provider(data, platform, wheel) or wheel
     opened = next((one for one in data.libraries if one.id == wheel.libraries), None)
     libraries = opened.libraries if opened else {}
-    # what the binary compares with, else the header in the wheel, else TensorFlow's own table
-    cudnn = (build and build.cudnn) or wheel.cudnn or (official.cudnn if official and wheel.cuda else None)
     return Release(
         version=row.version,
         package=row.package,
         platform=platform,
         gpu=wheel.cuda is not None,
-        cudnn=cudnn,
+        cudnn=_cudnn(wheel, official, build),
         libraries=tuple(Library(soname=soname, component=name) for name, soname in libraries.items()),
         linked=opened is not None and opened.linked,
         min_driver_linux=toolkit.oldest_driver_linux if toolkit else None,
@@ -140,6 +138,12 @@ def build_release(
         **{name: getattr(wheel, name) for name in _OF_WHEEL},
         **{name: getattr(bounds, name) for name in (*_BOUNDS, "bounds_by_python")},
     )
+
+
+def _cudnn(wheel: Wheel, official: OfficialRow | None, build: Build | None) -> str | None:
+    """What the binary compares with, else the header in the wheel, else TensorFlow's own table."""
+    known = (build.cudnn if build else None) or wheel.cudnn
+    return known or (official.cudnn if official and wheel.cuda else None)
 
 
 def _ptx_only(data: MatrixFile, parts: tuple[FatBinaries, ...]) -> Iterator[tuple[str, PtxOnly]]:
@@ -234,7 +238,7 @@ def _sources(
     if row.source != "wheel":
         fields = ("python", "gpu", "cuda", "cudnn", "sass", "ptx", "libraries")
         return dict.fromkeys(fields, spelled_out(data, row.source))
-    file, of_official = wheel.wheel, data.sources[official.source].title if official else None
+    file = wheel.wheel
     found: dict[str, str | None] = {
         "python": "names of the wheels on the package index",
         **dict.fromkeys(_BOUNDS, f"{bounds.wheel}: METADATA"),
@@ -242,15 +246,20 @@ def _sources(
         "gpu": f"{file}: " + ("METADATA (an empty wheel)" if wheel.redirects else BUILD_INFO),
     }
     if wheel.cuda is not None:
-        compared = build and build.cudnn and f"{file}: what its binary compares the loaded cuDNN with"
-        driver = toolkit and data.sources[toolkit.minor_compat_source or toolkit.source].title
+        driver = data.sources[toolkit.minor_compat_source or toolkit.source].title if toolkit else None
         found |= {
             "cuda": f"{file}: {BUILD_INFO}",
             **dict.fromkeys(("sass", "ptx"), f"{file}: {_FATBIN if wheel.kernels else BUILD_INFO}"),
             "libraries": f"{file}: {DSO_LOADER}",
-            "cudnn": compared or (f"{file}: {CUDNN_HEADER}" if wheel.cudnn else of_official),
+            "cudnn": _source_of_cudnn(wheel, data.sources[official.source].title if official else None, build),
             "pip_nvidia": f"{file}: METADATA" if wheel.extra else None,
             **dict.fromkeys(("min_driver_linux", "min_driver_windows"), driver),
             "ptx_only": f"{file}: the fat binaries of its libraries" if build and build.parts else None,
         }
     return {field: source for field, source in found.items() if source}
+
+
+def _source_of_cudnn(wheel: Wheel, official: str | None, build: Build | None) -> str | None:
+    if build and build.cudnn:
+        return f"{wheel.wheel}: what its binary compares the loaded cuDNN with"
+    return f"{wheel.wheel}: {CUDNN_HEADER}" if wheel.cudnn else official

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from tfgpu_doctor.facts import distributions
 from tfgpu_doctor.facts.facts import NOT_IN_TEXT, Known, Message, lists_gpu
@@ -193,24 +193,19 @@ def _of_tensorflow(text: ParsedText) -> Iterator[Message]:
 
 
 def _without_gpu(text: ParsedText) -> Iterator[Message]:
-    """Somebody says that there is no GPU of NVIDIA's, or that none is wanted."""
-    for kind, reader in (("no-gpu-present", prose.has_none), ("wants-cpu", prose.wants_cpu)):
-        if line := _said(text, reader):
-            yield _message(text, kind, line)
-
-
-def _said(text: ParsedText, reader: Callable[[str], re.Match[str] | None]) -> int | None:
-    """The line of the first clause in which a reader finds something of here and now."""
+    """The first clause in which somebody says that here is no GPU of NVIDIA's, and that in which none is wanted."""
+    open_kinds = {"no-gpu-present": prose.has_none, "wants-cpu": prose.wants_cpu}
     for line in text.lines:
         sentence = _LOG_IN_A_SENTENCE.split(line.text, maxsplit=1)[0]
         low = sentence.lower()
         if not any(word in low for word in prose.WORDS) or not prose.is_sentence(sentence):
             continue
         for clause in prose.clauses(sentence):
-            found = reader(clause)
-            if found and prose.stance(clause, found.start(), found.end()) != "elsewhere":
-                return line.number
-    return None
+            for kind, reader in [*open_kinds.items()]:
+                found = reader(clause)
+                if found and prose.stance(clause, *found.span()) != "elsewhere":
+                    del open_kinds[kind]
+                    yield _message(text, kind, line.number)
 
 
 def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:

@@ -206,7 +206,7 @@ def _machine(text: str, _source: str) -> _Values:
     machine = next((one for one in more if one in ("x86_64", "aarch64", "arm64", "AMD64")), None)
     yield "host.os", "wsl2" if "WSL2" in more else os
     yield "host.distribution", system
-    yield "host.distribution_id", platform_hints.name(system).distribution_id
+    yield "host.distribution_id", platform_hints.distribution(system)[0]
     yield "host.machine", machine
     yield "host.libc", next((one for one in more if one.startswith(("glibc ", "musl "))), None)
     yield "host.container", next((one.removesuffix(" container") for one in more if one.endswith(" container")), "none")

@@ -1,11 +1,7 @@
-"""What people and programs call an operating system.
+"""What people and programs call a distribution of Linux.
 
->>> name("Linux Ubuntu 20.04.6 LTS")
-OsName(os='linux', distribution_id='ubuntu', distribution_version='20.04.6', kernel=None, machine=None, libc=None)
->>> name("Linux-5.15.146.1-microsoft-standard-WSL2-x86_64-with-glibc2.35").os
-'wsl2'
->>> name("windows10").os, name("Windows 11 and WSL2").os, name("Mac OS X 10.11.6").os, name("17.10").os
-('windows', 'wsl2', 'macos', None)
+>>> distribution("Linux Ubuntu 20.04.6 LTS"), distribution("CentOS"), distribution("Windows 11")
+(('ubuntu', '20.04.6'), ('centos', None), (None, None))
 
 Where the pasted output comes from: the operating system, a container, and how that container was started.
 
@@ -52,47 +48,17 @@ _DISTRIBUTIONS = {
         "elementary": r"elementary",
     }.items()
 }
-_LINUX = re.compile(r"linux|jetpack|l4t|\bgnu\b", re.IGNORECASE)
-_WINDOWS = re.compile(r"\bwindows|\bwin ?(?:\d|xp|server)|\bwin\b", re.IGNORECASE)
-_MACOS = re.compile(r"mac ?os|os ?x\b|\bosx|darwin|\bmac\b", re.IGNORECASE)
 _VERSION = re.compile(r"[a-z()/:.\" -]{0,40}?(\d{1,5}(?:\.\d{1,2}){0,2})", re.IGNORECASE)
-_PLATFORM = re.compile(
-    r"linux-(?P<kernel>\d\S{0,80}?)-(?P<machine>x86_64|aarch64|ppc64le)-with-(?:glibc(?P<glibc>\d+\.\d+))?",
-    re.IGNORECASE,
-)
 
 
-@dataclass(frozen=True)
-class OsName:
-    """What a name tells, in the words of facts.Host; None for what it does not tell."""
-
-    os: str | None = None
-    distribution_id: str | None = None
-    distribution_version: str | None = None
-    kernel: str | None = None
-    machine: str | None = None
-    libc: str | None = None
-
-
-def name(text: str) -> OsName:
-    """Read a name as people write it, or the output of platform.platform()."""
+def distribution(text: str) -> tuple[str | None, str | None]:
+    """The id that os-release has for a distribution, and its version; None for what a name does not tell."""
     text = text[:_LONGEST_NAME]
-    wsl = re.search(r"wsl|microsoft-standard", text, re.IGNORECASE) is not None
-    if printed := _PLATFORM.search(text):
-        libc = f"glibc {printed['glibc']}" if printed["glibc"] else None
-        kernel, machine = printed["kernel"], printed["machine"]
-        return OsName(os="wsl2" if wsl else "linux", kernel=kernel, machine=machine, libc=libc)
     for identifier, pattern in _DISTRIBUTIONS.items():
         if found := pattern.search(text):
             version = _VERSION.match(text[found.end() :])
-            windows = wsl or _WINDOWS.search(text) is not None
-            return OsName("wsl2" if windows else "linux", identifier, version[1] if version else None)
-    if wsl:
-        return OsName("wsl2")
-    for pattern, system in ((_WINDOWS, "windows"), (_MACOS, "macos"), (_LINUX, "linux")):
-        if pattern.search(text):
-            return OsName(system)
-    return OsName()
+            return identifier, version[1] if version else None
+    return None, None
 
 
 # ------------------------------------------------------------------------------------------ platform hints
@@ -237,21 +203,16 @@ def _first(pattern: re.Pattern[str], lines: Iterable[Line]) -> int | None:
 
 
 def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int | None]:
-    named = _named_system(stated.lower()) if stated else None
     if (wsl := _first(_WSL, lines)) is not None:
         return "wsl2", wsl
-    if named:
-        return named, None
+    if stated:
+        is_mac = re.search(r"mac|os ?x|darwin", stated, re.IGNORECASE)
+        is_windows = re.search(r"win", stated, re.IGNORECASE) and "darwin" not in stated.lower()
+        return "windows" if is_windows else "macos" if is_mac else "linux", None
     for name, pattern in (*_SYSTEMS.items(), ("windows", _WINDOWS_WORD)):
         if (line := _first(pattern, lines)) is not None:
             return name, line
     return None, None
-
-
-def _named_system(stated: str) -> str:
-    if "win" in stated and "darwin" not in stated:
-        return "windows"
-    return "macos" if any(word in stated for word in ("mac", "os x", "osx", "darwin")) else "linux"
 
 
 def _container(lines: Sequence[Line]) -> tuple[str | None, int | None]:

@@ -214,7 +214,9 @@ def _of_clause(clause: str) -> Iterator[tuple[str, str, int, int]]:
                 continue
             if value := _version(key, match["number"]):
                 taken.append(match.span())
-                named = "supported" if key == "cuda" and _is_supported(clause) else key
+                # what the driver supports; a clause that speaks of nvcc too is told apart by its order
+                supported = key == "cuda" and _SUPPORTED.search(clause) and not _TOOLKIT.search(clause)
+                named = "supported" if supported else key
                 yield named, value, match.start(), match.end()
     for match in _SHORT_PYTHON.finditer(clause):
         yield "python", f"{match['major']}.{match['minor']}", match.start(), match.end()
@@ -238,11 +240,6 @@ def _version(key: str, number: str) -> str | None:
     if not version or not low <= int(major(version)) <= high:
         return None
     return version if "." in version or key not in _DOTTED else None
-
-
-def _is_supported(clause: str) -> bool:
-    """Whether the number is what the driver supports; a clause that speaks of nvcc too is told apart by its order."""
-    return _SUPPORTED.search(clause) is not None and _TOOLKIT.search(clause) is None
 
 
 def stance(clause: str, start: int, end: int) -> str:

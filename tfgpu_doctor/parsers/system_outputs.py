@@ -109,7 +109,7 @@ def _system(text: str) -> _Values:
 
 
 def _distribution(key: str, value: str) -> _Values:
-    named = platform_hints.name(value).distribution_id
+    named, _ = platform_hints.distribution(value)
     if key in _NUMBERS_SYSTEM:
         if re.fullmatch(r"\d[\d.]{0,12}", value):
             yield "distribution_version", value

@@ -212,16 +212,18 @@ def _host(text: ParsedText, matrix: Matrix | None) -> Host:
     where, shown = text.hints, text.system.facts
     stated = next(iter(text.all_stated("os")), None)
     source = f"line {where.os_line}" if where.os_line else stated_at(stated) if stated else "the text"
-    name, at = (platform_hints.name(stated.value), stated_at(stated)) if stated else (platform_hints.OsName(), "")
+    at, (distribution_id, version) = "", (None, None)
+    if stated:
+        at, (distribution_id, version) = stated_at(stated), platform_hints.distribution(stated.value)
     named = text.find(_DISTRIBUTION_NAMED, but=_OF_AN_IMAGE) if where.os == "linux" else None  # an image is no host
-    if named and not name.distribution_id:
-        name, at = platform_hints.name(named[0][0]), f"line {named[1]}"
-    version = None if "distribution_id" in shown else name.distribution_version
+    if named and not distribution_id:
+        at, (distribution_id, version) = f"line {named[1]}", platform_hints.distribution(named[0][0])
+    version = None if "distribution_id" in shown else version
     distribution = Known(_as_written(stated), stated_at(stated), "stated") if stated else NOT_IN_TEXT
     return Host(
         os=Known(where.os, source) if where.os else NOT_IN_TEXT,
         distribution=distribution if stated else shown.get("distribution", NOT_IN_TEXT),
-        distribution_id=shown.get("distribution_id", _stated(name.distribution_id, at)),
+        distribution_id=shown.get("distribution_id", _stated(distribution_id, at)),
         distribution_version=shown.get("distribution_version", _stated(version, at)),
         container=Known(where.container, f"line {where.container_line}") if where.container else NOT_IN_TEXT,
         pci_gpus=cards(text, matrix),

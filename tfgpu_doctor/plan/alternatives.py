@@ -105,11 +105,8 @@ def _has_kernels(request: PlanRequest, row: Container, wheel: Release | None) ->
     """True if an image has kernels for every card, as far as its publisher or its CUDA says."""
     if request.target.platform.replace("windows_amd64", "linux_x86_64") not in row.platforms:
         return False
-    if wheel and row.cudnn and wheel.cudnn:
-        # tensorflow/tensorflow 2.18.0 to 2.21.0 hold cuDNN 8.9, but the wheel in them opens libcudnn.so.9
-        have, need = numbers(row.cudnn), numbers(wheel.cudnn)
-        if have[0] != need[0] or have < need:
-            return False
+    if wheel and row.cudnn and wheel.cudnn and not _serves(row.cudnn, wheel.cudnn):
+        return False
     floor, toolkit = row.min_compute_capability, request.matrix.cuda(row.cuda)
     # without either, its publisher does not say
     built = row.sass or (toolkit.compute_capabilities if toolkit and floor else ())
@@ -118,6 +115,11 @@ def _has_kernels(request: PlanRequest, row: Container, wheel: Release | None) ->
         if not runs or (floor and capability(card) < capability(floor)):
             return False
     return True
+
+
+def _serves(have: str, need: str) -> bool:
+    """False for tensorflow/tensorflow 2.18.0 to 2.21.0: they hold cuDNN 8.9, and the wheel opens libcudnn.so.9."""
+    return major(have) == major(need) and numbers(have) >= numbers(need)
 
 
 def _forward_compatible(target: Target, row: Container, wheel: Release | None) -> tuple[str, ...]:
@@ -149,7 +151,7 @@ def _driver_of_image(request: PlanRequest, row: Container, wheel: Release | None
 
 def _conda_builds(request: PlanRequest) -> Iterator[Option]:
     """The newest GPU build of conda-forge that fits, with the newest CUDA that the driver runs."""
-    target, have = request.target, request.target.driver
+    target = request.target
     rows = (row for row in request.matrix.data.conda_forge if row.platform == target.platform and row.cuda)
     for row in sorted(rows, key=lambda row: Version(row.version), reverse=True):
         compiled = (row.sass or row.ptx) and all(runs_on(row, card) == "sass" for card in target.capabilities)
@@ -157,11 +159,17 @@ def _conda_builds(request: PlanRequest) -> Iterator[Option]:
             continue
         for cuda in sorted(row.cuda, key=Version, reverse=True):
             need = _driver_of_conda(request, row, cuda)
-            runs = have is None or (need is not None and driver_reaches(have, need))
-            drivable = have is None or drives(have, request.first_branch, request.last_branch)
-            if runs and drivable and request.driver_exists(need):
+            if _runs(request, need):
                 yield _conda(request, row, cuda, need)
                 return
+
+
+def _runs(request: PlanRequest, need: str | None) -> bool:
+    """True if the driver is as new as needed and drives the cards; without one, if such a driver exists."""
+    have = request.target.driver
+    if have and not (need and driver_reaches(have, need) and drives(have, request.first_branch, request.last_branch)):
+        return False
+    return request.driver_exists(need)
 
 
 def _driver_of_conda(request: PlanRequest, row: CondaBuild, cuda: str) -> str | None:

@@ -177,14 +177,17 @@ def repair(
             reason = f"with this change the file cannot be read: {error}"
             refused += [Refused(edit, reason) for one in batch for edit in _first(one)]
             continue
-        left, told = {_identity(one) for one in after.findings}, {one.edit for one in reasons}
-        useless = [one for one in batch if _identity(one) in left and told.isdisjoint(_first(one))]
-        reasons += [Refused(_first(one)[0], f"{one.id} would remain") for one in useless]
+        reasons = reasons or _without_effect(batch, after)
         refused += reasons
         if not reasons:
             texts, report = {**texts, **changed}, after
     advised = {edit for one in report.findings for edit in _first(one)}
     return Repair(texts, tuple(one for one in refused if one.edit in advised), report, not batch)
+
+
+def _without_effect(batch: Iterable[Finding], after: Report) -> list[Refused]:
+    left = {_identity(one) for one in after.findings}
+    return [Refused(_first(one)[0], f"{one.id} would remain") for one in batch if _identity(one) in left]
 
 
 def _first(one: Finding) -> tuple[Edit, ...]:

@@ -116,16 +116,7 @@ def write_python(view: PlannedEnvironment, pythons: Sequence[str], why: str = ""
     first, last, reason = pythons[0], pythons[-1], f": {why}" if why else ""
     if view.environment.python and view.environment.kind != "notebook":  # there it is what the kernel has
         one = view.environment.python[0]
-        bounds, version = _bounds(one.specifier, first, last), re.search(r"(?<![\d.])\d+(?:\.\d+)+$", one.text)
-        old, new = one.text, f"python={last}"
-        if " = " in old:
-            new = f'python = "{bounds}"'
-        elif old.startswith("python "):  # requires-python
-            old, new = old.removeprefix("python "), bounds
-        elif re.match(r"python\s*[<>~!]", old):  # bounds of conda
-            new = f"python{bounds}"
-        elif version:  # python=3.13 of conda; 3.13 of uv
-            new = f"{old[: version.start()]}{last}"
+        old, new = _python_line(one, first, last)
         edit = Edit(one.place.path, one.place.line, old, new)
         return Fix(f"In {one.place}, write {new!r} instead of {old!r}{reason}", edits=(edit,))
     if view.base and view.base.python and (tag := view.base.image.tag):
@@ -134,6 +125,19 @@ def write_python(view: PlannedEnvironment, pythons: Sequence[str], why: str = ""
             fix = write_image(view.base.image, f"{view.base.image.name}:{better}")
             return Fix(f"{fix.text}{reason}", edits=fix.edits)
     return Fix(f"Use Python {last}{reason}")
+
+
+def _python_line(one: Requirement, first: str, last: str) -> tuple[str, str]:
+    """What a line says of Python, and what it should say: bounds, or the last version."""
+    old, bounds = one.text, _bounds(one.specifier, first, last)
+    if " = " in old:
+        return old, f'python = "{bounds}"'
+    if old.startswith("python "):  # requires-python
+        return old.removeprefix("python "), bounds
+    if re.match(r"python[<>~!]", old):  # of conda
+        return old, f"python{bounds}"
+    version = re.search(r"(?<![\d.])\d+(?:\.\d+)+$", old)  # python=3.13 of conda; 3.13 of uv
+    return old, f"{old[: version.start()]}{last}" if version else f"python={last}"
 
 
 def _bounds(written: str, first: str, last: str) -> str:

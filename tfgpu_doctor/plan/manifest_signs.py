@@ -630,14 +630,16 @@ def no_conda_gpu_build(view: PlannedEnvironment) -> Iterator[Problem]:
 
 def edits_for_cuda(view: PlannedEnvironment, release: Release, other: Cuda) -> Iterator[Fix]:
     """Either the requirement or what brings the CUDA can change: first what keeps the TensorFlow that is asked for."""
-    line = view.tensorflow
-    extra = with_extra(view, release) if line and release.extra else None
-    edit = write_tensorflow(line, extra) if line and extra and extra != line.text else None
-    keeps = edit is not None and same_minor((extra or "").partition("==")[2], release.version)
-    of_conda = write_conda_cuda(view, release.cuda, release.cudnn)
+    line, of_conda = view.tensorflow, write_conda_cuda(view, release.cuda, release.cudnn)
+    if line is None:
+        yield from filter(None, (of_conda,))
+        return
+    extra = (release.extra and with_extra(view, release)) or line.text
+    edit, written = write_tensorflow(line, extra) if extra != line.text else None, extra.partition("==")[2]
+    keeps = edit is not None and same_minor(written, release.version)
     yield from filter(None, (edit, of_conda) if keeps else (of_conda, edit))
     near = _nearest(view, release, other.major)
-    if line and near and not (edit and extra and near.version == extra.partition("==")[2]):
+    if near and (edit is None or near.version != written):
         by_pip = other.text.startswith("nvidia-")  # beside them, the extra brings the rest
         if better := with_extra(view, near) if by_pip and near.extra else f"{near.package}=={near.version}":
             edit = write(line, better, f": it loads CUDA {minor(near.cuda)}")

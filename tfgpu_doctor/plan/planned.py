@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from msgspec import structs
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor.facts.distributions import CONDA_BASE, TENSORFLOW
@@ -230,8 +231,7 @@ class PlannedEnvironment:
         if environment.python:
             place = str(environment.python[0].place)
         if bounds:
-            admitted = tuple(one for one in PYTHONS if all(admits(wanted, one) for wanted in bounds))
-            return admitted or tuple(one for one in PYTHONS if admits(bounds[0], one)), place  # files that differ
+            return _admitted(bounds) or _admitted(bounds[:1]), place  # files that differ
         python = image.python if image else target.python
         return (python,) if python else None, place
 
@@ -351,14 +351,17 @@ class PlannedEnvironment:
         versions: dict[str, str] = {}
         with suppress(Unsolvable, TooHard):
             versions = solve(universe, [wanted[index] for index in sorted(wanted)])
-        return tuple(
-            Conflict(
-                lines=tuple(original[index][0] for index in core),
-                evidence=tuple(_evidence(universe, [original[index] for index in core])),
-                changes=tuple((line, _better(universe, line, versions)) for line in (original[at][0] for at in freed)),
-            )
-            for freed, core in found
-        )
+
+        def conflict(freed: list[int], core: list[int]) -> Conflict:
+            lines, changed = [original[index] for index in core], [original[index][0] for index in freed]
+            changes = tuple((line, _better(universe, line, versions)) for line in changed)
+            return Conflict(tuple(line for line, _ in lines), tuple(_evidence(universe, lines)), changes)
+
+        return tuple(conflict(*one) for one in found)
+
+
+def _admitted(bounds: Sequence[SpecifierSet]) -> tuple[str, ...]:
+    return tuple(one for one in PYTHONS if all(admits(wanted, one) for wanted in bounds))
 
 
 def _tensorflows(environment: Environment, target: Target) -> tuple[Requirement | None, tuple[Requirement, ...]]:
@@ -420,30 +423,33 @@ def _better(universe: Universe, line: Requirement, versions: dict[str, str]) -> 
     return f"{line.name}{extras}=={versions[line.name]}" if line.name in versions else None
 
 
-def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> Iterator[Evidence]:
+def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> list[Evidence]:
     """Which line requires what of which other one; without such a pair, what each requires of a third package."""
-    required: list[dict[str, str]] = []  # package → versions, by the newest version of each line
-    is_found = False
+    found, required = list[Evidence](), list[dict[str, str]]()  # package → versions, by the newest of each line
     for line, one in lines:
         package = universe.package(one.name)
         newest = max(package.allowed(one.specifier), default=None)
         required.append({need.name: need.specifier for need in package.requires(newest, one.extras)} if newest else {})
+        if newest is None or len(lines) == 1:
+            wheel = f"a version with a wheel for Python {universe.python}"
+            found.append(Evidence(line.text, str(line.place), wheel, "names of the wheels"))
         source = f"{'TensorFlow' if line.name == 'tensorflow' else line.name} {newest} (metadata)"
         for other, wanted in lines:
             bound = required[-1].get(other.name)
             if bound is not None and not _meet(universe, other.name, (bound, wanted.specifier)):
-                is_found = True
-                yield Evidence(other.text, str(other.place), f"{other.name}{bound}", source)
-        if newest is None or len(lines) == 1:
-            is_found = True
-            wheel = f"a version with a wheel for Python {universe.python}"
-            yield Evidence(line.text, str(line.place), wheel, "names of the wheels")
-    if not is_found:
-        shared = sorted(set.intersection(*map(set, required)))
-        third = next((name for name in shared if not _meet(universe, name, [one[name] for one in required])), None)
-        for (line, _), own in zip(lines, required, strict=True):
-            need = f"{third}{own[third]}" if third else None
-            yield Evidence(line.text, str(line.place), need, f"{line.name} (metadata)" if need else None)
+                found.append(Evidence(other.text, str(other.place), f"{other.name}{bound}", source))
+    return found or _about_a_third(universe, [line for line, _ in lines], required)
+
+
+def _about_a_third(
+    universe: Universe, lines: Sequence[Requirement], required: Sequence[dict[str, str]]
+) -> list[Evidence]:
+    shared = sorted(set.intersection(*map(set, required)))
+    third = next((name for name in shared if not _meet(universe, name, [one[name] for one in required])), None)
+    if third is None:
+        return [Evidence(line.text, str(line.place), None, None) for line in lines]
+    pairs = zip(lines, required, strict=True)
+    return [Evidence(one.text, str(one.place), f"{third}{own[third]}", f"{one.name} (metadata)") for one, own in pairs]
 
 
 def _meet(universe: Universe, name: str, bounds: Iterable[str]) -> bool:

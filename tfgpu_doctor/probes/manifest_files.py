@@ -9,14 +9,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tfgpu_doctor.facts.reading import STDIN, files_below, in_mib, read_head, read_whole, shown, why
 from tfgpu_doctor.facts.writing import replace
-from tfgpu_doctor.manifests import ManifestError
-
-if TYPE_CHECKING:
-    from tfgpu_doctor.manifests import Environment, Kind
+from tfgpu_doctor.manifests import Environment, IncludeError, Kind, ManifestError
+from tfgpu_doctor.manifests.reading import is_list_of_packages, is_not_read, is_yaml, joined, kind_of, read
 
 LARGEST = 5_000_000  # bytes; files written by hand are a thousand times smaller
 MOST_CHOSEN = 200
@@ -38,8 +36,6 @@ class ManifestTexts:
 
     def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
         """Read what they describe, or would describe with other texts in place of some. Raises ManifestError."""
-        from tfgpu_doctor.manifests.reading import joined, read
-
         contents = {**self.contents, **(edited or {})}
 
         def beside(path: str) -> Callable[[str], str | None]:
@@ -92,8 +88,6 @@ class ManifestFiles:
         Of files that nobody has named, one that cannot be read is left out. Raises ManifestError: a text is no
         manifest, or a file cannot be read.
         """
-        from tfgpu_doctor.manifests.reading import joined
-
         texts = {_key(path): text for path, text in (edited or {}).items()}
         found: list[Environment] = []
         for path in tuple(self._files):
@@ -117,8 +111,6 @@ class ManifestFiles:
         replace(source.file, text.encode(source.encoding))
 
     def _environments(self, path: str, edited: Mapping[str, str]) -> tuple[Environment, ...]:
-        from tfgpu_doctor.manifests.reading import kind_of, read
-
         key = _key(shown(path))
         if key not in self._read:
             try:
@@ -156,8 +148,6 @@ class ManifestFiles:
         It reads what lies below the folder of `path`, and what is named on the command line: the file can come from
         somebody else, and its includes can be any file of the machine. Links out of the folder count as outside.
         """
-        from tfgpu_doctor.manifests import IncludeError
-
         folder = "" if path == STDIN else os.path.dirname(path)
         also = {os.path.realpath(one) for one in (*self.named, *self._files)}
         roots = (os.path.realpath(folder), *(one for one in also if os.path.isdir(one)))
@@ -224,8 +214,6 @@ def _is_below(folder: str, file: str) -> bool:
 
 def _in_folder(path: str, note: Callable[[str], object]) -> list[str]:
     """The files below a folder that describe an environment; the others are named. Raises ManifestError."""
-    from tfgpu_doctor.manifests.reading import is_not_read
-
     try:
         listing = files_below(path)
     except (OSError, ValueError) as error:
@@ -242,8 +230,6 @@ def _in_folder(path: str, note: Callable[[str], object]) -> list[str]:
 
 def _describes_an_environment(path: str) -> bool:
     """By its name; of a text or a YAML file, its content decides."""
-    from tfgpu_doctor.manifests.reading import is_list_of_packages, is_yaml, kind_of
-
     if kind_of(path) is not None:
         return not path.lower().endswith(_OTHER_KINDS)
     if not is_yaml(path) and not path.lower().endswith((".txt", ".in")):

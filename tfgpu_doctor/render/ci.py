@@ -24,7 +24,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from tfgpu_doctor.facts.facts import encode
-from tfgpu_doctor.facts.printable import clean, escape_xml, utf8
+from tfgpu_doctor.facts.printable import clean, cut, escape_xml, utf8
 from tfgpu_doctor.facts.report import Checked, Finding
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.render.outline import LABEL_WIDTH, block
@@ -147,14 +147,10 @@ def commands(annotations: Iterable[Annotation]) -> str:
     """Return the workflow commands, one a line."""
     text = ""
     for one in annotations:
+        message = "\n".join(map(line, one.lines))
         where = f"file={_property(one.place[0])},line={one.place[1]}," if one.place else ""
-        text += f"::{one.level} {where}title={_property(one.title)}::{_message(one)}\n"
+        text += f"::{one.level} {where}title={_property(one.title)}::{escape(cut(message, _LONGEST_MESSAGE))}\n"
     return text
-
-
-def _message(annotation: Annotation) -> str:
-    text = "\n".join(map(line, annotation.lines))
-    return escape(text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…")
 
 
 def escape(text: str) -> str:
@@ -163,9 +159,7 @@ def escape(text: str) -> str:
 
 
 def _property(text: str) -> str:
-    short = line(text)
-    short = short if len(short) <= _LONGEST_TITLE else short[: _LONGEST_TITLE - 1] + "…"
-    return escape(short).replace(":", "%3A").replace(",", "%2C")
+    return escape(cut(line(text), _LONGEST_TITLE)).replace(":", "%3A").replace(",", "%2C")
 
 
 # ---------------------------------------------------------------------------------------------------------------- SARIF

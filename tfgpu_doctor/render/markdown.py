@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from tfgpu_doctor.facts.printable import clean
+from tfgpu_doctor.facts.printable import clean, cut
 from tfgpu_doctor.render.console import MARKS
 from tfgpu_doctor.render.shapes import Block, Code, Detail, Items, Line, Page, Part, Table, has_content
 
@@ -58,7 +58,8 @@ def _part(part: Part, language: str, room: int) -> str:
         case Block():
             return _block(part, language)
         case Detail():
-            return folded(part.title, _detail(part))
+            lines = (line[:_LONGEST_LINE] for line in part.lines)
+            return folded(part.title, table(part.head, part.rows) if part.rows else fenced(lines))
         case Table():
             return _table(part, room // 2)
         case Items():
@@ -84,12 +85,6 @@ def _table(part: Table, room: int) -> str:
             rows.pop()
             return f"{table(head, rows)}\n\n{len(part.rows) - place} more are too many for this page"
     return table(head, rows)
-
-
-def _detail(detail: Detail) -> str:
-    if detail.rows:
-        return table(detail.head, detail.rows)
-    return fenced(line[:_LONGEST_LINE] for line in detail.lines)
 
 
 def _block(block: Block, language: str) -> str:
@@ -129,10 +124,7 @@ def _command(command: str) -> str:
 
 def escape(text: str, longest: int = _LONGEST_TEXT) -> str:
     """Make text from outside plain in Markdown: no markup, HTML, mention, issue number or emoji; one line, cut off."""
-    text = clean(text.replace("\n", " ").replace("\r", " "))
-    if len(text) > longest:
-        text = text[: longest - 1] + "…"
-    pieces = URL.split(text)
+    pieces = URL.split(cut(clean(text.replace("\n", " ").replace("\r", " ")), longest))
     return "".join(piece if number % 2 else _plain(piece) for number, piece in enumerate(pieces))
 
 

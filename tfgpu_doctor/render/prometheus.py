@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from tfgpu_doctor.facts.printable import clean
+from tfgpu_doctor.facts.printable import clean, cut
 from tfgpu_doctor.facts.report import Tool
 from tfgpu_doctor.render.shapes import Metric, Sample
 
@@ -36,9 +36,7 @@ def _lines(metric: Metric) -> Iterator[str]:
 
 
 def _label(value: str) -> str:
-    shown = clean(value)
-    shown = shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
-    return _escaped(shown).replace('"', '\\"')
+    return _escaped(cut(clean(value), _LONGEST)).replace('"', '\\"')
 
 
 def _escaped(text: str) -> str:

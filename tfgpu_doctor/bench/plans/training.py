@@ -173,7 +173,6 @@ class Cnn(TrainingPlan):
     auto: bool = False  # the largest batch that fits, which is searched for
 
     def __post_init__(self) -> None:
-        """Name the option that says how many images there are."""
         self.option = "--global-batch-size" if self.global_batch else "--batch-size"
 
     @property

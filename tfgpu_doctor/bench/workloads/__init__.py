@@ -11,7 +11,7 @@ For the parent, in every file:
                                           answered; rounding of the type is all that it may excuse
 and functions for work, FLOP and bytes, whose arguments differ from workload to workload.
 
-For the worker, `Workload(parameters, dtype, devices, spread)` with
+For the worker, `Workload(parameters, dtype, devices, spread)`, a :class:`~.training.BaseWorkload`, with
     cold             seconds of the parts of its set-up, by name
     sample(steps)    seconds of `steps` units of work, from the first call to the end on the last device
     placed_on()      the device that each part of the result names, short: "/GPU:0"

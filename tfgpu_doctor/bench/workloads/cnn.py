@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from ..statistics import median_interval
-from .machines import ELSEWHERE, END, REDUCE, STEPS, VERIFY, Machines
+from .machines import ELSEWHERE, Machines
 from .training import (
     Check,
     Judgement,
@@ -85,17 +85,17 @@ class Workload(TrainingWorkload):
         here = self.machines.strategy, self.machines.local
         return Training(*here, asked["model"], self.dtype, len(self.devices), self.machines.first, xla=asked["xla"])
 
-    def lead(self, what: int, number: int = 0) -> None:
+    def lead(self, what: str, number: int = 0) -> None:
         """Tell the other machines what comes, where there are some."""
         if self.machines:
             self.machines.lead(what, number)
 
     def sample(self, steps: int) -> float:
-        self.lead(STEPS, steps)
+        self.lead("steps", steps)
         return super().sample(steps)
 
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:
-        self.lead(VERIFY)
+        self.lead("verify")
         return super().verify(request)
 
     def first_steps_of_all(self) -> tuple[list[list[float]], tuple[int, int]]:
@@ -121,7 +121,7 @@ class Workload(TrainingWorkload):
             return {"figures": []}
 
         def timed(count: int) -> float:
-            self.lead(REDUCE, count)
+            self.lead("reduce", count)
             started = time.perf_counter()
             self.reduce(count)
             return (time.perf_counter() - started) / count
@@ -164,9 +164,8 @@ class Workload(TrainingWorkload):
         Raises ValueError: this machine's part was computed elsewhere than asked for.
         """
         assert self.machines is not None
-        done = self.machines.follow(
-            {STEPS: self.steps, VERIFY: lambda _: self.first_steps_of_all(), REDUCE: self.reduce}
-        )
+        work: dict[str, Callable[[int], Any]] = {"steps": self.steps, "reduce": self.reduce}
+        done = self.machines.follow({**work, "verify": lambda _: self.first_steps_of_all()})
         wrong = self.misplaced() if self.outputs else None
         if wrong:
             raise ValueError(wrong)
@@ -174,7 +173,7 @@ class Workload(TrainingWorkload):
 
     def farewell(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Let the other machines go."""
-        self.lead(END)
+        self.lead("end")
         return {}
 
     def placed_on(self) -> list[str]:

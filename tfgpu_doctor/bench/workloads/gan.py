@@ -23,7 +23,6 @@ from typing import Any
 
 from .models import policy, same_weights
 from .training import (
-    SCALE,
     Check,
     Judgement,
     Training,
@@ -86,17 +85,14 @@ class Dcgan(Training):
     count = 0  # steps done
 
     def build(self) -> list[Any]:
-        """Make generator and discriminator."""
         return [*networks(self.dtype)]
 
     def optimizer(self) -> Any:
-        """Make the tutorial's optimiser."""
         import tensorflow as tf
 
         return tf.keras.optimizers.Adam(LEARNING_RATE)
 
     def data(self, each: int) -> tuple[Any, ...]:
-        """Put the images on the devices."""
         import numpy as np
 
         def stacked(index: int) -> Any:
@@ -118,39 +114,32 @@ class Dcgan(Training):
 
     def fetched(self, losses: Sequence[Any]) -> list[float]:
         """Return the generator's loss and the discriminator's, over all images."""
-        return [float(value) for value in sum(loss.numpy() for loss in losses)]
+        import numpy as np
+
+        both = np.concatenate([np.reshape(loss.numpy(), (-1, 2)) for loss in losses])
+        return [float(value) for value in both.mean(axis=0)]
 
     def gradients(self, *data: Any) -> tuple[Any, list[Any]]:
-        """Return the losses [generator, discriminator] of a replica's shards, and their gradients; by all images."""
+        *images, self.number = data  # of the step, while this is traced
+        return super().gradients(*images)
+
+    def losses(self, shard: int, *data: Any) -> list[Any]:
+        """Return the losses of generator and discriminator."""
         import tensorflow as tf
 
+        (images,) = data
         generator, discriminator = self.networks
-        kind, scale, (every, number) = generator.compute_dtype, SCALE.get(self.dtype, 1.0), data
-        first = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
+        kind, count = generator.compute_dtype, images.shape[0]
+        replica = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
+        seed = tf.stack([self.number, replica + shard])
 
-        def shard(index: int, images: Any) -> tuple[Any, list[Any]]:
-            count, seed = images.shape[0], tf.stack([number, first + index])
-            part = scale / (count * self.shards * self.replicas)
+        def logits(made: Any, number: Any) -> Any:
+            left = kept(count, HALF, number, kind), kept(count, QUARTER, number + 10, kind)
+            return discriminator([made, *left], training=True)
 
-            def logits(made: Any, number: Any) -> Any:
-                left = kept(count, HALF, number, kind), kept(count, QUARTER, number + 10, kind)
-                return discriminator([made, *left], training=True)
-
-            with tf.GradientTape() as of_generator, tf.GradientTape() as of_discriminator:
-                noise = tf.random.stateless_normal([count, NOISE], seed)
-                made = generator(tf.cast(noise, kind), training=True)
-                real, fake = logits(images, seed + 100), logits(made, seed + 200)
-                fooled = part * _entropy(real=True, logits=fake)
-                caught = part * (_entropy(real=True, logits=real) + _entropy(real=False, logits=fake))
-            gradients = [
-                *of_generator.gradient(fooled, generator.trainable_variables),
-                *of_discriminator.gradient(caught, discriminator.trainable_variables),
-            ]
-            losses = tf.stack([fooled, caught]) * (1.0 / scale)
-            return losses, gradients if scale == 1.0 else [gradient * (1.0 / scale) for gradient in gradients]
-
-        losses, gradients = self.over_shards(shard, every)
-        return tf.add_n(losses), gradients
+        made = generator(tf.cast(tf.random.stateless_normal([count, NOISE], seed), kind), training=True)
+        real, fake = logits(images, seed + 100), logits(made, seed + 200)
+        return [_entropy(real=True, logits=fake), _entropy(real=True, logits=real) + _entropy(real=False, logits=fake)]
 
     def state(self) -> list[Any]:
         """Return Adam's first moments of both networks: what the gradients so far have been."""
@@ -187,12 +176,12 @@ class Workload(TrainingWorkload):
 
 
 def _entropy(*, real: bool, logits: Any) -> Any:
-    """The sum of the cross entropies of a batch against "real" or "made", in float32 at least."""
+    """The mean of the cross entropies of a batch against "real" or "made", in float32 at least."""
     import tensorflow as tf
 
     logits = logits if logits.dtype == tf.float64 else tf.cast(logits, tf.float32)
     wanted = tf.ones_like(logits) if real else tf.zeros_like(logits)
-    return tf.reduce_sum(tf.nn.sigmoid_cross_entropy_with_logits(labels=wanted, logits=logits))
+    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=wanted, logits=logits))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -93,17 +93,10 @@ def _repeated(items: Any, count: int) -> Any:
     return np.ascontiguousarray(np.resize(items, (count, *items.shape[1:])))
 
 
-@lru_cache(maxsize=64)
-def replica(folder: str, signature: str, device: str, xla: bool) -> Replica:
-    """Load a SavedModel on a device; a process keeps it."""
-    return Replica(folder, signature, device, xla)
-
-
 class Replica:
     """A function from NumPy inputs to NumPy outputs, by name; its variables live on a device."""
 
     def __init__(self, folder: str, signature: str, device: str, xla: bool) -> None:
-        """Load the model."""
         import tensorflow as tf
 
         self.device = device
@@ -132,11 +125,13 @@ class Replica:
         return list(dict.fromkeys(short(one.device) for one in self.function.variables if one.dtype.is_floating))
 
 
+replica = lru_cache(maxsize=64)(Replica)  # a process keeps a model
+
+
 class Workload(BaseWorkload):
     """The model on each device of a case, and a batch of inputs on the host; `outputs` are those of each replica."""
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
-        """Load the model where this process has not yet; nothing is computed."""
         import numpy as np
 
         super().__init__(parameters, dtype, devices, spread)
@@ -199,7 +194,6 @@ class Workload(BaseWorkload):
         return [device for call in self.calls for device in dict.fromkeys(call.where())]
 
     def misplaced(self) -> str | None:
-        """Say what was computed elsewhere than asked for; None when nothing was."""
         for device, call in zip(self.devices, self.calls):
             places = [*((one, "outputs") for one in call.where()), *((one, "weights") for one in call.weights())]
             wrong = [f"{what} on {place} instead of {device}" for place, what in places if place != device]

@@ -49,7 +49,6 @@ class Workload(TrainingWorkload):
     """A pipeline, a training, or both; `parameters`: folder, count, model, batch, pipeline or None, trains."""
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
-        """Build what is measured, and go through one epoch."""
         self.trains = parameters["trains"]
         self.batches: Any = None  # of the pipeline, where there is one
         self.last: Any = None  # of them: images, labels, indices

@@ -16,8 +16,7 @@ from typing import Any
 from .training import copies, place, short, summing
 
 ELSEWHERE = "/task:"  # how names of other machines' devices begin
-END, STEPS, VERIFY, REDUCE = 0, 1, 2, 3
-NAMES = {END: "end", STEPS: "steps", VERIFY: "verify", REDUCE: "reduce"}
+WORK = ("end", "steps", "verify", "reduce")  # what worker 0 may want; the small all-reduce carries its place here
 
 
 def reference(task: str) -> dict[str, Any]:
@@ -94,16 +93,16 @@ class Machines:
         found = self.total(slots)
         return [found[index * size : (index + 1) * size] for index in range(self.count)]
 
-    def lead(self, what: int, number: int = 0) -> None:
+    def lead(self, what: str, number: int = 0) -> None:
         """Tell the others what comes; only worker 0 does."""
-        self.total([float(what), float(number)])
+        self.total([float(WORK.index(what)), float(number)])
 
-    def follow(self, work: dict[int, Callable[[int], Any]]) -> str:
+    def follow(self, work: dict[str, Callable[[int], Any]]) -> str:
         """Wait for what worker 0 wants, and do it; returns its name, "end" where there is no more."""
-        what, number = (int(one) for one in self.total([0.0, 0.0]))
-        if what != END:
-            work[what](number)
-        return NAMES[what]
+        place, number = (int(one) for one in self.total([0.0, 0.0]))
+        if place:
+            work[WORK[place]](number)
+        return WORK[place]
 
     def identical(self, weights: Sequence[Any]) -> tuple[int, int]:
         """Return how many weights all replicas of all workers hold bit by bit alike, and how many there are."""

@@ -170,7 +170,6 @@ class Workload(BaseWorkload):
     """Inputs on their devices and a compiled function; built for one list of devices, one type, one spread."""
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
-        """Put the inputs on the devices and trace the function; nothing is computed yet."""
         import tensorflow as tf
 
         super().__init__(parameters, dtype, devices, spread)

@@ -198,7 +198,6 @@ class BaseWorkload:
     """What every workload has in the worker: the head of the folder's __init__.py lists what it must offer."""
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
-        """Nothing is built yet."""
         self.parameters, self.dtype, self.devices, self.spread = parameters, dtype, devices, spread
         self.cold: dict[str, float] = {}
         self.outputs: Any = ()  # tensors that the last sample left, in the order of the devices
@@ -266,7 +265,6 @@ class Training:
         xla: bool = False,
         shards: int = 1,
     ) -> None:
-        """Build it; nothing is computed yet."""
         import tensorflow as tf
 
         self.strategy, self.devices, self.name, self.dtype = strategy, devices, name, dtype
@@ -308,37 +306,38 @@ class Training:
 
         return tuple(place(self.strategy, self.devices, part(values), self.first) for values in (images, labels))
 
+    def losses(self, _shard: int, *data: Any) -> list[Any]:
+        """Return the loss of each network over one batch, a mean over its images."""
+        import tensorflow as tf
+
+        images, labels = data
+        logits = self.networks[0](images, training=True)
+        return [tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))]
+
     def gradients(self, *data: Any) -> tuple[Any, list[Any]]:
-        """Return the losses of one replica's data, and its part of the gradients of all networks, in float32."""
+        """Return the losses of each shard of a replica's data, and its part of the gradients of all networks, float32.
+
+        The shards are computed one after the other.
+        """
         import tensorflow as tf
 
-        def shard(_index: int, images: Any, labels: Any) -> tuple[Any, list[Any]]:
-            scale = SCALE.get(self.dtype, 1.0)
-            with tf.GradientTape() as tape:
-                logits = self.networks[0](images, training=True)
-                losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-                loss = tf.reduce_mean(losses)
-                scaled = loss * (scale / (self.replicas * self.shards))
-            found = tape.gradient(scaled, self.networks[0].trainable_variables)
-            return loss, found if scale == 1.0 else [gradient * (1.0 / scale) for gradient in found]
-
-        losses, gradients = self.over_shards(shard, *data)
-        return losses[0] if len(losses) == 1 else tf.stack(losses), gradients
-
-    def over_shards(self, compute: Callable[..., tuple[Any, list[Any]]], *data: Any) -> tuple[list[Any], list[Any]]:
-        """Return the losses of each shard of the data, and the sum of their gradients; one shard after the other."""
-        import tensorflow as tf
-
-        if self.shards == 1:
-            loss, gradients = compute(0, *data)
-            return [loss], gradients
-        losses, gradients = [], []
-        for index, parts in enumerate(zip(*(tf.split(one, self.shards) for one in data))):
+        scale = SCALE.get(self.dtype, 1.0)
+        losses: list[Any] = []
+        gradients: list[Any] = []
+        several = self.shards > 1
+        for index, part in enumerate(zip(*(tf.split(one, self.shards) for one in data)) if several else [data]):
             with tf.control_dependencies(gradients):  # the memory of the one before is free again
-                loss, found = compute(index, *map(tf.identity, parts))
-                gradients = [a + b for a, b in zip(gradients, found)] if gradients else found
-            losses.append(loss)
-        return losses, gradients
+                with tf.GradientTape(persistent=len(self.networks) > 1) as tape:
+                    found = self.losses(index, *(map(tf.identity, part) if several else part))
+                    scaled = [loss * (scale / (self.replicas * self.shards)) for loss in found]
+                new = [
+                    gradient if scale == 1.0 else gradient * (1.0 / scale)
+                    for loss, network in zip(scaled, self.networks)
+                    for gradient in tape.gradient(loss, network.trainable_variables)
+                ]
+                gradients = [a + b for a, b in zip(gradients, new)] if gradients else new
+            losses.append(tf.stack(found) if len(found) > 1 else found[0])
+        return losses[0] if len(losses) == 1 else tf.stack(losses), gradients
 
     def _step(self, *data: Any) -> Any:
         return self.strategy.experimental_local_results(self.strategy.run(self._replica_step, args=data))
@@ -416,7 +415,6 @@ class TrainingWorkload(BaseWorkload):
     compared = 3  # steps of the verification
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
-        """Build the training and put its data on the devices; nothing is computed yet."""
         super().__init__(parameters, dtype, devices, spread)
         self.each: int = parameters["batch"]
         with self.starting("network"):

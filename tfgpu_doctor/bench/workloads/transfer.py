@@ -124,7 +124,6 @@ class Workload(BaseWorkload):
     """Numbers at their origin, and a way to move them."""
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
-        """Put the numbers where they start; nothing is moved yet."""
         import numpy as np
 
         super().__init__(parameters, dtype, devices, spread)
@@ -255,6 +254,10 @@ def _pinned(source: Any, target: str) -> Any:
     return tf.function(pin, autograph=False)(source)[0]
 
 
+# One for all sizes: the collectives of a second one in a process take those of the first for their own.
+_strategy = lru_cache(strategy_over)
+
+
 def _all_reduce(devices: Sequence[str], sets: Sequence[Sequence[Any]]) -> Step:
     """Sum over all devices, on all devices, as MirroredStrategy computes it."""
     strategy = _strategy(tuple(devices))
@@ -265,9 +268,3 @@ def _all_reduce(devices: Sequence[str], sets: Sequence[Sequence[Any]]) -> Step:
     sources, function = tuple(map(put, sets)), summing(strategy)
     how = implementation(function.get_concrete_function(sources[0]).graph)
     return Step(sources, lambda source: source, lambda source: tuple(function(source)[0]), how)
-
-
-@lru_cache
-def _strategy(devices: tuple[str, ...]) -> Any:
-    """Make one for all sizes: the collectives of a second one in a process take those of the first for their own."""
-    return strategy_over(devices)
