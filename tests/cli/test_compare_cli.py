@@ -45,7 +45,6 @@ def test_text(good: str, bad: str) -> None:
     assert "cause     CUDA_VISIBLE_DEVICES set to -1" in done.stdout
     assert "good.json" in done.stdout and "temperature" not in done.stdout
     assert done.stdout.splitlines()[-1] == "✗ 2 changes, 1 new finding"
-    assert "temperature 40 °C → 70 °C" in tfgpu("compare", good, bad, "--all").stdout
 
 
 def test_json_fits_its_schema(good: str, bad: str, tmp_path: Path) -> None:
@@ -57,8 +56,6 @@ def test_json_fits_its_schema(good: str, bad: str, tmp_path: Path) -> None:
     assert answer["schema"] == "tfgpu.compare/1"
     assert [one["id"] for one in answer["changes"]] == ["variables.CUDA_VISIBLE_DEVICES", "tensorflow.checks"]
     assert answer["explanations"][0]["changes"] == ["variables.CUDA_VISIBLE_DEVICES"]
-    everything = json.loads(tfgpu("compare", good, bad, "--all", "--format", "json").stdout)
-    assert "gpus.0.temperature" in {one["id"] for one in everything["changes"]}
 
 
 def test_exit_codes(good: str, bad: str, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.findings.rows_over_facts import (
 )
 from tests.healthy import MATRIX, SITE, gpu, known, sonames
 from tests.tiers import usual
-from tfgpu_doctor.compare.comparison import compare, exit_code, facts_read, without_noise
+from tfgpu_doctor.compare.comparison import compare, exit_code, facts_read
 from tfgpu_doctor.compare.records import Comparison, Explanation
 from tfgpu_doctor.facts.facts import (
     NOT_ASKED,
@@ -68,7 +68,7 @@ def explained(comparison: Comparison, finding: str) -> Explanation:
 
 
 def texts(comparison: Comparison) -> list[str]:
-    return [one.text for one in without_noise(comparison).changes]
+    return [one.text for one in comparison.changes]
 
 
 OLD = {"tensorflow.version": known("2.15.1"), "loader.sonames": known(sonames("2.15.1"), "loader")}

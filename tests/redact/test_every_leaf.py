@@ -129,7 +129,7 @@ COMMANDS: dict[str, str] = {  # by command: the kind of its result
     "doctor --from report.json -v": "report",
     "explain report.json -v": "report",
     "plan --from report.json -v": "plan",
-    "compare healthy.json report.json --all -v": "report comparison",
+    "compare healthy.json report.json -v": "report comparison",
     "fleet report.json healthy.json other.json bench.json -v": "fleet",
     "bench show bench.json -v": "bench",
     "compare fast.json bench.json -v": "bench comparison",

@@ -240,8 +240,8 @@ def test_people_see_the_difference_that_check_makes() -> None:
 
 def test_changes_of_a_comparison_that_are_many_are_counted() -> None:
     many = compared({}, {"variables": known({f"NCCL_{number:02}": "1" for number in range(30)})})
-    assert "and 20 more, which --all lists" in printed("report comparison", many)
-    assert "NCCL_29" in printed("report comparison", many, everything=True)
+    assert "and 20 more, which -v lists" in printed("report comparison", many)
+    assert "NCCL_29" in printed("report comparison", many, detail="full")
 
 
 def test_smoke_says_a_reason_once_and_more_shows_every_check() -> None:

@@ -35,7 +35,6 @@ _FAIL_ON = {"report": ("error", "warning", "never"), "bench": ("slower", "faster
     type=Listed(),
     help="Bench results: what may differ between the two, such as tensorflow,driver; or all.",
 )
-@option("--all", is_flag=True, help="Reports: include values that vary from run to run, such as free memory.")
 @option(
     "--require-gpus",
     metavar="N",
@@ -52,7 +51,7 @@ _FAIL_ON = {"report": ("error", "warning", "never"), "bench": ("slower", "faster
 @result_options(
     "report comparison",
     "bench comparison",
-    more="Show everything: all rows of --all, and the findings that are in both reports.",
+    more="Show everything: all changes, and the findings that are in both reports.",
 )
 @click.pass_context
 def command(
@@ -89,26 +88,22 @@ def command(
     names: Any = called if called[0] != called[1] else (base, new)
     pair = commands.load_pair(base, new)
     are_reports = isinstance(pair[0], Report)
-    everything = asked.pop("all")
-    _refuse_others("report" if are_reports else "bench", fail_on, everything, context.params["format"])
-
-    def compared(pair: Any) -> Any:
-        comparison: Any = commands.compare(*pair, names=names, **asked)
-        return reports.without_noise(comparison) if are_reports and not everything else comparison
-
+    _refuse_others("report" if are_reports else "bench", fail_on, context.params["format"])
     fail_on = fail_on or ("error" if are_reports else "slower")
-    comparison = compared(pair)
-    more = {"everything": everything} if are_reports else {}
+    comparison: Any = commands.compare(*pair, names=names, **asked)
     kind = "report comparison" if are_reports else "bench comparison"
-    results.write(comparison, kind, redacted=lambda: compared(redact(pair)), fail_on=fail_on, **more)
+
+    def redacted() -> Any:
+        return commands.compare(*redact(pair), names=names, **asked)
+
+    results.write(comparison, kind, redacted=redacted, fail_on=fail_on)
     module: Any = reports if are_reports else benches
     context.exit(module.exit_code(comparison, fail_on))
 
 
-def _refuse_others(kind: str, fail_on: str | None, everything: bool, formats: tuple[str, ...]) -> None:
+def _refuse_others(kind: str, fail_on: str | None, formats: tuple[str, ...]) -> None:
     """Refuse what is for results of the other kind. Raises click.UsageError."""
     given = [f"--fail-on {fail_on}"] if fail_on and fail_on not in _FAIL_ON[kind] else []
-    given += ["--all"] if everything and kind == "bench" else []
     given += [f"--format {name}" for name in formats if name not in choices(f"{kind} comparison")]
     if given:
         these, others = ("doctor reports", "bench results")[:: 1 if kind == "report" else -1]

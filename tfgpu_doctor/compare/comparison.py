@@ -80,7 +80,7 @@ def compare(
         bad=_side(bad, names[1], after),
         machines=tuple(dict.fromkeys(_machines(found))),
         notes=tuple(_notes(((good, before), (bad, after)), names, require_gpus)),
-        changes=tuple(_change(difference, explanations, sides) for difference in found),
+        changes=tuple(_changes(found, explanations, sides)),
         findings=findings,
         explanations=explanations,
     )
@@ -156,12 +156,6 @@ def _explanations(
         hows: tuple[How, ...] = ("observed", "change", "changes")
         how = hows[min(len({one.group for one in states}), 2)]
         yield Explanation(finding=change.id, how=how, changes=tuple(one.id for one in states or changed))
-
-
-def without_noise(comparison: Comparison) -> Comparison:
-    """Leave out what differs from minute to minute and explains nothing."""
-    kept = tuple(change for change in comparison.changes if change.weight != "noise")
-    return msgspec.structs.replace(comparison, changes=kept)
 
 
 def exit_code(comparison: Comparison, fail_on: FailOn) -> int:
@@ -263,12 +257,15 @@ def _findings(sides: Sequence[_Judged], diagnoses: Sequence[Diagnosis]) -> Itera
         yield change if change.root_cause else msgspec.structs.replace(change, follows_from=next(roots, None))
 
 
-def _change(difference: Difference, explanations: tuple[Explanation, ...], sides: Sequence[_Judged]) -> Change:
-    """How much a difference matters."""
-    explained = tuple(explanation.finding for explanation in explanations if difference.id in explanation.changes)
-    read_by = (id_ for side in sides for id_ in side.findings if side.is_connected(difference, id_))
-    connected = tuple(dict.fromkeys(read_by))
-    weight: Weight = "explains" if explained else "connected" if connected else "can-matter"
-    shown = {name: getattr(difference, name) for name in ("id", "layer", "status", "text", "good", "bad")}
-    weight = "noise" if difference.grade == "noise" and not explained else weight
-    return Change(**shown, weight=weight, findings=explained or connected)
+def _changes(
+    found: Iterable[Difference], explanations: tuple[Explanation, ...], sides: Sequence[_Judged]
+) -> Iterator[Change]:
+    """Yield the differences with how much they matter; not what varies from minute to minute and explains nothing."""
+    for one in found:
+        explained = tuple(explanation.finding for explanation in explanations if one.id in explanation.changes)
+        if one.grade == "noise" and not explained:
+            continue
+        connected = tuple(dict.fromkeys(id_ for side in sides for id_ in side.findings if side.is_connected(one, id_)))
+        weight: Weight = "explains" if explained else "connected" if connected else "can-matter"
+        shown = {name: getattr(one, name) for name in ("id", "layer", "status", "text", "good", "bad")}
+        yield Change(**shown, weight=weight, findings=explained or connected)

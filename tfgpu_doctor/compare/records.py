@@ -17,7 +17,7 @@ Inside = Literal["good", "bad", "both"]  # the reports that have a finding
 How = Literal["change", "changes", "observed"]
 REAL: tuple[Status, ...] = ("changed", "added", "removed")
 # explains: it stands in an explanation; connected: a sign of a finding that differs reads it
-Weight = Literal["explains", "connected", "can-matter", "noise"]
+Weight = Literal["explains", "connected", "can-matter"]
 
 
 class Side(Record, frozen=True):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from tfgpu_doctor.compare.comparison import exit_code, is_failing, is_open
-from tfgpu_doctor.compare.records import REAL, Change, Comparison, Explanation, FindingChange
+from tfgpu_doctor.compare.records import REAL, Comparison, Explanation, FindingChange
 from tfgpu_doctor.facts.report import EXIT_UNKNOWN, FailOn
 from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.render.formats import Detail
@@ -37,16 +37,14 @@ _COUNTED = {
 _RANKS = {"explains": 0, "connected": 1}
 
 
-def page(comparison: Comparison, everything: bool = False, detail: Detail = "shared") -> Page:
+def page(comparison: Comparison, detail: Detail = "shared") -> Page:
     """What changed layer by layer, the findings that are new or gone with their causes, and those in both."""
-    everything = everything or detail == "full"
-    changes = [change for change in comparison.changes if everything or change.weight != "noise"]
-    mark, summary = _summary(comparison, changes)
+    mark, summary = _summary(comparison)
     about = f"tfgpu compare {comparison.tool.version}, matrix of {comparison.matrix.revision}"
     whole = Page("tfgpu compare", (about,), mark, "tfgpu compare", summary, (), is_brief=detail == "least")
     if detail == "least":
         return whole
-    rows = tuple(_rows(comparison, changes, everything))
+    rows = tuple(_rows(comparison, detail == "full"))
     changed, signs = tuple(row[1:] for row in rows), tuple(row[0] for row in rows)
     differ = "; ".join(comparison.machines)
     found = _findings_shown(comparison)
@@ -55,7 +53,7 @@ def page(comparison: Comparison, everything: bool = False, detail: Detail = "sha
         Items((f"These are two machines, or one that was rebuilt: {differ}",) if differ else (), mark="warning"),
         Items(comparison.notes, mark="note"),
         Table("What changed", ("Layer", "Change"), changed, signs, is_named=True),
-        Items(tuple(_not_examined(comparison, changes)), mark="unknown"),
+        Items(tuple(_not_examined(comparison)), mark="unknown"),
         *(_block_of(comparison, one) for one in found if one.status != "remains"),
         *(_block_of(comparison, one) for one in found if one.status == "remains" and one.root_cause),
     )
@@ -68,10 +66,10 @@ def _sides(comparison: Comparison) -> Table:
     return Table("Reports", ("Side", "Report"), rows, tuple(VERDICT_MARKS[side.verdict] for _, side in both))
 
 
-def checks(comparison: Comparison, fail_on: FailOn = "error", everything: bool = False) -> Checks:
+def checks(comparison: Comparison, fail_on: FailOn = "error") -> Checks:
     """A case for each finding: red where it is new, and what cannot be compared where that decides."""
     code = exit_code(comparison, fail_on)
-    _, summary = _summary(comparison, [one for one in comparison.changes if everything or one.weight != "noise"])
+    _, summary = _summary(comparison)
     found = _findings_shown(comparison)
     cases = tuple(_case(one, comparison, fail_on, code) for one in found)
     verdict = Case("a verdict could be reached", "tfgpu.compare", details=(summary,))
@@ -105,10 +103,10 @@ def _case(finding: FindingChange, comparison: Comparison, fail_on: FailOn, code:
 # ---------------------------------------------------------------------------------------------------------------- words
 
 
-def _rows(comparison: Comparison, changes: Sequence[Change], everything: bool) -> Iterator[tuple[str, str, str]]:
+def _rows(comparison: Comparison, everything: bool) -> Iterator[tuple[str, str, str]]:
     """Yield what differs between the machines, layer by layer, what explains something first and with a mark."""
     new = {finding.id for finding in comparison.findings if finding.status == "new"}
-    real = [change for change in changes if change.status in REAL]
+    real = [change for change in comparison.changes if change.status in REAL]
     for layer in dict.fromkeys(change.layer for change in real):
         ranked = [change for change in real if change.layer == layer]
         ranked.sort(key=lambda change: _RANKS.get(change.weight, 2))
@@ -120,13 +118,13 @@ def _rows(comparison: Comparison, changes: Sequence[Change], everything: bool) -
                 change.text,
             )
         if len(ranked) > most:
-            yield "", layer, f"and {len(ranked) - most} more, which --all lists"
+            yield "", layer, f"and {len(ranked) - most} more, which -v lists"
 
 
-def _not_examined(comparison: Comparison, changes: Sequence[Change]) -> Iterator[str]:
+def _not_examined(comparison: Comparison) -> Iterator[str]:
     """What only one of the reports knows, a sentence for each side."""
     for side, status in ((comparison.good, "unexamined"), (comparison.bad, "lost")):
-        texts = [change.text for change in changes if change.status == status]
+        texts = [change.text for change in comparison.changes if change.status == status]
         if texts:
             more = f"; and {len(texts) - _MOST} more" if len(texts) > _MOST else ""
             yield f"Not examined in {side.name}, so not compared: {'; '.join(texts[:_MOST])}{more}"
@@ -166,11 +164,11 @@ def _explained(comparison: Comparison, explanation: Explanation) -> Line:
     return Line("cause" if explanation.how == "change" else "evidence", named)
 
 
-def _summary(comparison: Comparison, shown: Sequence[Change]) -> tuple[str, str]:
+def _summary(comparison: Comparison) -> tuple[str, str]:
     """A mark, that of the gravest of what is new, and a sentence."""
     found = [one for one in _findings_shown(comparison) if one.status != "remains" or one.root_cause]
     counts: Counter[str] = Counter(one.status for one in found)
-    changes = sum(change.status in REAL for change in shown)
+    changes = sum(change.status in REAL for change in comparison.changes)
     parts = [count(counts[status], word) + where for status, (word, where) in _COUNTED.items() if counts[status]]
     if not changes and counts.keys() <= {"remains"}:
         return "ok", "nothing changed" + (f" ({parts[0]})" if parts else "")
