@@ -166,7 +166,7 @@ _UNREACHABLE = re.compile(
     r"|request failed after \d+ retr(?:y|ies)|HTTP (?:status|error):? ?\(?(?:401|403|407|5\d\d)",
     re.IGNORECASE,
 )
-_FULL = re.compile(r".*(?:no space left on device|disk quota exceeded|os error (?:28|122)\b).*", re.IGNORECASE)
+_FULL = re.compile(r"no space left on device|disk quota exceeded|os error (?:28|122)\b", re.IGNORECASE)
 
 
 def run(what: str, argv: tuple[str, ...], env: Mapping[str, str], log: list[str]) -> None:
@@ -184,8 +184,9 @@ def failure(what: str, done: process.Completed) -> InstallError:
     # what a program prints explains its exit code; one that was ended had gone on after it
     output = "" if done.error or done.timed_out or done.signal_name else done.stdout + done.stderr
     unreachable, reason = _UNREACHABLE.search(output), _ended(done)
-    if full := _FULL.search(output):
-        reason = f"the disk is full: {cut(full[0].strip(), 300)}"
+    full = next(filter(_FULL.search, output.splitlines()), None)
+    if full:
+        reason = f"the disk is full: {cut(full.strip(), 300)}"
     elif unreachable:
         # uv gets Python from another host than the packages
         of_python = "Failed to install cpython" in output

@@ -19,7 +19,7 @@ from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, same_minor_releases
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.install_commands import CONDA_TOOLKITS
-from tfgpu_doctor.plan.planned import Base, Cuda, PlannedEnvironment, pinned, with_cudnn
+from tfgpu_doctor.plan.planned import Base, Cuda, PlannedEnvironment, fitting, pinned, with_cudnn
 from tfgpu_doctor.plan.resolving import specifier
 
 
@@ -72,10 +72,21 @@ def write_tensorflow(one: Requirement, better: str) -> Fix:
     return write(one, better, "" if "[" in better else ", with CUDA and cuDNN beside it (tfgpu plan has the commands)")
 
 
+def write_release(view: PlannedEnvironment, one: Requirement, better: str) -> Fix:
+    """Replace TensorFlow's requirement, and allow only those Pythons that the release has wheels for."""
+    fix = write_tensorflow(one, better)
+    name, _, version = _parts(better)
+    row = view.matrix.tensorflow(version.lstrip("="), view.target.platform, name)
+    if row is None or view.pythons is None or set(view.pythons) <= set(row.python):
+        return fix
+    pythons = [one for one in view.pythons if one in row.python] or row.python
+    return _both(fix, write_python(view, fitting(view, pythons, row) or pythons))
+
+
 def write_best(view: PlannedEnvironment, one: Requirement | None) -> tuple[Fix, ...]:
     """Replace TensorFlow's requirement by the one that a report advises, where that is another one."""
     better = replacement(view)
-    return (write_tensorflow(one, better),) if one and better and better != one.text else ()
+    return (write_release(view, one, better),) if one and better and better != one.text else ()
 
 
 def _both(*fixes: Fix) -> Fix:

@@ -43,6 +43,7 @@ from tfgpu_doctor.plan.file_edits import (
     write_cudnn,
     write_image,
     write_python,
+    write_release,
     write_tensorflow,
 )
 from tfgpu_doctor.plan.planned import (
@@ -183,7 +184,7 @@ def _another_python(view: PlannedEnvironment, tensorflow: Requirement, allowed: 
     better = replacement(view)
     if not better:
         return (use,)
-    other = write_tensorflow(tensorflow, better)
+    other = write_release(view, tensorflow, better)
     if len(view.pythons or ()) > 1:
         return (other,)  # bounds of a project are narrowed, not moved
     without_cuda = view.wants_gpu and not newest.extra and not view.cudas
