@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tfgpu_doctor.facts.facts import CallResult, Gpu, Known, Message, PciGpu, TfDevice, lists_gpu, value_or
+from tfgpu_doctor.facts.facts import CallResult, Gpu, Known, Message, PciGpu, TfDevice, Toolkit, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, numbers
 from tfgpu_doctor.findings import symptoms
@@ -508,7 +508,11 @@ def no_machine_code(
 
 @ARCH_TOO_NEW.sign(unless=("gpu.arch-too-old",))
 def no_kernels_message(
-    context: Context, messages: MessageLog, cards: tuple[Card, ...] = (), gpu_release: Release | None = None
+    context: Context,
+    messages: MessageLog,
+    cards: tuple[Card, ...] = (),
+    gpu_release: Release | None = None,
+    toolkits: tuple[Toolkit, ...] = (),
 ) -> Problem | None:
     """TensorFlow reports that it has no kernels for the GPU, or the driver rejects what it has."""
     if compiler := messages.all("nvcc-too-old"):
@@ -527,7 +531,7 @@ def no_kernels_message(
     failed = (m for m in launches if re.search(r"EXECUTION_FAILED|launch failed", m.text))
     rejected = (*no_kernel, *messages.all("invalid-handle"), *failed)
     newer = any(_is_newer(one, gpu_release) for one in known)
-    compiled = _opened_before_gpu(context, messages, known)
+    compiled = _opened_before_gpu(context, messages, known) or _wrong_in_old_cuda(context, messages, toolkits, known)
     if not (reported or compiled or (rejected and newer)) or _is_of_pytorch(messages):
         return None
     return Problem(evidence=(*message_evidence(*reported, *rejected, compiled), *of_card(messages, cards)))
@@ -552,3 +556,19 @@ def _first_cuda(context: Context, gpu: str) -> str | None:
     rows = [row for row in context.matrix.data.architectures if major(row.compute_capability) == major(gpu)]
     able = (row.min_cuda for row in rows if capability(row.compute_capability) <= capability(gpu))
     return min(filter(None, able), key=numbers, default=None)
+
+
+def _wrong_in_old_cuda(
+    context: Context, log: MessageLog, toolkits: tuple[Toolkit, ...], known: list[str]
+) -> Message | None:
+    """A cuBLAS without kernels for the GPU computes wrong values, or its launches fail, though its handle exists.
+
+    Only in a text: toolkits that probes find on a disk need not be the ones that are used.
+    """
+    stated = [kit.version for kit in toolkits if kit.version]
+    first = {row.compute_capability: row.min_cuda for row in context.matrix.data.architectures}
+    pairs = [(have, cuda) for have in stated for one in known if (cuda := first.get(one))]
+    if context.probed or not pairs or any(at_least(*pair) is not False for pair in pairs):
+        return None
+    failed = (m for m in log.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
+    return log.first("nan-result", "wrong-result") or next(failed, None)
