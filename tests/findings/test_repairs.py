@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from tests.findings.rows_over_facts import absent, packages, phases, release
+from tests.findings.rows_over_facts import packages
 from tests.findings.test_signs_over_messages import findings
-from tests.healthy import MATRIX, gpu, healthy, known, sonames, spoil
+from tests.healthy import MATRIX, healthy, known, sonames, spoil
 from tests.tables import each, read_rows
 from tfgpu_doctor.facts.facts import Candidate, ComputeCheck, Facts, Soname, Unknown
 from tfgpu_doctor.facts.report import Finding, Fix, Severity
@@ -51,42 +51,12 @@ def test_what_the_text_tells_decides_on_the_repair(text: str) -> None:
     assert not [fix for fix in fixes(text) if never in " ".join((fix.text, *fix.commands))]
 
 
-RTX_5090 = {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),))}
 NO_TENSORFLOW = {
     "python.packages": packages(),
     "python.tensorflow_paths": known(()),
     "tensorflow.version": Unknown("not installed"),
 }
 NO_GPU = {"gpus": known(()), "host.pci_gpus": known(())}
-# finding → a machine, and what its owner would paste
-SAME: dict[str, tuple[dict[str, Any], str]] = {
-    "tf.abi-protobuf": (
-        {
-            **release("2.21.0"),
-            "python.packages": packages(tensorflow="2.21.0", protobuf="4.25.3"),
-            "tensorflow.phases": phases("import", "raised", exception=NO_RUNTIME_VERSION),
-        },
-        f"TensorFlow 2.21.0, Python 3.12\n{NO_RUNTIME_VERSION}",
-    ),
-    "cuda.missing": (
-        {**release("2.19.0"), "loader.sonames": absent()},
-        "pip install tensorflow (2.19.0), Python 3.12\n"
-        "Could not find cuda drivers on your machine, GPU will not be used.",
-    ),
-    "gpu.arch-too-new": (
-        {**release("2.19.0"), **RTX_5090},
-        "TensorFlow 2.19.0, Python 3.12, RTX 5090\nfailed with 'CUDA_ERROR_INVALID_HANDLE'",
-    ),
-}
-
-
-@each("finding", SAME)
-def test_doctor_and_explain_give_the_same_repair(finding: str) -> None:
-    changes, text = SAME[finding]
-    live = next(one for one in diagnose(spoil(healthy(), changes), MATRIX).findings if one.id == finding)
-    pasted = next(one for one in findings(text) if one.id == finding)
-    of_live = tuple(line.replace("/env/bin/python", "python3") for line in live.fixes[0].commands)
-    assert of_live == pasted.fixes[0].commands
 
 
 def test_without_a_gpu_the_doctor_advises_what_plan_does() -> None:

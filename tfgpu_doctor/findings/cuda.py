@@ -15,19 +15,23 @@ from tfgpu_doctor.findings.libraries import (
     NOT_THE_DRIVER,
     ReportedCuda,
     ReportedCudnn,
-    first_fails,
     from_pip,
-    hidden,
     in_state,
     known_to_be_installed,
     missing_evidence,
     names,
     needed_by,
     needed_library,
-    off_path_evidence,
     requested_in_vain,
 )
-from tfgpu_doctor.findings.library_fixes import PIP_FOLDERS, fix_path, install_libraries, tell_apart, without_bug
+from tfgpu_doctor.findings.library_fixes import (
+    PIP_FOLDERS,
+    install_libraries,
+    not_on_path,
+    on_windows_path,
+    tell_apart,
+    without_bug,
+)
 from tfgpu_doctor.matrix.compatibility import forgets_folders
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.names import Library
@@ -234,11 +238,7 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
 
 
 _ON_WINDOWS = (
-    Fix(
-        text="Add CUDA's bin folder to PATH before Python starts: for this console with the command, for all others in "
-        "Windows' settings, Environment variables",
-        commands=('set "PATH=%CUDA_PATH%\\bin;%PATH%"',),
-    ),
+    on_windows_path("CUDA's bin folder", "%CUDA_PATH%\\bin"),
     Fix(
         text="Python 3.8 and later, and conda's from 3.7.2, ignore PATH for the DLLs of extension modules: install "
         "CUDA with conda, or name the folder in the program",
@@ -265,23 +265,8 @@ def not_found_by_loader(
     cudnn_sonames: tuple[Soname, ...] | None = None,
 ) -> Problem | None:
     """The right files are not on the loader path, or come after one that cannot be loaded."""
-    libraries = (*in_state(cuda_sonames, "off path"), *hidden(cuda_sonames))
-    if not libraries:
-        return None
-    title: str | None
-    if failing := first_fails(libraries):
-        title = f"The {failing[0].soname} that the loader finds first cannot be loaded"
-        cause = "the loader stops at the first file of that name, although it is damaged"
-    else:
-        title = f"{names(libraries)} installed, but not found by the loader" if len(libraries) <= 2 else None
-        cause = f"the loader does not search the folders of {names(libraries)}"
-    return Problem(
-        title=title,
-        cause=f"{cause}. {NOT_THE_DRIVER}",
-        evidence=off_path_evidence(libraries, gpu_release),
-        # one line for both
-        fixes=fix_path(context, (*libraries, *in_state(cudnn_sonames or (), "off path")), gpu_release),
-    )
+    beside = in_state(cudnn_sonames or (), "off path")
+    return not_on_path(context, cuda_sonames, gpu_release, NOT_THE_DRIVER, beside=beside)
 
 
 _FIRST_LINES = {"absl-init", "onednn", "cpu-features"}

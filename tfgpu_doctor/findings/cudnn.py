@@ -23,20 +23,17 @@ from tfgpu_doctor.findings.libraries import (
     CUDNN_PART,
     NO_GPU_SIDE,
     ReportedCudnn,
-    first_fails,
     good_candidate,
-    hidden,
     hides_wheels,
     in_state,
     is_said_to_work,
     missing_evidence,
     needed_by,
-    off_path_evidence,
     serves,
 )
 from tfgpu_doctor.findings.library_fixes import (
-    fix_path,
     install_libraries,
+    not_on_path,
     off_library_path,
     on_library_path,
     tell_apart,
@@ -209,17 +206,8 @@ LIB_PATH = finding(
 
 @LIB_PATH.sign()
 def not_found_by_loader(context: Context, gpu_release: Release, cudnn_sonames: tuple[Soname, ...]) -> Problem | None:
-    """The right file is not on the loader path, or comes after one that cannot be loaded."""
-    libraries = (*in_state(cudnn_sonames, "off path"), *hidden(cudnn_sonames))
-    if not libraries:
-        return None
-    failing = first_fails(libraries)
-    return Problem(
-        title=f"The {failing[0].soname} that the loader finds first cannot be loaded" if failing else None,
-        evidence=off_path_evidence(libraries, gpu_release),
-        fixes=fix_path(context, libraries),
-        never_consequence=bool(failing),  # neither installing CUDA nor adding its folder helps against what comes first
-    )
+    """Neither installing CUDA nor adding its folder helps against what comes first."""
+    return not_on_path(context, cudnn_sonames, gpu_release, _DISABLES, never_consequence=True)
 
 
 @LIB_PATH.sign(unless=("cudnn.version-mismatch", "cudnn.dep-missing", "cuda.lib-path", *NO_GPU_SIDE))

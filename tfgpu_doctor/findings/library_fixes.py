@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable
 from tfgpu_doctor.facts.facts import Candidate, Known, Soname, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.facts.versions import minor
-from tfgpu_doctor.findings.declaration import Context
+from tfgpu_doctor.findings.declaration import Context, Problem
 from tfgpu_doctor.findings.inputs import fetch
-from tfgpu_doctor.findings.libraries import good_candidate
+from tfgpu_doctor.findings.libraries import first_fails, good_candidate, hidden, in_state, names, off_path_evidence
 from tfgpu_doctor.matrix.compatibility import forgets_folders
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 
@@ -81,7 +81,40 @@ def tell_apart(context: Context) -> Fix:
     )
 
 
-def fix_path(context: Context, libraries: tuple[Soname, ...], release: Release | None = None) -> tuple[Fix, ...]:
+def not_on_path(
+    context: Context,
+    sonames: tuple[Soname, ...],
+    release: Release,
+    because: str,
+    *,
+    beside: tuple[Soname, ...] = (),
+    never_consequence: bool = False,
+) -> Problem | None:
+    """The right files are not on the loader path, or come after one that cannot be loaded.
+
+    The fix serves the libraries `beside` these, too. `never_consequence`: of what comes first and cannot be loaded.
+    """
+    libraries = (*in_state(sonames, "off path"), *hidden(sonames))
+    if not libraries:
+        return None
+    title: str | None
+    failing = first_fails(libraries)
+    if failing:
+        title = f"The {failing[0].soname} that the loader finds first cannot be loaded"
+        cause = "the loader stops at the first file of that name, although it is damaged"
+    else:
+        title = f"{names(libraries)} installed, but not found by the loader" if len(libraries) <= 2 else None
+        cause = f"the loader does not search the folders of {names(libraries)}"
+    return Problem(
+        title=title,
+        cause=f"{cause}. {because}",
+        evidence=off_path_evidence(libraries, release),
+        fixes=_fix_path(context, (*libraries, *beside), release),
+        never_consequence=never_consequence and bool(failing),
+    )
+
+
+def _fix_path(context: Context, libraries: tuple[Soname, ...], release: Release) -> tuple[Fix, ...]:
     """Get the files out of the way that come first and fail, or let the loader find the good ones."""
     blocking = [one.path for library in libraries for one in library.candidates if one.is_in_the_way]
     if blocking:  # damaged files that the loader opens in place of good ones
@@ -98,35 +131,35 @@ def fix_path(context: Context, libraries: tuple[Soname, ...], release: Release |
     return (*_beside_another_release(context, release, lasting), _exported(context, folders))
 
 
-def _beside_another_release(context: Context, release: Release | None, lasting: tuple[Fix, ...]) -> tuple[Fix, ...]:
+def _beside_another_release(context: Context, release: Release, lasting: tuple[Fix, ...]) -> tuple[Fix, ...]:
     """A patch release without the bug of this one is the better fix, a new minor release comes last."""
-    if release is None or not any(map(forgets_folders, release.known_issues)):
+    if not any(map(forgets_folders, release.known_issues)):
         return lasting
     other, advised = context.remedies.reinstall("it finds the libraries of its extra"), context.remedies.release
     patch = advised is not None and minor(advised.version) == minor(release.version)
     return (*other, *lasting) if patch else (*lasting, *other)
 
 
-def _linked(
-    context: Context, good: Iterable[Candidate], folders: Iterable[str], release: Release | None
-) -> tuple[Fix, ...]:
+def _linked(context: Context, good: Iterable[Candidate], folders: Iterable[str], release: Release) -> tuple[Fix, ...]:
     """Links last, in every shell; for libraries of pip's packages, in a folder of the same environment."""
     target = _searched_folder(context)
     if target is None or any(one.reachable or one.via != "pip wheel" for one in good):
         return ()
     text = "Link them into a folder that this TensorFlow searches; this works in every shell"
-    if release and target == _own_folder(context) and (commands := context.remedies.made_visible(release)):
+    if target == _own_folder(context) and (commands := context.remedies.made_visible(release)):
         return (Fix(text=text, commands=commands),)  # XLA of these releases finds nothing of pip's, either
     return (Fix(text=text, commands=(context.remedies.link(folders, target),)),)
 
 
+def on_windows_path(whose: str, folders: str) -> Fix:
+    """Add folders to PATH."""
+    text = f"Add {whose} to PATH before Python starts: for this console with the command, for all others in Windows' "
+    return Fix(text + "settings, Environment variables", (f'set "PATH={folders};%PATH%"',))
+
+
 def _exported(context: Context, folders: Iterable[str]) -> Fix:
     if context.remedies.os == "windows":
-        return Fix(
-            text="Add their folders to PATH before Python starts: for this console with the command, for all others in "
-            "Windows' settings, Environment variables",
-            commands=(f'set "PATH={";".join(folders)};%PATH%"',),
-        )
+        return on_windows_path("their folders", ";".join(folders))
     path = context.remedies.quote(":".join(folders))
     return Fix(
         text="Add their folders to the loader path before Python starts (inside Python it is too late); this works in "
