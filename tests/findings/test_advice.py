@@ -36,15 +36,15 @@ def test_advice_over_facts() -> None:
     turns, wrong = cycle((*machines, release("2.12.1"))), []
     for finding, rows in FIRES.items():
         for name, changes in rows:
-            for machine in (next(turns), next(turns)):
-                facts = spoil(healthy(), {**machine, **changes})
-                found = diagnose(facts, MATRIX).findings
-                lines = (line for one in found for fix in one.fixes for line in fix.commands)
-                before = value_or(facts.variables, {})
-                why = [*unfit(facts, MATRIX, found), *(line for line in lines if overwritten(line, before))]
-                # releases that do not go with the GPU have other fixes
-                why += complaints(found) if "gpus" not in machine else ()
-                wrong += [(finding, name, one) for one in why]
+            machine = next(turns)
+            facts = spoil(healthy(), {**machine, **changes})
+            found = diagnose(facts, MATRIX).findings
+            lines = (line for one in found for fix in one.fixes for line in fix.commands)
+            before = value_or(facts.variables, {})
+            why = [*unfit(facts, MATRIX, found), *(line for line in lines if overwritten(line, before))]
+            # releases that do not go with the GPU have other fixes
+            why += complaints(found) if "gpus" not in machine else ()
+            wrong += [(finding, name, one) for one in why]
     assert wrong == [], "\n".join(map(str, wrong))
 
 

@@ -6,6 +6,7 @@ import itertools
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -36,13 +37,8 @@ from tfgpu_doctor.plan.install_commands import conda_library_path
 FOLDER = Path(tfgpu_doctor.__file__).parent / "findings" / "pages"
 LONGEST = 800  # characters of what a finding is: two to four sentences, here and there five
 # hosts that a command may name; no index of packages is among them
-HOSTS = {
-    "docker.io",
-    "nvidia.github.io",
-    "nvcr.io",
-    "download1.rpmfusion.org",
-    "nvidia.com",
-}  # the last names a resource: nvidia.com/gpu
+HOSTS = {"docker.io", "nvidia.github.io", "nvcr.io", "download1.rpmfusion.org"}
+HOSTS |= {"nvidia.com"}  # names a resource: nvidia.com/gpu
 ADDRESS = re.compile(r"https?://([^/\s'\"#]+)|(?<![\w.-])((?:[a-z0-9-]+\.)+(?:org|com|io|dev))/")
 INDEX_OPTIONS = re.compile(r"--(?:extra-)?index-url|\s-i\s+http|--find-links")
 
@@ -65,42 +61,28 @@ def commands() -> list[tuple[str, str]]:
     return [(page.id, command) for page in pages() for part in (*page.checks, *page.fixes) for command in part.commands]
 
 
-def test_every_page_begins_with_a_short_text() -> None:
-    assert [page.id for page in pages() if not 60 < len(page.what) <= LONGEST] == []
+def flaws(page: Page, ids: set[str]) -> Iterator[str]:
+    """What is missing on a page, or leads nowhere."""
+    if not 60 < len(page.what) <= LONGEST:
+        yield f"begins with {len(page.what)} characters"
+    similar = {other for check in page.checks for other in check.tells_from}
+    if not similar or not similar <= ids - {page.id}:
+        yield f"tells itself from {similar}"
+    yield from (one.text for one in page.checks if not one.commands and not one.text.endswith((".", ":")))
+    runs = [platform for platform, _ in itertools.groupby(fix.platform for fix in page.fixes)]
+    if len(runs) != len(set(runs)):
+        yield f"fixes for a platform are apart: {runs}"
 
 
-def test_every_page_says_what_is_similar() -> None:
-    known = set(all_ids())
-    assert [page.id for page in pages() if not any(check.tells_from for check in page.checks)] == []
-    assert [
-        (page.id, other)
-        for page in pages()
-        for check in page.checks
-        for other in check.tells_from
-        if other not in known - {page.id}
-    ] == []
-    unfinished = [
-        (page.id, check.text)
-        for page in pages()
-        for check in page.checks
-        if not check.commands and not check.text.endswith((".", ":"))
-    ]
-    assert unfinished == []
+def test_pages_are_complete() -> None:
+    ids = set(all_ids())
+    assert [(page.id, flaw) for page in pages() for flaw in flaws(page, ids)] == []
 
 
 def test_sources_are_links_and_named_once() -> None:
     urls = [(page.id, source.url) for page in pages() for source in page.sources]
     assert len(set(urls)) == len(urls)
     assert [url for url in urls if not re.fullmatch(r"https://[\w.-]+/\S*|https://[\w.-]+", url[1])] == []
-
-
-def test_fixes_for_a_platform_are_listed_together() -> None:
-    offenders = []
-    for page in pages():
-        runs = [platform for platform, _ in itertools.groupby(fix.platform for fix in page.fixes)]
-        if len(runs) != len(set(runs)):
-            offenders.append((page.id, runs))
-    assert offenders == []
 
 
 def test_commands_are_complete_and_name_no_foreign_host() -> None:
