@@ -183,15 +183,7 @@ def test_fixes_differ(machine: dict[str, Any], base: str, release: str) -> None:
         assert all(edits not in texts[:n] for n, edits in enumerate(texts)), one.id
 
 
-@each(
-    ("specs", "line", "expected"),
-    [
-        (("python=3.8", "cudatoolkit=10.1"), "tensorflow==2.10.1", ["cudatoolkit=11.2", "cudnn=8.1"]),
-        (("python=3.9", "cudatoolkit=10.1", "cudnn=7.6"), "tensorflow==2.10.1", ["cudatoolkit=11.2", "cudnn=8.1"]),
-        (("python=3.9", "nvidia::cudatoolkit=10.1"), "tensorflow==2.12.1", ["nvidia::cudatoolkit=11.8", "cudnn=8.6"]),
-        (("python=3.8", "cudatoolkit=11.2"), "tensorflow==2.3.4", ["cudatoolkit=10.1", "cudnn=7.6"]),
-    ],
-)
+@each(("specs", "line", "expected"), ROWS["test_what_keeps_the_asked_tensorflow_is_first"])
 def test_what_keeps_the_asked_tensorflow_is_first(specs: tuple[str, ...], line: str, expected: list[str]) -> None:
     """Where conda pins another CUDA, its lines are changed and not TensorFlow's."""
     file = f"dependencies: [{', '.join(specs)}, {{pip: [{line}]}}]"
@@ -220,23 +212,7 @@ def test_fixes_are_lines_to_write() -> None:
     )
 
 
-@each(
-    ("tag", "tensorflow", "expected"),
-    [
-        ("11.8.0-runtime-ubuntu22.04", "2.13.1", ["nvidia/cuda:11.8.0-cudnn8-runtime-ubuntu22.04"]),
-        (
-            "12.2.2-devel-ubuntu22.04",
-            "2.15.1",
-            ["nvidia/cuda:12.2.2-cudnn8-devel-ubuntu22.04", "tensorflow[and-cuda]==2.15.1"],
-        ),
-        ("12.3.2-runtime-ubuntu22.04", "2.16.2", ["tensorflow[and-cuda]==2.16.2"]),  # its only cuDNN is 9
-        (
-            "12.5.1-runtime-ubuntu22.04",
-            "2.18.0",
-            ["nvidia/cuda:12.5.1-cudnn-runtime-ubuntu22.04", "tensorflow[and-cuda]==2.18.0"],
-        ),
-    ],
-)
+@each(("tag", "tensorflow", "expected"), ROWS["test_an_image_without_cudnn_has_an_edit"])
 def test_an_image_without_cudnn_has_an_edit(tag: str, tensorflow: str, expected: list[str]) -> None:
     report = judged(written(f"tensorflow=={tensorflow}", base=f"nvidia/cuda:{tag}"))
     (missing,) = (one for one in report.findings if one.id == "cudnn.missing")
