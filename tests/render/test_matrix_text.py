@@ -131,8 +131,8 @@ def test_the_first_screens_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_hostile_text_is_shown_and_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     evil = "[bold]\x1b[31mGPU\x07\n"
-    answer = msgspec.structs.replace(gpu_answer(SMALL, "8.9"), name=evil)
-    rows = [msgspec.structs.replace(row, name=evil) for row in all_gpus(SMALL)]
+    answer = gpu_answer(SMALL, "8.9") | {"name": evil}
+    rows = [row | {"name": evil} for row in all_gpus(SMALL)]
     row = msgspec.structs.replace(find_release(SMALL, "2.18.0", "linux_x86_64"), yanked=evil, extra=evil)
     for sheet in (sheets.gpu(answer), sheets.gpus(rows), sheets.release(SMALL, row)):
         text = printed(sheet, monkeypatch)
