@@ -11,7 +11,7 @@ from tests.tables import read_rows
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 
 QUICK = StoppingRule(deadline=1.0, min_samples=3)  # the runner's own clock is the real one here

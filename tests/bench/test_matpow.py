@@ -25,7 +25,7 @@ from tfgpu_doctor.bench.plans.matpow import (
     too_high_a_power,
 )
 from tfgpu_doctor.bench.results import BenchResult, Run
-from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.render.outlines.bench import verdict
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))

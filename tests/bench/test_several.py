@@ -20,8 +20,7 @@ from tfgpu_doctor.bench import cluster as cluster_module
 from tfgpu_doctor.bench.cluster import Cluster, RequestError, Watch, config, follow, knock, parse, split, under_slurm
 from tfgpu_doctor.bench.devices import DeviceError, Selection
 from tfgpu_doctor.bench.plans.training import Cnn
-from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.session import NoTensorFlowError
+from tfgpu_doctor.bench.runner.process import NoTensorFlowError, WorkerError
 
 TWO = {"worker": ["a:2222", "b:2222"]}
 PAGE = (Path(__file__).parents[2] / "docs" / "several-machines.md").read_text(encoding="utf-8")
