@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.guard import guarded
+from tests.guard import alive, guarded
 from tests.tiers import usual
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="descendants are followed on Linux only")
@@ -58,14 +58,9 @@ class Sleepers:
     def alive(self) -> dict[int, str]:
         """Process → who started it, and how it escaped."""
         found = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-            except OSError:
-                continue
-            if words[0] == "sleep" and words[1].startswith(self.mark):
-                starter, way = words[1][len(self.mark) :]
-                found[int(folder.name)] = f"{starter}: {list(WAYS)[int(way)]}"
+        for pid, line in alive(f"sleep {self.mark}").items():
+            starter, way = line.rpartition(self.mark)[2]
+            found[pid] = f"{starter}: {list(WAYS)[int(way)]}"
         return found
 
 
