@@ -9,8 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.bench.large_samples import LARGE, on
-from tests.bench.samples import FLOP, SHAKY, failed, result, run, telemetry
+from tests.bench.samples import FLOP, LARGE, SHAKY, failed, on, result, run, telemetry
 from tests.healthy import healthy, known, spoil
 from tests.render.showing import as_format, check_goldens, printed
 from tests.tables import each, read_rows

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.fake_worker import FakeWorker
+from tests.bench.fake_worker import ANSWERS, FakeWorker, Workers, measured
 from tests.bench.live import in_python
-from tests.bench.planned import ANSWERS, Workers, measured
 from tests.bench.samples import run as sample_run
 from tests.bench.test_several import cluster
 from tests.tables import each, read_rows

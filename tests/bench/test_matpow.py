@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.fake_worker import FakeWorker
-from tests.bench.planned import BUS_ID, CREATED, QUICK, Workers, measured
+from tests.bench.fake_worker import BUS_ID, CREATED, QUICK, FakeWorker, Workers, measured
 from tests.bench.samples import result, run
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.render.showing import printed

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.fake_worker import RIGHT, WRONG, Clock, FakeWorker
-from tests.bench.planned import QUICK
-from tests.bench.planned import Workers as Planned
+from tests.bench.fake_worker import QUICK, RIGHT, WRONG, Clock, FakeWorker
+from tests.bench.fake_worker import Workers as Planned
 from tests.healthy import MATRIX, healthy
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench.devices import Case, Job
