@@ -120,13 +120,6 @@ def test_without_it_nothing_is_written_and_the_difference_is_shown(tmp_path: Pat
     assert (tmp_path / "base" / "gpu.txt").read_text(encoding="utf-8") == "\ufefftensorflow[and-cuda]==2.20.0\n"
 
 
-def test_a_fix_that_the_difference_shows_is_said_once(tmp_path: Path) -> None:
-    put(tmp_path, {"requirements.txt": "tensorflow-gpu\n"})
-    short, whole = (tfgpu("check", "requirements.txt", *more, cwd=tmp_path).stdout for more in ((), ("-v",)))
-    assert "Change requirements.txt:1 as shown below" in short and ", write" not in short
-    assert "In requirements.txt:1, write" in whole and "+tensorflow" in whole
-
-
 WORKFLOW = """jobs:
   test:
     runs-on: ubuntu-22.04

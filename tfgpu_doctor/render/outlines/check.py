@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from msgspec import structs
-
-from tfgpu_doctor.facts.report import Change, Checked, Edit, FailOn, Finding, Fix, ReadFile, Report, Severity, Verdict
+from tfgpu_doctor.facts.report import Checked, FailOn, ReadFile, Report, Severity, Verdict
 from tfgpu_doctor.manifests import LATER, UNTIL_THEN
 from tfgpu_doctor.plan.check import Repair
 from tfgpu_doctor.plan.planned import PlannedEnvironment
@@ -43,8 +41,7 @@ def page(checked: Checked, detail: Detail = "shared") -> Page:
     if detail == "least":
         return whole._replace(parts=tuple(least(report)), is_brief=True)
     files = Table("Files", ("File", "Contains"), tuple((one.label, one.content) for one in checked.files))
-    once = detail == "normal"
-    found = (block(_said_once(one, checked.changes) if once else one, titles) for one in report.findings)
+    found = (block(one, titles) for one in report.findings)
     ids = detail == "full"
     reasons = (f"{item.reason} ({item.id})" if ids else item.reason for item in report.undetermined)
     left = (f"Not changed by --fix: {one}" for one in checked.not_changed)
@@ -56,32 +53,6 @@ def page(checked: Checked, detail: Detail = "shared") -> Page:
         Code(title, tuple(checked.difference), "diff"),
     )
     return whole._replace(about=(*whole.about, f"for {checked.target}"), parts=parts)
-
-
-def _said_once(finding: Finding, changes: Sequence[Change]) -> Finding:
-    """The finding with a reference to the difference below in place of each fix that says nothing else."""
-    fixes = (
-        structs.replace(fix, text=f"Change {_places(fix.edits)} as shown below") if _is_below(fix, changes) else fix
-        for fix in finding.fixes
-    )
-    return structs.replace(finding, fixes=tuple(fixes))
-
-
-def _is_below(fix: Fix, changes: Sequence[Change]) -> bool:
-    after = {one.path: one.after for one in changes}
-    alone = "; ".join(f"in {one.path}:{one.line}, write {one.new!r} instead of {one.old!r}" for one in fix.edits)
-    # for another finding, --fix may have written something else there
-    return (
-        bool(fix.edits) and fix.text[1:] == alone[1:] and all(one.new in after.get(one.path, "") for one in fix.edits)
-    )
-
-
-def _places(edits: Sequence[Edit]) -> str:
-    """ "requirements.txt:2, 3"."""
-    lines: dict[str, list[str]] = {}
-    for one in edits:
-        lines.setdefault(one.path, []).append(str(one.line))
-    return " and ".join(f"{path}:{', '.join(numbers)}" for path, numbers in lines.items())
 
 
 def checks(checked: Checked, fail_on: FailOn = "error") -> Checks:
