@@ -647,12 +647,12 @@ def _rows(
         "cuda": (
             lambda: [tables.cuda_answer(matrix, row) for row in matrix.data.cuda],
             lambda key: tables.cuda_answer(matrix, tables.find_cuda(matrix, key), key),
-            *(sheets.cudas, sheets.cuda),
+            *(partial(sheets.listing, "CUDA"), partial(sheets.card, "CUDA")),
         ),
         "cudnn": (
             lambda: [tables.cudnn_answer(matrix, row) for row in matrix.data.cudnn],
             lambda key: tables.cudnn_answer(matrix, tables.find_cudnn(matrix, key)),
-            *(sheets.cudnns, sheets.cudnn),
+            *(partial(sheets.listing, "cuDNN"), partial(sheets.card, "cuDNN")),
         ),
         "find": (
             partial(tables.about, matrix),
