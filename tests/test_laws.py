@@ -46,7 +46,7 @@ TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 # Law 3: what computes from its arguments alone.
 PURE = (
     *("facts/facts.py", "facts/report.py", "facts/yaml_nodes.py", "matrix/*", "parsers/*", "manifests/*", "plan/*"),
-    *("findings/*", "compare/*", "redact/*", "bench/compar*.py", "bench/advice.py", "bench/samples.py"),
+    *("findings/*", "compare/*", "redact/*", "bench/compar*.py", "bench/samples.py"),
     *("bench/speeds.py", "smoke/records.py", "fleet/records.py", "fleet/nodes.py", "fleet/picture.py"),
 )
 # of bench/, what those may import: records, statistics, one another

@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from tests.healthy import healthy, known, spoil
-from tfgpu_doctor.bench.advice import About, advise
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, GpuTelemetry, Run, Throughput, Verified
-from tfgpu_doctor.bench.speeds import judged, relate
+from tfgpu_doctor.bench.speeds import About, advise, judged, relate
 from tfgpu_doctor.bench.statistics import iqr_spread, median_interval
 from tfgpu_doctor.facts.report import Tool
 

@@ -93,12 +93,6 @@ def test_workers_that_share_a_machine() -> None:
     assert [case.gpus for case in plan.cases(found[:2])] == [(0, 1), (0,), (0, 1)], "each sees its own alone"
 
 
-def test_who_sums_on_several_machines() -> None:
-    for gpus, asked, used in ((1, None, "NCCL"), (1, "RING", "RING"), (0, None, "RING"), (0, "NCCL", "RING")):
-        (job,) = Cnn(cluster=cluster(1), collectives=asked).part((GpuFound("T4"),) * gpus)
-        assert job.parameters["collectives"] == used
-
-
 # ------------------------------------------------------------------------------------------------ the largest batch
 
 

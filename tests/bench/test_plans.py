@@ -79,7 +79,7 @@ def shown(found: BenchResult, workers: Workers) -> list[str]:
         lines.append(f"  {name} | {' '.join(filter(None, about))} | {', '.join([*work, speed])}")
     for name in ("not_run", "conclusions", "notes"):
         lines += [f"{name}: {text}" for text in getattr(found, name)]
-    parts = ("size", "batch", "xla", "index", "workers", "collectives", "route")
+    parts = ("size", "batch", "xla", "index", "workers", "route")
     prepared = [
         [*request["gpus"], *(request["parameters"][name] for name in parts if name in request["parameters"])]
         for request in workers.asked("prepare")

@@ -9,7 +9,13 @@ from tests.tables import each
 from tfgpu_doctor.cli.options import SUCCESSORS
 
 GONE = (
-    *("bench memory", "bench matpow --against x", "bench cnn --history x", "bench matpow --sweep 64,128"),
+    *(
+        "bench memory",
+        "bench matpow --against x",
+        "bench cnn --history x",
+        "bench matpow --sweep 64,128",
+        "bench cnn --collectives ring",
+    ),
     *("matrix container x", "matrix jetpack", "matrix driver 470", "matrix python 3.12", "completion bash"),
     *(
         "install x --repair",

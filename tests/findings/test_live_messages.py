@@ -86,19 +86,13 @@ def test_an_older_library_on_ld_library_path_is_taken_off(library: str, version:
     assert "LD_LIBRARY_PATH" not in found.title
 
 
-_FIND_PLUGIN = (
-    "grep -l tensorflow-plugins/ "
-    """$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/*.dist-info/RECORD"""
-)
-
-
 @each(
     ("file", "command"),
     [
         ("tensorflow_text/python/ops/_x.so", "python3 -m pip uninstall -y tensorflow-text"),
         ("horovod/tensorflow/mpi_lib.so", "python3 -m pip uninstall -y horovod"),
         ("tensorflow-plugins/libmetal_plugin.dylib", "python3 -m pip uninstall -y tensorflow-metal"),
-        ("tensorflow-plugins/libitex.so", _FIND_PLUGIN),
+        ("tensorflow-plugins/libitex.so", "grep -l tensorflow-plugins/libitex.so /env/*.dist-info/RECORD"),
     ],
 )
 def test_a_library_for_another_tensorflow_is_named_by_its_package(file: str, command: str) -> None:

@@ -16,11 +16,17 @@ from tests.bench.samples import failed, result, run
 from tests.corpus import earlier
 from tests.facts.test_report import report
 from tests.findings.rows_over_facts import FIRES
+from tests.manifests.shapes import SHAPES
+from tests.manifests.test_reading import CASES
 from tests.matrix.test_matrix_layers import BUILD, HEAD
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import make_report
 
+MANIFESTS = (
+    *("requirements.txt", "pyproject.toml", "environment.yml", "Dockerfile", "compose.yaml", "pod.yaml", "train.def"),
+    *("train.ipynb", ".github/workflows/tests.yml"),
+)
 TESTS = Path(__file__).parents[1]
 LARGEST = 30_000  # bytes of a text that is mutated, so that each takes a moment only
 
@@ -61,9 +67,11 @@ def private() -> Sequence[bytes]:
 
 @cache
 def manifests(name: str) -> Sequence[bytes]:
-    """Return files of a name; now and then one of another."""
-    others = [one for other, found in of("manifests").items() if other != name for one in found]
-    return tuple(one.encode() for one in (*(of("manifests")[name] * 40)[:40], *others))
+    """Return the files of a name that the tests of the manifests have; now and then one of another name."""
+    named = [file for shape in SHAPES.values() for file in shape.files.items()]
+    named += [(case["path"], case["text"]) for case in CASES]
+    own, others = ([text for path, text in named if (path == name) is same] for same in (True, False))
+    return tuple(one.encode() for one in (*(own * 40)[:40], *others[::10]))
 
 
 @cache

@@ -108,7 +108,7 @@ def rows() -> Iterator[Target]:
     """Return the whole ways of texts and files."""
     tree, long, short = mutations.TREE, mutations.LONG, mutations.SHORT
     refused = (ReportError,)
-    for name in samples.of("manifests"):
+    for name in samples.MANIFESTS:
         read = partial(calls.manifest, name)
         yield Target(f"check of {name}", read, partial(samples.manifests, name), mutations.MANIFEST, (), DEAR, 4.0)
     yield Target("explain", calls.explain, samples.texts, long, (), DEAR, 8.0)

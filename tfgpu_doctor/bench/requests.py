@@ -128,12 +128,6 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         _dtype(NETWORK_TYPES),
         Option(["--xla"], is_flag=True, help="Compile forward and backward pass with XLA, in every run."),
         _option(
-            "--collectives",
-            _choice(("nccl", "ring")),
-            "Several machines: sum the gradients of GPUs with NCCL or with TensorFlow's ring over gRPC.  "
-            "[default: nccl]",
-        ),
-        _option(
             "--join-timeout S",
             Seconds(1),
             "Several machines: maximum time to wait for all of them, in seconds.",
@@ -260,7 +254,7 @@ def _matpow(_request: Request, options: _Given, common: _Given) -> PlanBase:
 def _cnn(request: Request, options: _Given, common: _Given) -> PlanBase:
     from tfgpu_doctor.bench.plans.training import Cnn
 
-    batch, together, collectives = (options[name] for name in ("batch_size", "global_batch_size", "collectives"))
+    batch, together = options["batch_size"], options["global_batch_size"]
     if batch is not None and together is not None:
         raise RequestError(
             "--batch-size (per device) and --global-batch-size (all devices together) cannot be combined"
@@ -271,7 +265,6 @@ def _cnn(request: Request, options: _Given, common: _Given) -> PlanBase:
         together,
         options["xla"],
         cluster=_cluster(request),
-        collectives=collectives.upper() if collectives else None,
         auto=batch == "auto",
         **common,
     )

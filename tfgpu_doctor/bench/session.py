@@ -11,14 +11,13 @@ import msgspec
 import psutil
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.bench.advice import About, advise
 from tfgpu_doctor.bench.devices import Case, GpuFound
 from tfgpu_doctor.bench.plans.base import HOST, Group, PlanBase
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError, Workers
 from tfgpu_doctor.bench.runner.runner import Measurement, measure, to_run
 from tfgpu_doctor.bench.samples import usable_cpus
-from tfgpu_doctor.bench.speeds import relate, with_peak
+from tfgpu_doctor.bench.speeds import About, advise, relate, with_peak
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.facts.facts import Facts, Known, value_or
 from tfgpu_doctor.facts.report import Tool

@@ -34,6 +34,7 @@ SUCCESSORS = {
     "--sweep": "--size takes several sizes",
     "--repeat": "a loop of the shell repeats a smoke test",
     "--virtual-gpus": "tfgpu bench matpow --virtual-gpus N splits the first GPU into N logical devices",
+    "--collectives": "the gradients of GPUs are summed with NCCL, those of CPUs with TensorFlow's ring",
     "--here": "tfgpu doctor --format json prints the result of a node",
 }
 

@@ -48,6 +48,7 @@ def asks_for_other_keras(message: Message) -> bool:
 
 
 PLUGINS = "tensorflow-plugins"  # the folder of site-packages whose files TensorFlow loads when it is imported
+_PLUGIN = re.compile(r"(\S{1,200}[\\/])" + PLUGINS + r"[\\/]([\w.-]{1,80})")  # site-packages and the file's name
 _NO_SUCH_FUNCTION = re.compile(r"undefined symbol|Symbol not found", re.IGNORECASE)
 _OTHER_RELEASE = "it was compiled for another TensorFlow release, and needs functions that this one does not have"
 
@@ -236,10 +237,11 @@ def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem
     addon = seen[0].values["addon"].replace("_", "-")
     fixes = _without(context, addon)
     if addon == PLUGINS:  # Apple's has one name; that of another stands in the RECORD of its package
-        site = f"$({context.remedies.python} -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
-        command = f"grep -l {PLUGINS}/ {site}/*.dist-info/RECORD"
-        find = Fix("Find the package that installed it, and uninstall that", (command,))
-        fixes = _without(context, "tensorflow-metal") if "libmetal_plugin" in seen[0].text else (find,)
+        fixes = _without(context, "tensorflow-metal")
+        file = _PLUGIN.search(seen[0].text)
+        if file and "libmetal_plugin" not in file[2]:
+            command = f"grep -l {PLUGINS}/{file[2]} {context.remedies.quote(file[1])}*.dist-info/RECORD"
+            fixes = (Fix("Find the package that installed it, and uninstall that", (command,)),)
     only_warns = all("tensorflow_io" in one.values["addon"] and "caused by" in one.text for one in seen)
     return Problem(
         title=f"{f'A file in {PLUGINS}' if addon == PLUGINS else addon} was compiled for another TensorFlow",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import replace
 
 from tfgpu_doctor.facts.facts import Candidate, Gpu, Package, Phase, Setting, ShadowedModule, Soname, XlaFile, value_or
 from tfgpu_doctor.facts.report import Fix, Severity
@@ -161,21 +162,22 @@ def _about(finding_id: str, name: str, title: str, docs: str, severity: Severity
     """Declare what is found of a variable, by its value or by what a program prints about it."""
     declared = finding(finding_id, layer="Python", severity=severity, title=title.format(name), docs=docs)
 
-    def value_changes_something(
-        context: Context, variables: dict[str, str], phases: tuple[Phase, ...] = (), cards: tuple[Card, ...] = ()
-    ) -> Problem | None:
+    def value_changes_something(context: Context, variables: dict[str, str]) -> Problem | None:
         value = variables.get(name)
         rows = VALUES[name] if value is not None else ()
         row = next((row for row in rows if re.fullmatch(row[0], (value or "").strip(), re.DOTALL)), None)
-        has_tf32 = not cards or any(card.version >= AMPERE for card in cards)
-        if row is None or row[1] is None or (name == "NVIDIA_TF32_OVERRIDE" and not has_tf32):
+        if row is None or row[1] is None:
             return None
-        return Problem(
-            cause=row[2],
-            evidence=(evidence(f"{name}={value}", context.source("variables"), "unset"),),
-            fixes=(Fix(UNSET, (context.remedies.unset(name),)),),
-            severity=ERROR if name == "KERAS_BACKEND" and import_fails(phases) else row[1],
-        )
+        seen, fix = evidence(f"{name}={value}", context.source("variables"), "unset"), context.remedies.unset(name)
+        return Problem(cause=row[2], evidence=(seen,), fixes=(Fix(UNSET, (fix,)),), severity=row[1])
+
+    def another_backend(context: Context, variables: dict[str, str], phases: tuple[Phase, ...] = ()) -> Problem | None:
+        problem = value_changes_something(context, variables)
+        return replace(problem, severity=ERROR) if problem and import_fails(phases) else problem
+
+    def without_tf32(context: Context, variables: dict[str, str], cards: tuple[Card, ...] = ()) -> Problem | None:
+        has_tf32 = not cards or any(card.version >= AMPERE for card in cards)
+        return value_changes_something(context, variables) if has_tf32 else None
 
     def printed(context: Context, messages: MessageLog) -> Problem | None:
         for kind, severity, title in REFUSALS[name]:
@@ -190,8 +192,9 @@ def _about(finding_id: str, name: str, title: str, docs: str, severity: Severity
                 return Problem(title=title, cause=_CAUSES[severity], evidence=seen, fixes=(fix,), severity=severity)
         return None
 
-    if name in VALUES:
-        declared.sign(conclusive=False)(value_changes_something)  # what the program prints about the value counts, too
+    with_more = {"KERAS_BACKEND": another_backend, "NVIDIA_TF32_OVERRIDE": without_tf32}
+    if name in VALUES:  # what the program prints about the value counts, too
+        declared.sign(conclusive=False)(with_more.get(name, value_changes_something))
     if name in REFUSALS:
         declared.sign(printed)
     return declared

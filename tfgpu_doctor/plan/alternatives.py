@@ -18,10 +18,8 @@ from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.install_commands import (
     CHECK_CONDA,
     list_gpus,
-    missing_on_macos,
     new_environment,
     on_native_windows,
-    what_may_be_missing,
 )
 from tfgpu_doctor.plan.records import Option, older_than_five_years
 from tfgpu_doctor.plan.target import NO_GLIBC, Target
@@ -229,16 +227,11 @@ def _for_cpu(request: PlanRequest) -> Iterator[Release]:
 
 
 def _cpu_option(row: Release, python: str, suffix: str, interpreter: str | None) -> Option:
-    package, start, there = f"{row.package}=={row.version}", interpreter or f"python{python}", interpreter is not None
-    folder = "~/tf/bin/python"
-    missing: Iterator[Fix] = iter(())
+    package = f"{row.package}=={row.version}"
     if row.platform.startswith("windows"):
         folder, commands = "tf\\Scripts\\python", on_native_windows(python, package)
     else:
-        commands = new_environment(python, package, interpreter=interpreter)
-        missing = what_may_be_missing(tuple(commands), python, start, there=there)
-    if row.platform.startswith("macos"):
-        missing = missing_on_macos(python, start, there=there)
+        folder, commands = "~/tf/bin/python", new_environment(python, package, interpreter=interpreter)
     return Option(
         kind="cpu",
         title=f"TensorFlow {row.version} on the CPU{suffix}",
@@ -251,6 +244,5 @@ def _cpu_option(row: Release, python: str, suffix: str, interpreter: str | None)
         min_driver=None,
         released=row.released,
         commands=commands,
-        missing=tuple(missing),
         then=(Fix("Check it", (f'{folder} -c "import tensorflow as tf; print(tf.__version__)"',)),),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,7 +48,6 @@ OLD_PIP = (3, 9)  # with 3.9.0 comes pip 20.2, which does not know wheels of man
 _OF_TODAY = frozenset({"3.10", "3.11", "3.12", "3.13"})  # python3 of the Ubuntu LTS and Debian releases that have one
 PIP_OF_OLD_PYTHONS = "pip>=20.3,<22"  # knows all tags, and runs on Python 3.6 (pip's NEWS: 20.3, 22.0)
 OLDEST_OF_UV = (3, 8)  # that `uv python list --all-versions` can bring
-_OLDEST_OF_DEADSNAKES = (3, 7)
 # versions of conda-forge's package cudatoolkit (the history of its feedstock)
 CONDA_TOOLKITS = ("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8")
 
@@ -183,40 +182,6 @@ def list_gpus(version: str) -> str:
 
 def _windows_quote(word: str) -> str:
     return f'"{word}"' if any(char in word for char in "<>&|^[] ") else word
-
-
-def what_may_be_missing(
-    managers: Collection[str], python: str, interpreter: str, *, installers: Collection[str] = (), there: bool = False
-) -> Iterator[Fix]:
-    """How to get the programs that the commands start, the commonest first.
-
-    Args:
-        managers: the package managers whose commands are shown.
-        python: the version that is wanted.
-        interpreter: the program that pip's commands start.
-        installers: package managers that are known to be there.
-        there: the interpreter is known to be there.
-    """
-    if "uv" in managers and "uv" not in installers:
-        yield Fix("uv is missing", ("pipx install uv",))
-    if "pip" in managers and not there and interpreter != "python3":
-        by_uv = (f"uv python install {python}",) if capability(python) >= OLDEST_OF_UV else ()
-        deadsnakes = "sudo add-apt-repository -y ppa:deadsnakes/ppa && sudo apt-get install -y"
-        of_ubuntu = f"{deadsnakes} python{python}-venv  # Ubuntu"
-        other = of_ubuntu if capability(python) >= _OLDEST_OF_DEADSNAKES else f"pyenv install {python}"
-        yield Fix(f"{interpreter} is missing", (*by_uv, other))
-    if "pip" in managers and capability(python) > (2, 7):
-        package = f"{interpreter}-venv" if interpreter.startswith("python") else f"python{python}-venv"
-        yield Fix("venv is missing (Debian, Ubuntu)", (f"sudo apt-get install -y {package}",))
-    if "conda" in managers and len(managers) == 1 and "conda" not in installers:
-        yield Fix("conda is missing", ("python3 -m webbrowser https://conda-forge.org/download/",))
-
-
-def missing_on_macos(python: str, interpreter: str, *, there: bool) -> Iterator[Fix]:
-    """The same on a Mac, whose own Python is not meant for packages (Homebrew's formulae have the version's name)."""
-    if not there:
-        yield Fix(f"{interpreter} is missing", (f"brew install python@{python}",))
-    yield Fix("uv is missing", ("brew install uv",))
 
 
 # -------------------------------------------------------------------------- lines that set variables in every new shell

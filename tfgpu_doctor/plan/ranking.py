@@ -20,7 +20,7 @@ from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives, 
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, problems, violations
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.gate import admitted
-from tfgpu_doctor.plan.install_commands import Installation, list_gpus, repaired_by_links, what_may_be_missing
+from tfgpu_doctor.plan.install_commands import Installation, list_gpus, repaired_by_links
 from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut, older_than_five_years
 from tfgpu_doctor.plan.target import Target, TargetError, has_no_gpu, to_facts
 
@@ -123,7 +123,6 @@ class Planner:
         return structs.replace(
             option,
             first=admitted(option.first, now, matrix),
-            missing=admitted(option.missing, changed, matrix),
             commands={
                 tool: fix.commands
                 for tool, commands in option.commands.items()
@@ -230,7 +229,6 @@ class Planner:
             released=row.released,
             pythons=() if installation.python == self.target.python else row.python,
             commands=installation.commands,
-            missing=tuple(self._missing(installation)),
             then=(installation.check,),
             notes=tuple(self._notes(row, installation)),
             sources=tuple(dict.fromkeys(row.sources[key] for key in keys if key in row.sources)),
@@ -247,18 +245,6 @@ class Planner:
                 where = " in Windows, not WSL" if self.target.os == "wsl2" else ""
                 until = f"; branch {last} is the last that supports this GPU" if last else ""
                 yield Fix(f"Install NVIDIA driver {need} or newer{where}{until}. Then restart")
-
-    def _missing(self, installation: Installation) -> Iterator[Fix]:
-        if self.target.os not in ("linux", "wsl2"):
-            return iter(())
-        found: tuple[str, ...] = value_or(self.state.fixes.facts.python.installers, ()) if self.state.fixes else ()
-        return what_may_be_missing(
-            tuple(installation.commands),
-            installation.python,
-            installation.starts_python,
-            installers=found,
-            there=installation.interpreter is not None,
-        )
 
     def _notes(self, row: Release, installation: Installation) -> Iterator[str]:
         if installation.holds_cudnn_back:

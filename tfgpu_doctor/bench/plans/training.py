@@ -169,7 +169,6 @@ class Cnn(TrainingPlan):
     global_batch: int | None = None  # images of all devices together (strong scaling), instead
     xla: bool = False
     cluster: Cluster | None = None  # several machines; this one is the first, which leads
-    collectives: str | None = None  # who sums on several machines, "NCCL" or "RING"; None: NCCL between GPUs
     auto: bool = False  # the largest batch that fits, which is searched for
 
     def __post_init__(self) -> None:
@@ -304,7 +303,6 @@ class Cnn(TrainingPlan):
         parameters = {"model": self.model, "batch": each, "xla": self.xla}
         if self.cluster and case.spread == WORKERS:
             parameters |= {"index": self.cluster.index, "workers": self.cluster.count}
-            parameters["collectives"] = (self.collectives or "NCCL") if case.gpus else "RING"
         return self.step(
             case,
             dtype,

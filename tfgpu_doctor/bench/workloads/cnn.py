@@ -80,8 +80,8 @@ class Workload(TrainingWorkload):
             return super().make()
         asked = self.parameters
         with self.starting("other machines"):
-            self.machines = Machines(self.devices, *(asked[name] for name in ("index", "workers", "collectives")))
-        self.machines.agree(json.dumps([asked["model"], self.each, asked["xla"], self.dtype, asked["collectives"]]))
+            self.machines = Machines(self.devices, asked["index"], asked["workers"])
+        self.machines.agree(json.dumps([asked["model"], self.each, asked["xla"], self.dtype]))
         here = self.machines.strategy, self.machines.local
         return Training(*here, asked["model"], self.dtype, len(self.devices), self.machines.first, xla=asked["xla"])
 

@@ -47,16 +47,17 @@ class Machines:
     Args:
         devices: of all workers, in their order; those of others begin with ELSEWHERE.
         index, count: of this worker, and of all.
-        collectives: "NCCL" or "RING". TensorFlow's own choice, AUTO, is its ring over gRPC even between GPUs
-            (collective_param_resolver_local.cc: NCCL only where the hint says so).
     """
 
-    def __init__(self, devices: Sequence[str], index: int, count: int, collectives: str) -> None:
+    def __init__(self, devices: Sequence[str], index: int, count: int) -> None:
         """Wait for all workers, for as long as the parent lets us."""
         import tensorflow as tf
 
         known = tf.distribute.experimental
-        options = known.CommunicationOptions(implementation=known.CommunicationImplementation(collectives))
+        # TensorFlow's own choice, AUTO, is its ring over gRPC even between GPUs (collective_param_resolver_local.cc: NCCL
+        # only where the hint says so).
+        summing_by = "NCCL" if any("GPU" in name for name in devices) else "RING"
+        options = known.CommunicationOptions(implementation=known.CommunicationImplementation(summing_by))
         self.strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
         self.index, self.count = index, count
         self.local = list(self.strategy.extended.worker_devices)
