@@ -16,7 +16,7 @@ import xmlschema
 from msgspec.structs import replace
 
 from tests.bench.fake_worker import WRONG
-from tests.bench.large_samples import failures, four
+from tests.bench.samples import failures, four
 from tests.bench.test_bench_text import COMPARISONS
 from tests.cli.hostile import BOMB, MARKUP
 from tests.compare.test_compare import DONE
