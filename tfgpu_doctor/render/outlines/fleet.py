@@ -22,7 +22,6 @@ from tfgpu_doctor.render.shapes import (
     Block,
     Case,
     Checks,
-    Detail,
     Items,
     Level,
     Line,
@@ -75,7 +74,8 @@ def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
         unread[_MOST_UNREAD:] = [f"and {count(more, 'more reason')}; -v shows all"] if more > 0 else []
     parts += [*blocks, Items(tuple(unread), "Could not be read", "unknown"), Items(fleet.notes, mark="note")]
     if detail == "shared":
-        parts.append(Detail("All values, with the number of nodes", ("Layer", "What", "Values"), values))
+        head = ("Layer", "What", "Values")
+        parts.append(Table("All values, with the number of nodes", head, values, is_folded=True))
     return whole._replace(parts=tuple(parts), hint=hint, created=fleet.created)
 
 
