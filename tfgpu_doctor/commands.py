@@ -633,37 +633,28 @@ def _rows(
 
     if name is not None and compute_capability is not None:
         raise UsageError("give either NAME or --compute-capability, not both")
-
-    def gpu(key: str) -> object:
-        where = platform_of(**platform)
-        if name is None:
-            return gpu_answer(matrix, read_capability(key, matrix), None, where)
-        found = read_gpu(matrix, key)
-        return gpu_answer(matrix, found.compute_capability, found.name, where)
-
     key = name or compute_capability
-    # table → all rows, the row of a key, and the pages that show them
-    answers: dict[str, tuple[Any, Any, Any, Any]] = {
-        "cuda": (
-            lambda: [tables.cuda_answer(matrix, row) for row in matrix.data.cuda],
-            lambda key: tables.cuda_answer(matrix, tables.find_cuda(matrix, key), key),
-            *(sheets.cudas, sheets.cuda),
-        ),
-        "cudnn": (
-            lambda: [tables.cudnn_answer(matrix, row) for row in matrix.data.cudnn],
-            lambda key: tables.cudnn_answer(matrix, tables.find_cudnn(matrix, key)),
-            *(sheets.cudnns, sheets.cudnn),
-        ),
-        "find": (
-            partial(tables.about, matrix),
-            partial(tables.find, matrix),
-            *(sheets.about, partial(sheets.rows, key or "")),
-        ),
-        "gpu": (partial(all_gpus, matrix), gpu, sheets.gpus, sheets.gpu),
+    if table == "find":
+        found: Any = tables.about(matrix) if key is None else tables.find(matrix, key)
+        return found, sheets.about(found) if key is None else sheets.rows(key, found)
+    if table == "gpu":
+        if key is None:
+            every = all_gpus(matrix)
+            return every, sheets.gpus(every)
+        card = None if name is None else read_gpu(matrix, name)
+        capability = card.compute_capability if card else read_capability(key, matrix)
+        answer = gpu_answer(matrix, capability, card.name if card else None, platform_of(**platform))
+        return answer, sheets.gpu(answer)
+    lists: dict[str, tuple[str, Any, Any, Callable[..., Any]]] = {
+        "cuda": ("CUDA", matrix.data.cuda, tables.find_cuda, tables.cuda_answer),
+        "cudnn": ("cuDNN", matrix.data.cudnn, tables.find_cudnn, lambda *row: tables.cudnn_answer(*row[:2])),
     }
-    every, row, list_page, page = answers[table]
-    answer = every() if key is None else row(key)
-    return answer, (list_page if key is None else page)(answer)
+    title, rows, find, answer_for = lists[table]
+    if key is None:
+        answers = [answer_for(matrix, row) for row in rows]
+        return answers, sheets.listing(title, answers)
+    one = answer_for(matrix, find(matrix, key), key)
+    return one, sheets.card(title, one)
 
 
 # ------------------------------------------------------------------------------------------- compare, smoke and fleet
@@ -786,8 +777,7 @@ def bench(
     from tfgpu_doctor.bench.devices import DeviceError, RequestError
     from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError, TooSlowError
     from tfgpu_doctor.bench.requests import make_plan, measure, read_request, take_part
-    from tfgpu_doctor.bench.runner.process import WorkerError
-    from tfgpu_doctor.bench.session import NoTensorFlowError
+    from tfgpu_doctor.bench.runner.process import NoTensorFlowError, WorkerError
     from tfgpu_doctor.plan.windows_shell import quoted
 
     executable = find_python(python)

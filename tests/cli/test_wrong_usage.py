@@ -11,6 +11,7 @@ import pytest
 from tests.bench.samples import result, run
 from tests.cli.runner import tfgpu
 from tests.facts.test_report import report
+from tfgpu_doctor.cli.options import SUCCESSORS
 
 BENCH = result(run()).to_json()
 GOOD = report().to_json()
@@ -41,7 +42,8 @@ FILES: dict[str, bytes] = {
     "no-facts": b'{"schema": "tfgpu.report/1"}',
     "two-reports": GOOD + GOOD,
 }
-ROWS = Path(__file__).with_name("wrong_usage.jsonl")  # command line, a part of the message
+# command line, a part of the message
+ROWS = [json.loads(row) for row in Path(__file__).with_name("wrong_usage.jsonl").read_text("utf-8").splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +55,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_wrong_usage_is_a_sentence(folder: Path, subtests: pytest.Subtests) -> None:
-    for words, message in map(json.loads, ROWS.read_text(encoding="utf-8").splitlines()):
+    for words, message in ROWS:
         with subtests.test(words=words):
             done = tfgpu(*shlex.split(words), cwd=folder)
             assert (done.returncode, done.stdout) == (2, "")
             assert message in " ".join(done.stderr.split())
             assert "Traceback" not in done.stderr and "\x1b" not in done.stderr and len(done.stderr) < 1500
+
+
+def test_what_is_gone_names_its_successor() -> None:
+    told = {message for _, message in ROWS if " was removed: " in message}
+    assert told == {f"{name} was removed: {instead}." for name, instead in SUCCESSORS.items()}

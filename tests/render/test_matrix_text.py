@@ -1,6 +1,6 @@
 """The exact text of the matrix's answers at width 80 without colour, beside golden files.
 
-They show a small matrix, so that they stay as they are when ours grows.
+They show a small matrix, so that they stay as they are when ours grows; `find KEY` shows ours.
 """
 
 from __future__ import annotations
@@ -8,93 +8,74 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import msgspec
 import pytest
 
+from tests.cli.runner import tfgpu
 from tests.matrix.test_queries import OURS, SMALL
 from tests.render.showing import check_goldens
-from tests.render.showing import printed as as_text
-from tfgpu_doctor.matrix.queries import Filters, find_release, releases
-from tfgpu_doctor.matrix.tables import about, cuda_answer, cudnn_answer, find, find_cuda, find_cudnn
-from tfgpu_doctor.plan.gpu_answers import all_gpus, gpu_answer
-from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outlines import matrix as sheets
-from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, minor_ranges
+from tfgpu_doctor import commands
+from tfgpu_doctor.render.outlines.matrix import minor_ranges
 
 GOLDEN = Path(__file__).parent / "golden" / "matrix"
-
-
-def listing(**filters: str | bool | None) -> Sheet:
-    asked = Filters(**filters)  # type: ignore[arg-type]
-    return sheets.releases_page(SMALL, asked, releases(SMALL, asked))
-
-
-def one(version: str, platform: str = "linux_x86_64") -> Sheet:
-    return sheets.release(SMALL, find_release(SMALL, version, platform))
-
-
-def rows(key: str) -> Sheet:
-    return sheets.rows(key, find(OURS, key))
-
-
-WHOLE = ("release", "release-broken-on-some-cards", "gpu-all", "about", "find-many")  # also with -v
-SHEETS: dict[str, Sheet] = {
-    "release": one("2.18.0"),
-    "release-broken-on-some-cards": one("2.15.0"),
-    "release-broken-beside-others": one("2.13.0"),
-    "release-windows-gpu": one("2.10.1", "windows_amd64"),
-    "release-empty-wheel": one("2.18.0", "windows_amd64"),
-    "release-cpu-build": one("1.14.0"),
-    "list-cuda-11.8": listing(cuda="11.8"),
-    "list-all-platforms": listing(cuda="11", platform=None),
-    "list-card": listing(compute_capability="8.9"),
-    "list-cpu": listing(platform="macos_x86_64"),
-    "list-wsl2": listing(driver="528.24", wsl2=True),
-    "nothing-two-filters": listing(cuda="12.5", python="3.8"),
-    "nothing-no-kernels": listing(gpu="GeForce RTX 5090"),
-    "nothing-but-a-candidate": listing(python="3.13", cuda="12.5"),
-    "cuda": sheets.cuda(cuda_answer(SMALL, find_cuda(SMALL, "12.5"))),
-    "cuda-of-no-row": sheets.cuda(cuda_answer(SMALL, find_cuda(SMALL, "12.5.9"), "12.5.9")),
-    "cuda-old": sheets.cuda(cuda_answer(SMALL, find_cuda(SMALL, "10.0"))),
-    "cuda-all": sheets.cudas([cuda_answer(SMALL, row) for row in SMALL.data.cuda]),
-    "cudnn": sheets.cudnn(cudnn_answer(SMALL, find_cudnn(SMALL, "8.7"))),
-    "cudnn-all": sheets.cudnns([cudnn_answer(SMALL, row) for row in SMALL.data.cudnn]),
-    "gpu": sheets.gpu(gpu_answer(SMALL, "8.9", "GeForce RTX 4090")),
-    "gpu-without-kernels": sheets.gpu(gpu_answer(SMALL, "12.0", "GeForce RTX 5090")),
-    "gpu-capability": sheets.gpu(gpu_answer(SMALL, "8.9")),
-    "gpu-all": sheets.gpus(all_gpus(SMALL)),
-    "find-image": rows("nvcr.io/nvidia/tensorflow:24.05-tf2-py3"),
-    "find-jetpack": rows("R36.3"),
-    "find-bug": rows("tf-2.21.0-runpath-cusolver"),
-    "find-many": rows("nvidia-cu"),
-    "about": sheets.about(about(SMALL)),
-}
-PAGES = {name: (sheet, "normal") for name, sheet in SHEETS.items()} | {
-    f"{name}-v": (SHEETS[name], "full") for name in WHOLE
+PAGES = {
+    "release": "tensorflow 2.18.0",
+    "release-v": "tensorflow 2.18.0 -v",
+    "release-broken-on-some-cards": "tensorflow 2.15.0",
+    "release-broken-on-some-cards-v": "tensorflow 2.15.0 -v",
+    "release-broken-beside-others": "tensorflow 2.13.0",
+    "release-windows-gpu": "tensorflow 2.10.1 --platform windows_amd64",
+    "release-empty-wheel": "tensorflow 2.18.0 --platform windows_amd64",
+    "release-cpu-build": "tensorflow 1.14.0 --package tensorflow",
+    "list-cuda-11.8": "tensorflow --cuda 11.8",
+    "list-all-platforms": "tensorflow --cuda 11 --platform all",
+    "list-card": "tensorflow --compute-capability 8.9",
+    "list-cpu": "tensorflow --platform macos_x86_64",
+    "list-wsl2": "tensorflow --driver 528.24 --os wsl2",
+    "nothing-two-filters": "tensorflow --cuda 12.5 --python 3.8",
+    "nothing-no-kernels": "tensorflow --gpu RTX5090",
+    "nothing-but-a-candidate": "tensorflow --cuda 12.5 --python 3.13",
+    "cuda": "cuda 12.5",
+    "cuda-of-no-row": "cuda 12.5.9",
+    "cuda-old": "cuda 10.0",
+    "cuda-all": "cuda",
+    "cudnn": "cudnn 8.7",
+    "cudnn-all": "cudnn",
+    "gpu": "gpu RTX 4090",
+    "gpu-without-kernels": "gpu RTX 5090",
+    "gpu-capability": "gpu --compute-capability 8.9",
+    "gpu-all": "gpu",
+    "gpu-all-v": "gpu -v",
+    "find-image": "find nvcr.io/nvidia/tensorflow:24.05-tf2-py3",
+    "find-jetpack": "find R36.3",
+    "find-bug": "find tf-2.21.0-runpath-cusolver",
+    "find-many": "find nvidia-cu",
+    "find-many-v": "find nvidia-cu -v",
+    "about": "find",
+    "about-v": "find -v",
 }
 
 
-def printed(sheet: Sheet, monkeypatch: pytest.MonkeyPatch, columns: int = 80, detail: Detail = "normal") -> str:
-    return as_text("matrix", Answered(None, sheet, "2026-11-21"), columns, detail=detail)
+def page(words: str, columns: int = 80, ours: bool = False) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        matrix = OURS if ours or (words.startswith("find ") and words != "find -v") else SMALL
+        patch.setattr(commands, "load_matrix", lambda _: matrix)
+        done = tfgpu("matrix", *words.split(), environ={"COLUMNS": str(columns)})
+    assert (done.returncode, "Error" in done.stderr) == (0, False), done.stderr
+    return done.stdout
 
 
-def page(name: str, monkeypatch: pytest.MonkeyPatch, columns: int = 80) -> str:
-    sheet, detail = PAGES[name]
-    return printed(sheet, monkeypatch, columns, detail)  # type: ignore[arg-type]
-
-
-def test_golden(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_goldens({f"{name}.txt": page(name, monkeypatch) for name in PAGES}, GOLDEN)
+def test_golden() -> None:
+    check_goldens({f"{name}.txt": page(words) for name, words in PAGES.items()}, GOLDEN)
     assert {file.stem for file in GOLDEN.iterdir()} == set(PAGES)
 
 
-def test_fits_the_width_and_cuts_nothing_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fits_the_width_and_cuts_nothing_off() -> None:
     whole = re.compile(r"    see  | +(?:[a-z]+ +)?https://| {16}python3 -m pip")  # must survive being copied
     wrong: list[tuple[str, str]] = []
-    for name in PAGES:
-        numbers = re.findall(r"\S*\d\S*", page(name, monkeypatch, 300))
+    for name, words in PAGES.items():
+        numbers = re.findall(r"\S*\d\S*", page(words, 300))
         for columns in (40, 60, 120):
-            text = page(name, monkeypatch, columns)
+            text = page(words, columns)
             lines = text.splitlines()
             wrong += [(name, line) for line in lines if len(line) > columns and not whole.match(line)]
             wrong += [(name, line) for line in lines if line != line.rstrip() or "…" in line]
@@ -103,41 +84,13 @@ def test_fits_the_width_and_cuts_nothing_off(monkeypatch: pytest.MonkeyPatch) ->
     assert wrong == []
 
 
-def test_the_lists_of_our_matrix_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Filters(driver="580", platform=None)
-    shown = [
-        sheets.releases_page(OURS, asked, releases(OURS, asked)),
-        sheets.gpus(all_gpus(OURS)),
-        sheets.cudas([cuda_answer(OURS, row) for row in OURS.data.cuda]),
-        sheets.cudnns([cudnn_answer(OURS, row) for row in OURS.data.cudnn]),
-        rows("nvidia-cu"),
-    ]
-    for sheet in shown:
+def test_the_lists_of_our_matrix_fit_and_the_first_screens_are_short() -> None:
+    for words in ("tensorflow --driver 580 --platform all", "gpu", "cuda", "cudnn", "find nvidia-cu"):
         for columns in (60, 80):
-            for detail in ("normal", "full"):
-                lines = printed(sheet, monkeypatch, columns, detail).splitlines()  # type: ignore[arg-type]
-                assert max(map(len, lines)) <= columns
-
-
-def test_the_first_screens_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    release = sheets.release(OURS, find_release(OURS, "2.15", "linux_x86_64"))
-    assert (
-        len(printed(release, monkeypatch).splitlines())
-        < 45
-        < len(printed(release, monkeypatch, 80, "full").splitlines())
-    )
-    assert len(printed(sheets.gpus(all_gpus(OURS)), monkeypatch).splitlines()) < 50
-
-
-def test_hostile_text_is_shown_and_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    evil = "[bold]\x1b[31mGPU\x07\n"
-    answer = msgspec.structs.replace(gpu_answer(SMALL, "8.9"), name=evil)
-    rows = [msgspec.structs.replace(row, name=evil) for row in all_gpus(SMALL)]
-    row = msgspec.structs.replace(find_release(SMALL, "2.18.0", "linux_x86_64"), yanked=evil, extra=evil)
-    for sheet in (sheets.gpu(answer), sheets.gpus(rows), sheets.release(SMALL, row)):
-        text = printed(sheet, monkeypatch)
-        assert all(char.isprintable() or char == "\n" for char in text)
-    assert "[bold]" in printed(sheets.gpu(answer), monkeypatch)
+            shown = [page(f"{words}{more}", columns, ours=True).splitlines() for more in ("", " -v")]
+            assert max(map(len, (*shown[0], *shown[1]))) <= columns, words
+    few, many = (len(page(f"tensorflow 2.15{more}", ours=True).splitlines()) for more in ("", " -v"))
+    assert few < 45 < many and len(page("gpu", ours=True).splitlines()) < 50
 
 
 def test_versions_are_shortened_to_their_minors() -> None:

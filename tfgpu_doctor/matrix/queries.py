@@ -245,12 +245,6 @@ def with_gpu(matrix: Matrix, row: Release) -> Release | None:
     return twin if twin is not None and twin.gpu and twin.version == row.version else None
 
 
-def cpu_twin(matrix: Matrix, row: Release) -> Release | None:
-    """The CPU build named `tensorflow` of the same version and platform, beside one of tensorflow-gpu."""
-    twin = matrix.tensorflow(row.version, row.platform) if row.package == "tensorflow-gpu" else None
-    return twin if twin is not None and not twin.gpu and twin.version == row.version else None
-
-
 def known_package(matrix: Matrix, name: str) -> str:
     """The package as the matrix spells it.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from tfgpu_doctor.facts.printable import clean, cut
 from tfgpu_doctor.render.console import MARKS
-from tfgpu_doctor.render.shapes import Block, Code, Detail, Items, Line, Page, Part, Table, has_content
+from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part, Table, has_content
 
 LONGEST = 60_000  # characters; GitHub takes 65 536
 _LONGEST_TEXT = 600  # characters of one text
@@ -46,7 +46,7 @@ def _shown(page: Page, room: int) -> Iterator[str]:
         if len(text) + 2 <= room:
             room -= len(text) + 2
             yield text
-        elif not isinstance(part, Detail | Page):
+        elif not (isinstance(part, Page) or getattr(part, "is_folded", False)):
             left_out.append(", ".join(part.ids) if isinstance(part, Block) and part.ids else part.title)
     if left_out:
         names = ", ".join(filter(None, left_out))
@@ -57,9 +57,10 @@ def _part(part: Part, language: str, room: int) -> str:
     match part:
         case Block():
             return _block(part, language)
-        case Detail():
-            lines = (line[:_LONGEST_LINE] for line in part.lines)
-            return folded(part.title, table(part.head, part.rows) if part.rows else fenced(lines))
+        case Table(is_folded=True):
+            return folded(part.title, table(part.head, part.rows))
+        case Code(is_folded=True):
+            return folded(part.title, fenced(line[:_LONGEST_LINE] for line in part.lines))
         case Table():
             return _table(part, room // 2)
         case Items():

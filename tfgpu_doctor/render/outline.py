@@ -14,7 +14,7 @@ from tfgpu_doctor.facts.facts import Fact, Facts, Known, value_or
 from tfgpu_doctor.facts.report import Finding, Fix, Report, Severity, is_answered, root_causes
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
-from tfgpu_doctor.render.shapes import Block, Code, Detail, Items, Line, Page, Part
+from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part, Table
 
 LABEL_WIDTH = 9  # characters of the longest label
 _MOST_NAMED = 4  # harmless lines
@@ -182,25 +182,25 @@ def skipped(report: Report) -> list[tuple[str, int]]:
     return reasons.most_common()
 
 
-def open_checks(report: Report) -> tuple[Detail, ...]:
+def open_checks(report: Report) -> tuple[Table, ...]:
     """Return the checks that could not be made, as a table; nothing for a text, which leaves most checks open."""
     reasons: dict[str, list[str]] = {}
     for item in report.undetermined if report.source != "text" else ():
         reasons.setdefault(item.reason, []).append(item.id)
     rows = tuple((reason, ", ".join(ids)) for reason, ids in reasons.items())
     title = f"Could not determine ({len(report.undetermined)})"
-    return (Detail(title, ("Because", "Checks"), rows),) if rows else ()
+    return (Table(title, ("Because", "Checks"), rows, is_folded=True),) if rows else ()
 
 
-def details(facts: Facts) -> tuple[Detail, ...]:
+def details(facts: Facts) -> tuple[Part, ...]:
     """Return versions, packages, variables and the end of the log."""
     packages = [f"{package.name}=={package.version}" for package in value_or(facts.python.packages, ())]
     variables = [f"{name}={value}" for name, value in value_or(facts.variables, {}).items()]
     return (
-        Detail("Versions", ("what", "version", "read from"), tuple(_versions(facts))),
-        Detail(f"Packages ({len(packages)})", lines=tuple(packages)),
-        Detail(f"Variables ({len(variables)})", lines=tuple(variables)),
-        Detail("Log (its end)", lines=value_or(facts.tensorflow.log, ())[-_LOG:]),
+        Table("Versions", ("what", "version", "read from"), tuple(_versions(facts)), is_folded=True),
+        Code(f"Packages ({len(packages)})", tuple(packages), is_folded=True),
+        Code(f"Variables ({len(variables)})", tuple(variables), is_folded=True),
+        Code("Log (its end)", value_or(facts.tensorflow.log, ())[-_LOG:], is_folded=True),
     )
 
 

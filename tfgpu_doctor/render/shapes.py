@@ -50,15 +50,6 @@ class Block(NamedTuple):
         return tuple(line for line in self.lines if line.label == label)
 
 
-class Detail(NamedTuple):
-    """What whoever helps asks for next: either a table, or lines as they are."""
-
-    title: str
-    head: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    lines: tuple[str, ...] = ()
-
-
 class Table(NamedTuple):
     """A table; `marks` are those of the rows (names of console.MARKS), where they have any.
 
@@ -72,6 +63,7 @@ class Table(NamedTuple):
     right: tuple[int, ...] = ()  # columns of numbers
     bars: tuple[float, ...] = ()  # of the rows, in a terminal: shares of the longest bar
     is_named: bool = False  # a terminal, too, shows the title
+    is_folded: bool = False  # where others read: opened on demand
 
 
 class Items(NamedTuple):
@@ -88,6 +80,7 @@ class Code(NamedTuple):
     title: str
     lines: tuple[str, ...]
     language: str = ""
+    is_folded: bool = False  # where others read: opened on demand
 
 
 class Page(NamedTuple):
@@ -111,7 +104,7 @@ class Page(NamedTuple):
         return ", ".join(filter(None, (*self.about, self.created)))
 
 
-Part: TypeAlias = Block | Detail | Table | Items | Code | Page
+Part: TypeAlias = Block | Table | Items | Code | Page
 
 
 def has_content(part: Part) -> bool:
@@ -119,8 +112,6 @@ def has_content(part: Part) -> bool:
     match part:
         case Table():
             return bool(part.rows)
-        case Detail():
-            return bool(part.rows or part.lines)
         case Items() | Code():
             return bool(part.lines)
     return True

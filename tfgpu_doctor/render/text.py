@@ -13,7 +13,7 @@ from rich.text import Text
 from tfgpu_doctor.facts.printable import clean
 from tfgpu_doctor.render.console import STYLES, cleaned, marks
 from tfgpu_doctor.render.outline import LABEL_WIDTH
-from tfgpu_doctor.render.shapes import Block, Code, Detail, Items, Line, Page, Part, Table, has_content
+from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part, Table, has_content
 
 _NARROWEST = 12  # characters of the column that is wrapped; with fewer, it would be all wrapping
 _INDENT = 4  # of a text whose head is too long to stand beside it
@@ -70,17 +70,12 @@ def _part(part: Part, console: Console) -> None:
         case Code():
             _code(part, console)
         case Table():
-            if part.is_named:
+            if part.is_named or part.is_folded:
                 _title(part.title, console)
             if len(part.head) == 2:
                 _pairs(part.rows, part.marks, console)
             else:
                 _columns(part, console)
-        case Detail():
-            _title(part.title, console)
-            _pairs(part.rows, (), console)
-            for line in part.lines:
-                console.print(Text(f"  {line}"), soft_wrap=True)
         case Page():
             _verdict(part, console)
             for one in filter(has_content, part.parts):

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tfgpu_doctor.facts.printable import clean, escape_xml
 from tfgpu_doctor.render.console import MARKS
-from tfgpu_doctor.render.shapes import Block, Code, Detail, Items, Line, Page, Part, Table, has_content
+from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part, Table, has_content
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
@@ -151,13 +151,12 @@ def _part(part: Part) -> str:
     match part:
         case Block():
             return _block(part)
-        case Detail():
-            shown = table(part.title, part.head, part.rows) if part.rows else _lines(part.lines)
-            return folded(part.title, shown)
         case Table():
-            return _table(part)
+            return folded(part.title, _table(part)) if part.is_folded else _table(part)
         case Items():
             return (element("h3", text(part.title)) if part.title else "") + items(part.lines)
+        case Code(is_folded=True):
+            return folded(part.title, _lines(part.lines))
         case Code():
             return (element("h3", text(part.title)) if part.title else "") + _lines(part.lines)
         case Page():

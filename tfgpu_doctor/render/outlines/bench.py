@@ -23,7 +23,7 @@ from tfgpu_doctor.render.shapes import (
     Block,
     Case,
     Checks,
-    Detail,
+    Code,
     Items,
     Line,
     Metric,
@@ -317,8 +317,8 @@ def _shared(result: BenchResult) -> Iterator[Part]:
     advice = (_advised(having, text, name) for having, text in shared_advice(runs))
     yield Items((*result.conclusions[len(leading(result)) :], *_failures(runs), *advice, *notes(result)))
     rows = ((name(run), text) for run in runs for text in (texts(run) if run.throughput else [proof(run)]) if text)
-    yield Detail("Details of each run", ("Run", "Found"), tuple(rows))
-    yield Detail("Command", lines=(result.command,) if result.command else ())
+    yield Table("Details of each run", ("Run", "Found"), tuple(rows), is_folded=True)
+    yield Code("Command", (result.command,) if result.command else (), is_folded=True)
 
 
 def _advised(having: Sequence[Run], text: str, name: Callable[[Run], str]) -> str:

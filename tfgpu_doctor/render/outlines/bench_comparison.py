@@ -27,7 +27,6 @@ from tfgpu_doctor.render.shapes import (
     Block,
     Case,
     Checks,
-    Detail,
     Items,
     Line,
     Outcome,
@@ -81,7 +80,7 @@ def page(comparison: BenchComparison, detail: formats.Detail = "shared") -> Page
         for text in (*run.notes, *_figures(run, comparison.factor))
     )
     notes = tuple(dict.fromkeys(islice((*comparison.notes, *of_runs, *_alone(comparison)), _MOST_NOTES)))
-    parts = (table, Items(notes), Detail("What was compared", ("Result", "Measured", "With"), results))
+    parts = (table, Items(notes), Table("What was compared", ("Result", "Measured", "With"), results, is_folded=True))
     return whole._replace(about=(about, f"{base.name} → {new.name}"), created=comparison.created, parts=parts)
 
 

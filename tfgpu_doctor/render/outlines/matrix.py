@@ -16,16 +16,14 @@ from tfgpu_doctor.matrix.queries import (
     Filters,
     also_load,
     cards,
-    cpu_twin,
     known_broken,
     min_driver,
     only_with,
     with_gpu,
 )
 from tfgpu_doctor.matrix.rows import PtxOnly
-from tfgpu_doctor.plan.gpu_answers import GpuAnswer, GpuRow
 from tfgpu_doctor.render import formats
-from tfgpu_doctor.render.shapes import Block, Detail, Items, Line, Page, Part, Table
+from tfgpu_doctor.render.shapes import Block, Items, Line, Page, Part, Table
 
 _COMMAND, _UNKNOWN = "tfgpu matrix", "unknown"
 _BUGS = "Known bugs, some of them only on certain machines; -v shows when, what is seen, and the fix:"
@@ -73,7 +71,7 @@ def page(answered: Answered, detail: formats.Detail = "shared") -> Page:
         return whole
     parts = sheet.parts if detail == "full" else sheet.brief or sheet.parts
     if detail == "least":
-        parts = tuple(part for part in parts if isinstance(part, Table))
+        parts = tuple(part for part in parts if isinstance(part, Table) and not part.is_folded)
     return whole._replace(mark="", parts=parts, is_brief=True)
 
 
@@ -94,7 +92,7 @@ def _listed(words: Iterable[str | None], otherwise: str = "") -> str:
     return ", ".join(filter(None, words)) or otherwise
 
 
-def _sources(read: Mapping[str, str], documents_only: bool = False) -> Detail:
+def _sources(read: Mapping[str, str], documents_only: bool = False) -> Table:
     """Return each document once, with its members, a wheel's files, and the fields that were read there.
 
     Args:
@@ -110,7 +108,7 @@ def _sources(read: Mapping[str, str], documents_only: bool = False) -> Detail:
     for document, members in documents.items():
         fields = (f"{member}: {', '.join(found)}" if member else ", ".join(found) for member, found in members.items())
         rows.append((document, "" if documents_only else "; ".join(fields)))
-    return Detail("Sources", ("Document", "Read there"), tuple(rows))
+    return Table("Sources", ("Document", "Read there"), tuple(rows), is_folded=True)
 
 
 # ------------------------------------------------------------------------------------------------ a list of releases
@@ -189,8 +187,6 @@ def _notes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterato
             "The driver is that of Windows, with the numbers of Windows; Linux under WSL2 gets none of its own. CUDA "
             "comes from the extra: tfgpu plan --os wsl2 has the commands."
         )
-    if not rows and not filters.pre and (early := only_with(matrix, filters, pre=True)):
-        yield _note(f"--pre would list {early[0].package} {early[0].version}.")
 
 
 def _notes_on_bugs(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[Items]:
@@ -255,8 +251,6 @@ def release(matrix: Matrix, row: Release) -> Sheet:
 
 
 def _release_lines(matrix: Matrix, row: Release) -> Iterator[tuple[str, str]]:
-    if cpu := cpu_twin(matrix, row):
-        yield "package", f"{row.package}: {cpu.package} {cpu.version} is the build without CUDA"
     if row.gpu:
         yield from _build_lines(row)
     else:
@@ -319,110 +313,97 @@ def _block(issue: KnownIssue) -> Block:
 
 # ---------------------------------------------------------------------------------------------- CUDA, cuDNN and GPUs
 
+# of a table: label, field, and what stands for no value; a list has the first columns, up to so many
+_FIELDS = {
+    "CUDA": (
+        ("CUDA", "version", ""),
+        ("Linux driver", "min_driver_linux", "?"),
+        ("at least, Linux", "minor_compat_min_linux", "-"),
+        ("Windows driver", "min_driver_windows", "?"),
+        ("at least, Windows", "minor_compat_min_windows", "-"),
+        ("SASS for", "compute_capabilities", "?"),
+        ("cuDNN", "cudnn", "none that the matrix knows"),
+        ("TensorFlow", "tensorflow", "no wheel is built for it"),
+        ("conda-forge", "conda", ""),
+    ),
+    "cuDNN": (
+        ("cuDNN", "version", ""),
+        ("CUDA", "cuda_majors", "?"),
+        ("GPUs from, by CUDA", "min_compute_capability_by_cuda", "?"),
+        ("last for", "last_for", ""),
+        ("last for GPUs of", "last_for_compute_capabilities", ""),
+        ("TensorFlow", "tensorflow", "none is compiled against it"),
+    ),
+}
+_COLUMNS = 5
+_LEGENDS = {
+    "CUDA": "at least: the oldest driver that runs any program of this major version, PTX excepted (minor-version "
+    "compatibility); -: programs need the driver beside it; ?: unknown",
+    "cuDNN": "GPUs from: the oldest compute capability; last for: later versions have dropped these",
+}
 
-def cuda(answer: Row) -> Sheet:
-    """Return one toolkit."""
-    asked = f"for {answer['asked']}, of which the matrix has no row" if answer["asked"] else ""
-    major, short = answer["version"].split(".")[0], minor(answer["version"])
-    linux, windows, compat_linux, compat_windows = (
-        answer[f"{kind}_{system}"] for kind in ("min_driver", "minor_compat_min") for system in ("linux", "windows")
+
+def card(table: str, answer: Row) -> Sheet:
+    """Return one toolkit, or one cuDNN line."""
+    asked = f"for {answer['asked']}, of which the matrix has no row" if answer.get("asked") else ""
+    shown = zip((label for label, *_ in _FIELDS[table][1:]), _texts(table, answer)[1:], strict=True)
+    return Sheet(
+        f"{table} {answer['version']}", asked, (_card(shown), _note(_LEGENDS[table]), _sources(answer["sources"]))
     )
-    shipped = f"Windows {windows}" if windows else "for Windows it is unknown"
-    least = f"the same: CUDA {major} has no minor-version compatibility"
-    if compat_linux or compat_windows:
-        drivers = f"Linux {compat_linux or _UNKNOWN}, Windows {compat_windows or _UNKNOWN}"
-        least = f"{drivers}: with these, any CUDA {major} program runs, PTX excepted"
-    of_conda = f"builds for CUDA {short} of TensorFlow {', '.join(answer['conda'])}"
-    lines = (
-        ("driver", f"Linux {linux or _UNKNOWN}, {shipped}: the oldest for all of CUDA {answer['version']}"),
-        ("at least", least),
-        ("SASS for", _listed(answer["compute_capabilities"], _UNKNOWN)),
-        ("cuDNN", minor_ranges(answer["cudnn"]) or "none that the matrix knows"),
-        ("TensorFlow", _listed(answer["tensorflow"], f"no wheel is built for CUDA {short}")),
-        ("conda-forge", of_conda if answer["conda"] else ""),
-    )
-    return Sheet(f"CUDA {answer['version']}", asked, (_card(lines), _sources(answer["sources"])))
 
 
-def cudas(answers: Sequence[Row]) -> Sheet:
-    """Return all toolkits, newest first."""
-    rows = (
-        (
-            answer["version"],
-            answer["min_driver_linux"] or "?",
-            answer["minor_compat_min_linux"] or answer["min_driver_linux"] or "?",
-            answer["min_driver_windows"] or "?",
-            f"{answer['first_compute_capability'] or '?'} to {answer['last_compute_capability'] or '?'}",
-        )
-        for answer in answers
-    )
-    legend = "at least: the oldest Linux driver that runs its programs (minor-version compatibility); ?: unknown"
-    shown = _table(("CUDA", "Linux driver", "at least", "Windows driver", "SASS for"), rows)
-    return Sheet("CUDA toolkits", "", (shown, _note(legend)))
+def listing(table: str, answers: Sequence[Row]) -> Sheet:
+    """Return all toolkits, or all cuDNN lines, newest first."""
+    head = [label for label, *_ in _FIELDS[table][:_COLUMNS]]
+    shown = _table(head, (_texts(table, answer)[:_COLUMNS] for answer in answers))
+    return Sheet(f"{table} versions", "", (shown, _note(_LEGENDS[table])))
 
 
-def cudnn(answer: Row) -> Sheet:
-    """Return one cuDNN line."""
-    floors, dropped = answer["min_compute_capability_by_cuda"], _listed(answer["last_for_compute_capabilities"])
-    names = f"{', '.join(answer['last_for'])} " if answer["last_for"] else ""
-    lines = (
-        *((f"CUDA {major}", f"compute capability {floors[major]} and newer") for major in answer["cuda_majors"]),
-        ("last for", f"{names}({dropped}): later versions have dropped them" if dropped else ""),
-        ("TensorFlow", _listed(answer["tensorflow"], "none is compiled against it")),
-    )
-    return Sheet(f"cuDNN {answer['version']}", "", (_card(lines), _sources(answer["sources"])))
+def _texts(table: str, answer: Row) -> list[str]:
+    """Return the text of each field; lines of cuDNN as spans."""
+    values = {**answer, "cudnn": minor_ranges(answer.get("cudnn", ()))}
+    return [_text(values[field]) if values[field] else otherwise for _, field, otherwise in _FIELDS[table]]
 
 
-def cudnns(answers: Sequence[Row]) -> Sheet:
-    """Return all cuDNN lines, newest first."""
-    rows = []
-    for answer in answers:
-        floors, majors = answer["min_compute_capability_by_cuda"], answer["cuda_majors"]
-        each = _listed(f"{floors[major]} (CUDA {major})" for major in majors)
-        floor = answer["min_compute_capability"] if len(set(floors.values())) == 1 else each
-        rows.append((answer["version"], ", ".join(majors), floor, ", ".join(answer["last_for"])))
-    return Sheet("cuDNN versions", "", (_table(("cuDNN", "CUDA", "GPUs from", "last for"), rows),))
-
-
-def gpu(answer: GpuAnswer) -> Sheet:
+def gpu(answer: Row) -> Sheet:
     """Return one GPU, or one compute capability."""
-    capability = f"compute capability {answer.compute_capability}"
-    detail = _listed((capability if answer.name else None, answer.architecture))
-    return Sheet(answer.name or capability, detail, (_card(_gpu_lines(answer)), _sources(answer.sources)))
+    capability = f"compute capability {answer['compute_capability']}"
+    detail = _listed((capability if answer["name"] else None, answer["architecture"]))
+    return Sheet(answer["name"] or capability, detail, (_card(_gpu_lines(answer)), _sources(answer["sources"])))
 
 
-def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
-    if answer.name is None:
-        yield "GPUs", _listed(answer.same_compute_capability, "none that the matrix knows")
+def _gpu_lines(answer: Row) -> Iterator[tuple[str, str]]:
+    if answer["name"] is None:
+        yield "GPUs", _listed(answer["same_compute_capability"], "none that the matrix knows")
     jetpack = "part of NVIDIA JetPack, as are CUDA and cuDNN: tfgpu matrix find 6.1, with NVIDIA's TensorFlow"
-    yield "driver", jetpack if is_tegra(answer.compute_capability) else _branches(answer)
-    yield "CUDA", f"{answer.first_cuda or 'unknown'} to {answer.last_cuda or 'today'}"
-    last = _listed(f"{line} for CUDA {major}" for major, line in answer.last_cudnn.items())
+    yield "driver", jetpack if is_tegra(answer["compute_capability"]) else _branches(answer)
+    yield "CUDA", f"{answer['first_cuda'] or 'unknown'} to {answer['last_cuda'] or 'today'}"
+    last = _listed(f"{line} for CUDA {major}" for major, line in answer["last_cudnn"].items())
     yield "cuDNN", f"up to {last}" if last else ""
-    if answer.newest_tensorflow is None:
-        yield "TensorFlow", f"no release for {answer.platform} has working kernels for it"
+    if answer["newest_tensorflow"] is None:
+        yield "TensorFlow", f"no release for {answer['platform']} has working kernels for it"
     else:
-        newest = "newest working release" if answer.newest_tensorflow != answer.tensorflow[0] else "newest"
-        where = f"the {newest} for {answer.platform}"
-        yield "TensorFlow", f"{answer.newest_tensorflow} is {where}; all: {minor_ranges(answer.tensorflow)}"
-    if answer.tensorflow_ptx:
-        by_ptx = minor_ranges(answer.tensorflow_ptx)
+        newest = "newest working release" if answer["newest_tensorflow"] != answer["tensorflow"][0] else "newest"
+        where = f"the {newest} for {answer['platform']}"
+        yield "TensorFlow", f"{answer['newest_tensorflow']} is {where}; all: {minor_ranges(answer['tensorflow'])}"
+    if answer["tensorflow_ptx"]:
+        by_ptx = minor_ranges(answer["tensorflow_ptx"])
         yield "by PTX", f"{by_ptx}: the driver would compile every kernel at first use"
-    for issue in answer.broken:
-        yield "broken", f"{minor_ranges(issue.tensorflow)}: {issue.title} ({issue.id})"
-    rates = _listed(f"{name} {rate:g}" for name, rate in (answer.peak or {}).items())
+    for issue in answer["broken"]:
+        yield "broken", f"{minor_ranges(issue['tensorflow'])}: {issue['title']} ({issue['id']})"
+    rates = _listed(f"{name} {rate:g}" for name, rate in (answer["peak"] or {}).items())
     yield "peak", f"FLOP per clock cycle and multiprocessor: {rates}" if rates else ""
 
 
-def gpus(rows: Sequence[GpuRow]) -> Sheet:
+def gpus(rows: Sequence[Row]) -> Sheet:
     """Return all GPUs; first a line for each compute capability, with its first names."""
     head = ("GPU", "cc", "architecture", "driver branches")
-    every = [(row.name, row.compute_capability, row.architecture or "?", _branches(row)) for row in rows]
-    groups: dict[str, list[GpuRow]] = {}
+    every = [(row["name"], row["compute_capability"], row["architecture"] or "?", _branches(row)) for row in rows]
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        groups.setdefault(row.compute_capability, []).append(row)
+        groups.setdefault(row["compute_capability"], []).append(row)
     few = [
-        (capability, group[0].architecture or "?", str(len(group)), ", ".join(row.name for row in group[:3]))
+        (capability, group[0]["architecture"] or "?", str(len(group)), ", ".join(row["name"] for row in group[:3]))
         for capability, group in groups.items()
     ]
     legend = "cc: compute capability; -v lists every name with its drivers, --compute-capability 8.9 those of one"
@@ -430,9 +411,9 @@ def gpus(rows: Sequence[GpuRow]) -> Sheet:
     return Sheet("GPUs", f"{len(rows)} names", (_table(head, every), _note("cc: compute capability")), brief)
 
 
-def _branches(row: GpuRow | GpuAnswer) -> str:
+def _branches(row: Row) -> str:
     """Return the span of driver branches; what is a lower bound is shown as one."""
-    first, last, bound = row.first_driver_branch, row.last_driver_branch, row.driver_at_least
+    first, last, bound = row["first_driver_branch"], row["last_driver_branch"], row["driver_at_least"]
     if first:
         return f"{first} to {last}" if last else f"{first} and newer"
     known = (f"at least {bound}" if bound else "", f"up to {last}" if last else "")
@@ -461,17 +442,13 @@ def _text(value: Any) -> str:
 
 
 def about(answer: Row) -> Sheet:
-    """Return every table; with its sources where everything is shown."""
+    """Return every table with its sources; first without them."""
     cells, blocks = [], []
     for one in answer["tables"]:
         titles = [f"{source['title']} ({source['rows']})" for source in one["sources"]]
-        source = (
-            one["sources"][0]["title"] if len(titles) == 1 else f"{len(titles)} sources, by hand" if titles else "-"
-        )
-        by = f"derived by {one['derived_by']}" if one["derived_by"] else source
+        by = f"derived by {one['derived_by']}" if one["derived_by"] else f"by hand, sources: {len(titles)}"
         cells.append((one["name"], str(one["rows"]), one["updated"] or "?", by))
-        if titles:
-            blocks.append(Block("note", one["name"], tuple(Line("source", title) for title in titles)))
+        blocks += [Block("note", one["name"], tuple(Line("source", title) for title in titles))] if titles else []
     layers = f", with {', '.join(answer['layers'])} over it" if answer["layers"] else ""
     shown = _table(("table", "rows", "updated", "source"), cells)
     hint = _note("updated: when it was last held to its sources; -v lists them all")

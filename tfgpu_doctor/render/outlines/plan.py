@@ -10,7 +10,7 @@ from tfgpu_doctor.plan.constraints import Violation, span
 from tfgpu_doctor.plan.records import Kind, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target
 from tfgpu_doctor.render import formats
-from tfgpu_doctor.render.shapes import Block, Detail, Items, Line, Page, Part, Table
+from tfgpu_doctor.render.shapes import Block, Items, Line, Page, Part, Table
 
 _COMMAND = "tfgpu plan"
 _SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl2": "WSL2", "macos": "macOS"}
@@ -107,7 +107,7 @@ def _commands(option: Option, managers: int) -> Iterator[Line]:
     yield from (Line(manager, "", commands=option.commands[manager]) for manager in list(option.commands)[:managers])
 
 
-def _ruled_out(plan: Plan, most: int | None, detail: formats.Detail) -> Detail:
+def _ruled_out(plan: Plan, most: int | None, detail: formats.Detail) -> Table:
     """Return what is ruled out, the newest first, neighbours together; of at most so many groups, one reason each."""
     groups = itertools.groupby(plan.ruled_out, lambda group: _decisive(group)[: 1 if most else None])
     together = [([version for group in found for version in group.versions], why) for why, found in groups]
@@ -116,7 +116,7 @@ def _ruled_out(plan: Plan, most: int | None, detail: formats.Detail) -> Detail:
     rest = [version for versions, _ in together[len(shown) :] for version in versions]
     if rest:
         rows.append(("", f"{len(rest)} older releases, down to {rest[-1]}" if len(rest) > 1 else f"{rest[0]}, too"))
-    return Detail("Ruled out", ("TensorFlow", "Why"), tuple(rows))
+    return Table("Ruled out", ("TensorFlow", "Why"), tuple(rows), is_folded=True)
 
 
 def _decisive(group: RuledOut) -> tuple[Violation, ...]:
