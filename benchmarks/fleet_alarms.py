@@ -87,21 +87,19 @@ def simulated(spread: Spread, nodes: int, runs: int, seed: str) -> dict[str, Any
     found = {(slower, k): 0 for slower in SLOWER for k in KS}
     for _ in range(fleets):
         values = [math.exp(spread(chance)) for _ in range(nodes)]
-        middle = centre(values)
-        assert middle is not None
-        far = [one for one in map(middle.below, values) if one[1] >= LEAST_LOSS]
+        middle, mad = centre(values)
+        far = [(middle - one) / mad for one in values if (middle - one) / middle >= LEAST_LOSS]
         for k in KS:
-            called = sum(mads > k for mads, _ in far)
+            called = sum(mads > k for mads in far)
             alarms[k] += called
             noisy[k] += called > 0
         first = values[0]
         for slower in SLOWER:
             values[0] = first * (1 - slower)
-            middle = centre(values)
-            assert middle is not None
-            mads, share = middle.below(values[0])
+            middle, mad = centre(values)
+            loss = middle - values[0]
             for k in KS:
-                found[slower, k] += mads > k and share >= LEAST_LOSS
+                found[slower, k] += loss / mad > k and loss / middle >= LEAST_LOSS
         values[0] = first
     return {
         "fleets": fleets,

@@ -1,11 +1,14 @@
-"""Guards against what never ends: a test that hangs fails instead. They measure nothing; nothing comes near them."""
+"""Guards against what never ends: a test that hangs fails instead; and what still runs of a test's processes."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+import psutil
 
 
 class StillBusyError(AssertionError):
@@ -30,3 +33,23 @@ def guarded(seconds: float, what: str = "", *, waiting: bool = False) -> Iterato
     finally:
         signal.setitimer(timer, 0)
         signal.signal(number, before)
+
+
+def alive(mark: str) -> dict[int, str]:
+    """Return the processes that have a mark on their command lines, with these; no zombies."""
+    found = {}
+    for one in psutil.process_iter(["cmdline", "status"]):
+        line = " ".join(one.info["cmdline"] or [])
+        if mark in line and one.info["status"] != psutil.STATUS_ZOMBIE:
+            found[one.pid] = line
+    return found
+
+
+def eventually(holds: Callable[[], object], seconds: float = 30.0) -> bool:
+    """True as soon as something holds; False if it does not within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True

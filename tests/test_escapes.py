@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.guard import guarded
+from tests.guard import alive, eventually
 from tests.tiers import usual
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="descendants are followed on Linux only")
@@ -58,14 +58,9 @@ class Sleepers:
     def alive(self) -> dict[int, str]:
         """Process → who started it, and how it escaped."""
         found = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-            except OSError:
-                continue
-            if words[0] == "sleep" and words[1].startswith(self.mark):
-                starter, way = words[1][len(self.mark) :]
-                found[int(folder.name)] = f"{starter}: {list(WAYS)[int(way)]}"
+        for pid, line in alive(f"sleep {self.mark}").items():
+            starter, way = line.rpartition(self.mark)[2]
+            found[pid] = f"{starter}: {list(WAYS)[int(way)]}"
         return found
 
 
@@ -102,12 +97,6 @@ def start(sleepers: Sleepers, folder: Path, *arguments: str, then: str) -> subpr
     return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def wait_for(holds: Callable[[], bool]) -> None:
-    with guarded(PATIENCE, waiting=True):
-        while not holds():
-            time.sleep(0.02)
-
-
 COMMANDS = {
     "doctor": ["doctor"],
     "bench": ["bench", "matpow", "--size", "64"],
@@ -136,7 +125,8 @@ def test_nothing_is_left_at_an_orderly_end(name: str, sleepers: Sleepers, tmp_pa
 def test_nothing_is_left_after_a_signal(ending: tuple[str, signal.Signals], sleepers: Sleepers, tmp_path: Path) -> None:
     name, number = ending
     running = start(sleepers, tmp_path, *COMMANDS[name], then="time.sleep(600)")
-    wait_for(lambda: len({one for one in sleepers.alive().values() if one.startswith("3")}) == len(WAYS))
+    left = lambda: {one for one in sleepers.alive().values() if one.startswith("3")}  # noqa: E731
+    assert eventually(lambda: len(left()) == len(WAYS), PATIENCE)
     running.send_signal(number)
     _, errors = running.communicate(timeout=PATIENCE)
     assert (running.returncode, b"Traceback" in errors) == (SIGNALS[number], False)

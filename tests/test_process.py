@@ -7,9 +7,8 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
@@ -17,7 +16,7 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
-from tests.guard import guarded
+from tests.guard import alive, eventually, guarded
 from tfgpu_doctor.probes import process
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and process groups are POSIX")
@@ -35,23 +34,10 @@ class Script:
         return [sys.executable, "-c", code, self.mark]
 
     def alive(self) -> list[int]:
-        found = []
-        for one in psutil.process_iter(["cmdline", "status"]):
-            if self.mark in (one.info["cmdline"] or []) and one.info["status"] != psutil.STATUS_ZOMBIE:
-                found.append(one.pid)
-        return found
+        return list(alive(self.mark))
 
     def gone(self) -> bool:
         return eventually(lambda: not self.alive())
-
-
-def eventually(holds: Callable[[], bool], seconds: float = GENEROUS) -> bool:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 @pytest.fixture
@@ -357,7 +343,7 @@ process.run([sys.executable, "-c", child, {script.mark!r}, *sleeper], timeout=30
     ) as outer:
         assert outer.stdout is not None
         assert outer.stdout.readline() == "up\n"
-        assert eventually(lambda: len(script.alive()) == 2)
+        assert eventually(lambda: len(script.alive()) == 3)  # with the outer one
         outer.send_signal(signal.SIGINT)
         _, complaint = outer.communicate(timeout=GENEROUS)
     assert "KeyboardInterrupt" in complaint

@@ -10,20 +10,16 @@ import json
 import os
 import signal
 import socket
-import socketserver
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import psutil
 import pytest
 
-from tests.guard import guarded
+from tests.guard import alive, eventually, guarded
 from tests.lab import Lab
 from tests.tables import read_rows
 from tests.tiers import usual
@@ -165,12 +161,7 @@ class Stage:
 
     def alive(self) -> list[str]:
         """The command lines of what still runs."""
-        lines = []
-        for one in psutil.process_iter(["cmdline", "status"]):
-            words = one.info["cmdline"] or []
-            if one.info["status"] != psutil.STATUS_ZOMBIE and any(self.mark in word for word in words):
-                lines.append(f"{one.pid} {' '.join(one.info['cmdline'])}"[:200])
-        return lines
+        return [f"{pid} {line}"[:200] for pid, line in alive(self.mark).items()]
 
 
 @pytest.fixture
@@ -192,10 +183,7 @@ def ended(running: subprocess.Popen[str], stage: Stage) -> tuple[int, str]:
         running.kill()
         pytest.fail(f"it still runs; {stage.alive()}")
     assert "Traceback" not in errors and "internal error" not in errors, errors
-    until = time.monotonic() + PATIENCE  # what was killed is gone a moment later
-    while stage.alive() and time.monotonic() < until:
-        time.sleep(0.1)
-    assert stage.alive() == []
+    assert eventually(lambda: not stage.alive(), PATIENCE), stage.alive()  # what was killed is gone a moment later
     assert list((stage.folder / "temporary").iterdir()) == []
     return running.returncode, output + errors
 
@@ -243,9 +231,7 @@ def test_nothing_runs_on_after_a_hang_up(row: tuple[str, signal.Signals], stage:
     name, number = row
     stage.plant("ignores signals")
     running = stage.start(COMMANDS[name], factor=1)
-    with guarded(PATIENCE, waiting=True):
-        while not stage.started() and running.poll() is None:
-            time.sleep(0.02)
+    assert eventually(lambda: stage.started() or running.poll() is not None, PATIENCE)
     running.send_signal(number)
     code, output = ended(running, stage)
     own = -number if number != signal.SIGINT else 2
@@ -256,9 +242,7 @@ def test_nothing_runs_on_after_a_hang_up(row: tuple[str, signal.Signals], stage:
 def test_nothing_runs_on_after_the_client_has_gone(stage: Stage) -> None:
     stage.plant("ignores signals")
     running = stage.start(COMMANDS["mcp"], factor=1)
-    with guarded(PATIENCE, waiting=True):
-        while not stage.started():
-            time.sleep(0.02)
+    assert eventually(stage.started, PATIENCE)
     assert ended(running, stage)[0] == 0  # it closes the input
 
 
@@ -274,40 +258,6 @@ for line in sys.stdin:
     hello = {"tensorflow": "2.21.0", "numpy": "2.0.0", "python": "3.12.1", "gpus": []}
     print(json.dumps(hello if request == "hello" else {"cold": {}}), flush=True)
 """
-
-
-class Peer(socketserver.ThreadingTCPServer):
-    """Another machine, at an address of this one."""
-
-    daemon_threads, block_on_close, request_queue_size = True, False, 64
-
-    def __init__(self, habit: Callable[[socket.socket], None] | None) -> None:
-        """Do so with each connection; without a habit, nobody listens there."""
-        super().__init__(("127.0.0.1", 0), socketserver.BaseRequestHandler)
-        self.address = f"127.0.0.1:{self.server_address[1]}"
-        self._habit = habit
-        if habit is None:
-            self.server_close()
-        else:
-            threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
-
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        with suppress(OSError):
-            assert self._habit
-            self._habit(request)
-
-
-def flood(connection: socket.socket) -> None:
-    while True:
-        connection.sendall(b"x" * 65536)
-
-
-def keep(connection: socket.socket) -> None:
-    time.sleep(2 * PATIENCE)
-    connection.close()
-
-
-PEERS = {"never comes": None, "floods": flood, "dies": keep}
 
 
 def machines(stage: Stage, index: int, address: str, waits_in: str) -> Command:
@@ -330,20 +280,20 @@ def machines(stage: Stage, index: int, address: str, waits_in: str) -> Command:
     return Command(words, 100)
 
 
-MISSED = [(habit, index, where) for habit in PEERS for index in (0, 1) for where in ("prepare", "next")]
+MISSED = [
+    (habit, index, where) for habit in ("never comes", "dies") for index in (0, 1) for where in ("prepare", "next")
+]
 
 
 @pytest.mark.parametrize("row", usual(MISSED, lambda row: row == ("dies", 0, "next")), ids=str)
 def test_another_machine_that_does_not_do_its_part(stage: Stage, row: tuple[str, int, str]) -> None:
     habit, index, waits_in = row
-    peer = Peer(PEERS[habit])
     request = waits_in if waits_in == "prepare" else ("sample", "follow")[index]
-    running = stage.start(machines(stage, index, peer.address, request))
-    if habit == "dies":
-        time.sleep(2.0)
-        peer.server_close()
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as peer:  # the system takes its connections
+        address = f"127.0.0.1:{peer.getsockname()[1]}"
+        if habit == "never comes":
+            peer.close()
+        running = stage.start(machines(stage, index, address, request))
+        time.sleep(2.0 if habit == "dies" else 0.0)
     code, output = ended(running, stage)
-    if PEERS[habit]:
-        peer.shutdown()
-        peer.server_close()
     assert code in (1, 3), output

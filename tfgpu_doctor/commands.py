@@ -777,8 +777,7 @@ def bench(
     from tfgpu_doctor.bench.devices import DeviceError, RequestError
     from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError, TooSlowError
     from tfgpu_doctor.bench.requests import make_plan, measure, read_request, take_part
-    from tfgpu_doctor.bench.runner.process import WorkerError
-    from tfgpu_doctor.bench.session import NoTensorFlowError
+    from tfgpu_doctor.bench.runner.process import NoTensorFlowError, WorkerError
     from tfgpu_doctor.plan.windows_shell import quoted
 
     executable = find_python(python)

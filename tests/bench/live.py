@@ -17,7 +17,22 @@ from tfgpu_doctor.cli.bench import command
 WORKER_PROCESS = (process, "WorkerProcess")  # what `tfgpu bench` starts
 SCRIPT = Path(__file__).with_name("shared_worker.py")
 LOGICAL = 3  # CPU devices of the shared process; a case may use fewer
-BEGIN = "import numpy as np\nimport tensorflow as tf\nTWO = ['/CPU:0', '/CPU:1']\n"
+BEGIN = """
+import numpy as np
+import tensorflow as tf
+TWO = ['/CPU:0', '/CPU:1']
+
+def flops(layers):
+    '''Return the FLOP of one image in each layer that multiplies.'''
+    for layer in layers:
+        kernel = 2 * int(np.prod(layer.get_weights()[0].shape)) if layer.get_weights() else 0
+        if isinstance(layer, tf.keras.layers.Conv2DTranspose):  # each input pixel meets the whole kernel
+            yield kernel * layer.input.shape[1] * layer.input.shape[2]
+        elif isinstance(layer, tf.keras.layers.Conv2D):
+            yield kernel * layer.output.shape[1] * layer.output.shape[2]
+        elif isinstance(layer, tf.keras.layers.Dense):
+            yield kernel
+"""
 
 
 def bench(*arguments: str, **environ: str) -> Result:

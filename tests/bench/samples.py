@@ -1,14 +1,15 @@
-"""Results of benchmarks that never ran, for tests of what is made of them."""
+"""Results of benchmarks that never ran, small and large, for tests of what is made of them."""
 
 from __future__ import annotations
 
+import math
 from statistics import median
 from typing import Any
 
 import msgspec
 
-from tests.healthy import healthy, known, spoil
-from tfgpu_doctor.bench.results import SCHEMA, BenchResult, GpuTelemetry, Run, Throughput, Verified
+from tests.healthy import gpu, healthy, known, spoil
+from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Check, Figure, GpuTelemetry, Run, Throughput, Verified
 from tfgpu_doctor.bench.speeds import About, advise, judged, relate
 from tfgpu_doctor.bench.statistics import iqr_spread, median_interval
 from tfgpu_doctor.facts.report import Tool
@@ -96,3 +97,107 @@ def result(*runs: Run, notes: tuple[str, ...] = (), **changes: Any) -> BenchResu
         notes=notes,
         **fields,
     )
+
+
+# ------------------------------------------------------------------------------- large machines, long runs
+
+HOST = {"host.cpu_model": known("AMD EPYC 9654"), "host.cpus": known(2), "host.kernel": known("6.8.0-45-generic")}
+
+
+def watched(count: int, **changes: Any) -> tuple[GpuTelemetry, ...]:
+    """So many GPUs with what was seen of each."""
+    buses = [f"0000:{17 + place:02x}:00.0" for place in range(count)]
+    return tuple(telemetry(f"/GPU:{place}", pci_bus_id=bus, **changes) for place, bus in enumerate(buses))
+
+
+def wavering(count: int, slow: int = 0) -> tuple[float, ...]:
+    """Factors around 1: two modes, a drift, and a slow one every `slow` samples."""
+    modes = (0.004 * math.sin(step * 12.9898) + 0.02 * (step % 5 == 0) + 0.01 * step / count for step in range(count))
+    return tuple(1.0 + one + 0.6 * bool(slow and step % slow == slow - 1) for step, one in enumerate(modes))
+
+
+def on(gpus: int = 1, **changes: Any) -> dict[str, Any]:
+    cards = tuple(gpu(place) for place in range(gpus))
+    return {"environment": spoil(healthy(), {**HOST, "gpus": known(cards), **changes})}
+
+
+def one() -> BenchResult:
+    """A CPU alone."""
+    return result(run(steps=SHAKY), notes=("TensorFlow lists no GPU: only the CPU is measured.",), **on(0))
+
+
+def four() -> BenchResult:
+    """CPU, one GPU, two GPUs in two ways."""
+    pair: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1"), "scaling": "strong"}
+    hot = watched(2, throttled=("sw_power_cap",))
+    return result(
+        run(others_cpus=0.7),
+        run("1 GPU", 0.052, gpu=watched(1), percent_of_peak=77.4, peak_is="peak", percent_of_bandwidth=4.2),
+        run("2 GPUs, terms", 0.027, spread="terms", gpu=hot, throttled_samples=(3, 4), steps=wavering(60, 20), **pair),
+        run("2 GPUs, rows", 0.0265, spread="rows", gpu=watched(2), **pair),
+        command="tfgpu bench matpow --size 4096 --gpus 2",
+        **on(2),
+    )
+
+
+def sweep() -> BenchResult:
+    """24 runs: eight sizes on three devices, one of which fails at the end."""
+    runs: list[Run] = []
+    for size in (256, 512, 1024, 2048, 4096, 8192, 16384, 32768):
+        flop, point = 4.0 * size**3 * 9, {"size": size}
+        for label, best, half in (("CPU", 0.5e12, 300), ("1 GPU", 50e12, 3000), ("2 GPUs, rows", 96e12, 6000)):
+            seconds = flop / (best * size**2 / (size**2 + half**2)) + 1e-4
+            devices = {"CPU": ("/CPU:0",), "1 GPU": ("/GPU:0",)}.get(label, ("/GPU:0", "/GPU:1"))
+            runs.append(run(label, seconds, flop=flop, parameters=point, devices=devices))
+    runs[-3] = failed("CPU", "left out: it does not fit", devices=("/CPU:0",), parameters={"size": 32768})
+    return result(*runs, parameters={"sweep": "size", "power": 10}, title="A^10 and B^10, 8 sizes", **on())
+
+
+def failures() -> BenchResult:
+    """Nothing came of it."""
+    wrong = verified(ok=False, residual=0.31)
+    return result(
+        failed("CPU", "no answer to 'sample' within 120 s", devices=("/CPU:0",)),
+        failed("1 GPU", "the result is wrong: relative error 0.31 (limit 5.4e-06)", verified=wrong),
+        failed("2 GPUs, rows", "the worker was killed by SIGSEGV"),
+        **on(**{"tensorflow.version": known("2.16.1")}),
+    )
+
+
+def eight_gpus() -> BenchResult:
+    """Training on 1, 2, 4 and 8 GPUs."""
+    more = (training(f"{count} GPUs", 0.31 * (1 + 0.03 * count), count, scaling="weak") for count in (2, 4, 8))
+    return result(
+        *(training("1 GPU", 0.31, 1), *more),
+        workload="cnn",
+        parameters={"model": "resnet50", "batch_size": 64},
+        **on(8),
+    )
+
+
+def training(label: str, seconds: float, count: int, **changes: Any) -> Run:
+    """Blocks of 20 steps on some GPUs, verified by checks, with a figure beside them."""
+    checks = (Check(name="loss falls", ok=True, saw="2.31 to 0.42"), Check(name="replicas alike", ok=True, saw=""))
+    fit = Figure(name="fit", value=3812.0, unit="images/s", ci95=(3790.0, 3855.0), note="what most people use")
+    return run(
+        label,
+        seconds,
+        devices=tuple(f"/GPU:{place}" for place in range(count)),
+        flop=64.0 * 20 * count,
+        unit="images/s",
+        steps_of=20,
+        step_name="step",
+        gpu=watched(count),
+        verified=verified(residual=None, tolerance=None, checks=checks, method="the loss of one device"),
+        figures=(fit,),
+        **changes,
+    )
+
+
+def long() -> BenchResult:
+    """2000 samples that waver."""
+    steps, seen = wavering(2000, 150), watched(1)
+    return result(run("1 GPU", 0.0021, flop=FLOP / 1000, steps=steps, gpu=seen, throttled_samples=(7, 8)), **on())
+
+
+LARGE = {"one": one, "four": four, "sweep": sweep, "failures": failures, "eight": eight_gpus, "long": long}

@@ -26,7 +26,7 @@ from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import transfer
 from tfgpu_doctor.bench.workloads.input import ALONE, FEEDING

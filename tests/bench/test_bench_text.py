@@ -9,8 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.bench.large_samples import training
-from tests.bench.samples import FLOP, SHAKY, failed, result, run, telemetry, verified
+from tests.bench.samples import FLOP, LARGE, SHAKY, failed, on, result, run, telemetry
 from tests.healthy import healthy, known, spoil
 from tests.render.showing import as_format, check_goldens, printed
 from tests.tables import each, read_rows
@@ -22,27 +21,14 @@ from tfgpu_doctor.render.outlines.bench_comparison import change
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
 GOLDEN = Path(__file__).parent / "golden"
-PAIR: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1"), "scaling": "strong"}
 FOUR: dict[str, Any] = {"devices": tuple(f"/GPU:{index}" for index in range(4)), "spread": "terms", "flop": 2 * FLOP}
 FOUR["scaling"] = "weak"
-HOST = {"host.cpu_model": known("AMD EPYC 9654"), "host.cpus": known(2)}
-CPU_ONLY = spoil(healthy(), {**HOST, "gpus": known(())})
-MACHINE = spoil(healthy(), HOST)
 EVIL = "[bold red]evil[/] \x1b[31m<script>@someone #1 `x`|\n\x07"
 TWO_CPUS = spoil(healthy(), {"host.cpus": known(2)})
 VIRTUAL = run("2 virtual CPUs, rows", devices=("/CPU:0", "/CPU:1"), spread="rows", virtual=True)
 
 RESULTS: dict[str, BenchResult] = {
-    "cpu": result(
-        run(steps=SHAKY), notes=("TensorFlow lists no GPU: only the CPU is measured.",), environment=CPU_ONLY
-    ),
-    "two-gpus": result(
-        run(),
-        run("1 GPU", 0.052, gpu=(telemetry(),), percent_of_peak=77.4, placed_on=("/GPU:0", "/GPU:0")),
-        run("2 GPUs, terms", 0.027, spread="terms", **PAIR),
-        run("2 GPUs, rows", 0.0265, spread="rows", **PAIR),
-        environment=MACHINE,
-    ),
+    **{name: make() for name, make in LARGE.items() if name != "long"},
     "four-gpus": result(
         run("1 GPU", 0.052, dtype="tf32", computed_in="float32"),
         run(
@@ -50,42 +36,8 @@ RESULTS: dict[str, BenchResult] = {
             **{**FOUR, "dtype": "tf32", "throttled_samples": (4, 5)},
             gpu=(telemetry(throttled=("sw_power_cap",)),),
         ),
-        environment=MACHINE,
     ),
-    "virtual": result(
-        run(),
-        VIRTUAL,
-        notes=("Virtual devices share one physical device: they test multi-device code, not speed.",),
-        environment=CPU_ONLY,
-    ),
-    "broken": result(
-        failed("CPU", "no answer to 'sample' within 120 s", devices=("/CPU:0",)),
-        failed(
-            *("1 GPU", "the result is wrong: relative error 0.31 (limit 5.4e-06)"),
-            verified=verified(ok=False, residual=0.31),
-        ),
-        failed("2 GPUs, rows", "the worker was killed by SIGSEGV"),
-        environment=MACHINE,
-    ),
-    "training": result(
-        training("1 GPU", 0.31, 1, percent_of_peak=31.2, peak_is="peak"),
-        training("2 GPUs", 0.33, 2, scaling="weak"),
-        failed("4 GPUs", "ResourceExhaustedError: try a smaller --batch-size", devices=FOUR["devices"]),
-        workload="cnn",
-        title="training of mnist, 64 images a replica",
-        environment=MACHINE,
-    ),
-    "points": result(
-        *(
-            run("CPU" if device == "CPU" else "1 GPU", seconds / batch, parameters={"batch_size": batch}, flop=64e9)
-            for batch in (1, 8, 32, 128, 512)
-            for device, seconds in (("CPU", 8.0), ("GPU", 0.2))
-        ),
-        failed("1 GPU", "the worker was killed by SIGKILL", parameters={"batch_size": 2048}),
-        workload="inference",
-        title="resnet50, calls one by one",
-        environment=MACHINE,
-    ),
+    "virtual": result(run(), VIRTUAL, notes=("Virtual devices share one physical device.",), **on(0)),
     "hostile": result(
         run("1 GPU", 0.052, gpu=(telemetry(name=EVIL),), placed_on=(EVIL,), cold_start_s={EVIL: 1.0}),
         failed("[red]x[/]\x1b[31m", EVIL),
@@ -173,17 +125,17 @@ def bars(text: str, symbol: str = "━") -> list[int]:
 
 
 def test_bars_are_in_proportion_and_ascii_where_the_encoding_has_no_more() -> None:
-    lengths = bars(printed("bench", RESULTS["two-gpus"], 110))
+    lengths = bars(printed("bench", RESULTS["four"], 110))
     assert max(lengths) == 20 and lengths[1] == round(20 * 0.0265 / 0.052)
     assert lengths[0] == 1  # the CPU: a hundredth, and still to be seen
-    text = printed("bench", RESULTS["two-gpus"], 110, "ascii")
+    text = printed("bench", RESULTS["four"], 110, "ascii")
     assert max(bars(text, "=")) == 20
     assert text.count("\n+ ") == 9  # in the table, above each block, and the last line
 
 
 def test_of_many_runs_those_that_have_something_to_say_get_a_block() -> None:
-    text = printed("bench", RESULTS["points"])
-    assert text.count("batch size 2048") == 1 and "✗ 1 GPU  float32  batch size 2048  the worker was" in text
+    text = printed("bench", RESULTS["sweep"])
+    assert text.count("left out: ") == 1 and "✗ CPU  float32  size 32768  left out: it does not fit" in text
     assert "✓ CPU  float32" not in text
     assert "-v, --output FILE.html" in text
 

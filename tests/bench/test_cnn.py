@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.fake_worker import FakeWorker
+from tests.bench.fake_worker import ANSWERS, FakeWorker, Workers, measured
 from tests.bench.live import in_python
-from tests.bench.planned import ANSWERS, Workers, measured
 from tests.bench.samples import run as sample_run
 from tests.bench.test_several import cluster
 from tests.tables import each, read_rows
@@ -254,17 +253,12 @@ def test_right_trainings_pass_and_wrong_ones_do_not(tensorflow_python: str) -> N
 NETWORKS = """
 models = load("models")
 
-def flop(layer):
-    if isinstance(layer, tf.keras.layers.Conv2D):
-        return 2 * int(np.prod(layer.get_weights()[0].shape)) * layer.output.shape[1] * layer.output.shape[2]
-    return 2 * int(np.prod(layer.get_weights()[0].shape)) if isinstance(layer, tf.keras.layers.Dense) else 0
-
 def look(name):
     images, labels = models.batch(name, 4, 3)
     net = models.build(name, "float32")
     again = models.build(name, "mixed_bfloat16")
     logits = again(images)
-    counted = [flop(layer) for layer in net.layers if flop(layer)]
+    counted = list(flops(net.layers))
     return {
         "constants": [sum(counted), counted[0], list(net.input_shape[1:]), int(net.output_shape[-1])],
         "same": all(np.array_equal(a, b) for a, b in zip(net.get_weights(), again.get_weights())),

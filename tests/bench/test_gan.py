@@ -10,20 +10,12 @@ from tfgpu_doctor.bench.workloads import gan
 SCRIPT = """
 gan = load("gan")
 
-def flop(layer):
-    shape = layer.get_weights()[0].shape if layer.get_weights() else ()
-    if isinstance(layer, tf.keras.layers.Conv2DTranspose):  # each input pixel meets the whole kernel
-        return 2 * int(np.prod(shape)) * layer.input.shape[1] * layer.input.shape[2]
-    if isinstance(layer, tf.keras.layers.Conv2D):
-        return 2 * int(np.prod(shape)) * layer.output.shape[1] * layer.output.shape[2]
-    return 2 * int(np.prod(shape)) if isinstance(layer, tf.keras.layers.Dense) else 0
-
 def walk(model):
     for layer in model.layers:
         yield from walk(layer) if hasattr(layer, "layers") else [layer]
 
 def counted(model):
-    found = [flop(layer) for layer in walk(model) if flop(layer)]
+    found = list(flops(walk(model)))
     return [sum(found), found[0]]
 
 def run(devices, sabotage=lambda work: None):

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.bench.fake_worker import ANSWERS, Workers, measured
 from tests.bench.live import Shared, refuses
 from tests.bench.live import bench as command
-from tests.bench.planned import ANSWERS, Workers, measured
 from tests.bench.samples import run
 from tests.tables import each
 from tfgpu_doctor.bench.plans import input as reading

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.fake_worker import FakeWorker
-from tests.bench.planned import BUS_ID, CREATED, QUICK, Workers, measured
+from tests.bench.fake_worker import BUS_ID, CREATED, QUICK, FakeWorker, Workers, measured
 from tests.bench.samples import result, run
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.render.showing import printed
@@ -25,7 +24,7 @@ from tfgpu_doctor.bench.plans.matpow import (
     too_high_a_power,
 )
 from tfgpu_doctor.bench.results import BenchResult, Run
-from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.render.outlines.bench import verdict
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.fake_worker import FakeWorker
-from tests.bench.planned import ANSWERS, ROWS, Workers, measured
+from tests.bench.fake_worker import ANSWERS, ROWS, FakeWorker, Workers, measured
 from tests.healthy import healthy, known, spoil
 from tfgpu_doctor.bench.cluster import config, parse
 from tfgpu_doctor.bench.plans.base import PlanBase

@@ -9,10 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pytest
 
+from tests.bench.fake_worker import ANSWERS
 from tests.bench.live import refuses
-from tests.bench.planned import ANSWERS
 from tests.tables import each, read_rows
+from tfgpu_doctor.bench.devices import (
+    SPREADS,
+    DeviceError,
+    GpuFound,
+    RequestError,
+    Selection,
+    parse_devices,
+    parse_gpus,
+)
 from tfgpu_doctor.bench.plans.base import PlanBase
 from tfgpu_doctor.bench.requests import make_plan, read_request
 from tfgpu_doctor.bench.results import WORKLOADS
@@ -58,3 +68,43 @@ def test_verdicts(workload: str, row: tuple[dict[str, Any], str, str]) -> None:
     assert found.ok is (why == "") and found.why.startswith(why)
     if workload == "gan" and "block" not in changes:
         assert (found.residual, found.tolerance) == (answer["update"], gan.TOLERANCE[dtype][1])
+
+
+# ------------------------------------------------------------------------------------------------ devices
+
+H200 = GpuFound("NVIDIA H200", "9.0")
+
+
+def test_options_are_read() -> None:
+    named = {
+        "cpu": ("/CPU:0",),
+        "gpu": ("/GPU:0",),
+        "GPU:1, cpu": ("/GPU:1", "/CPU:0"),
+        "gpu:0,gpu:00": ("/GPU:0",),
+        "/device:GPU:1": ("/GPU:1",),
+    }
+    assert {text: parse_devices(text) for text in named} == named
+    for text in ("", "cpu,", "tpu", "gpu:-1", "cpu:1", "gpu:x", "gpu 1", "[red]"):
+        with pytest.raises(RequestError, match="--devices"):
+            parse_devices(text)
+    assert [parse_gpus(text) for text in ("1", "8", "all", "ALL")] == [1, 8, None, None]
+    for text in ("0", "-1", "", "two", "1.5", "²"):
+        with pytest.raises(RequestError, match="must be a number from 1 up, or all"):
+            parse_gpus(text)
+
+
+@each(("count", "options", "expected"), ROWS["devices"])
+def test_cases(count: int, options: dict[str, Any], expected: list[str]) -> None:
+    found = []
+    options = {name: tuple(one) if isinstance(one, list) else one for name, one in options.items()}
+    selection = Selection(**{name: value for name, value in options.items() if name != "spreads"})
+    for case in selection.cases([H200] * count, options.get("spreads", SPREADS)):
+        physical = " of " + " ".join(map(str, case.gpus)) if case.gpus else ""
+        found.append(f"{case.label} {' '.join(case.devices)}{physical}{' virtual' if case.virtual else ''}")
+    assert found == expected
+
+
+@each(("count", "options", "message"), ROWS["too few devices"])
+def test_gpus_that_are_not_there(count: int, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(DeviceError, match=message):
+        Selection(**options).cases([H200] * count)

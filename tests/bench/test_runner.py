@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.fake_worker import RIGHT, WRONG, Clock, FakeWorker
-from tests.bench.planned import QUICK
-from tests.bench.planned import Workers as Planned
+from tests.bench.fake_worker import QUICK, RIGHT, WRONG, Clock, FakeWorker
+from tests.bench.fake_worker import Workers as Planned
 from tests.healthy import MATRIX, healthy
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench.devices import Case, Job
@@ -24,9 +23,8 @@ from tfgpu_doctor.bench.plans.training import Cnn, Gan
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner import runner
 from tfgpu_doctor.bench.runner.process import WorkerError, Workers
-from tfgpu_doctor.bench.runner.runner import Measurement, Setting, measure, to_run
+from tfgpu_doctor.bench.runner.runner import Measurement, Session, Setting, measure, to_run
 from tfgpu_doctor.bench.runner.telemetry import busy_seconds
-from tfgpu_doctor.bench.session import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn, gan, inference, input, matpow, transfer
 

@@ -15,13 +15,13 @@ import pytest
 import yaml
 
 from tests.bench.fake_worker import Clock, FakeWorker
+from tests.guard import eventually
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench import cluster as cluster_module
 from tfgpu_doctor.bench.cluster import Cluster, RequestError, Watch, config, follow, knock, parse, split, under_slurm
 from tfgpu_doctor.bench.devices import DeviceError, Selection
 from tfgpu_doctor.bench.plans.training import Cnn
-from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.session import NoTensorFlowError
+from tfgpu_doctor.bench.runner.process import NoTensorFlowError, WorkerError
 
 TWO = {"worker": ["a:2222", "b:2222"]}
 PAGE = (Path(__file__).parents[2] / "docs" / "several-machines.md").read_text(encoding="utf-8")
@@ -132,13 +132,6 @@ class Door:
         return None if self.is_open else "Connection refused"
 
 
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)
-
-
 def common(worker: Any, spread: str = "workers") -> None:
     worker.ask(1.0, do="prepare", spread=spread, devices=["/CPU:0"], parameters={})
 
@@ -161,7 +154,7 @@ def test_one_that_never_comes_ends_the_work_here_and_is_named(started: Any) -> N
     door = Door(is_open=False)
     watch, watched, worker = started(door, 0.05)
     common(watched)
-    until(lambda: watch.lost)
+    assert eventually(lambda: watch.lost)
     assert worker.closed and set(door.knocked) == {"b:2222"}
     why = r"not reachable within 0.05 s: worker 1 \(b:2222\): Connection refused; start the"
     with pytest.raises(WorkerError, match=why):
@@ -178,7 +171,7 @@ def test_one_that_is_gone_is_named_even_where_tensorflow_says_something_else(sta
 
     _, watched, worker = started(door, trouble=trouble)
     common(watched)
-    until(lambda: door.knocked)
+    assert eventually(lambda: door.knocked)
     with pytest.raises(WorkerError, match=r"^worker 1 \(b:2222\) is no longer reachable: Connection refused$"):
         watched.ask(1.0, do="sample", count=1, steps=1)
     assert worker.closed
@@ -209,7 +202,7 @@ def test_one_look_without_an_answer_is_no_loss() -> None:
 
     watch = Watch(cluster(), 60.0, sometimes)
     watch.arm()
-    until(lambda: len(knocks) > 10)
+    assert eventually(lambda: len(knocks) > 10)
     watch.disarm()
     assert watch.lost is None
 

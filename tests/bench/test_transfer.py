@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.bench.fake_worker import FakeWorker
+from tests.bench.fake_worker import ANSWERS, BUS_ID, CREATED, FakeWorker, Workers, measured
 from tests.bench.live import Shared
-from tests.bench.planned import ANSWERS, BUS_ID, CREATED, Workers, measured
 from tests.bench.samples import run
 from tests.healthy import gpu, healthy, known, spoil
 from tests.tables import each

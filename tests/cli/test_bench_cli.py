@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.bench.fake_worker import Clock, FakeWorker
-from tests.bench.large_samples import failures, four
+from tests.bench.samples import failures, four
 from tests.cli.runner import tfgpu
 from tests.healthy import healthy, known, spoil
 from tests.render.pages import Page

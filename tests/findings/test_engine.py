@@ -89,7 +89,7 @@ def test_a_file_of_the_catalogue_declares_and_no_other_does() -> None:
 
 def test_declared_cause_fixes_and_severity_serve_where_a_sign_gives_none() -> None:
     one = declared()
-    one.sign(printed)
+    one.sign()(printed)
     (shown,) = found(pasted(LINE), one)
     assert (shown.title, shown.cause, shown.severity, shown.docs) == (
         "A title",
@@ -101,14 +101,14 @@ def test_declared_cause_fixes_and_severity_serve_where_a_sign_gives_none() -> No
 
 def test_nothing_is_shown_without_evidence() -> None:
     one = declared()
-    one.sign(lambda driver_version: Problem(evidence=()))
+    one.sign()(lambda driver_version: Problem(evidence=()))
     assert found(healthy(), one) == []
 
 
 def test_an_unknown_input_makes_the_question_open_and_a_default_does_not() -> None:
     needs, wants = declared("gpu.fault"), declared("gpu.mig")
-    needs.sign(lambda driver_version: shown())
-    wants.sign(lambda tensorflow_version, driver_version=None: shown())
+    needs.sign()(lambda driver_version: shown())
+    wants.sign()(lambda tensorflow_version, driver_version=None: shown())
     facts = spoil(healthy(), {"driver.version": Unknown("no driver")})
     diagnosis = diagnose(facts, MATRIX, declarations=[needs, wants])
     assert [one.id for one in diagnosis.findings] == ["gpu.mig"]
@@ -124,7 +124,7 @@ def test_a_gate_must_be_known_and_is_not_handed_over() -> None:
 
 def test_what_nobody_asked_is_no_open_question() -> None:
     one = declared()
-    one.sign(lambda required_gpus: shown())
+    one.sign()(lambda required_gpus: shown())
     assert diagnose(healthy(), MATRIX, declarations=[one]).undetermined == ()
     assert diagnose(healthy(), MATRIX, declarations=[one], require_gpus=1).findings
 
@@ -134,8 +134,8 @@ def test_what_nobody_asked_is_no_open_question() -> None:
 
 def test_a_conclusive_sign_over_facts_overrules_printed_lines_where_probes_looked() -> None:
     one = declared()
-    one.sign(lambda driver_version: None)
-    one.sign(printed)
+    one.sign()(lambda driver_version: None)
+    one.sign()(printed)
     assert found(live(LINE), one) == []
     assert found(pasted(LINE, **{"driver.version": known("550.54")}), one), "nobody looked at that machine"
     assert found(live(LINE, **{"driver.version": Unknown("no driver")}), one), "the sign could not be judged"
@@ -144,7 +144,7 @@ def test_a_conclusive_sign_over_facts_overrules_printed_lines_where_probes_looke
 def test_a_sign_that_is_not_conclusive_overrules_nothing() -> None:
     one = declared()
     one.sign(conclusive=False)(lambda driver_version: None)
-    one.sign(printed)
+    one.sign()(printed)
     assert found(live(LINE), one)
 
 
@@ -152,7 +152,7 @@ def test_a_sign_is_silent_beside_a_finding_that_accounts_for_what_it_sees() -> N
     one, other = declared("gpu.fault"), declared("driver.missing")
     one.sign(unless=("driver.*",))(printed)
     assert [each.id for each in found(pasted(LINE), one, other)] == ["gpu.fault"]
-    other.sign(printed)
+    other.sign()(printed)
     assert [each.id for each in found(pasted(LINE), one, other)] == ["driver.missing"]
 
 
@@ -164,14 +164,14 @@ def test_a_sign_is_silent_beside_a_finding_that_accounts_for_what_it_sees() -> N
 )
 def test_a_fact_that_is_one_of_several(values: tuple[str, ...], possible: list[bool]) -> None:
     one = declared()
-    one.sign(old_release)
+    one.sign()(old_release)
     facts = pasted(LINE, **{"tensorflow.version": Unknown("the text does not say", one_of=values)})
     assert [each.possible for each in found(facts, one)] == possible
 
 
 def test_what_holds_for_one_of_several_releases_is_no_cause_where_nothing_fails() -> None:
     one = declared()
-    one.sign(old_release)
+    one.sign()(old_release)
     release = {"tensorflow.version": Unknown("the text does not say", one_of=("1.15.5", "2.0.4"))}
     harmless = Message("harmless", 1, "Created device", {"what": "numa"})
     assert found(pasted(harmless, **release), one) == []
@@ -183,7 +183,7 @@ def test_a_title_that_names_one_of_the_values_is_not_shown() -> None:
         return shown(f"TensorFlow {tensorflow_version} is too old")
 
     one = declared()
-    one.sign(names_it)
+    one.sign()(names_it)
     assert found(pasted(**{"tensorflow.version": known("1.12.3")}), one)[0].title == "TensorFlow 1.12.3 is too old"
     several = pasted(**{"tensorflow.version": Unknown("?", one_of=("1.12.3", "1.15.5"))})
     assert found(several, one)[0].title == "A title"
@@ -195,7 +195,7 @@ def test_two_facts_that_are_one_of_several_are_combined() -> None:
         return shown() if holds else None
 
     one = declared()
-    one.sign(both)
+    one.sign()(both)
     open_facts = {
         "tensorflow.version": Unknown("?", one_of=("1.14.0", "1.15.5")),
         "python.version": Unknown("?", one_of=("3.7", "3.8")),
@@ -210,7 +210,7 @@ SEEN = Symptom("several causes look the same", lambda messages: messages.all("te
 
 def test_a_symptom_leaves_a_finding_possible_and_says_what_to_run() -> None:
     one = declared(symptoms=(SEEN,))
-    one.sign(lambda driver_version: None)
+    one.sign()(lambda driver_version: None)
     facts = pasted(LINE, **{"driver.version": Unknown("the text does not say", ask="nvidia-smi")})
     (shown,) = found(facts, one)
     assert (shown.possible, shown.severity, shown.cause) == (True, Severity.WARNING, "several causes look the same")
@@ -228,7 +228,7 @@ def test_what_facts_contradict_is_not_possible() -> None:
 def test_a_finding_that_explains_the_symptom_leaves_nothing_open() -> None:
     one = declared(symptoms=(replace(SEEN, explained_by=("gpu.none",)),))
     explains = declared("gpu.none")
-    explains.sign(printed)
+    explains.sign()(printed)
     assert [each.id for each in found(pasted(LINE), one, explains)] == ["gpu.none"]
 
 
@@ -238,11 +238,11 @@ def test_a_finding_that_explains_the_symptom_leaves_nothing_open() -> None:
 def test_a_consequence_stands_under_its_cause_and_a_warning_explains_no_error() -> None:
     cause, consequence = declared("driver.missing"), declared("gpu.fault", explained_by=("driver.*",))
     for one in (cause, consequence):
-        one.sign(printed)
+        one.sign()(printed)
     first, second = found(pasted(LINE), cause, consequence)
     assert (first.id, first.consequences, second.root_cause) == ("driver.missing", ("gpu.fault",), False)
     mild = Declaration("driver.missing", "Driver", Severity.WARNING, "A title", "")
-    mild.sign(printed)
+    mild.sign()(printed)
     assert [each.root_cause for each in found(pasted(LINE), mild, consequence)] == [True, True]
 
 
@@ -250,7 +250,7 @@ def test_two_that_explain_each_other_are_both_shown() -> None:
     one = declared("driver.missing", explained_by=("gpu.fault",))
     other = declared("gpu.fault", explained_by=("driver.missing",))
     for declaration in (one, other):
-        declaration.sign(printed)
+        declaration.sign()(printed)
     assert {declaration.id for declaration in found(pasted(LINE), one, other)} == {"driver.missing", "gpu.fault"}
 
 
@@ -259,7 +259,7 @@ def test_a_value_that_cannot_be_read_is_unknown() -> None:
         return shown() if int(driver_version) else None
 
     one = declared()
-    one.sign(reads_a_number)
+    one.sign()(reads_a_number)
     diagnosis = diagnose(spoil(healthy(), {"driver.version": Known("no number", "test")}), MATRIX, declarations=[one])
     assert diagnosis.findings == ()
     assert "cannot be read" in diagnosis.undetermined[0].reason

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import yaml
 
-from tests.bench import large_samples
+from tests.bench import samples as bench_samples
 from tests.bench.samples import failed, result, run
 from tests.corpus import earlier
 from tests.facts.test_report import report
@@ -90,8 +90,8 @@ def reports() -> Sequence[bytes]:
 @cache
 def results() -> Sequence[bytes]:
     """Return results of benchmarks, each with few runs and readings."""
-    small = result(run(), run("1 GPU", 0.05, gpu=large_samples.watched(1)), failed("2 GPUs, rows", "it died"))
-    return tuple(one.to_json() for one in (small, large_samples.sweep(), large_samples.failures()))
+    small = result(run(), run("1 GPU", 0.05, gpu=bench_samples.watched(1)), failed("2 GPUs, rows", "it died"))
+    return tuple(one.to_json() for one in (small, bench_samples.sweep(), bench_samples.failures()))
 
 
 def fleets() -> Sequence[bytes]:

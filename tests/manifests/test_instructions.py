@@ -66,10 +66,10 @@ HOSTILE = {
 }  # fmt: skip
 
 
-@each("name", HOSTILE)
-def test_the_time_is_linear(name: str) -> None:
-    with guarded(1.5, name):  # the slowest takes a fifth of it
-        try:
-            read("Dockerfile", "FROM x AS s0\n" + HOSTILE[name], "dockerfile")
-        except ManifestError as error:
-            assert len(str(error)) < 200
+def test_the_time_is_linear() -> None:
+    for name, text in HOSTILE.items():
+        with guarded(1.5, name):  # the slowest takes a fifth of it
+            try:
+                read("Dockerfile", f"FROM x AS s0\n{text}", "dockerfile")
+            except ManifestError as error:
+                assert len(str(error)) < 200, name

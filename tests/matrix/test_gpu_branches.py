@@ -66,9 +66,9 @@ def test_a_driver_from_before_the_card_is_refused(gpu: str, driver: str, first: 
 
 def test_a_bound_is_shown_as_one_and_warns() -> None:
     answer = gpu_answer(MATRIX, "8.9", "L40G")
-    assert (answer.first_driver_branch, answer.driver_at_least) == (None, "520")
-    assert gpu_answer(MATRIX, "8.9", "L40").driver_at_least is None
-    assert gpu_answer(MATRIX, "8.9").driver_at_least == "520"
+    assert (answer["first_driver_branch"], answer["driver_at_least"]) == (None, "520")
+    assert gpu_answer(MATRIX, "8.9", "L40")["driver_at_least"] is None
+    assert gpu_answer(MATRIX, "8.9")["driver_at_least"] == "520"
     request = PlanRequest(MATRIX, describe(MATRIX, gpu=("L40G",), driver="515.65.01"))
     (said,) = problems(request, no_gpu=False, driver_hangs=False)
     assert said == "Driver 515.65.01 is probably too old for L40G: the first GPU of its architecture came with 520"

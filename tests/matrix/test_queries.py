@@ -164,11 +164,11 @@ def test_an_unknown_compute_capability() -> None:
 
 
 def test_a_branch_is_the_gpus_own_and_that_of_its_architecture_a_lower_bound() -> None:
-    rows = {row.name: row for row in all_gpus(SMALL)}
-    assert rows["L2"].first_driver_branch == "535"
-    assert (rows["L4"].first_driver_branch, rows["L4"].driver_at_least) == (None, "520")
-    assert rows["L2"].driver_at_least is None
-    assert rows["Tesla K80"].last_driver_branch == "470"
+    rows = {row["name"]: row for row in all_gpus(SMALL)}
+    assert rows["L2"]["first_driver_branch"] == "535"
+    assert (rows["L4"]["first_driver_branch"], rows["L4"]["driver_at_least"]) == (None, "520")
+    assert rows["L2"]["driver_at_least"] is None
+    assert rows["Tesla K80"]["last_driver_branch"] == "470"
 
 
 @each(("name", "capability", "platform"), ROWS["test_the_platform_that_a_gpu_is_sold_with"])
@@ -195,4 +195,4 @@ def test_the_newest_release_for_a_card_is_the_one_that_a_plan_takes() -> None:
         assert card is not None
         answer = gpu_answer(bundled, card.compute_capability, name)
         plan = make_plan(bundled, describe(bundled, gpu=(name,)))
-        assert answer.newest_tensorflow == next(one.tensorflow for one in plan.options if one.kind == "as-is")
+        assert answer["newest_tensorflow"] == next(one.tensorflow for one in plan.options if one.kind == "as-is")

@@ -76,25 +76,10 @@ def test_data_centre(name: str, expected: bool) -> None:
     assert is_data_centre(target) is expected, target
 
 
-# image → CUDA, the oldest driver; release notes of the month
-OF_A_MONTH = {
-    "nvcr.io/nvidia/tritonserver:20.10-py3": ("11.1", "455.23"),
-    "nvcr.io/nvidia/tritonserver:21.12-tf2-python-py3": ("11.5", "495.29.05"),
-    "nvcr.io/nvidia/tritonserver:20.03.1-py3": ("10.2", "440.33"),
-    "nvcr.io/nvidia/tensorflow:20.12-tf1-py3": ("11.1", "455.23"),
-    "nvcr.io/nvidia/tensorflow:23.08-tf2-py3": ("12.2", "535.54.03"),
-    "nvcr.io/nvidia/tensorflow:24.05-tf2-py3": ("12.4.1", "545"),  # it has a row
-    "nvcr.io/nvidia/tensorflow:24.03-tf2-py3": (None, None),
-    "nvcr.io/nvidia/tensorflow:24.13-tf2-py3": (None, None),
-    "nvcr.io/nvidia/tritonserver:25.03-py3": (None, None),
-    "nvcr.io/nvidia/tritonserver:24.07-trtllm-python-py3": (None, None),
-}
-
-
-@each("image", OF_A_MONTH)
-def test_the_images_of_a_month_have_one_cuda(image: str) -> None:
+@each(("image", "cuda", "driver"), ROWS["test_the_images_of_a_month_have_one_cuda"])
+def test_the_images_of_a_month_have_one_cuda(image: str, cuda: str | None, driver: str | None) -> None:
     base = base_named(image, MATRIX)
-    assert base is not None and (base.cuda, driver_of(base, MATRIX)) == OF_A_MONTH[image]
+    assert base is not None and (base.cuda, driver_of(base, MATRIX)) == (cuda, driver)
 
 
 @each(("host", "driver"), [("", "455.23"), ("Windows 11, Docker Desktop\n", "456.38")])

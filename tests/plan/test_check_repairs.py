@@ -16,7 +16,7 @@ from packaging.specifiers import SpecifierSet
 
 from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.facts.report import Edit, Finding, Fix, Report, Severity
 from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.reading import read
@@ -26,17 +26,8 @@ from tfgpu_doctor.plan.resolving import can_be_met, universe_of
 from tfgpu_doctor.plan.target import Target, describe
 from tfgpu_doctor.render.outlines.check import not_changed
 
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 PYTHONS = ("3.9", "3.11", "3.13")
-TENSORFLOWS = (
-    *("tensorflow", "tensorflow==2.20.0", "tensorflow[and-cuda]==2.20.0", "tensorflow[and-cuda]==2.21.0"),
-    *("tensorflow==2.15.1", "tensorflow[and-cuda]==2.16.1", "tensorflow==2.12.1", "tensorflow-gpu==2.10.1"),
-    *("tensorflow-gpu", "tensorflow-cpu==2.17.1", "tensorflow>=2.10,<2.14", "tensorflow==2.15.7", "tensorflow<2.12"),
-)
-OTHERS = (
-    *("", "numpy>=2", "numpy==1.21.0", "numpy<2", "keras==3.1.0", "keras<3", "protobuf==3.20.3", "protobuf>=6"),
-    *("tensorflow-cpu==2.15.1", "tf-keras==2.15.0", "nvidia-cudnn-cu12==9.1.0.70", "nvidia-cudnn-cu12==8.9.7.29"),
-    *("tensorflow-text==2.10.0", "ml-dtypes==0.2.0", "tensorflow-probability==0.20.0"),
-)
 
 
 def poetry(python: str, lines: list[str]) -> str:
@@ -63,11 +54,10 @@ def files(form: str, python: str, lines: list[str]) -> tuple[str, str]:
     return "pyproject.toml", poetry(python, lines)
 
 
-T4_470 = {"gpu": ("T4",), "driver": "470"}
 CASES = [
     (form, python, tensorflow, other)
     for form, python, tensorflow, other in itertools.product(
-        ("Dockerfile", "environment.yml", "pyproject.toml", "poetry"), PYTHONS, TENSORFLOWS, OTHERS
+        ("Dockerfile", "environment.yml", "pyproject.toml", "poetry"), PYTHONS, ROWS["TENSORFLOWS"], ROWS["OTHERS"]
     )
     if tensorflow.split("==")[0] != other.split("==")[0]  # a key of TOML stands once
 ]
@@ -117,20 +107,9 @@ def test_more_files_pass_after_their_repair(target: dict[str, object]) -> None:
     assert [one for case in CASES[:: 5 + len(target)] if (one := remaining(*case, **target))] == []
 
 
-CONTRADICTIONS = {
-    "requirements.txt": "tensorflow==2.12.1\nnumpy>=2\nprotobuf==5.29\n",
-    "compose.yaml": "services:\n  a:\n    image: tensorflow/tensorflow:2.17.0-gpu\n",
-    "pyproject.toml": '[project]\nname = "a"\nrequires-python = ">=3.13"\n'
-    'dependencies = ["tensorflow[and-cuda]==2.17.1", "tensorflow-gpu"]\n',
-    "b/pyproject.toml": '[tool.poetry]\nname = "a"\n[tool.poetry.dependencies]\n'
-    'python = "^3.12"\ntensorflow = "2.15.1"\n',
-    "environment.yml": "dependencies:\n  - python<3.13\n  - pip:\n    - tensorflow==2.15.1\n",
-}
-
-
-@each(("path", "gpus"), itertools.product(CONTRADICTIONS, ((), ("A100",))))
+@each(("path", "gpus"), itertools.product(ROWS["CONTRADICTIONS"], ((), ("A100",))))
 def test_lines_that_contradict_each_other_are_repaired(path: str, gpus: tuple[str, ...]) -> None:
-    done = repaired(path, CONTRADICTIONS[path], describe(MATRIX, gpu=gpus))
+    done = repaired(path, ROWS["CONTRADICTIONS"][path], describe(MATRIX, gpu=gpus))
     assert done.texts and not done.refused and done.is_complete
     assert [one.id for one in done.report.findings if is_left(one)] == []
     if path.endswith(".toml"):
@@ -150,18 +129,7 @@ def test_a_card_that_no_wheel_serves_is_one_problem() -> None:
         assert len(remaining(*case, gpu=("RTX 5090",))[1:-1]) <= 1, case
 
 
-LEFT = (
-    ("requirements.txt", "tensorflow[and-cuda]==2.20.0\n", {"gpu": ("RTX 5090",)}),
-    ("requirements.txt", "tensorflow[and-cuda]==2.20.0\n", {"gpu": ("RTX 3090",), "driver": "470.82.01"}),
-    ("requirements.txt", "tensorflow[and-cuda]==2.20.0\n", {"gpu": ("Tesla C2050",)}),
-    ("requirements.txt", "tensorflow==2.16.1\n", {"os": "windows", "gpu": ("RTX 3060",)}),
-    ("requirements.txt", "tensorflow[and-cuda]==2.20.0\n", {"os": "macos"}),
-    ("Dockerfile", "FROM nvidia/cuda:11.8.0-cudnn8-runtime-ubuntu22.04\nRUN pip install tensorflow==2.16.1\n", T4_470),
-    ("compose.yaml", "services:\n  a:\n    image: tensorflow/tensorflow:2.20.0-gpu\n", {}),
-)
-
-
-@each(("name", "text", "machine"), LEFT)
+@each(("name", "text", "machine"), ROWS["LEFT"])
 def test_whatever_is_left_is_named_with_the_reason(name: str, text: str, machine: dict[str, object]) -> None:
     """A problem that --fix does not repair is never passed over in silence."""
     done = repaired(name, text, describe(MATRIX, **machine))  # type: ignore[arg-type]
@@ -187,11 +155,9 @@ def test_an_edit_after_which_the_finding_is_the_same_is_not_made() -> None:
 # ------------------------------------------------------------------------------------------------ the Python of a file
 
 PATCHES = [f"3.{minor}.{patch}" for minor in range(6, 16) for patch in (0, 1, 2, 5, 30)]
-ALLOWED = (">=3.13", ">=3.9.2", ">=3.10,<3.15", ">=3.9,!=3.11.*", "~=3.10", ">3.9.1,<=3.13.1", ">=3.8,<4")
-LINES = ("tensorflow-gpu>=2.12", "tensorflow==2.16.1", "tensorflow[and-cuda]==2.21.0", "tensorflow<2.14")
 
 
-@each(("allowed", "line"), itertools.product(ALLOWED, LINES))
+@each(("allowed", "line"), itertools.product(ROWS["ALLOWED"], ROWS["LINES"]))
 def test_an_edit_of_requires_python_only_narrows_it(allowed: str, line: str) -> None:
     text = f'[project]\nname = "x"\nrequires-python = "{allowed}"\ndependencies = ["{line}"]\n'
     report = judged("pyproject.toml", text, Target())
@@ -200,39 +166,14 @@ def test_an_edit_of_requires_python_only_narrows_it(allowed: str, line: str) -> 
         assert after and after <= before, edit
 
 
-WORKFLOW = """\
-on: push
-jobs:
-  test:
-    runs-on: ubuntu-latest
-    steps:
-      - uses: actions/setup-python@v5
-        with:
-          python-version: "3.14"
-      - run: pip install 'tensorflow[and-cuda]==2.21.0'
-"""
-
-
 def test_the_python_of_a_workflow_is_named_by_its_line_and_changed_there(tmp_path: Path) -> None:
     file = tmp_path / ".github" / "workflows" / "ci.yml"
     file.parent.mkdir(parents=True)
-    file.write_text(WORKFLOW, encoding="utf-8")
+    file.write_text(ROWS["WORKFLOW"], encoding="utf-8")
     shown = " ".join(tfgpu("check", ".github/workflows/ci.yml", cwd=tmp_path).stdout.split())
     assert "Python 3.14 ← .github/workflows/ci.yml:8" in shown and "--python" not in shown
     assert tfgpu("check", "--fix", ".github/workflows/ci.yml", cwd=tmp_path).returncode == 0
     assert 'python-version: "3.13"' in file.read_text(encoding="utf-8")
-
-
-SETS = (
-    ("tensorflow[and-cuda]==2.18.0", "tensorflow-text==2.18.0"),  # it has no wheel for 3.12
-    ("tensorflow[and-cuda]==2.15.1", "tensorflow-addons==0.23.0", "tensorflow-io==0.37.0"),
-    ("tensorflow[and-cuda]==2.16.2", "tensorflow-addons"),
-    ("tensorflow[and-cuda]>=2.18", "tensorflow-text==2.18.0"),
-    ("tensorflow[and-cuda]==2.20.0", "tensorflow-io", "tf-keras"),
-    ("tensorflow[and-cuda]==2.20.0", "tensorflow-text==2.20.0", "tensorflow-probability==0.25.0"),
-    ("tensorflow[and-cuda]==2.17.1", "keras==3.5.0", "tf-keras==2.17.0"),
-    ("tensorflow[and-cuda]==2.15.1", "tensorflow-probability==0.23.0", "keras<3"),
-)
 
 
 def without_wheels(form: str, python: str, lines: tuple[str, ...]) -> list[str]:
@@ -258,11 +199,11 @@ FORMS = ("Dockerfile", "environment.yml", "pyproject.toml")
 
 
 def test_every_package_has_a_wheel_for_the_python_that_is_advised() -> None:
-    cases = zip(itertools.cycle(FORMS), SETS)
+    cases = zip(itertools.cycle(FORMS), ROWS["SETS"])
     assert [bad for form, lines in cases if (bad := without_wheels(form, "3.13", lines))] == []
 
 
 @pytest.mark.full
 def test_every_package_has_a_wheel_in_more_files() -> None:
-    cases = itertools.product(FORMS, ("3.8", "3.10", "3.12", *PYTHONS), SETS)
+    cases = itertools.product(FORMS, ("3.8", "3.10", "3.12", *PYTHONS), ROWS["SETS"])
     assert [bad for case in cases if (bad := without_wheels(*case))] == []

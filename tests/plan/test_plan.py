@@ -41,34 +41,10 @@ def pip(option: Option, which: int = -1) -> str:
     return option.commands["pip"][which]
 
 
-WITH_CUDA, PASCAL, SPELLED_OUT = "tensorflow[and-cuda]==2.20.0", "nvidia-cudnn-cu12<9.11", "nvidia-cudnn-cu11==8.7.0.84"
-
 # ------------------------------------------------------------------------------------------- the best option
 
 
-@each(
-    ("described", "version", "requirements"),
-    [
-        # 2.21.0 does not find its own libcusolver
-        ({"gpu": "RTX 4090", "driver": "535.113.01", "python": "3.12"}, "2.20.0", WITH_CUDA),
-        # the extra would bring a cuDNN that has dropped Pascal (9.11 and later)
-        ({"gpu": "GTX 1080", "driver": "535", "python": "3.12"}, "2.20.0", PASCAL),
-        ({"gpu": "V100", "driver": "525.60.13", "python": "3.9"}, "2.20.0", PASCAL),
-        # two cards must both be served
-        ({"gpu": ("GTX 1080 Ti", "RTX 4090"), "driver": "550", "python": "3.12"}, "2.20.0", PASCAL),
-        # the last release of CUDA 11; its extra wants a TensorRT without a wheel for 3.11, so its parts are named
-        ({"gpu": "A100", "driver": "470.82.01", "python": "3.11"}, "2.14.1", SPELLED_OUT),
-        ({"gpu": "K80", "driver": "470", "python": "3.10"}, "2.14.1", "tensorflow[and-cuda]==2.14.1"),
-        # before the extra and-cuda: NVIDIA's packages for CUDA 11, with a cuDNN as new as the one compiled against
-        ({"gpu": "T4", "driver": "525.60.13", "python": "3.8"}, "2.13.1", "nvidia-cudnn-cu11>=8.6,<9"),
-        ({"gpu": "RTX 3060", "python": "3.10", "os": "wsl2"}, "2.20.0", WITH_CUDA),
-        # parts of the newer wheels have PTX alone for Hopper, of CUDA 12.3 and 12.5
-        ({"gpu": "H100", "driver": "535", "python": "3.11"}, "2.16.2", "tensorflow[and-cuda]==2.16.2"),
-        ({"gpu": "H100", "driver": "550", "python": "3.11"}, "2.18.1", "tensorflow[and-cuda]==2.18.1"),
-        ({"gpu": "H200", "driver": "570", "python": "3.11"}, "2.20.0", WITH_CUDA),
-        ({"gpu": "H100", "driver": "552.44", "python": "3.11", "os": "wsl2"}, "2.18.1", "==2.18.1"),
-    ],
-)  # fmt: skip
+@each(("described", "version", "requirements"), ROWS["test_best"])
 def test_best(described: dict[str, Any], version: str, requirements: str) -> None:
     best = plan(**described).options[0]
     assert (best.kind, best.tensorflow, best.python) == ("as-is", version, described["python"])

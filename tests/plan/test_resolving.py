@@ -51,38 +51,7 @@ def test_no_false_ok_and_no_false_error_of_all() -> None:
     assert wrong_answers(ANSWERS) == []
 
 
-@each(
-    ("lines", "identity", "said", "edit"),
-    [
-        (
-            ("tensorflow[and-cuda]==2.16.2", "nvidia-cudnn-cu12==9.1.0.70"),
-            "tf.package-conflict",
-            "nvidia-cudnn-cu12==8.9.7.29",
-            "nvidia-cudnn-cu12==8.9.7.29",
-        ),
-        (
-            ("tensorflow[and-cuda]==2.20.0", "nvidia-cudnn-cu12==8.9.7.29"),
-            "tf.package-conflict",
-            "nvidia-cudnn-cu12<10.0,>=9.3.0.75",
-            "nvidia-cudnn-cu12<10.0,>=9.3.0.75",
-        ),
-        # 2.15.0 requires no TensorFlow: pip installs it, and its import fails
-        (("tensorflow==2.20.0", "tf-keras==2.15.0"), "tf.package-conflict", "tf-keras~=2.20.0", "tf-keras~=2.20.0"),
-        (
-            ("tensorflow==2.20.0", "tf-keras==2.17.0"),
-            "tf.package-conflict",
-            "tensorflow<2.18,>=2.17",
-            "tf-keras==2.20.1",
-        ),
-        (
-            ("tensorflow==2.20.0", "tensorflow-text==2.12.1"),
-            "tf.package-conflict",
-            "tensorflow<2.13,>=2.12.0",
-            "tensorflow-text==2.20.1",
-        ),
-        (("tensorflow==2.15.1", "numpy==2.1.0"), "tf.abi-numpy", "numpy<2.0.0,>=1.23.5", "numpy<2.0.0,>=1.23.5"),
-    ],
-)
+@each(("lines", "identity", "said", "edit"), ROWS["test_a_refused_line_is_named_with_what_requires_it"])
 def test_a_refused_line_is_named_with_what_requires_it(
     lines: tuple[str, ...], identity: str, said: str, edit: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Jupyter's kernels and other environments, as they lie on disk."""
+"""Jupyter's kernels, other environments, and the files that set variables for every new shell."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.tables import each
-from tfgpu_doctor.facts.facts import Kernel, Known, OtherPython, Python, Unknown, value_or
-from tfgpu_doctor.probes import elsewhere
+from tfgpu_doctor.facts.facts import Kernel, Known, OtherPython, Python, Setting, Unknown, value_or
+from tfgpu_doctor.facts.report import Fix
+from tfgpu_doctor.plan.install_commands import lasting
+from tfgpu_doctor.probes import elsewhere, startup_files
 
 
 def environment(folder: Path, *packages: str) -> str:
@@ -89,3 +91,80 @@ def test_pip_of_another_python(tmp_path: Path) -> None:
     (one,) = others({"PATH": path}, executable=mine, prefix=str(tmp_path / "mine"))
     assert (one.executable, one.via, one.tensorflow) == (its, "pip on PATH", "tensorflow-cpu 2.18.0")
     assert others({"PATH": path}, executable="/named/with/--python", prefix=str(tmp_path / "mine")) == []
+
+
+# ------------------------------------------------------------------------------------------------ startup files
+
+# every way in which a variable that a finding blames is set: file below the home, line, variable, its value then
+SET = [
+    (".bashrc", "export CUDA_VISIBLE_DEVICES=-1", "CUDA_VISIBLE_DEVICES", "-1"),
+    (".profile", "CUDA_VISIBLE_DEVICES=''  # one card", "CUDA_VISIBLE_DEVICES", ""),
+    (".zshrc", 'export LD_LIBRARY_PATH="/opt/old/lib:$LD_LIBRARY_PATH"', "LD_LIBRARY_PATH", "/opt/old/lib:/x"),
+    (".bashrc", "export PYTHONPATH=$HOME/lib:${PYTHONPATH}", "PYTHONPATH", "{home}/lib:"),
+    (
+        ".bash_profile",
+        "export XLA_FLAGS='--xla_gpu_cuda_data_dir=/no where'",
+        "XLA_FLAGS",
+        "--xla_gpu_cuda_data_dir=/no where",
+    ),
+    (".config/fish/config.fish", "set -gx TF_XLA_FLAGS --tf_xla_auto_jit=2", "TF_XLA_FLAGS", "--tf_xla_auto_jit=2"),
+    ("venv/bin/activate", "export TF_USE_LEGACY_KERAS=1", "TF_USE_LEGACY_KERAS", "1"),
+    ("venv/etc/conda/activate.d/cuda.sh", "export NVIDIA_TF32_OVERRIDE=0;", "NVIDIA_TF32_OVERRIDE", "0"),
+]
+
+
+def examine(home: Path, **environ: str) -> tuple[Setting, ...]:
+    found = startup_files.examine({"HOME": str(home), **environ}, str(home / "venv"), root="/")
+    return tuple(one for one in value_or(found, ()) if one.file.startswith(str(home)))
+
+
+@each("name, line, variable, value", SET)
+def test_the_line_is_found_and_the_command_makes_a_comment_of_it(
+    tmp_path: Path, name: Any, line: Any, variable: Any, value: Any
+) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"alias ll='ls -l'\n{line}\nexport EDITOR=vi\n")
+    (found,) = examine(tmp_path, **{variable: value.format(home=tmp_path)})
+    assert (found.name, found.file, found.line) == (variable, str(file), 2)
+    fix = lasting(Fix(text="Unset it", commands=(f"unset {variable}",)), (found,), "linux")
+    assert f"{file} line 2" in fix.text and fix.commands[-1] == f"unset {variable}"
+    subprocess.run(["sh", "-c", fix.commands[0]], check=True, timeout=10)
+    assert file.read_text() == f"alias ll='ls -l'\n# {line}\nexport EDITOR=vi\n"
+
+
+@each(
+    "line",
+    [
+        *("# export CUDA_VISIBLE_DEVICES=-1", "export CUDA_VISIBLE_DEVICES=0", "echo CUDA_VISIBLE_DEVICES=-1"),
+        *("[ -n x ] && export CUDA_VISIBLE_DEVICES=-1", "export CUDA_VISIBLE_DEVICES=-1 SECRET=x", "export SECRET=-1"),
+    ],
+)
+def test_other_lines_are_left_alone(tmp_path: Path, line: Any) -> None:
+    """Another value, more than one thing on a line, or a variable of which nothing may be known."""
+    (tmp_path / ".bashrc").write_text(line + "\n")
+    assert examine(tmp_path, CUDA_VISIBLE_DEVICES="-1", SECRET="-1") == ()
+
+
+def test_conda_and_keras_have_files_of_their_own(tmp_path: Path) -> None:
+    state = tmp_path / "venv" / "conda-meta" / "state"
+    state.parent.mkdir(parents=True)
+    state.write_text(json.dumps({"env_vars": {"CUDA_VISIBLE_DEVICES": "-1", "SECRET": "x"}}))
+    (tmp_path / ".keras").mkdir()
+    (tmp_path / ".keras" / "keras.json").write_text('{\n "backend": "torch"\n}')
+    conda, keras = examine(tmp_path, CUDA_VISIBLE_DEVICES="-1", SECRET="x")
+    assert (keras.name, keras.value, keras.line) == ("KERAS_BACKEND", "torch", 2)
+    fix = lasting(Fix(text="Unset it", commands=("unset CUDA_VISIBLE_DEVICES",)), (conda, keras), "linux")
+    prefix = tmp_path / "venv"
+    assert fix.commands[0] == f"conda env config vars unset -p {prefix} CUDA_VISIBLE_DEVICES"
+
+
+def test_what_is_kept_and_what_is_added_stays() -> None:
+    """Only lines whose folders are taken out of a list are changed, and none for a command that adds to it."""
+    lines = [Setting("LD_LIBRARY_PATH", f"/{one}/lib:$LD_LIBRARY_PATH", "/home/me/.bashrc", 1) for one in ("a", "b")]
+    kept = Fix(text="Remove it", commands=("export LD_LIBRARY_PATH=/b/lib",))
+    assert [one for one in lasting(kept, lines, "linux").commands if "sed" in one] == [
+        "sed -i --follow-symlinks '1s/^.*LD_LIBRARY_PATH/# &/' /home/me/.bashrc"
+    ]
+    added = Fix(text="Add it", commands=("export LD_LIBRARY_PATH=/c/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",))
+    assert lasting(added, lines, "linux") == added

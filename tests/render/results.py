@@ -16,7 +16,7 @@ import xmlschema
 from msgspec.structs import replace
 
 from tests.bench.fake_worker import WRONG
-from tests.bench.large_samples import failures, four
+from tests.bench.samples import failures, four
 from tests.bench.test_bench_text import COMPARISONS
 from tests.cli.hostile import BOMB, MARKUP
 from tests.compare.test_compare import DONE
@@ -24,7 +24,6 @@ from tests.findings.rows_over_facts import FIRES, NO_DRIVER, NO_GPU_LISTED, NO_G
 from tests.fleet.making import fleet
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.plan.test_check import judged as judged_manifest
-from tests.plan.test_check import made
 from tests.redact.planted import DOCUMENTS, planted
 from tests.render.pages import Page
 from tests.smoke.smoking import Machine, without_tensorflow
@@ -101,7 +100,7 @@ def every_report() -> dict[str, Report]:
 def checked(*requirements: str) -> Checked:
     """Return what `check` finds in a file with one error in line 2, and a change of it."""
     return Checked(
-        report=judged_manifest(made(*requirements), gpu="A100"),
+        report=judged_manifest("\n".join(requirements), gpu="A100"),
         target="A100",
         files=(ReadFile(label="requirements.txt", path="requirements.txt", content="numpy; tensorflow-gpu"),),
         changes=(Change(path="requirements.txt", before="numpy\nold\n", after="numpy\nnew\n"),),

@@ -12,8 +12,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.bench.large_samples import LARGE, four, training
-from tests.bench.samples import failed, result, run, telemetry, verified
+from tests.bench.samples import LARGE, failed, four, result, run, telemetry, training, verified
 from tests.healthy import healthy, known, spoil
 from tests.render.pages import Page
 from tests.render.results import VALID, report

@@ -16,7 +16,6 @@ from typing import Any
 
 from tfgpu_doctor.bench.devices import Case, GpuFound, Job, RequestError
 from tfgpu_doctor.bench.runner.process import Asked, Worker, WorkerError, Workers, prepare
-from tfgpu_doctor.bench.session import NoTensorFlowError
 
 SPREAD = "workers"
 
@@ -148,10 +147,7 @@ def follow(
     done = 0
     progress("starting TensorFlow", 0.0)
     with Workers(start) as workers:
-        try:
-            workers.first()
-        except WorkerError as error:
-            raise NoTensorFlowError(str(error)) from error
+        workers.first()
         for job in plan(workers.found):
             worker, label = workers.take(job.key), job.case.label
             progress(f"{label}: waiting for the other machines", 0.0)

@@ -393,7 +393,7 @@ def measure(
     save: Callable[[BenchResult], None],
 ) -> BenchResult:
     """Measure; of several machines, lead them. Raises what Session.run raises."""
-    from tfgpu_doctor.bench.session import Session
+    from tfgpu_doctor.bench.runner.runner import Session
     from tfgpu_doctor.bench.statistics import StoppingRule
 
     start, _ = _workers(request, getattr(plan, "cluster", None), request.options.get("join_timeout", 0.0))

@@ -661,3 +661,9 @@ def about(path: str) -> About:
         found = found._replace(layer=found.layer or above.layer, group=found.group or above.group)
         record = inner_records(record).get(name, record)
     return found
+
+
+# lists of records, as functions take them
+Gpus = tuple[Gpu, ...]
+Packages = tuple[Package, ...]
+Phases = tuple[Phase, ...]

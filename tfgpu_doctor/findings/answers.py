@@ -38,7 +38,7 @@ DIFFER = finding(
 )
 
 
-@DIFFER.sign
+@DIFFER.sign()
 def asked_about(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
     """Somebody compares the two numbers in a sentence."""
     found = messages.first("cuda-versions-compared")
@@ -89,7 +89,7 @@ def _answer(finding_id: str, about: str, layer: str, title: str, cause: str, doc
         finding_id, layer=layer, severity=Severity.NOTE, answers=True, title=title, cause=cause, docs=docs
     )
 
-    @declared.sign
+    @declared.sign()
     def asked(context: Context, messages: MessageLog, devices: tuple[TfDevice, ...] | None = None) -> Problem | None:
         found = next((one for one in messages.all("question") if one.values["about"] == about), None)
         if context.probed or found is None or not nothing_fails(messages, devices):
@@ -196,7 +196,7 @@ MISSING_BENIGN = finding(
 )
 
 
-@MISSING_BENIGN.sign
+@MISSING_BENIGN.sign()
 def tensorrt_warning(context: Context, messages: MessageLog) -> Problem | None:
     """TF-TRT is optional."""
     found = [m for m in messages.all("harmless") if m.values["what"] == _TENSORRT]
@@ -213,7 +213,7 @@ LOG = finding(
 )
 
 
-@LOG.sign
+@LOG.sign()
 def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
     """Lines that need no action, or a text without any failure."""
     if context.probed:
@@ -241,7 +241,7 @@ NEWER = finding(
 )
 
 
-@NEWER.sign
+@NEWER.sign()
 def newer_minor_version(context: Context, tensorflow_version: str) -> Problem | None:
     """A minor version later than that of any row, nightly builds included; its checks are left out."""
     rows = (row.version for row in context.matrix.data.tensorflow if row.package in ("tensorflow", "tf-nightly"))
@@ -275,7 +275,7 @@ KNOWN_BUG = finding(
 )
 
 
-@KNOWN_BUG.sign
+@KNOWN_BUG.sign()
 def bug_of_this_release(
     context: Context,
     release: Release,

@@ -33,7 +33,7 @@ WINDOWS_NATIVE = finding(
 )
 
 
-@WINDOWS_NATIVE.sign
+@WINDOWS_NATIVE.sign()
 def release_without_cuda(
     context: Context, os: str, release: Release, messages: MessageLog | None = None, python_version: str | None = None
 ) -> Problem | None:
@@ -79,7 +79,7 @@ _CAUSES = {  # by the platform of the wheel
 }
 
 
-@CPU_BUILD.sign
+@CPU_BUILD.sign()
 def build_without_cuda(
     context: Context,
     tensorflow_build: Build | None = None,
@@ -127,7 +127,7 @@ def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
     yield from best if release.package == "tensorflow" else ()
 
 
-@CPU_BUILD.sign
+@CPU_BUILD.sign()
 def cpu_build_said(context: Context, messages: MessageLog) -> Problem | None:
     """Somebody tells that the package is the one without CUDA."""
     said = () if messages.has("gpu-created", "library-opened", "conda-build") else messages.all("cpu-build-said")
@@ -135,7 +135,7 @@ def cpu_build_said(context: Context, messages: MessageLog) -> Problem | None:
     return Problem(evidence=message_evidence(*said), fixes=fixes, possible=True) if said else None
 
 
-@CPU_BUILD.sign
+@CPU_BUILD.sign()
 def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None:
     """conda installed its mkl, eigen or cpu variant, or TensorFlow prints that it has no CUDA."""
     variants = messages.all("conda-build")
@@ -159,7 +159,7 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
     )
 
 
-@CPU_BUILD.sign
+@CPU_BUILD.sign()
 def wheel_on_jetson(messages: MessageLog, devices: tuple[TfDevice, ...] | None = None) -> Problem | None:
     """A Jetson that lists no GPU, and no other complaint."""
     jetson = messages.all("jetson")
@@ -175,7 +175,7 @@ def wheel_on_jetson(messages: MessageLog, devices: tuple[TfDevice, ...] | None =
     )
 
 
-@CPU_BUILD.sign
+@CPU_BUILD.sign()
 def no_gpu_on_macos(
     context: Context, messages: MessageLog, os: str | None = None, devices: tuple[TfDevice, ...] | None = None
 ) -> Problem | None:

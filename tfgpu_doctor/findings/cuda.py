@@ -53,7 +53,7 @@ VERSION_MISMATCH = finding(
 )
 
 
-@VERSION_MISMATCH.sign
+@VERSION_MISMATCH.sign()
 def installed_version(
     context: Context,
     gpu_release: Release,
@@ -146,7 +146,7 @@ MISSING = finding(
 )
 
 
-@MISSING.sign
+@MISSING.sign()
 def no_usable_file(
     context: Context,
     gpu_release: Release,
@@ -257,7 +257,7 @@ LIB_PATH = finding(
 )
 
 
-@LIB_PATH.sign
+@LIB_PATH.sign()
 def not_found_by_loader(
     context: Context,
     gpu_release: Release,

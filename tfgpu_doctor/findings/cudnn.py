@@ -164,7 +164,7 @@ MISSING = finding(
 )
 
 
-@MISSING.sign
+@MISSING.sign()
 def no_usable_file(context: Context, gpu_release: Release, cudnn_sonames: tuple[Soname, ...]) -> Problem | None:
     """No libcudnn of the wanted major version anywhere."""
     wanting = in_state(cudnn_sonames, "absent", "other version", "unloadable")
@@ -207,7 +207,7 @@ LIB_PATH = finding(
 )
 
 
-@LIB_PATH.sign
+@LIB_PATH.sign()
 def not_found_by_loader(context: Context, gpu_release: Release, cudnn_sonames: tuple[Soname, ...]) -> Problem | None:
     """The right file is not on the loader path, or comes after one that cannot be loaded."""
     libraries = (*in_state(cudnn_sonames, "off path"), *hidden(cudnn_sonames))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, Protocol, TypeVar, overload
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from tfgpu_doctor.facts.about import LAYERS
-from tfgpu_doctor.facts.facts import ComputeCheck, Facts, Known, Message, Phase, Unknown, look_up
+from tfgpu_doctor.facts.facts import ComputeCheck, Facts, Known, Message, Phase, Phases, Unknown, look_up
 from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers import messages as catalogue
+
+if TYPE_CHECKING:  # whoever diagnoses hands it over; findings never load what plans
+    from tfgpu_doctor.plan.fixes import Fixes
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What a finding is: declared once, with its signs below it in the same file.
@@ -51,6 +54,7 @@ class Problem:
     sure: bool = False  # facts show it, so that the words of a text raise no doubt
 
 
+MakeFixes: TypeAlias = "Callable[[Facts, Matrix], Fixes]"
 D = TypeVar("D", bound=Callable[..., Any])
 Decision = Callable[..., Problem | None]
 
@@ -105,22 +109,9 @@ class Declaration:
     despite_verified: bool = False  # stays an error where small computations were verified, which do not reach it
     signs: list[Sign] = field(default_factory=list)
 
-    @overload
-    def sign(self, decide: D) -> D: ...
-
-    @overload
     def sign(
         self, *, gates: tuple[str, ...] = (), conclusive: bool | None = None, unless: tuple[str, ...] = ()
-    ) -> Callable[[D], D]: ...
-
-    def sign(
-        self,
-        decide: Decision | None = None,
-        *,
-        gates: tuple[str, ...] = (),
-        conclusive: bool | None = None,
-        unless: tuple[str, ...] = (),
-    ) -> Any:
+    ) -> Callable[[D], D]:
         """Register a sign.
 
         `gates` are inputs that must be known although the function does not need their value. A sign over facts is
@@ -128,16 +119,18 @@ class Declaration:
         back where probes looked at the machine. A sign over messages never is. `unless` names the findings that
         account for what this sign sees, so that it shows nothing of its own beside them.
         """
-        if decide is None:
-            return partial(self.sign, gates=gates, conclusive=conclusive, unless=unless)
-        code, defaults = decide.__code__, decide.__defaults__ or ()
-        names = code.co_varnames[: code.co_argcount]
-        takes_context = names[:1] == ("context",)
-        inputs = names[1:] if takes_context else names
-        required, optional = inputs[: len(inputs) - len(defaults)], inputs[len(inputs) - len(defaults) :]
-        decides = _PRINTED.isdisjoint(required) if conclusive is None else conclusive
-        self.signs.append(Sign(decide, takes_context, required, optional, gates, decides, unless))
-        return decide
+
+        def register(decide: D) -> D:
+            code, defaults = decide.__code__, decide.__defaults__ or ()
+            names = code.co_varnames[: code.co_argcount]
+            takes_context = names[:1] == ("context",)
+            inputs = names[1:] if takes_context else names
+            required, optional = inputs[: len(inputs) - len(defaults)], inputs[len(inputs) - len(defaults) :]
+            decides = _PRINTED.isdisjoint(required) if conclusive is None else conclusive
+            self.signs.append(Sign(decide, takes_context, required, optional, gates, decides, unless))
+            return decide
+
+        return register
 
     def printed(self, *kinds: str, unless: tuple[str, ...] = ()) -> None:
         """Register the sign that a program prints a message of one of these kinds."""
@@ -195,70 +188,13 @@ class Planned(Protocol):
         """The TensorFlow that it names; None where it names none."""
 
 
-class Fixes(Protocol):
-    """What repairs this machine, as plan.fixes makes it; its members are described there."""
-
-    @property
-    def os(self) -> str: ...
-    @property
-    def host(self) -> str: ...
-    @property
-    def image(self) -> str | None: ...
-    @property
-    def python(self) -> str: ...
-    @property
-    def release(self) -> Release | None: ...
-    @property
-    def tensorflow(self) -> tuple[str, ...]: ...
-    @property
-    def knows_gpu(self) -> bool: ...
-    def that_work_here(self, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]: ...
-    def refuses(self, fix: Fix) -> bool: ...
-
-    # releases
-    def can_use(self, row: Release) -> bool: ...
-    def kept_release(self) -> Release | None: ...
-    def best_release(self, *, this_python: bool = True) -> Release | None: ...
-    def python_for(self, row: Release) -> str: ...
-    def image_cuda(self) -> tuple[str, str | None] | None: ...
-
-    # fixes
-    def reinstall(self, why: str, version: str | None = None) -> tuple[Fix, ...]: ...
-    def reinstall_best(self, why: str) -> tuple[Fix, ...]: ...
-    def beside_the_wheels(self, why: str) -> tuple[Fix, ...]: ...
-    def with_cuda_beside(self, row: Release, text: str) -> Iterator[Fix]: ...
-    def for_cpu(self) -> tuple[Fix, ...]: ...
-    def for_image(self) -> tuple[Fix, ...] | None: ...
-    def use_wsl(self) -> Iterator[Fix]: ...
-    def install_driver(self, minimum: str | None = None) -> Fix: ...
-    def installing(
-        self, text: str, *requirements: str, first: tuple[str, ...] = (), then: tuple[str, ...] = ()
-    ) -> tuple[Fix, ...]: ...
-
-    # commands
-    def install_tensorflow(self, row: Release) -> tuple[str, ...]: ...
-    def made_visible(self, row: Release) -> tuple[str, ...]: ...
-    def new_environment(self, row: Release) -> tuple[str, ...]: ...
-    def pip_install(self, *requirements: str, python: str | None = None) -> tuple[str, ...]: ...
-    def pip_uninstall(self, *names: str) -> str: ...
-    def doctor(self, *arguments: str) -> str: ...
-    def quote(self, word: str) -> str: ...
-    def unset(self, *names: str) -> str: ...
-    def rename(self, old: str, new: str) -> str: ...
-    def filtered(self, command: str, *words: str, most: int = 0) -> str: ...
-    def without_folders(self, variable: str, value: str, folders: Collection[str]) -> str | None: ...
-    def comment_out(self, file: str, line: int, word: str) -> str: ...
-    def link(self, folders: Iterable[str], target: str) -> str: ...
-    def xla_data_dir(self, folder: str) -> str: ...
-
-
 @dataclass(frozen=True)
 class Context:
     """The machine at hand. Signs read facts only through their parameters; this gives sources and fixes."""
 
     facts: Facts
     matrix: Matrix
-    fixes: Callable[[Facts, Matrix], Fixes]
+    fixes: MakeFixes
     require_gpus: int | None = None
     planned: Planned | None = None  # the environment of a manifest, before anything is installed
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # facts derived once, by name
@@ -360,12 +296,12 @@ def message_evidence(*messages: Message | None, need: str | None = None, most: i
 _ENOUGH = 20.0  # seconds; every phase that needs TensorFlow has as many where no limit is set
 
 
-def phase_named(phases: tuple[Phase, ...], name: str) -> Phase | None:
+def phase_named(phases: Phases, name: str) -> Phase | None:
     """The phase of that name."""
     return next((phase for phase in phases if phase.name == name), None)
 
 
-def import_fails(phases: tuple[Phase, ...] | None) -> bool:
+def import_fails(phases: Phases | None) -> bool:
     """Whether importing TensorFlow or tf.keras raises, or ends the process."""
     return any(phase.name in ("import", "keras") and phase.outcome in ("raised", "died") for phase in phases or ())
 
@@ -396,9 +332,7 @@ def last_lines(phase: Phase) -> tuple[Evidence, ...]:
     )
 
 
-def matching_errors(
-    pattern: re.Pattern[str], checks: tuple[ComputeCheck, ...], phases: tuple[Phase, ...]
-) -> tuple[Evidence, ...]:
+def matching_errors(pattern: re.Pattern[str], checks: tuple[ComputeCheck, ...], phases: Phases) -> tuple[Evidence, ...]:
     """The errors of the computations, and the last lines of a phase that failed, that match."""
     found = [(c.error, f"{c.kind} on {c.device}") for c in checks if c.error and pattern.search(c.error)]
     for phase in phases:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW, is_for_cpus
-from tfgpu_doctor.facts.facts import FailingFile, Message, Package, Phase
+from tfgpu_doctor.facts.facts import FailingFile, Message, Package, Packages, Phase, Phases
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings import symptoms
@@ -87,9 +87,9 @@ PACKAGE_CONFLICT = finding(
 )
 
 
-@PACKAGE_CONFLICT.sign
+@PACKAGE_CONFLICT.sign()
 def mixed_packages(
-    context: Context, packages: tuple[Package, ...], release: Release | None = None, messages: MessageLog | None = None
+    context: Context, packages: Packages, release: Release | None = None, messages: MessageLog | None = None
 ) -> Problem | None:
     """Two distributions in one folder `tensorflow`, or keras or tensorboard of another release."""
     tensorflows = _tensorflows(packages)
@@ -112,7 +112,7 @@ def mixed_packages(
     return Problem(cause=cause, evidence=seen, fixes=fixes)
 
 
-def _tensorflows(packages: tuple[Package, ...]) -> list[Package]:
+def _tensorflows(packages: Packages) -> list[Package]:
     """The packages that install the module; conda's tensorflow-gpu only depends on its tensorflow."""
     found = [p for p in packages if p.name in TENSORFLOW and p.name not in _CONTENTS_OF_TENSORFLOW]
     return [p for p in found if p.installer != "conda"] or found[:1]
@@ -132,7 +132,7 @@ def _of_one_folder(
     return next((same for same in folders if len(same) > 1), None)
 
 
-def _of_another_release(packages: tuple[Package, ...], release: Release | None) -> Iterator[Evidence]:
+def _of_another_release(packages: Packages, release: Release | None) -> Iterator[Evidence]:
     """Companions whose version the installed TensorFlow does not allow."""
     tensorflow = next((one for one in packages if one.name in TENSORFLOW and one.requires), None)
     required = {one.name: str(one.specifier) for one in required_by(tensorflow, "3.8", None)} if tensorflow else {}
@@ -159,11 +159,7 @@ def companion_bound(name: str, release: Release) -> str | None:
 
 @PACKAGE_CONFLICT.sign(conclusive=False, unless=("tf.abi-numpy", "tf.abi-protobuf"))
 def requirement_refused(
-    context: Context,
-    packages: tuple[Package, ...],
-    python_version: str,
-    wheel_platform: str | None = None,
-    phases: tuple[Phase, ...] = (),
+    context: Context, packages: Packages, python_version: str, wheel_platform: str | None = None, phases: Phases = ()
 ) -> Problem | None:
     """A version that TensorFlow, or a package that it brings along, refuses, as `pip check` would say."""
     there = first_of_each(packages)
@@ -194,8 +190,8 @@ def requirement_refused(
 def library_cannot_be_loaded(
     context: Context,
     failing_files: tuple[FailingFile, ...],
-    packages: tuple[Package, ...],
-    phases: tuple[Phase, ...],
+    packages: Packages,
+    phases: Phases,
     python_version: str = "3.8",
     wheel_platform: str | None = None,
 ) -> Problem | None:
@@ -285,7 +281,7 @@ _TENSORFLOW = re.compile(r"(?:tensorflow(?:-gpu|-cpu|-intel|-macos)?|tf-nightly)
 
 
 def _outside_bounds(
-    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...], name: str, bound: str
+    context: Context, release: Release, packages: Packages, phases: Phases, name: str, bound: str
 ) -> Problem | None:
     """A package outside the wheel's bounds, unless the import succeeds or conda's solver chose both."""
     package = next((p for p in packages if p.name == name and allows(bound, p.version) is False), None)
@@ -337,14 +333,12 @@ ABI_NUMPY = finding(
 
 
 @ABI_NUMPY.sign(conclusive=False)
-def numpy_outside_bounds(
-    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] = ()
-) -> Problem | None:
+def numpy_outside_bounds(context: Context, release: Release, packages: Packages, phases: Phases = ()) -> Problem | None:
     """NumPy 2 under a TensorFlow that was compiled for NumPy 1."""
     return _outside_bounds(context, release, packages, phases, "numpy", numpy_bound(release) or "")
 
 
-@ABI_NUMPY.sign
+@ABI_NUMPY.sign()
 def numpy_messages(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
     """NumPy refuses a module that was compiled for another NumPy."""
     seen = (*messages.all("numpy-abi"), *_conflicts_of_majors(messages, "numpy"))
@@ -377,7 +371,7 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
     )
 
 
-@ABI_NUMPY.sign
+@ABI_NUMPY.sign()
 def symbolic_tensor_message(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
     """np.prod gets a symbolic shape: recurrent layers of a TensorFlow before 2.6."""
     recurrent = re.compile(r"lstm|gru|rnn|bidirectional", re.I)
@@ -404,13 +398,13 @@ ABI_PROTOBUF = finding(
 
 @ABI_PROTOBUF.sign(conclusive=False)
 def protobuf_outside_bounds(
-    context: Context, release: Release, packages: tuple[Package, ...], phases: tuple[Phase, ...] = ()
+    context: Context, release: Release, packages: Packages, phases: Phases = ()
 ) -> Problem | None:
     """A protobuf whose major version does not support the generated code of this TensorFlow."""
     return _outside_bounds(context, release, packages, phases, "protobuf", release.protobuf or "")
 
 
-@ABI_PROTOBUF.sign
+@ABI_PROTOBUF.sign()
 def protobuf_messages(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
     """protobuf refuses code that another version generated."""
     seen = (*messages.all("protobuf-abi"), *_conflicts_of_majors(messages, "protobuf"))
@@ -447,9 +441,9 @@ ABI_KERAS = finding(
 )
 
 
-@ABI_KERAS.sign
+@ABI_KERAS.sign()
 def keras_messages(
-    context: Context, messages: MessageLog, release: Release | None = None, packages: tuple[Package, ...] = ()
+    context: Context, messages: MessageLog, release: Release | None = None, packages: Packages = ()
 ) -> Problem | None:
     """Code for Keras 2 runs with Keras 3, or the reverse."""
     moved = (message for message in messages.all("keras-mismatch") if asks_for_other_keras(message))
@@ -460,7 +454,7 @@ def keras_messages(
 _SELECT = Fix("Select Keras 2 as tf.keras, before TensorFlow is imported", ("export TF_USE_LEGACY_KERAS=1",))
 
 
-def _keras_fixes(context: Context, release: Release | None, packages: tuple[Package, ...]) -> Iterator[Fix]:
+def _keras_fixes(context: Context, release: Release | None, packages: Packages) -> Iterator[Fix]:
     """tf-keras of the very minor release: it requires a TensorFlow of the same, and pip would change TensorFlow."""
     remedies, wanted = context.remedies, minor(release.version) if release else None
     present = next((one for one in packages if one.name == "tf-keras"), None)

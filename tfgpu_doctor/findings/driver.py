@@ -9,7 +9,7 @@ from tfgpu_doctor.facts.report import Alternative, Evidence, Fix
 from tfgpu_doctor.facts.versions import at_least, numbers, parts, same_minor
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.inputs import MISMATCH, Card
+from tfgpu_doctor.findings.inputs import MISMATCH, Card, Cards
 from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
@@ -31,14 +31,14 @@ UNRESPONSIVE = finding(
 )
 
 
-@UNRESPONSIVE.sign
+@UNRESPONSIVE.sign()
 def calls_without_answer(context: Context, unresponsive: tuple[str, ...]) -> Problem | None:
     """A call into the driver blocked until the deadline."""
     where = context.source("driver.unresponsive")
     return Problem(evidence=tuple(evidence(f"{call} did not return", where, "a result") for call in unresponsive))
 
 
-@UNRESPONSIVE.sign
+@UNRESPONSIVE.sign()
 def hung_task_message(messages: MessageLog) -> Problem | None:
     """The kernel reports a task that waits for the driver."""
     hung = [m for m in messages.all("hung-task") if re.search(r"nvidia|python|cuda", m.values.get("task", ""))]
@@ -67,7 +67,7 @@ VERSION_MISMATCH = finding(
 _NVML_MISMATCH, _CUDA_MISMATCH = 18, 803  # nvmlReturn_t (nvml.h), CUresult (cuda.h)
 
 
-@VERSION_MISMATCH.sign
+@VERSION_MISMATCH.sign()
 def versions_differ(
     context: Context,
     nvml_init: CallResult | None = None,
@@ -109,7 +109,7 @@ def _differ(module: str | None, libcuda: tuple[LibraryFile, ...], init: CallResu
     return kernel is not None and library is not None and kernel != library
 
 
-@VERSION_MISMATCH.sign
+@VERSION_MISMATCH.sign()
 def mismatch_message(messages: MessageLog, os: str | None = None) -> Problem | None:
     """NVML, the kernel and TensorFlow each report it; nvidia-smi's own version may differ, too, except under WSL2."""
     tables = () if os == "wsl2" else messages.all("smi-version")
@@ -171,7 +171,7 @@ MISSING = finding(
 )
 
 
-@MISSING.sign
+@MISSING.sign()
 def neither_library_nor_module(
     context: Context,
     has_gpu: bool,
@@ -275,7 +275,7 @@ NOT_LOADED = finding(
 )
 
 
-@NOT_LOADED.sign
+@NOT_LOADED.sign()
 def libraries_without_module(
     context: Context,
     has_gpu: bool,
@@ -364,7 +364,7 @@ def _drivers(context: Context, cuda: str | None) -> tuple[str | None, str | None
     return toolkit.oldest_driver_linux, toolkit.min_driver_linux or toolkit.oldest_driver_linux
 
 
-def _needed_on(context: Context, release: Release, cards: tuple[Card, ...]) -> str | None:
+def _needed_on(context: Context, release: Release, cards: Cards) -> str | None:
     """The oldest driver for a release on the GPUs that are known."""
     known = [card.compute_capability for card in cards]
     return oldest_driver(release, known, windows=_is_of_windows(context))
@@ -399,13 +399,9 @@ def _compatibility_refused(context: Context, seen: tuple[Evidence, ...], needed:
     )
 
 
-@TOO_OLD.sign
+@TOO_OLD.sign()
 def below_minimum(
-    context: Context,
-    driver_version: str,
-    gpu_release: Release,
-    cards: tuple[Card, ...] = (),
-    cuda_init: CallResult | None = None,
+    context: Context, driver_version: str, gpu_release: Release, cards: Cards = (), cuda_init: CallResult | None = None
 ) -> Problem | None:
     """Older than the minimum for the CUDA major version, or the forward-compatibility libcuda was refused."""
     cuda, needed = gpu_release.cuda, _needed_on(context, gpu_release, cards)
@@ -421,13 +417,9 @@ def below_minimum(
     return _compatibility_refused(context, (init, evidence(found, where)), needed)
 
 
-@TOO_OLD.sign
+@TOO_OLD.sign()
 def cannot_compile_ptx(
-    context: Context,
-    driver_version: str,
-    gpu_release: Release,
-    cards: tuple[Card, ...],
-    cuda_supported: str | None = None,
+    context: Context, driver_version: str, gpu_release: Release, cards: Cards, cuda_supported: str | None = None
 ) -> Problem | None:
     """Recent enough for the CUDA of the release, but not for what it has for the GPU as PTX alone."""
     alone, needed = _alone(gpu_release, cards), _needed_on(context, gpu_release, cards)
@@ -454,7 +446,7 @@ def cannot_compile_ptx(
     )
 
 
-def _alone(release: Release | None, cards: tuple[Card, ...]) -> tuple[Card, PtxOnly] | None:
+def _alone(release: Release | None, cards: Cards) -> tuple[Card, PtxOnly] | None:
     """The GPU that runs the newest PTX for want of SASS, and that PTX."""
     known = release.ptx_only if release else {}
     found = [(card, known[card.compute_capability]) for card in cards if card.compute_capability in known]
@@ -462,7 +454,7 @@ def _alone(release: Release | None, cards: tuple[Card, ...]) -> tuple[Card, PtxO
 
 
 def _requirement(
-    context: Context, cuda: str | None, release: Release | None, cards: tuple[Card, ...], *, ptx: bool, refused: bool
+    context: Context, cuda: str | None, release: Release | None, cards: Cards, *, ptx: bool, refused: bool
 ) -> tuple[str | None, str]:
     """The oldest driver that is needed here, and what needs it."""
     oldest, published = _drivers(context, cuda)
@@ -484,7 +476,7 @@ def insufficient_driver_message(
     cuda_init: CallResult | None = None,
     driver_version: str | None = None,
     cuda_in_use: str | None = None,
-    cards: tuple[Card, ...] = (),
+    cards: Cards = (),
     gpu_release: Release | None = None,
 ) -> Problem | None:
     """The runtime or the container tool reports it, forward compatibility was refused, or cuInit fails below it."""

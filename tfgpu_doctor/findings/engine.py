@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import islice, product
@@ -33,7 +33,7 @@ from tfgpu_doctor.findings.catalogue import DECLARATIONS, RANK
 from tfgpu_doctor.findings.declaration import (
     Context,
     Declaration,
-    Fixes,
+    MakeFixes,
     MessageLog,
     Planned,
     Problem,
@@ -116,7 +116,7 @@ def diagnose(
     facts: Facts,
     matrix: Matrix,
     *,
-    fixes: Callable[[Facts, Matrix], Fixes],
+    fixes: MakeFixes,
     require_gpus: int | None = None,
     planned: Planned | None = None,
     declarations: Iterable[Declaration] | None = None,
@@ -817,7 +817,7 @@ def make_report(
     facts: Facts,
     matrix: Matrix,
     *,
-    fixes: Callable[[Facts, Matrix], Fixes],
+    fixes: MakeFixes,
     source: Literal["live", "report", "text"],
     timings: dict[str, float],
     require_gpus: int | None = None,

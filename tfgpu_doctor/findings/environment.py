@@ -11,6 +11,7 @@ from tfgpu_doctor.facts.report import Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings.declaration import (
     Context,
+    Decision,
     Declaration,
     MessageLog,
     Problem,
@@ -192,11 +193,11 @@ def _about(finding_id: str, name: str, title: str, docs: str, severity: Severity
                 return Problem(title=title, cause=_CAUSES[severity], evidence=seen, fixes=(fix,), severity=severity)
         return None
 
-    with_more = {"KERAS_BACKEND": another_backend, "NVIDIA_TF32_OVERRIDE": without_tf32}
+    with_more: dict[str, Decision] = {"KERAS_BACKEND": another_backend, "NVIDIA_TF32_OVERRIDE": without_tf32}
     if name in VALUES:  # what the program prints about the value counts, too
         declared.sign(conclusive=False)(with_more.get(name, value_changes_something))
     if name in REFUSALS:
-        declared.sign(printed)
+        declared.sign()(printed)
     return declared
 
 
@@ -246,7 +247,7 @@ _SLOWER_TRANSPORTS = {
 }
 
 
-@DECLARED["env.ld-library-path"].sign
+@DECLARED["env.ld-library-path"].sign()
 def ld_library_path(context: Context, sonames: tuple[Soname, ...]) -> Problem | None:
     """A folder on LD_LIBRARY_PATH comes before a wheel's file of another version."""
     pairs = [(library, *pair) for library in sonames if (pair := _before_a_wheel(library))]
@@ -273,7 +274,7 @@ def _before_a_wheel(library: Soname) -> tuple[Candidate, Candidate] | None:
 _PACKAGES_OF = re.compile(r"[\\/]python(\d\.\d+)[\\/](?:site|dist)-packages[\\/]?$", re.IGNORECASE)
 
 
-@DECLARED["env.pythonpath"].sign
+@DECLARED["env.pythonpath"].sign()
 def packages_of_another_python(
     context: Context, variables: dict[str, str], python_version: str, phases: tuple[Phase, ...] = ()
 ) -> Problem | None:
@@ -300,7 +301,7 @@ def _off_pythonpath(context: Context, variables: dict[str, str], folders: Collec
     return (Fix("Remove these folders from PYTHONPATH", (command,) if command else ()),)
 
 
-@DECLARED["env.pythonpath"].sign
+@DECLARED["env.pythonpath"].sign()
 def other_packages_first(
     context: Context, variables: dict[str, str], modules_in_the_way: tuple[ShadowedModule, ...]
 ) -> Problem | None:
@@ -323,7 +324,7 @@ def other_packages_first(
     )
 
 
-@LEGACY_KERAS.sign
+@LEGACY_KERAS.sign()
 def legacy_keras(
     context: Context,
     variables: dict[str, str],
@@ -350,7 +351,7 @@ def legacy_keras(
     )
 
 
-@DECLARED["env.cuda-device-order"].sign
+@DECLARED["env.cuda-device-order"].sign()
 def device_order(context: Context, variables: dict[str, str], gpus: tuple[Gpu, ...]) -> Problem | None:
     """Unless CUDA_DEVICE_ORDER is PCI_BUS_ID, the fastest GPU is number 0; that differs with unlike GPUs only."""
     chosen = variables.get("CUDA_VISIBLE_DEVICES", "")
@@ -369,7 +370,7 @@ def device_order(context: Context, variables: dict[str, str], gpus: tuple[Gpu, .
     )
 
 
-@DECLARED["env.nccl"].sign
+@DECLARED["env.nccl"].sign()
 def nccl(context: Context, variables: dict[str, str], gpu_count: int | None = None) -> Problem | None:
     """NCCL_*_DISABLE is set on a machine with several GPUs."""
     slow = {name: why for name, why in _SLOWER_TRANSPORTS.items() if variables.get(name, "").lower() in ("1", "true")}

@@ -60,7 +60,7 @@ def error_counters(context: Context, gpus: tuple[Gpu, ...], xid_events: tuple[st
 _SOFTWARE_XIDS = {"13", "31", "43", "45", "68", "69"}
 
 
-@FAULT.sign
+@FAULT.sign()
 def fault_message(messages: MessageLog) -> Problem | None:
     """Xid, ECC, a GPU that is lost or has fallen off the bus."""
     xids, faults = messages.all("xid"), messages.all("gpu-lost", "ecc")
@@ -187,7 +187,7 @@ def _slowdowns(gpu: Gpu) -> Iterator[tuple[str, str]]:
         yield f"PCIe x{width}", f"x{widest}"
 
 
-@THROTTLED.sign
+@THROTTLED.sign()
 def slower_with_time_message(messages: MessageLog) -> Problem | None:
     """A job that gets slower the longer it runs: heat, or a graph to which every step adds."""
     cause = "a GPU that gets hot lowers its clocks; a program that adds to its graph slows down as well"
@@ -214,7 +214,7 @@ HIDDEN = finding(
 )
 
 
-@HIDDEN.sign
+@HIDDEN.sign()
 def no_device_named(
     context: Context,
     variables: dict[str, str],
@@ -286,7 +286,7 @@ NOT_VISIBLE = finding(
 )
 
 
-@NOT_VISIBLE.sign
+@NOT_VISIBLE.sign()
 def no_gpu_listed(context: Context, devices: tuple[TfDevice, ...]) -> Problem | None:
     """The symptom that brings most users here."""
     if lists_gpu(devices):
@@ -314,7 +314,7 @@ FEWER_THAN_REQUIRED = finding(
 )
 
 
-@FEWER_THAN_REQUIRED.sign
+@FEWER_THAN_REQUIRED.sign()
 def too_few(required_gpus: int, gpus_usable: int, pci_gpus: tuple[PciGpu, ...] = ()) -> Problem | None:
     """--require-gpus N was given, and fewer can be used."""
     if gpus_usable >= required_gpus:
@@ -415,7 +415,7 @@ _NO_KERNEL = ("kernel-image-invalid", "no-kernel-image", "invalid-device-functio
 _REFUSED = frozenset({*_NO_KERNEL, "invalid-ptx", "invalid-handle"})  # the driver compiled nothing to keep
 
 
-@ARCH_TOO_OLD.sign
+@ARCH_TOO_OLD.sign()
 def left_out_message(
     messages: MessageLog, cards: tuple[Card, ...] = (), gpu_release: Release | None = None
 ) -> Problem | None:

@@ -44,7 +44,7 @@ ADDRESS_SPACE = finding(
 )
 
 
-@ADDRESS_SPACE.sign
+@ADDRESS_SPACE.sign()
 def reservation_refused(
     context: Context,
     address_space_limit: Limit,
@@ -84,7 +84,7 @@ TMPDIR = finding(
 )
 
 
-@TMPDIR.sign
+@TMPDIR.sign()
 def folder_refuses(context: Context, temporary_folder: TemporaryFolder, has_gpu: bool | None = None) -> Problem | None:
     """No file can be made in the folder that TensorFlow and XLA take; without a GPU, few notice."""
     if temporary_folder.problem is None:
@@ -120,7 +120,7 @@ DISK_FULL = finding(
 )
 
 
-@DISK_FULL.sign
+@DISK_FULL.sign()
 def write_refused(messages: MessageLog) -> Problem | None:
     """A program could not write a file, and not one of shared memory."""
     shared = messages.has("shared-memory-full", "shm-listed", "bus-error")
@@ -149,7 +149,7 @@ GPU_NONE = finding(
 )
 
 
-@GPU_NONE.sign
+@GPU_NONE.sign()
 def no_device_on_bus(context: Context, has_gpu: bool, cuda_init: CallResult | None = None) -> Problem | None:
     """No display or 3D controller of NVIDIA on the PCI bus, and none that the driver knows."""
     if has_gpu or not context.probed or inputs.has_code(cuda_init, 0):  # a text need not show the whole bus
@@ -157,7 +157,7 @@ def no_device_on_bus(context: Context, has_gpu: bool, cuda_init: CallResult | No
     return Problem(evidence=(evidence("no NVIDIA device", context.source("host.pci_gpus"), "an NVIDIA GPU"),))
 
 
-@GPU_NONE.sign
+@GPU_NONE.sign()
 def other_graphics_message(
     context: Context,
     messages: MessageLog,
@@ -306,7 +306,7 @@ NO_GPU = finding(
 )
 
 
-@NO_GPU.sign
+@NO_GPU.sign()
 def no_device_nodes(
     context: Context,
     host_container: str,
@@ -457,7 +457,7 @@ _NO_GPU_FROM_WINDOWS = (
 )
 
 
-@SETUP.sign
+@SETUP.sign()
 def no_wsl_driver(
     context: Context, os: str, libcuda: tuple[LibraryFile, ...], dxg_device: bool | None = None
 ) -> Problem | None:
@@ -500,7 +500,7 @@ def _without_device(messages: MessageLog) -> Problem | None:
     return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(update, _TO_WSL_2)) if seen else None
 
 
-@SETUP.sign
+@SETUP.sign()
 def wsl_message(
     messages: MessageLog,
     os: str,

@@ -173,7 +173,7 @@ GLIBC_TOO_OLD = finding(
 )
 
 
-@GLIBC_TOO_OLD.sign
+@GLIBC_TOO_OLD.sign()
 def version_not_found(
     context: Context, messages: MessageLog, libc: str | None = None, variables: dict[str, str] | None = None
 ) -> Problem | None:
@@ -278,7 +278,7 @@ def killed_by_sigill(
     )
 
 
-@IMPORT_AVX.sign
+@IMPORT_AVX.sign()
 def illegal_instruction_message(
     context: Context,
     messages: MessageLog,
@@ -328,7 +328,7 @@ VC_RUNTIME = finding(
 )
 
 
-@VC_RUNTIME.sign
+@VC_RUNTIME.sign()
 def runtime_incomplete(
     context: Context, phases: tuple[Phase, ...], vc_runtime: tuple[LibraryFile, ...] | None = None
 ) -> Problem | None:

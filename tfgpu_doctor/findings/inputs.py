@@ -14,7 +14,7 @@ from tfgpu_doctor.facts.facts import (
     CudnnFile,
     Fact,
     Facts,
-    Gpu,
+    Gpus,
     Known,
     Message,
     Package,
@@ -77,6 +77,9 @@ class Card:
         return capability(self.compute_capability)
 
 
+Cards = tuple[Card, ...]
+
+
 def release(
     context: Context, tensorflow_version: Fact[str], tensorflow_distribution: Fact[str], wheel_platform: Fact[str]
 ) -> Fact[Release]:
@@ -94,7 +97,7 @@ def gpu_release(release: Fact[Release]) -> Fact[Release]:
 
 
 def driver_speaks(
-    gpus: Fact[tuple[Gpu, ...]], nvml_init: Fact[CallResult], cuda_init: Fact[CallResult], nvidia_smi: Fact[SmiResult]
+    gpus: Fact[Gpus], nvml_init: Fact[CallResult], cuda_init: Fact[CallResult], nvidia_smi: Fact[SmiResult]
 ) -> Fact[bool]:
     """Whether the driver of a GPU answers here, even with an error; a stub does not, nor a driver without a GPU."""
     if value_or(gpus, ()):
@@ -125,9 +128,7 @@ def has_gpu(
     return map_fact(pci_gpus, bool)
 
 
-def _models(
-    gpus: Fact[tuple[Gpu, ...]], pci_gpus: Fact[tuple[PciGpu, ...]], matrix: Matrix
-) -> Iterator[tuple[str, Model | None]]:
+def _models(gpus: Fact[Gpus], pci_gpus: Fact[tuple[PciGpu, ...]], matrix: Matrix) -> Iterator[tuple[str, Model | None]]:
     """What the driver calls the GPUs, or else the bus, whose device ids tell more than a name."""
     names = [gpu.name.value for gpu in value_or(gpus, ()) if isinstance(gpu.name, Known)]
     yield from ((name, matrix.gpu(name)) for name in names)
@@ -139,10 +140,7 @@ def _models(
 
 
 def cards(
-    context: Context,
-    gpus: Fact[tuple[Gpu, ...]],
-    devices: Fact[tuple[TfDevice, ...]],
-    pci_gpus: Fact[tuple[PciGpu, ...]],
+    context: Context, gpus: Fact[Gpus], devices: Fact[tuple[TfDevice, ...]], pci_gpus: Fact[tuple[PciGpu, ...]]
 ) -> Fact[tuple[Card, ...]]:
     """The different GPU models with their compute capability, from NVML or else from TensorFlow."""
     found: dict[str, Card] = {}
@@ -198,7 +196,7 @@ def cudnn_release(context: Context, runtime: Fact[str], installed: Fact[tuple[Cu
     return Known(row, "compat_matrix.yaml") if row else Unknown(f"the matrix has no row for cuDNN {version}")
 
 
-def gpu_count(gpus: Fact[tuple[Gpu, ...]], devices: Fact[tuple[TfDevice, ...]]) -> Fact[int]:
+def gpu_count(gpus: Fact[Gpus], devices: Fact[tuple[TfDevice, ...]]) -> Fact[int]:
     """How many GPUs this machine has, by the driver or by TensorFlow, whichever knows of more."""
     if isinstance(gpus, Unknown) and isinstance(devices, Unknown):
         return Unknown(gpus.reason)
@@ -206,7 +204,7 @@ def gpu_count(gpus: Fact[tuple[Gpu, ...]], devices: Fact[tuple[TfDevice, ...]]) 
     return Known(max(len(value_or(gpus, ())), listed), "GPUs")
 
 
-def gpus_usable(devices: Fact[tuple[TfDevice, ...]], gpus: Fact[tuple[Gpu, ...]], has_gpu: Fact[bool]) -> Fact[int]:
+def gpus_usable(devices: Fact[tuple[TfDevice, ...]], gpus: Fact[Gpus], has_gpu: Fact[bool]) -> Fact[int]:
     """How many GPUs TensorFlow lists; how many the driver lists, when TensorFlow was not started."""
     if isinstance(devices, Known):
         return Known(sum(device.kind == "GPU" for device in devices.value), devices.source)
@@ -469,7 +467,7 @@ def required_by(ignored: tuple[Message, ...]) -> list[str]:
 # What CUDA makes of CUDA_VISIBLE_DEVICES.
 
 
-def visible_devices(value: str, gpus: tuple[Gpu, ...] | None) -> tuple[str, ...]:
+def visible_devices(value: str, gpus: Gpus | None) -> tuple[str, ...]:
     """The entries of CUDA_VISIBLE_DEVICES that count: those before the first invalid one.
 
     An index is valid below the number of GPUs (any, when that is unknown); a UUID when a GPU's starts with it.

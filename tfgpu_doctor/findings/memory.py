@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tfgpu_doctor.facts.facts import ComputeCheck, Gpu, GpuProcess, Message, value_or
+from tfgpu_doctor.facts.facts import ComputeCheck, Gpu, GpuProcess, Gpus, Message, value_or
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import GIB, KIB, MIB, TIB
 from tfgpu_doctor.findings import symptoms
@@ -123,7 +123,7 @@ _FREE_IN_TABLE = 0.3  # the same in nvidia-smi's table, which was printed at any
 _GROWTH = Fix("Let programs that share a GPU allocate only what they need", ("export TF_FORCE_GPU_ALLOW_GROWTH=true",))
 
 
-def _visible(gpus: tuple[Gpu, ...], variables: dict[str, str]) -> list[Gpu]:
+def _visible(gpus: Gpus, variables: dict[str, str]) -> list[Gpu]:
     """The GPUs that this process sees, in its order; MIG slices have memory of their own."""
     whole = [gpu for gpu in gpus if not value_or(gpu.mig_mode, False)]
     chosen = variables.get("CUDA_VISIBLE_DEVICES")
@@ -160,7 +160,7 @@ def _processes(context: Context, gpu: Gpu) -> list[Evidence]:
     return found
 
 
-def _in_use(gpus: tuple[Gpu, ...]) -> list[Evidence]:
+def _in_use(gpus: Gpus) -> list[Evidence]:
     """Memory in use, by nvidia-smi's table or by TensorFlow's log."""
     found = []
     for gpu in gpus:
@@ -291,7 +291,7 @@ TAKEN = finding(
 @TAKEN.sign(conclusive=False)
 def little_memory_free(
     context: Context,
-    gpus: tuple[Gpu, ...],
+    gpus: Gpus,
     variables: dict[str, str] | None = None,
     checks: tuple[ComputeCheck, ...] = (),
     messages: MessageLog | None = None,
@@ -314,9 +314,7 @@ def little_memory_free(
 
 
 @TAKEN.sign(unless=("gpu.fault",))
-def allocation_failed_beside_another(
-    context: Context, messages: MessageLog, gpus: tuple[Gpu, ...] = ()
-) -> Problem | None:
+def allocation_failed_beside_another(context: Context, messages: MessageLog, gpus: Gpus = ()) -> Problem | None:
     """Memory runs out, and another process uses some; a failed launch of cuBLAS alone leaves it open."""
     kinds = ("cudnn-handle", "cublas-handle", "no-dnn-library", "devices-busy")
     failed = (*failed_allocations(messages), *messages.all(*kinds))

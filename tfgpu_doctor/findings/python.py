@@ -14,6 +14,7 @@ from tfgpu_doctor.facts.facts import (
     Message,
     OtherPython,
     Package,
+    Packages,
     Phase,
     ShadowedModule,
     Soname,
@@ -61,10 +62,10 @@ WRONG_ENV = finding(
 )
 
 
-@WRONG_ENV.sign
+@WRONG_ENV.sign()
 def better_environment(
     context: Context,
-    packages: tuple[Package, ...],
+    packages: Packages,
     python_elsewhere: tuple[OtherPython, ...],
     executable: str | None = None,
     release: Release | None = None,
@@ -124,7 +125,7 @@ def _default_kernel(
 
 
 @WRONG_ENV.sign(unless=("tf.python-unsupported", "tf.package-removed"))
-def installed_elsewhere(messages: MessageLog, packages: tuple[Package, ...] = ()) -> Problem | None:
+def installed_elsewhere(messages: MessageLog, packages: Packages = ()) -> Problem | None:
     """No module named tensorflow, although it was installed; or another release runs than the installed one."""
     elsewhere = [m for m in messages.all("other-environment") if "gpu" in m.values]
     if elsewhere and not messages.complains:
@@ -145,7 +146,7 @@ def _no_module(messages: MessageLog) -> list[Message]:
     return [m for m in missing if not (fails and "by" in m.values)]
 
 
-def _is_installed_somewhere(messages: MessageLog, packages: tuple[Package, ...]) -> bool:
+def _is_installed_somewhere(messages: MessageLog, packages: Packages) -> bool:
     listed = any(p.name.startswith(("tensorflow", "tf-nightly")) for p in packages)
     banners = messages.values("other-environment", "banner")
     other = len(set(banners)) > 1 or len(banners) < len(messages.all("other-environment"))
@@ -175,9 +176,9 @@ NOT_INSTALLED = finding(
 )
 
 
-@NOT_INSTALLED.sign
+@NOT_INSTALLED.sign()
 def no_package(
-    context: Context, packages: tuple[Package, ...], tensorflow_paths: tuple[str, ...], executable: str | None = None
+    context: Context, packages: Packages, tensorflow_paths: tuple[str, ...], executable: str | None = None
 ) -> Problem | None:
     """No distribution of TensorFlow and nothing to import."""
     if tensorflow_paths or any(p.name in TENSORFLOW for p in packages):
@@ -189,7 +190,7 @@ def no_package(
 
 
 @NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
-def no_module_message(messages: MessageLog, packages: tuple[Package, ...] = ()) -> Problem | None:
+def no_module_message(messages: MessageLog, packages: Packages = ()) -> Problem | None:
     """No module named tensorflow, and nothing indicates that it was installed."""
     missing = () if _is_installed_somewhere(messages, packages) else _no_module(messages)
     return Problem(evidence=message_evidence(*missing))
@@ -257,12 +258,12 @@ PYTHON_UNSUPPORTED = finding(
 )
 
 
-@PYTHON_UNSUPPORTED.sign
+@PYTHON_UNSUPPORTED.sign()
 def python_without_wheels(
     context: Context,
     python_version: str,
     wheel_platform: str = "linux_x86_64",
-    packages: tuple[Package, ...] = (),
+    packages: Packages = (),
     python_bits: int | None = None,
     libc: str = "",
 ) -> Problem | None:
@@ -425,8 +426,8 @@ PACKAGE_REMOVED = finding(
 )
 
 
-@PACKAGE_REMOVED.sign
-def empty_package_installed(context: Context, packages: tuple[Package, ...]) -> Problem | None:
+@PACKAGE_REMOVED.sign()
+def empty_package_installed(context: Context, packages: Packages) -> Problem | None:
     """tensorflow-gpu 2.12 contains nothing."""
     empty = next((p for p in packages if p.name == "tensorflow-gpu" and at_least(p.version, "2.12")), None)
     if empty is None:
@@ -439,7 +440,7 @@ def empty_package_installed(context: Context, packages: tuple[Package, ...]) -> 
     return Problem(evidence=(seen,), fixes=(replaced,) if installed else ())
 
 
-@PACKAGE_REMOVED.sign
+@PACKAGE_REMOVED.sign()
 def removal_message(messages: MessageLog, os: str | None = None) -> Problem | None:
     """The empty package prints what it is, or pip finds no such version."""
     seen = [*messages.all("package-removed")]
@@ -488,9 +489,7 @@ SHADOWED = finding(
 
 
 @SHADOWED.sign(conclusive=False)  # a module that TensorFlow imports can be shadowed as well, which an error tells
-def first_on_sys_path(
-    context: Context, tensorflow_paths: tuple[str, ...], packages: tuple[Package, ...]
-) -> Problem | None:
+def first_on_sys_path(context: Context, tensorflow_paths: tuple[str, ...], packages: Packages) -> Problem | None:
     """The first `tensorflow` on sys.path is in no folder that pip or conda installs into."""
     if not tensorflow_paths:
         return None
@@ -515,7 +514,7 @@ def _slashes(path: str) -> str:
     return path.replace("\\", "/")
 
 
-def _folders(packages: tuple[Package, ...]) -> dict[str, Package]:
+def _folders(packages: Packages) -> dict[str, Package]:
     """The TensorFlow of each folder that has one, in the order of sys.path."""
     found: dict[str, Package] = {}
     for package in packages:
@@ -527,7 +526,7 @@ def _folders(packages: tuple[Package, ...]) -> dict[str, Package]:
 @SHADOWED.sign(conclusive=False)
 def installed_twice(
     context: Context,
-    packages: tuple[Package, ...],
+    packages: Packages,
     tensorflow_paths: tuple[str, ...] = (),
     python_prefix: str | None = None,
     variables: dict[str, str] | None = None,

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import Message, Package, ShadowedModule
+from tfgpu_doctor.facts.facts import Message, Package, Packages, ShadowedModule
 from tfgpu_doctor.facts.versions import parts
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers.remaining_releases import versions_offered
@@ -52,20 +52,18 @@ SELDOM_USED = frozenset(
 )
 
 
-def from_wheel(packages: tuple[Package, ...]) -> Package | None:
+def from_wheel(packages: Packages) -> Package | None:
     """The TensorFlow that pip has installed; conda and distributions split packages in their own way."""
     tensorflow = next((one for one in packages if one.name in TENSORFLOW and one.requires), None)
     return tensorflow if tensorflow and tensorflow.installer in _INSTALLED_BY_WHEEL else None
 
 
-def first_of_each(packages: tuple[Package, ...]) -> dict[str, Package]:
+def first_of_each(packages: Packages) -> dict[str, Package]:
     """The packages that Python imports: of two with one name, the first on sys.path."""
     return {one.name: one for one in reversed(packages)}
 
 
-def requirements(
-    packages: tuple[Package, ...], python: str, platform: str | None
-) -> Iterator[tuple[Package, Requirement]]:
+def requirements(packages: Packages, python: str, platform: str | None) -> Iterator[tuple[Package, Requirement]]:
     """What TensorFlow requires, and what that requires in turn, each with the package that asks for it."""
     tensorflow, there = from_wheel(packages), first_of_each(packages)
     todo = [tensorflow] if tensorflow else []
@@ -80,7 +78,7 @@ def requirements(
             seen.add(name)
 
 
-def bounds_of(packages: tuple[Package, ...], python: str, platform: str | None) -> dict[str, list[tuple[Package, str]]]:
+def bounds_of(packages: Packages, python: str, platform: str | None) -> dict[str, list[tuple[Package, str]]]:
     """Which versions of each required package are allowed, and who says so."""
     bounds: dict[str, list[tuple[Package, str]]] = {}
     for asking, one in requirements(packages, python, platform):
@@ -98,7 +96,7 @@ def refused_versions(
 
 
 def unusable(
-    shadowed: tuple[ShadowedModule, ...], packages: tuple[Package, ...], python: str, platform: str | None
+    shadowed: tuple[ShadowedModule, ...], packages: Packages, python: str, platform: str | None
 ) -> list[ShadowedModule]:
     """The modules from other folders that are no package, or of a version that TensorFlow's requirements refuse."""
     bounds = bounds_of(packages, python, platform)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tfgpu_doctor.facts.facts import ComputeCheck, Gpu, Message, Phase, value_or
+from tfgpu_doctor.facts.facts import ComputeCheck, Gpu, Message, Phases, value_or
 from tfgpu_doctor.facts.report import Fix, Severity
 from tfgpu_doctor.facts.units import MIB
 from tfgpu_doctor.findings import symptoms
@@ -72,7 +72,7 @@ def dockers_default(context: Context, shm: int, host_container: str, gpu_count: 
     )
 
 
-@SMALL.sign
+@SMALL.sign()
 def shared_memory_message(messages: MessageLog) -> Problem | None:
     """NCCL or a data loader cannot create its segment in shared memory."""
     full, listed = messages.all("shared-memory-full"), messages.all("shm-listed")
@@ -105,7 +105,7 @@ FAILED = finding(
 FAILED.printed("peer-access-failed", "dma-fault")
 
 
-@FAILED.sign
+@FAILED.sign()
 def fails_only_on_several(messages: MessageLog) -> Problem | None:
     """A job on several GPUs hangs or computes NaN, and nothing shows another reason."""
     if messages.has("nccl-warning", "nccl-error", "out-of-memory", "shared-memory-full", "bus-error"):
@@ -131,7 +131,7 @@ ERROR = finding(
 )
 
 
-@ERROR.sign
+@ERROR.sign()
 def nccl_message(messages: MessageLog) -> Problem | None:
     """NCCL reports an error, its library is missing, or TensorFlow has no kernel that uses it."""
     warned = [m for m in messages.all("nccl-warning") if not re.search(r"libibverbs|libnccl-net|[Nn]o plugin", m.text)]
@@ -166,10 +166,8 @@ RUN_FAILED = finding(
 )
 
 
-@RUN_FAILED.sign
-def later_phase_failed(
-    context: Context, phases: tuple[Phase, ...], checks: tuple[ComputeCheck, ...] = ()
-) -> Problem | None:
+@RUN_FAILED.sign()
+def later_phase_failed(context: Context, phases: Phases, checks: tuple[ComputeCheck, ...] = ()) -> Problem | None:
     """A phase after the import raised, hung or ended the process, or a computation raised."""
     ended = (p for p in phases if p.name in _LATER and p.outcome in ("raised", "died", "timeout"))
     bad, child = [p for p in ended if not was_cut_short(p)], "the child process"
@@ -184,8 +182,8 @@ def later_phase_failed(
     return Problem(title=title, evidence=tuple(seen), fixes=(see,))
 
 
-@RUN_FAILED.sign
-def later_phase_cut_short(context: Context, phases: tuple[Phase, ...]) -> Problem | None:
+@RUN_FAILED.sign()
+def later_phase_cut_short(context: Context, phases: Phases) -> Problem | None:
     """A phase after the import had less time than it may need."""
     phase = next((one for one in phases if one.name in _LATER and was_cut_short(one)), None)
     if phase is None:
@@ -254,7 +252,7 @@ INPUT_BOUND = finding(
 )
 
 
-@INPUT_BOUND.sign
+@INPUT_BOUND.sign()
 def input_bound(messages: MessageLog) -> Problem | None:
     """Low utilisation beside an input pipeline that works on the CPU."""
     feeding, low = messages.all("input-bottleneck"), messages.all("low-utilization")
@@ -286,7 +284,7 @@ SMALL_WORK = finding(
 )
 
 
-@SMALL_WORK.sign
+@SMALL_WORK.sign()
 def small_work(messages: MessageLog) -> Problem | None:
     """The CPU is as fast, or a GPU idles, with small batches, narrow or recurrent layers."""
     slow = (*messages.all("slow"), *_no_faster(messages))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tfgpu_doctor.facts.facts import Gpu, Message, TfDevice, Toolkit, lists_gpu
 from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.findings.declaration import MessageLog
-from tfgpu_doctor.findings.inputs import Card, libcuda_not_opened
+from tfgpu_doctor.findings.inputs import Cards, libcuda_not_opened
 from tfgpu_doctor.findings.libraries import ReportedCuda, ReportedCudnn
 from tfgpu_doctor.matrix.loader import Release
 
@@ -75,10 +75,7 @@ def _no_memory_for_a_handle(messages: MessageLog) -> Messages:
 
 
 def _no_kernels_in_cublas(
-    messages: MessageLog,
-    gpu_release: Release | None,
-    toolkits: tuple[Toolkit, ...] | None,
-    cards: tuple[Card, ...] | None,
+    messages: MessageLog, gpu_release: Release | None, toolkits: tuple[Toolkit, ...] | None, cards: Cards | None
 ) -> Messages:
     known = any(at_least(kit.version, "11") is not False for kit in toolkits or ())  # a CUDA that has them
     if gpu_release is not None or known or not any(card.version >= _AMPERE for card in cards or ()):

@@ -6,7 +6,7 @@ from tfgpu_doctor.facts.facts import ComputeCheck, XlaFile, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.inputs import Card, fetch
+from tfgpu_doctor.findings.inputs import Cards, fetch
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 
@@ -96,7 +96,7 @@ def not_in_searched_folders(
     )
 
 
-@LIBDEVICE_MISSING.sign
+@LIBDEVICE_MISSING.sign()
 def libdevice_message(messages: MessageLog) -> Problem | None:
     """XLA says so; "JIT compilation failed" is how it reaches Python, when the line with the reason is not there."""
     lines = messages.all("libdevice-not-found")
@@ -131,7 +131,7 @@ def none_accepted(
     ptxas: tuple[XlaFile, ...],
     xla_roots: tuple[XlaFile, ...] = (),
     checks: tuple[ComputeCheck, ...] = (),
-    cards: tuple[Card, ...] = (),
+    cards: Cards = (),
 ) -> Problem | None:
     """There is none, or the first one is refused or known to compile wrongly (the matrix says which)."""
     severity = _severity(gpu_release, gpus_usable, checks, "ptxas")
@@ -164,9 +164,7 @@ def _known_issue(context: Context, file: XlaFile, issue: KnownIssue, severity: S
 
 
 @PTXAS_MISSING.sign(unless=("gpu.arch-too-new",))
-def ptxas_before_the_gpu(
-    context: Context, messages: MessageLog, gpu_release: Release, cards: tuple[Card, ...]
-) -> Problem | None:
+def ptxas_before_the_gpu(context: Context, messages: MessageLog, gpu_release: Release, cards: Cards) -> Problem | None:
     """ptxas fails, and the toolkit of this release is older than the GPU."""
     failed = messages.all("ptxas-failed")
     toolkit = context.matrix.cuda(gpu_release.cuda) if gpu_release.cuda else None
@@ -181,7 +179,7 @@ def ptxas_before_the_gpu(
     )
 
 
-@PTXAS_MISSING.sign
+@PTXAS_MISSING.sign()
 def ptxas_message(messages: MessageLog) -> Problem | None:
     """ptxas is missing, older than XLA allows, or of a version that XLA refuses."""
     refused = messages.all("ptxas-refused", "no-arch-in-ptxas")

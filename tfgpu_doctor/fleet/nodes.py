@@ -76,6 +76,7 @@ Values = dict[str, Value]  # of one fact, by id: of a collection one by element;
 class Compared(NamedTuple):
     """What is compared between nodes, or between their GPUs."""
 
+    path: str  # of the fact
     layer: str
     label: str
     tolerance: float  # how much numbers may differ that count as the same, relative to the larger one
@@ -98,39 +99,26 @@ def gpu_fields() -> tuple[str, ...]:
 
 
 @cache
-def path_of(identity: str) -> str:
-    """Return the fact that an id is of, or of whose elements one is. Raises KeyError: of none."""
-    if identity.startswith("gpus."):
-        return identity
-    for path in paths():
-        if f"{identity}.".startswith(f"{path}."):
-            return path
-    raise KeyError(identity)
-
-
-@cache
 def compared(identity: str) -> Compared:
-    """Return what is known of an id: a path, a field of GPUs, or a path with the key of an element."""
+    """Return what is known of an id: a path, a field of GPUs, or a path with the key of an element.
+
+    An id that is none of them, such as that of a finding, is its own label.
+    """
     if identity == "gpus":
-        return Compared("GPU", "GPUs", 0.0, "gpus", False)
-    path = path_of(identity)
+        return Compared(identity, "GPU", "GPUs", 0.0, identity, False)
+    is_of_gpus, dotted = identity.startswith("gpus."), f"{identity}."
+    path = identity if is_of_gpus else next((one for one in paths() if dotted.startswith(f"{one}.")), "")
+    if not path:
+        return Compared(identity, "Machine", identity, 0.0, identity, False)
     field, key = about(path), identity[len(path) + 1 :]
     layer, observed = field.layer or "Machine", field.grade == "observation"
     if key:
         layer = "TensorFlow" if path == "python.packages" and key in TENSORFLOW else layer
-        return Compared(layer, field.element.format(key).rstrip(":"), 0.0, identity, observed)
+        return Compared(path, layer, field.element.format(key).rstrip(":"), 0.0, identity, observed)
     act, name = field.group or path, path.removeprefix("gpus.")
-    if name != path:
+    if is_of_gpus:
         layer, act = "GPU", f"gpus.{_WITH.get(name, name)}"
-    return Compared(layer, field.label, _NEAR.get(field.unit, 0.0), act, observed)
-
-
-def label(identity: str) -> str:
-    """Return what people call a fact; what is none, by its id."""
-    try:
-        return compared(identity).label
-    except KeyError:
-        return identity
+    return Compared(path, layer, field.label, _NEAR.get(field.unit, 0.0), act, observed)
 
 
 def rank(layer: str) -> int:

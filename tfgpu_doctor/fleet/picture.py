@@ -52,9 +52,7 @@ from tfgpu_doctor.fleet.nodes import (
     Value,
     compared,
     gpu_fields,
-    label,
     machines,
-    path_of,
     paths,
     rank,
 )
@@ -171,17 +169,15 @@ def _common(machines: tuple[Machine, ...]) -> Iterator[Common]:
         yield _row("gpus", "GPUs", Counter(one.main.hardware for one in machines), len(machines))
     names = [path for path in paths() if path not in _TOO_LONG and not about(path).key]
     for name in (*names, *(f"python.packages.{package}" for package in _PACKAGES)):
-        known = [values for one in machines if (values := one.main.values.get(path_of(name))) is not None]
+        known = [values for one in machines if (values := one.main.values.get(compared(name).path)) is not None]
         if known:
-            yield _row(name, label(name), Counter(one.get(name, _MISSING).text for one in known), len(known))
-    yield from _common_of_gpus(machines)
-
-
-def _common_of_gpus(machines: tuple[Machine, ...]) -> Iterator[Common]:
+            yield _row(name, compared(name).label, Counter(one.get(name, _MISSING).text for one in known), len(known))
     for name in (f"gpus.{one}" for one in gpu_fields() if one != "name"):
         sets = [{gpu[name].text for gpu in one.main.gpus or () if name in gpu} for one in machines]
         if known_by := sum(map(bool, sets)):  # a node counts for each value
-            yield _row(name, f"{label(name)} of GPUs", Counter(one for texts in sets for one in texts), known_by)
+            yield _row(
+                name, f"{compared(name).label} of GPUs", Counter(one for texts in sets for one in texts), known_by
+            )
 
 
 def _row(identity: str, label: str, values: Counter[str], known: int) -> Common:
@@ -309,7 +305,7 @@ class Siblings:
         self.usual = {identity: self._usual(identity, holders) for identity, holders in self.table.items()}
 
     def _usual(self, identity: str, holders: dict[Value, Holders]) -> Usual | None:
-        if about(path := path_of(identity)).key:  # nodes that know a collection, and lack an element of it
+        if about(path := compared(identity).path).key:  # nodes that know a collection, and lack an element of it
             having = set[Machine]().union(*holders.values())
             if lacking := [one for one in self.members if one not in having and path in one.main.values]:
                 holders[_MISSING] = {one: [] for one in lacking}
@@ -334,10 +330,10 @@ class Siblings:
                 values = values.difference(*(one.table[identity] for one in others if one.varies(identity)))
             odd |= {identity: found._replace(odd=values)} if values else {}
             if found.value == _MISSING:
-                own.setdefault(path_of(identity), set()).update(*(self.table[identity][one] for one in values))
+                own.setdefault(compared(identity).path, set()).update(*(self.table[identity][one] for one in values))
         # what too many nodes have of their own is what these nodes are like
         own = {path: nodes for path, nodes in own.items() if len(nodes) > rare(len(self.members), len(self.members))}
-        return {id_: one for id_, one in odd.items() if one.value != _MISSING or path_of(id_) not in own}
+        return {id_: one for id_, one in odd.items() if one.value != _MISSING or compared(id_).path not in own}
 
 
 def _siblings(machines: Iterable[Machine]) -> list[Siblings]:
@@ -371,31 +367,29 @@ def _differences(machines: tuple[Machine, ...]) -> Iterator[Problem]:
         like = f"{len(kin.members) - len(kin.odd)} of {count(len(kin.members), 'node')} like them"
         for hardware in dict.fromkeys(one.main.hardware for one in kin.odd):
             saw = {one: hardware for one in kin.odd if one.main.hardware == hardware}
-            yield _difference("gpus", f"GPUs: {hardware} instead of {kin.hardware}", saw, kin.hardware, like)
-
-
-def _difference(identity: str, title: str, members: dict[Machine, str], expected: str, source: str) -> Problem:
-    of = compared(identity)
-    return Problem(identity, "difference", of.layer, title, members, expected, source, of.act, of.observed)
+            title = f"GPUs: {hardware} instead of {kin.hardware}"
+            yield Problem("gpus", "difference", "GPU", title, saw, kin.hardware, like, "gpus")
 
 
 def _differing(kin: Siblings, identity: str, found: Usual) -> Iterator[Problem]:
     """Yield a difference for each odd value; one for all of them where there are many."""
-    expected, fact_label = found.value.text, compared(identity).label
-    name, of = fact_label, f"{count(found.known, 'node')} with"
+    about_it, expected = compared(identity), found.value.text
+    name, source = about_it.label, f"{found.having} of {count(found.known, 'node')} with {kin.hardware}"
     if identity.startswith("gpus."):
-        name = "model of a GPU" if identity == "gpus.name" else f"{fact_label} of a GPU"
-        of = f"{count(found.known, 'GPU')} in nodes with"
-    source = f"{found.having} of {of} {kin.hardware}"
+        name = "model of a GPU" if identity == "gpus.name" else f"{name} of a GPU"
+        source = f"{found.having} of {count(found.known, 'GPU')} in nodes with {kin.hardware}"
     odd, is_one = sorted(found.odd), len(found.odd) <= _SEVERAL
     for values in [[one] for one in odd] if is_one else [odd]:
         title = _title(name, values[0].text, expected) if is_one else f"{name}: other than {short(expected, _LONG)}"
         seen: dict[Machine, list[str]] = {}
         for one in values:
             for machine, numbers in kin.table[identity][one].items():
-                seen.setdefault(machine, []).append(_seen(machine, numbers, fact_label, one.text, expected))
+                seen.setdefault(machine, []).append(_seen(machine, numbers, about_it.label, one.text, expected))
         members = {machine: "; ".join(texts) for machine, texts in seen.items()}
-        yield _difference(identity, title, members, short(expected, _LONG), source)
+        usually = short(expected, _LONG)
+        yield Problem(
+            identity, "difference", about_it.layer, title, members, usually, source, about_it.act, about_it.observed
+        )
 
 
 def _title(label: str, value: str, expected: str) -> str:
@@ -432,25 +426,10 @@ _SCALE = 1.4826  # of a MAD, to a standard deviation
 _FLOOR, LEAST_LOSS = 0.01, 0.03  # of the median: the smallest scaled MAD, and the smallest loss
 
 
-class Centre(NamedTuple):
-    """Where the runs of siblings lie."""
-
-    median: float
-    mad: float  # scaled, and with its floor
-    runs: int
-
-    def below(self, value: float) -> tuple[float, float]:
-        """Return how far a value lies below: in scaled MADs, and as a share of the median."""
-        distance = self.median - value
-        return distance / self.mad, distance / self.median
-
-
-def centre(values: list[float]) -> Centre | None:
-    """Return where values lie; None for too few of them."""
-    if len(values) < _RUNS:
-        return None
+def centre(values: list[float]) -> tuple[float, float]:
+    """Return the median, and the scaled MAD with its floor."""
     middle = median(values)
-    return Centre(middle, max(_SCALE * median(abs(one - middle) for one in values), _FLOOR * middle), len(values))
+    return middle, max(_SCALE * median(abs(one - middle) for one in values), _FLOOR * middle)
 
 
 def _slow(machines: Iterable[Machine]) -> Iterator[Problem]:
@@ -463,11 +442,12 @@ def _slow(machines: Iterable[Machine]) -> Iterator[Problem]:
             runs.setdefault((machine, one.device), []).append(one.value)
     for (card, run), every in speeds.items():
         measured = {owner: median(several) for owner, several in every.items()}
-        if (found := centre([*measured.values()])) is None:
+        if len(measured) < _RUNS:
             continue
+        middle, mad = centre([*measured.values()])
         slow: dict[Machine, list[str]] = {}
         for (machine, device), value in measured.items():
-            far, share = found.below(value)
+            far, share = (middle - value) / mad, (middle - value) / middle
             if far > MADS and share >= LEAST_LOSS:
                 text = f"{quantity(value, run.unit)}, {approximate(far)} MADs ({100 * share:.0f} %) below"
                 slow.setdefault(machine, []).append(f"{device}: {text}" if device else text)
@@ -477,8 +457,8 @@ def _slow(machines: Iterable[Machine]) -> Iterator[Problem]:
                 kind="speed",
                 layer="Compute",
                 title=f"{run.workload} on {run.label} in {run.dtype} is slower than elsewhere",
-                expected=quantity(found.median, run.unit),
-                source=f"median of {count(found.runs, 'run')} on {card}",
+                expected=quantity(middle, run.unit),
+                source=f"median of {count(len(measured), 'run')} on {card}",
                 members={machine: "; ".join(texts) for machine, texts in slow.items()},
                 act="speed",
                 observed=True,
@@ -527,7 +507,7 @@ def _group(one: Problem, order: dict[Machine, int], matrix: Matrix) -> Group:
         layer=one.layer,
         title=one.title,
         # a version by itself could be an address
-        expected=f"{label(one.id)} {one.expected}" if one.id.startswith("python.packages.") else one.expected,
+        expected=f"{compared(one.id).label} {one.expected}" if one.id.startswith("python.packages.") else one.expected,
         source=one.source,
         cause=one.cause or _WHY.get(one.kind, ""),
         nodes=tuple(Member(node=m.name, found=one.members[m]) for m in sorted(one.members, key=order.__getitem__)),

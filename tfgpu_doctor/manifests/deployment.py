@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from tfgpu_doctor.manifests import Environment, GpuRequest, IncludeError, ManifestError, Setting, quoted
 from tfgpu_doctor.manifests.dockerfile import read_dockerfile
-from tfgpu_doctor.manifests.nodes import Node
-from tfgpu_doctor.manifests.pip import Include
+from tfgpu_doctor.manifests.pip import Include, Node
 from tfgpu_doctor.manifests.variables import fill, hole, read_image, read_quantity, read_size, unknown_part
 
 MOST_PARENTS = 10

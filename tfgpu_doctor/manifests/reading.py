@@ -23,8 +23,7 @@ from tfgpu_doctor.manifests import (
 )
 from tfgpu_doctor.manifests.deployment import merged, read_compose, read_kubernetes
 from tfgpu_doctor.manifests.dockerfile import read_definition, read_dockerfile
-from tfgpu_doctor.manifests.nodes import Node, documents
-from tfgpu_doctor.manifests.pip import Include, read_environment, read_requirements
+from tfgpu_doctor.manifests.pip import Include, Node, documents, read_environment, read_requirements
 from tfgpu_doctor.manifests.pyproject import read_pyproject
 from tfgpu_doctor.manifests.workflow import read_notebook, read_python_file, read_workflow
 

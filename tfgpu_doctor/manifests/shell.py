@@ -21,8 +21,7 @@ from tfgpu_doctor.manifests import (
     environment_of,
     quoted,
 )
-from tfgpu_doctor.manifests.nodes import documents
-from tfgpu_doctor.manifests.pip import Include, Lines, read_environment
+from tfgpu_doctor.manifests.pip import Include, Lines, documents, read_environment
 from tfgpu_doctor.manifests.pyproject import read_pyproject
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement, poetry_specifier
 from tfgpu_doctor.manifests.variables import filled_later, hole, unknown_part

@@ -9,8 +9,7 @@ from itertools import islice, product
 from typing import Any
 
 from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, GpuRequest, ManifestError, Place, Requirement
-from tfgpu_doctor.manifests.nodes import Node
-from tfgpu_doctor.manifests.pip import Include
+from tfgpu_doctor.manifests.pip import Include, Node
 from tfgpu_doctor.manifests.pyproject import table, texts
 from tfgpu_doctor.manifests.shell import Installed, environment, has_tensorflow, read_commands
 from tfgpu_doctor.manifests.variables import read_image
@@ -144,7 +143,7 @@ def _environment(
     for step in job.items("steps"):
         python = [*_python_of_workflow(step, filled)] or python
         if (run := step.get("run")) and run.text:
-            first = run.line + ("\n" in run.text)  # the text of a block begins below its key
+            first = run.place.line + ("\n" in run.text)  # the text of a block begins below its key
             read_commands([*enumerate(filled(run.text).splitlines(), first)], path, installed)
     container = job.get("container", "image") or job.get("container")
     options = job.get("container", "options")

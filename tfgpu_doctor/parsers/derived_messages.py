@@ -201,12 +201,9 @@ def _without_gpu(text: ParsedText) -> Iterator[Message]:
 
 def _said(text: ParsedText, reader: Callable[[str], re.Match[str] | None]) -> int | None:
     """The line of the first clause in which a reader finds something of here and now."""
-    for line in text.lines:
+    for line in text.lines_with(*prose.WORDS):
         sentence = _LOG_IN_A_SENTENCE.split(line.text, maxsplit=1)[0]
-        low = sentence.lower()
-        if not any(word in low for word in prose.WORDS) or not prose.is_sentence(sentence):
-            continue
-        for clause in prose.clauses(sentence):
+        for clause in prose.clauses(sentence) if prose.is_sentence(sentence) else ():
             found = reader(clause)
             if found and prose.stance(clause, found.start(), found.end()) != "elsewhere":
                 return line.number

@@ -170,7 +170,7 @@ def driver(text: ParsedText) -> Driver:
         Known(text.smi.driver_version, text.smi_at) if text.smi.driver_version else NOT_IN_TEXT,
         fact_from(_trimmed(module), kernel),
         text.stated_fact("driver"),
-        text.said_fact("driver"),
+        text.stated_fact("driver", in_sentences=True),
     )
     supported = text.smi.cuda_version
     mismatch = [
@@ -179,7 +179,7 @@ def driver(text: ParsedText) -> Driver:
     xids = text.messages_of("xid")
     return Driver(
         version=next((one for one in versions if isinstance(one, Known)), NOT_IN_TEXT),
-        cuda_supported=Known(supported, text.smi_at) if supported else text.said_fact("supported"),
+        cuda_supported=Known(supported, text.smi_at) if supported else text.stated_fact("supported", in_sentences=True),
         kernel_module=fact_from(_trimmed(module), kernel),
         kernel_module_loaded=fact_from(
             True if module else False if stopped else None, kernel if module else None, *stopped

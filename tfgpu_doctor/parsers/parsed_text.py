@@ -74,12 +74,7 @@ class ParsedText:
         """What sentences tell of it, where no form and no list does: what is here, not what is wanted or elsewhere."""
         # a card that somebody names is the one that they have, whatever they want of it
         here = ("here", "wanted") if key == "gpu" else ("here",)
-        named = (one for one in self.prose if one.key == key and one.stance in here)
-        return [Statement(key, one.value, one.value, one.line) for one in named]
-
-    def said_fact(self, key: str) -> Fact[str]:
-        """The first that a sentence tells of it."""
-        return next((Known(one.value, stated_at(one), "stated") for one in self.said(key)), NOT_IN_TEXT)
+        return [one for one in self.prose if one.key == key and one.stance in here]
 
     def clauses(self, *words: str) -> Iterator[tuple[int, str]]:
         """Line and text of the clauses that have one of the words, of sentences alone."""
@@ -91,9 +86,10 @@ class ParsedText:
         """The lines that have one of the words; most expressions try every character of a line."""
         return (line for line in self.lines if any(word in low for low in [line.text.lower()] for word in words))
 
-    def stated_fact(self, key: str) -> Fact[str]:
+    def stated_fact(self, key: str, *, in_sentences: bool = False) -> Fact[str]:
         """The first of it as a fact."""
-        return next((Known(one.value, stated_at(one), "stated") for one in self.all_stated(key)), NOT_IN_TEXT)
+        stated = self.said(key) if in_sentences else self.all_stated(key)
+        return next((Known(one.value, stated_at(one), "stated") for one in stated), NOT_IN_TEXT)
 
     def find(self, pattern: re.Pattern[str], but: re.Pattern[str] | None = None) -> tuple[re.Match[str], int] | None:
         """The first line of that form, and none of the form `but`."""

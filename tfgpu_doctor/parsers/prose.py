@@ -23,26 +23,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tfgpu_doctor.facts.versions import major
 from tfgpu_doctor.parsers import statements
 from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.statements import Statement
 
 # ------------------------------------------------------------------------------------------ prose
 
 LONGEST = 2_000  # characters of a line; people write a paragraph as one
 _AROUND = 45  # characters around a number whose words decide
-
-
-@dataclass(frozen=True)
-class Said:
-    """One thing that a sentence names."""
-
-    key: str  # "gpu", "cuda", "cudnn", "driver", "python", "tensorflow"; "supported": what the driver's CUDA may be
-    value: str
-    stance: str  # "here", "wanted" (asked for, needed, recommended), "elsewhere" (another machine, or another time)
-    line: int
 
 
 # lines of programs, of code, and links
@@ -172,7 +162,7 @@ _IN_THE_PAST = re.compile(
 )
 
 
-def parse(lines: Sequence[Line]) -> tuple[Said, ...]:
+def parse(lines: Sequence[Line]) -> tuple[Statement, ...]:
     """Everything that sentences name, in the order of the text."""
     return tuple(one for line in lines if _may_name(line.text) and is_sentence(line.text) for one in _of_line(line))
 
@@ -188,12 +178,12 @@ def is_sentence(text: str) -> bool:
     return len(text) <= LONGEST and _OF_A_PROGRAM.search(text) is None
 
 
-def _of_line(line: Line) -> Iterator[Said]:
+def _of_line(line: Line) -> Iterator[Statement]:
     for clause in clauses(line.text):
         error = _ERROR.search(clause)  # what a program says behind it is not the reporter's
         for key, value, start, end in sorted(_of_clause(clause), key=lambda one: one[2]):
             if key == "gpu" or error is None or start < error.start():
-                yield Said(key, value, stance(clause, start, end), line.number)
+                yield Statement(key, value, value, line.number, stance(clause, start, end))
 
 
 def clauses(text: str) -> Iterator[str]:

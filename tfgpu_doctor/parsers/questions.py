@@ -19,6 +19,7 @@ from tfgpu_doctor.facts.facts import Message
 from tfgpu_doctor.parsers import prose
 from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.messages import SHOWN
+from tfgpu_doctor.parsers.statements import Statement
 
 # ------------------------------------------------------------------------------------------ questions
 
@@ -147,7 +148,7 @@ def _apart(one: re.Match[str], other: re.Match[str]) -> int:
     return max(one.start() - other.end(), other.start() - one.end(), 0)
 
 
-def parse(lines: Sequence[Line], said: Sequence[prose.Said]) -> Iterator[Message]:
+def parse(lines: Sequence[Line], said: Sequence[Statement]) -> Iterator[Message]:
     """The first questions, each with the versions that it names, else those that stand around it; none in a log.
 
     Args:

@@ -343,12 +343,14 @@ _VALUE_WITHIN = 4  # lines between a heading and its value
 
 @dataclass(frozen=True)
 class Statement:
-    """One thing that somebody wrote about the machine."""
+    """One thing that somebody wrote about the machine, in a field or in a sentence."""
 
-    key: str  # "os", "python", "tensorflow", "cuda", "cudnn", "driver", "gpu", "install"
+    # "os", "python", "tensorflow", "cuda", "cudnn", "driver", "gpu", "install"; "supported": the driver's newest CUDA
+    key: str
     value: str  # "12.4", "ubuntu 20.04", "GeForce GTX 1080"
     raw: str  # the whole field as it was written
     line: int
+    stance: str = "here"  # or "wanted" (asked for, needed, recommended), "elsewhere" (another machine or time)
 
 
 _WORTH_A_LOOK = re.compile(

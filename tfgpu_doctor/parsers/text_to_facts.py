@@ -324,7 +324,7 @@ def _releases(text: ParsedText) -> Iterator[Fact[str]]:
     yield text.stated_fact("tensorflow")
     if found := text.find(_TF_IMAGE) or text.find(_LIBTENSORFLOW) or text.find(_WHEEL):
         yield Known(found[0]["version"], f"line {found[1]}")
-    yield text.said_fact("tensorflow")
+    yield text.stated_fact("tensorflow", in_sentences=True)
     if found := text.find(_TF_PINNED, but=_NO_INSTALL):
         yield Known(found[0]["version"], f"line {found[1]}", "stated")
     packages = value_or(_packages(text), ())

@@ -15,12 +15,7 @@ from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, dropped_by
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.schema import CondaBuild, Container
 from tfgpu_doctor.plan.constraints import PlanRequest
-from tfgpu_doctor.plan.install_commands import (
-    CHECK_CONDA,
-    list_gpus,
-    new_environment,
-    on_native_windows,
-)
+from tfgpu_doctor.plan.install_commands import CHECK_CONDA, Installation, list_gpus
 from tfgpu_doctor.plan.records import Option, older_than_five_years
 from tfgpu_doctor.plan.target import NO_GLIBC, Target
 
@@ -210,11 +205,11 @@ def on_cpu(request: PlanRequest, interpreter: str | None) -> Iterator[Option]:
     rows, wanted = [*_for_cpu(request)], request.target.python
     newest = next(iter(rows), None)
     here = next((row for row in rows if wanted in row.python), None)
-    found = [_cpu_option(here, str(wanted), "", interpreter)] if here else []
+    found = [_cpu_option(request, here, str(wanted), "", interpreter)] if here else []
     if newest and newest is not here:
         python = newest.python[-1]
         suffix = f" with Python {python}" if wanted else ""
-        found.append(_cpu_option(newest, python, suffix, None if suffix else interpreter))
+        found.append(_cpu_option(request, newest, python, suffix, None if suffix else interpreter))
     return iter(sorted(found, key=lambda one: older_than_five_years(request.matrix, one.released)))
 
 
@@ -226,12 +221,9 @@ def _for_cpu(request: PlanRequest) -> Iterator[Release]:
             yield row
 
 
-def _cpu_option(row: Release, python: str, suffix: str, interpreter: str | None) -> Option:
-    package = f"{row.package}=={row.version}"
-    if row.platform.startswith("windows"):
-        folder, commands = "tf\\Scripts\\python", on_native_windows(python, package)
-    else:
-        folder, commands = "~/tf/bin/python", new_environment(python, package, interpreter=interpreter)
+def _cpu_option(request: PlanRequest, row: Release, python: str, suffix: str, interpreter: str | None) -> Option:
+    installation = Installation(request.matrix, request.target, row, python, interpreter, on_cpu=True)
+    program = "tf\\Scripts\\python" if request.target.os == "windows" else "~/tf/bin/python"
     return Option(
         kind="cpu",
         title=f"TensorFlow {row.version} on the CPU{suffix}",
@@ -243,6 +235,6 @@ def _cpu_option(row: Release, python: str, suffix: str, interpreter: str | None)
         cudnn=None,
         min_driver=None,
         released=row.released,
-        commands=commands,
-        then=(Fix("Check it", (f'{folder} -c "import tensorflow as tf; print(tf.__version__)"',)),),
+        commands=installation.commands,
+        then=(Fix("Check it", (f'{program} -c "import tensorflow as tf; print(tf.__version__)"',)),),
     )

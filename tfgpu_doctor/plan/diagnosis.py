@@ -33,7 +33,7 @@ _BROUGHT_ALONG = "12"  # from this CUDA on, pip brings it whatever toolkit is in
 _AN = tuple("AHLMNR")  # an RTX 4090, an H100
 
 
-@WHICH.sign
+@WHICH.sign()
 def asked(
     context: Context,
     messages: MessageLog,

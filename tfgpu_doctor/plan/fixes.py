@@ -7,15 +7,14 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from msgspec import structs
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Facts, Known, Python, value_or
+from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Known, Python, value_or
 from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import alternatives, on_cpu
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, same_minor_releases, violations
 from tfgpu_doctor.plan.gate import Situation, admitted, has_pip, refused
@@ -24,12 +23,10 @@ from tfgpu_doctor.plan.install_commands import (
     comment_out,
     lasting,
     link_commands,
-    new_environment,
-    on_native_windows,
     xla_line,
     xla_line_command,
 )
-from tfgpu_doctor.plan.target import Target, has_no_gpu
+from tfgpu_doctor.plan.target import has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
 
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
@@ -70,22 +67,10 @@ _DRIVER_COMMANDS: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Fixes:
+class Fixes(Situation):
     """Builds fixes for the machine that `facts` describe."""
 
-    facts: Facts
-    matrix: Matrix
     _found: dict[object, Release | None] = field(default_factory=dict, init=False, compare=False, repr=False)
-
-    @cached_property
-    def target(self) -> Target:
-        """The machine, as a plan has it."""
-        return self.situation.target
-
-    @cached_property
-    def situation(self) -> Situation:
-        """The machine, as the gate has it."""
-        return Situation(self.facts, self.matrix)
 
     @property
     def request(self) -> PlanRequest:
@@ -102,11 +87,6 @@ class Fixes:
         """linux, wsl2, windows or macos, where TensorFlow runs: an image is a Linux, on Windows and macOS, too."""
         in_image = value_or(self.facts.python.wheel_platform, "").startswith("linux")
         return "linux" if in_image and self.host in _WITH_DOCKER_DESKTOP else self.host
-
-    @property
-    def image(self) -> str | None:
-        """The image that TensorFlow is part of: no package manager repairs it."""
-        return self.situation.image
 
     def quote(self, word: str) -> str:
         """Quote one word for the user's shell."""
@@ -130,7 +110,7 @@ class Fixes:
 
     def refuses(self, fix: Fix) -> bool:
         """True if the gate refuses a fix."""
-        return bool(refused(fix, self.situation))
+        return bool(refused(fix, self))
 
     def where_it_belongs(self, fix: Fix) -> Fix:
         """The fix for this shell, with variables that last; it says so when it is for the host and this a container."""
@@ -265,7 +245,7 @@ class Fixes:
 
     def for_image(self) -> tuple[Fix, ...] | None:
         """What an image with kernels for the GPU lacks: a newer driver, or nothing; None without a known image."""
-        image, driver = self.situation.container, self.target.driver
+        image, driver = self.container, self.target.driver
         if image is None:
             return None
         return () if driver and driver_reaches(driver, image.min_driver) else (self.install_driver(),)
@@ -427,17 +407,9 @@ class Fixes:
 
     def new_environment(self, row: Release) -> tuple[str, ...]:
         """Make an environment in which a release works, by the tool that is there and can bring its Python along."""
-        installation, tools = self.installation(row), value_or(self.facts.python.installers, ())
+        tools = value_or(self.facts.python.installers, ())
         conda = next((tool for tool in ("conda", "mamba", "micromamba") if tool in tools), None)
-        ways = installation.commands
-        if not row.gpu:
-            python, packages = installation.python, " ".join(map(self.quote, installation.requirements))
-            by_conda = (
-                f"conda create -y -n tf -c conda-forge python={python} pip",
-                f"conda run -n tf python -m pip install {packages}",
-            )
-            ways = {**new_environment(python, packages), "conda": by_conda}
-            ways = on_native_windows(python, packages) if self.os == "windows" else ways
+        ways = self.installation(row).commands
         first = ("uv",) if "uv" in tools else ("conda",) if conda else ()
         commands = next((ways[way] for way in (*first, "pip", *ways) if way in ways), ())
         return tuple(re.sub(r"^conda(?= (?:create|run) )", conda or "conda", command) for command in commands)
@@ -461,7 +433,7 @@ class Fixes:
 
     def _driver_needed(self, minimum: str | None) -> str | None:
         """That of the image, where TensorFlow is part of one; none that is as old as the driver which does not do."""
-        have, image = self.target.driver, self.situation.container
+        have, image = self.target.driver, self.container
         if self.image:
             minimum = image.min_driver if image else None
         return None if minimum and have and driver_reaches(have, minimum) else minimum

@@ -77,7 +77,7 @@ class Situation:
         return next((one.version for one in listed if one.name == package), None)
 
     @property
-    def release(self) -> str | None:
+    def version(self) -> str | None:
         """The TensorFlow that is there, as far as it is known for sure."""
         return value_or(self.facts.tensorflow.version, None) or self.has("tensorflow")
 
@@ -165,7 +165,7 @@ def installs_what_cannot_work(repair: Repair, situation: Situation) -> bool:
     for row in repair.releases(situation):
         # a release without CUDA is refused only where pip could not install it
         names = _OF_A_RELEASE if row.gpu else ("python", "glibc", "yanked")
-        if row.version != situation.release and any(CONSTRAINTS[name](request, row) for name in names):
+        if row.version != situation.version and any(CONSTRAINTS[name](request, row) for name in names):
             return True
     return False
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 from msgspec import structs
 from packaging.version import Version
 
-from tfgpu_doctor.facts.facts import Record
 from tfgpu_doctor.facts.versions import numbers
 from tfgpu_doctor.matrix.compatibility import (
     arm_only,
@@ -90,67 +90,26 @@ def read_filters(
     )
 
 
-class GpuRow(Record, frozen=True, kw_only=True):
-    """A GPU in the list of all."""
-
-    name: str
-    compute_capability: str
-    architecture: str | None
-    first_driver_branch: str | None  # None: unknown
-    last_driver_branch: str | None  # None: still supported
-    driver_at_least: str | None = None  # a lower bound where the first branch is unknown, its architecture's
-
-
-class Broken(Record, frozen=True, kw_only=True):
-    """A known issue that keeps releases from running on a card although they hold code for it."""
-
-    id: str
-    title: str
-    tensorflow: tuple[str, ...]  # newest first
-
-
-class GpuAnswer(Record, frozen=True, kw_only=True):
-    """A GPU, or all GPUs of a compute capability, and what runs on them."""
-
-    name: str | None  # None: asked for by compute capability
-    same_compute_capability: tuple[str, ...]  # names of all GPUs that have it
-    compute_capability: str
-    architecture: str | None
-    first_driver_branch: str | None  # None: unknown
-    last_driver_branch: str | None  # None: still supported
-    first_cuda: str | None  # first toolkit that makes SASS for it; None: unknown
-    last_cuda: str | None  # last one; None: still supported
-    last_cudnn: dict[str, str]  # CUDA major version → last cuDNN line that supports it
-    platform: str  # of the releases below
-    newest_tensorflow: str | None  # without a known bug that keeps it from the GPU: what `tfgpu plan` takes
-    tensorflow: tuple[str, ...]  # stable releases whose SASS runs on it, newest first
-    tensorflow_ptx: tuple[str, ...]  # that would have to be compiled from PTX at first use
-    broken: tuple[Broken, ...]
-    peak: dict[str, float] | None  # dense FLOP per clock cycle and multiprocessor, by type; None: unknown
-    sources: dict[str, str]  # field → where it was read
-    driver_at_least: str | None = None  # a lower bound where the first branch is unknown, its architecture's
-
-
-def all_gpus(matrix: Matrix) -> tuple[GpuRow, ...]:
-    """Every GPU of the matrix, in its order: the newest architectures first."""
+def all_gpus(matrix: Matrix) -> list[dict[str, str | None]]:
+    """Every GPU of the matrix, in its order: the newest architectures first; its driver branches as in gpu_answer."""
     rows = []
     for group in matrix.data.gpus:
         card = matrix.architecture(group.compute_capability)
         rows += [
-            GpuRow(
-                name=name,
-                compute_capability=group.compute_capability,
-                architecture=card.name if card else None,
-                first_driver_branch=group.first_driver_branch,
-                last_driver_branch=group.last_driver_branch or (card.last_driver_branch if card else None),
-                driver_at_least=card.first_driver_branch if card and not group.first_driver_branch else None,
-            )
+            {
+                "name": name,
+                "compute_capability": group.compute_capability,
+                "architecture": card.name if card else None,
+                "first_driver_branch": group.first_driver_branch,
+                "last_driver_branch": group.last_driver_branch or (card.last_driver_branch if card else None),
+                "driver_at_least": card.first_driver_branch if card and not group.first_driver_branch else None,
+            }
             for name in group.names
         ]
-    return tuple(rows)
+    return rows
 
 
-def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platform: str | None = None) -> GpuAnswer:
+def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platform: str | None = None) -> dict[str, Any]:
     """Join a GPU with everything that supports it.
 
     Args:
@@ -169,25 +128,25 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
     request = PlanRequest(matrix, Target(gpus=(TargetGpu(name, capability),)))
     working = (row.version for row in fits if not (row.yanked or CONSTRAINTS["known-issue"](request, row)))
     alike = tuple(one for row in matrix.data.gpus if row.compute_capability == capability for one in row.names)
-    return GpuAnswer(
-        name=name,
-        same_compute_capability=alike,
-        compute_capability=capability,
-        architecture=card.name,
-        first_driver_branch=first,
-        last_driver_branch=last,
-        driver_at_least=driver_bound(matrix, capability, name),
-        first_cuda=card.min_cuda,
-        last_cuda=card.max_cuda,
-        last_cudnn=_last_cudnn(matrix, card),
-        platform=platform,
-        newest_tensorflow=next(working, None),
-        tensorflow=_versions(row.version for row in fits),
-        tensorflow_ptx=_versions(row.version for row in only_with(matrix, asked, ptx=True)),
-        broken=_broken(matrix, asked),
-        peak=_rates(peak) if peak else None,
-        sources=_sources(matrix, card.source, peak, name),
-    )
+    return {
+        "name": name,  # None: asked for by compute capability
+        "same_compute_capability": alike,  # names of all GPUs that have it
+        "compute_capability": capability,
+        "architecture": card.name,
+        "first_driver_branch": first,  # None: unknown
+        "last_driver_branch": last,  # None: still supported
+        "first_cuda": card.min_cuda,  # that makes SASS for it; None: unknown
+        "last_cuda": card.max_cuda,  # None: still supported
+        "last_cudnn": _last_cudnn(matrix, card),  # CUDA major version → last cuDNN line that supports it
+        "platform": platform,  # of the releases below
+        "newest_tensorflow": next(working, None),  # without a known bug there: what `tfgpu plan` takes
+        "tensorflow": _versions(row.version for row in fits),  # stable releases whose SASS runs on it, newest first
+        "tensorflow_ptx": _versions(row.version for row in only_with(matrix, asked, ptx=True)),  # to be compiled first
+        "broken": _broken(matrix, asked),  # known issues, and the releases that they keep from the card
+        "peak": _rates(peak) if peak else None,  # dense FLOP per clock cycle and multiprocessor; None: unknown
+        "sources": _sources(matrix, card.source, peak, name),  # field → where it was read
+        "driver_at_least": driver_bound(matrix, capability, name),  # where the first branch is unknown, a lower bound
+    }
 
 
 def default_platform(name: str | None, capability: str) -> str:
@@ -195,11 +154,11 @@ def default_platform(name: str | None, capability: str) -> str:
     return "linux_aarch64" if name is not None and arm_only(name, capability) else "linux_x86_64"
 
 
-def _broken(matrix: Matrix, asked: Filters) -> tuple[Broken, ...]:
+def _broken(matrix: Matrix, asked: Filters) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], list[str]] = {}
     for row, issue in known_broken(matrix, asked):
         found.setdefault((issue.id, issue.title), []).append(row.version)
-    return tuple(Broken(id=id, title=title, tensorflow=_versions(rows)) for (id, title), rows in found.items())
+    return [{"id": id, "title": title, "tensorflow": _versions(rows)} for (id, title), rows in found.items()]
 
 
 def _rates(peak: Peak) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,6 +28,7 @@ from tfgpu_doctor.matrix.compatibility import (
 )
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.plan.windows_shell import quoted
 
 # The distributions that hold the libraries which TensorFlow of CUDA 11 opens (sonames of CUDA 11.8, which are those of
 # 11.2 as well), and ptxas with libdevice for XLA. Seen in the wheels' lists of files.
@@ -80,24 +81,27 @@ def _lacking_bounds(row: Release) -> list[str]:
     return [line for line, bound, own in found if bound and own != bound]
 
 
-def on_native_windows(python: str, packages: str) -> dict[str, tuple[str, ...]]:
-    """The same for cmd and PowerShell, by the launcher for Windows."""
-    return {"pip": (f"py -{python} -m venv tf", f"tf\\Scripts\\python -m pip install {packages}")}
-
-
 class Installation:
     """The installation of one release into a new environment `tf` of one Python."""
 
     def __init__(
-        self, matrix: Matrix, target: Target, row: Release, python: str, interpreter: str | None = None
+        self,
+        matrix: Matrix,
+        target: Target,
+        row: Release,
+        python: str,
+        interpreter: str | None = None,
+        *,
+        on_cpu: bool = False,
     ) -> None:
         """Decide what is asked for; `interpreter` makes the environment, by default python3 or pythonX.Y."""
         self.target, self.row, self.python, self.interpreter = target, row, python, interpreter
-        self.self_contained = row.extra is not None  # the extra brings CUDA
+        self.on_cpu = on_cpu or not row.gpu  # no CUDA is installed
+        self.self_contained = row.extra is not None and not self.on_cpu  # the extra brings CUDA
         # the extra itself cannot be installed here: its parts are asked for one by one
         self.extra_spelled_out = self.self_contained and extra_fails(matrix, row, python)
         opened = {library.component: library.soname for library in row.libraries}
-        linux = target.os in ("linux", "wsl2") and target.machine == "x86_64"
+        linux = target.os in ("linux", "wsl2") and target.machine == "x86_64" and not self.on_cpu
         # NVIDIA's cu11 distributions have every library that this release opens
         self.cuda_from_pip = linux and not self.self_contained and opened.get("cusolver") == _SOLVER_OF_CU11
         # the first cuDNN that has dropped a card of the target
@@ -119,9 +123,12 @@ class Installation:
     @property
     def requirements(self) -> tuple[str, ...]:
         """What pip has to be asked for: the release, its CUDA, and bounds that its metadata lacks."""
+        plain = f"{self.row.package}=={self.row.version}"
+        if self.on_cpu:
+            return (plain, *self._bounds)
         if self.extra_spelled_out:
             pins = [f"{name}{pin}" for name, pin in self.row.pip_nvidia.items() if name.startswith("nvidia-")]
-            return (f"{self.row.package}=={self.row.version}", *pins, *self._bounds)
+            return (plain, *pins, *self._bounds)
         opened = {library.component for library in self.row.libraries} if self.cuda_from_pip else ()
         names = sorted({CU11[one] for one in opened if one in CU11} | ({_CU11_COMPILER} if opened else set()))
         return (requirement(self.row), *names, *((self._cudnn,) if self._cudnn else ()), *self._bounds)
@@ -132,12 +139,14 @@ class Installation:
 
         uv comes first where the Python is not the target's own: it brings that Python along.
         """
-        if self.target.os == "windows" or not (self.self_contained or self.cuda_from_pip):
+        is_windows, packages = self.target.os == "windows", self._quoted(self.requirements)
+        if self.on_cpu and is_windows:  # by the launcher for Windows
+            return {"pip": (f"py -{self.python} -m venv tf", f"tf\\Scripts\\python -m pip install {packages}")}
+        if not self.on_cpu and (is_windows or not (self.self_contained or self.cuda_from_pip)):
             return {"conda": tuple(self._with_condas_cuda())} if minor(self.row.cuda) in CONDA_TOOLKITS else {}
-        packages = " ".join(map(shlex.quote, self.requirements))
         made = new_environment(self.python, packages, interpreter=self.starts_python)
         links = self._links(f"~/tf/lib/python{'3.*' if self.starts_python == 'python3' else self.python}")
-        first = ("pip", "uv") if self.target.python == self.python else ("uv", "pip")
+        first = ("pip", "uv") if self.on_cpu or self.target.python == self.python else ("uv", "pip")
         conda = (
             f"conda create -y -n tf -c conda-forge python={self.python} pip",
             f"conda run -n tf python -m pip install {packages}",
@@ -145,17 +154,21 @@ class Installation:
         )
         return {**{tool: (*made[tool], *links) for tool in first if tool in made}, "conda": conda}
 
+    def _quoted(self, words: Iterable[str]) -> str:
+        return " ".join(quoted(one, self.target.os) for one in words)
+
     def _links(self, library: str, inside: str = "") -> tuple[str, ...]:
+        if self.on_cpu:
+            return ()
         return link_commands(self.row, f"{library}/site-packages", cuda_from_pip=self.cuda_from_pip, inside=inside)
 
     def _with_condas_cuda(self) -> Iterator[str]:
         """CUDA and cuDNN from conda-forge, TensorFlow from pip (TensorFlow's install guide of 2.10 to 2.12)."""
         cuda, cudnn = minor(self.row.cuda), self.row.cudnn
         limit = min([one for one in (str(int(major(cudnn or "7")) + 1), self.cudnn_limit) if one], key=Version)
-        quote = _windows_quote if self.target.os == "windows" else shlex.quote
-        packages = " ".join(quote(one) for one in (requirement(self.row), *self._bounds))
+        packages = self._quoted((requirement(self.row), *self._bounds))
         create = f"conda create -y -n tf -c conda-forge python={self.python} pip cudatoolkit={cuda}"
-        yield create + (" " + quote(f"cudnn>={cudnn},<{limit}") if cudnn else "")
+        yield create + (" " + self._quoted((f"cudnn>={cudnn},<{limit}",)) if cudnn else "")
         yield f"conda run -n tf python -m pip install {packages}"
         if self.target.os != "windows":  # there, activating puts the DLLs on PATH
             yield from conda_library_path('"$(conda run -n tf printenv CONDA_PREFIX)/etc/conda"')
@@ -178,10 +191,6 @@ def list_gpus(version: str) -> str:
     """Python code that prints what a release sees; tf.config.list_physical_devices came with 2.1."""
     call = "tf.config.list_physical_devices('GPU')" if at_least(version, "2.1") else "tf.test.is_gpu_available()"
     return f"import tensorflow as tf; print({call})"
-
-
-def _windows_quote(word: str) -> str:
-    return f'"{word}"' if any(char in word for char in "<>&|^[] ") else word
 
 
 # -------------------------------------------------------------------------- lines that set variables in every new shell

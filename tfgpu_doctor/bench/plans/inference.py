@@ -15,7 +15,7 @@ from tfgpu_doctor.bench.plans.base import CannotRunError, Group, PlanBase, satur
 from tfgpu_doctor.bench.plans.training import SLOW, SPREAD, STEPS_AN_ANSWER, check_time, cpu_seconds
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner.process import WorkerError, hello
-from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.bench.statistics import StoppingRule, quantile, quantile_interval, samples_for
 from tfgpu_doctor.bench.workloads import inference
 from tfgpu_doctor.bench.workloads.models import MODELS

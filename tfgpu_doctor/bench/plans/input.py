@@ -15,7 +15,7 @@ from tfgpu_doctor.bench.plans.base import CannotRunError, Group, Memory, PlanBas
 from tfgpu_doctor.bench.plans.training import explain
 from tfgpu_doctor.bench.results import Ratio, Run, Throughput
 from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.bench.speeds import ratio
 from tfgpu_doctor.bench.workloads import input as workload
 from tfgpu_doctor.bench.workloads.input import FEEDING, PIPELINES

@@ -26,7 +26,7 @@ from tfgpu_doctor.bench.plans.base import (
 )
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.process import PATIENCE, prepare
-from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
 from tfgpu_doctor.bench.workloads import matpow
 from tfgpu_doctor.facts.units import read_size

@@ -25,7 +25,7 @@ from tfgpu_doctor.bench.plans.base import (
 )
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError, hello, prepare
-from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.bench.workloads import cnn, gan
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
 from tfgpu_doctor.bench.workloads.training import FEW

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from tfgpu_doctor.bench.devices import Case, Job, Scalar
 from tfgpu_doctor.bench.plans.base import Group, Memory, PlanBase, demands, shortage, too_large
 from tfgpu_doctor.bench.results import Run
-from tfgpu_doctor.bench.session import Session
+from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.bench.speeds import gpus_of
 from tfgpu_doctor.bench.workloads import transfer
 from tfgpu_doctor.facts.facts import Facts, Gpu, value_or

@@ -32,6 +32,10 @@ class WorkerError(Exception):
     """The worker died, hung, or could not do what it was asked; the message says how."""
 
 
+class NoTensorFlowError(Exception):
+    """TensorFlow cannot be used in the interpreter under test; the message says how it ended."""
+
+
 class Worker(Protocol):
     """What the runner needs of a worker; tests put another in its place."""
 
@@ -244,9 +248,12 @@ class Workers:
     def first(self) -> tuple[Worker, dict[str, str], tuple[GpuFound, ...]]:
         """Start one; return it with its versions and the GPUs that it lists.
 
-        Raises WorkerError: TensorFlow cannot be imported there.
+        Raises NoTensorFlowError: TensorFlow cannot be imported there.
         """
-        worker, software = self._greeted()
+        try:
+            worker, software = self._greeted()
+        except WorkerError as error:
+            raise NoTensorFlowError(str(error)) from error
         self._spare.append(worker)
         return worker, software, self.found
 

@@ -54,8 +54,8 @@ class Machines:
         import tensorflow as tf
 
         known = tf.distribute.experimental
-        # TensorFlow's own choice, AUTO, is its ring over gRPC even between GPUs (collective_param_resolver_local.cc: NCCL
-        # only where the hint says so).
+        # TensorFlow's own choice, AUTO, is its ring over gRPC even between GPUs (collective_param_resolver_local.cc:
+        # NCCL only where the hint says so).
         summing_by = "NCCL" if any("GPU" in name for name in devices) else "RING"
         options = known.CommunicationOptions(implementation=known.CommunicationImplementation(summing_by))
         self.strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)

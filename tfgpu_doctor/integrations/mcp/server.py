@@ -99,12 +99,9 @@ class Tools:
         takes 10 to 60 seconds. For a log or another machine, call explain or plan. The result has a verdict (ok,
         degraded, broken, unknown) and findings, root causes first: each with evidence, cause, and fixes with commands.
         """
-
-        def examine() -> Shown:
-            options: dict[str, Any] = {"timeout": timeout, "require_gpus": require_gpus, "matrix": self._matrix}
-            return self._report(commands.diagnose(self._python, import_tensorflow=import_tensorflow, **options))
-
-        return await self._examination(examine)
+        options: dict[str, Any] = {"timeout": timeout, "require_gpus": require_gpus, "matrix": self._matrix}
+        options["import_tensorflow"] = import_tensorflow
+        return await self._examination(lambda: self._report(commands.diagnose(self._python, **options)))
 
     def explain(
         self,
@@ -133,16 +130,17 @@ class Tools:
         anything is installed or upgraded, instead of recalling versions. Without a description of a machine, the plan
         is for this one.
         """
-        hardware = {"gpu": gpu, "compute_capability": compute_capability, "driver": driver, "os": os}
-        is_other = any((*hardware.values(), machine))
+        asked: dict[str, Any] = {"gpu": gpu, "compute_capability": compute_capability, "driver": driver}
+        asked |= {"os": os, "machine": machine}
+        is_other = any(asked.values())
 
         def planned() -> Shown:
             version = python
             if self._python and not is_other and not version:
                 report = commands.diagnose(self._python, import_tensorflow=False, matrix=self._matrix)
                 version = ".".join(value_or(report.facts.python.version, "").split(".")[:2]) or None
-            options: dict[str, Any] = {**hardware, "machine": machine, "tensorflow": tensorflow}
-            found = self._private(commands.plan(matrix=self._matrix, python=version, **options))
+            found = commands.plan(matrix=self._matrix, python=version, tensorflow=tensorflow, **asked)
+            found = self._private(found)
             return Shown(msgspec.to_builtins(found), _page("plan", found))
 
         if is_other:
@@ -283,9 +281,9 @@ def _brief(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], tuple[str,
         return rows, ()
     long = {name for row in rows for name, value in row.items() if len(compact(value)) > _SHORT}
     short = [{name: value for name, value in row.items() if name not in long} for row in rows[:_ROWS]]
-    fields = (f"of each row: {', '.join(sorted(long))}; ask for one row by its name",) if long else ()
-    more = (f"{len(rows) - _ROWS} of {len(rows)} rows; ask with filters",) if len(rows) > _ROWS else ()
-    return short, (*fields, *more)
+    left_out = [f"of each row: {', '.join(sorted(long))}; ask for one row by its name"] * bool(long)
+    left_out += [f"{len(rows) - _ROWS} of {len(rows)} rows; ask with filters"] * (len(rows) > _ROWS)
+    return short, tuple(left_out)
 
 
 def shortened(value: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:

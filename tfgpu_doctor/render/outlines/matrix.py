@@ -22,7 +22,6 @@ from tfgpu_doctor.matrix.queries import (
     with_gpu,
 )
 from tfgpu_doctor.matrix.rows import PtxOnly
-from tfgpu_doctor.plan.gpu_answers import GpuAnswer, GpuRow
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.shapes import Block, Items, Line, Page, Part, Table
 
@@ -366,45 +365,45 @@ def _texts(table: str, answer: Row) -> list[str]:
     return [_text(values[field]) if values[field] else otherwise for _, field, otherwise in _FIELDS[table]]
 
 
-def gpu(answer: GpuAnswer) -> Sheet:
+def gpu(answer: Row) -> Sheet:
     """Return one GPU, or one compute capability."""
-    capability = f"compute capability {answer.compute_capability}"
-    detail = _listed((capability if answer.name else None, answer.architecture))
-    return Sheet(answer.name or capability, detail, (_card(_gpu_lines(answer)), _sources(answer.sources)))
+    capability = f"compute capability {answer['compute_capability']}"
+    detail = _listed((capability if answer["name"] else None, answer["architecture"]))
+    return Sheet(answer["name"] or capability, detail, (_card(_gpu_lines(answer)), _sources(answer["sources"])))
 
 
-def _gpu_lines(answer: GpuAnswer) -> Iterator[tuple[str, str]]:
-    if answer.name is None:
-        yield "GPUs", _listed(answer.same_compute_capability, "none that the matrix knows")
+def _gpu_lines(answer: Row) -> Iterator[tuple[str, str]]:
+    if answer["name"] is None:
+        yield "GPUs", _listed(answer["same_compute_capability"], "none that the matrix knows")
     jetpack = "part of NVIDIA JetPack, as are CUDA and cuDNN: tfgpu matrix find 6.1, with NVIDIA's TensorFlow"
-    yield "driver", jetpack if is_tegra(answer.compute_capability) else _branches(answer)
-    yield "CUDA", f"{answer.first_cuda or 'unknown'} to {answer.last_cuda or 'today'}"
-    last = _listed(f"{line} for CUDA {major}" for major, line in answer.last_cudnn.items())
+    yield "driver", jetpack if is_tegra(answer["compute_capability"]) else _branches(answer)
+    yield "CUDA", f"{answer['first_cuda'] or 'unknown'} to {answer['last_cuda'] or 'today'}"
+    last = _listed(f"{line} for CUDA {major}" for major, line in answer["last_cudnn"].items())
     yield "cuDNN", f"up to {last}" if last else ""
-    if answer.newest_tensorflow is None:
-        yield "TensorFlow", f"no release for {answer.platform} has working kernels for it"
+    if answer["newest_tensorflow"] is None:
+        yield "TensorFlow", f"no release for {answer['platform']} has working kernels for it"
     else:
-        newest = "newest working release" if answer.newest_tensorflow != answer.tensorflow[0] else "newest"
-        where = f"the {newest} for {answer.platform}"
-        yield "TensorFlow", f"{answer.newest_tensorflow} is {where}; all: {minor_ranges(answer.tensorflow)}"
-    if answer.tensorflow_ptx:
-        by_ptx = minor_ranges(answer.tensorflow_ptx)
+        newest = "newest working release" if answer["newest_tensorflow"] != answer["tensorflow"][0] else "newest"
+        where = f"the {newest} for {answer['platform']}"
+        yield "TensorFlow", f"{answer['newest_tensorflow']} is {where}; all: {minor_ranges(answer['tensorflow'])}"
+    if answer["tensorflow_ptx"]:
+        by_ptx = minor_ranges(answer["tensorflow_ptx"])
         yield "by PTX", f"{by_ptx}: the driver would compile every kernel at first use"
-    for issue in answer.broken:
-        yield "broken", f"{minor_ranges(issue.tensorflow)}: {issue.title} ({issue.id})"
-    rates = _listed(f"{name} {rate:g}" for name, rate in (answer.peak or {}).items())
+    for issue in answer["broken"]:
+        yield "broken", f"{minor_ranges(issue['tensorflow'])}: {issue['title']} ({issue['id']})"
+    rates = _listed(f"{name} {rate:g}" for name, rate in (answer["peak"] or {}).items())
     yield "peak", f"FLOP per clock cycle and multiprocessor: {rates}" if rates else ""
 
 
-def gpus(rows: Sequence[GpuRow]) -> Sheet:
+def gpus(rows: Sequence[Row]) -> Sheet:
     """Return all GPUs; first a line for each compute capability, with its first names."""
     head = ("GPU", "cc", "architecture", "driver branches")
-    every = [(row.name, row.compute_capability, row.architecture or "?", _branches(row)) for row in rows]
-    groups: dict[str, list[GpuRow]] = {}
+    every = [(row["name"], row["compute_capability"], row["architecture"] or "?", _branches(row)) for row in rows]
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        groups.setdefault(row.compute_capability, []).append(row)
+        groups.setdefault(row["compute_capability"], []).append(row)
     few = [
-        (capability, group[0].architecture or "?", str(len(group)), ", ".join(row.name for row in group[:3]))
+        (capability, group[0]["architecture"] or "?", str(len(group)), ", ".join(row["name"] for row in group[:3]))
         for capability, group in groups.items()
     ]
     legend = "cc: compute capability; -v lists every name with its drivers, --compute-capability 8.9 those of one"
@@ -412,9 +411,9 @@ def gpus(rows: Sequence[GpuRow]) -> Sheet:
     return Sheet("GPUs", f"{len(rows)} names", (_table(head, every), _note("cc: compute capability")), brief)
 
 
-def _branches(row: GpuRow | GpuAnswer) -> str:
+def _branches(row: Row) -> str:
     """Return the span of driver branches; what is a lower bound is shown as one."""
-    first, last, bound = row.first_driver_branch, row.last_driver_branch, row.driver_at_least
+    first, last, bound = row["first_driver_branch"], row["last_driver_branch"], row["driver_at_least"]
     if first:
         return f"{first} to {last}" if last else f"{first} and newer"
     known = (f"at least {bound}" if bound else "", f"up to {last}" if last else "")
