@@ -15,6 +15,7 @@ import pytest
 from tests.bench.samples import failed, result, run, telemetry, verified
 from tests.healthy import gpu, healthy, known, spoil
 from tests.tables import each, read_rows
+from tfgpu_doctor.bench import samples
 from tfgpu_doctor.bench.comparison import (
     ACROSS,
     BenchComparison,
@@ -149,8 +150,9 @@ def test_recorded_runs_of_a_busy_machine() -> None:
     assert {only(one, one).verdict for one in same} == {"same"}
 
 
-def test_false_alarms_and_detection_by_simulation() -> None:
+def test_false_alarms_and_detection_by_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five processes that scatter by 1 %, each with slow waves of 2 %; 60 pairs of each kind."""
+    monkeypatch.setattr(samples, "DRAWS", 300)
     rng = random.Random(20261121)
 
     def measured(slower: float) -> BenchResult:

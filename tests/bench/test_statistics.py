@@ -11,6 +11,7 @@ import pytest
 
 from tests.healthy import healthy, known, spoil
 from tests.tables import each
+from tfgpu_doctor.bench import samples
 from tfgpu_doctor.bench.comparison import ratio_of_times
 from tfgpu_doctor.bench.samples import DISTURBED, PROCESS_SPREAD, Samples, interval, lost_shares, usable_cpus
 from tfgpu_doctor.bench.statistics import (
@@ -106,8 +107,9 @@ def noise(base: Samples, new: Samples) -> float:
     return found.high / found.value
 
 
-def test_the_interval_holds_the_truth() -> None:
+def test_the_interval_holds_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
     """With fewer than five processes, a spread above what is assumed could not be seen."""
+    monkeypatch.setattr(samples, "DRAWS", 300)
     rng, trials = random.Random(20261121), 35
     rows = [*((count, PROCESS_SPREAD) for count in (1, 2, 5)), (1, 0.0), (10, 0.03)]
     covered = dict.fromkeys(rows, 0)

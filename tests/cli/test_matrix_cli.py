@@ -96,13 +96,6 @@ def test_filters_combine_newest_first() -> None:
     assert "under WSL2" in page and "driver 528.33" in page and "gets none of its own" in page
 
 
-def test_less_and_more_of_a_page() -> None:
-    for words in ("tensorflow 2.15", "find nvidia-cu"):
-        least, normal, full = (matrix(*words.split(), *more).stdout for more in (("-q",), (), ("-v",)))
-        assert len(least) <= len(normal) < len(full)
-    assert "-v shows the rows" in matrix("find", "nvidia-cu").stdout
-
-
 def test_the_version_is_an_argument_and_was_an_option() -> None:
     for table, version in (("tensorflow", "2.15"), ("cuda", "12.5"), ("cudnn", "9.3")):
         assert answer(table, version) == answer(table, "--version", version)

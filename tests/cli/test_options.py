@@ -148,7 +148,7 @@ def test_a_file_that_is_written_is_named_on_standard_error(tmp_path: Path) -> No
 def test_less_and_more(tmp_path: Path) -> None:
     """-v shows what the help page says: the ids of what is open, the findings of both reports."""
     (tmp_path / "requirements.txt").write_text("tensorflow==2.20.0\nkeras==3.5\nnumpy==2.0\n=>not a line\n")
-    for command in (["check", "requirements.txt"], ["plan", "--gpu", "T4"]):
+    for command in (["check", "requirements.txt"], ["plan", "--gpu", "T4"], ["matrix", "tensorflow", "2.15"]):
         shown = {words: tfgpu(*command, *words.split(), cwd=tmp_path) for words in ("", "-q", "-v", "-v -q", "-q -v")}
         assert (shown["-v -q"].stdout, shown["-q -v"].stdout) == (shown["-q"].stdout, shown["-v"].stdout)
         assert 0 < len(shown["-q"].stdout) < len(shown[""].stdout) < len(shown["-v"].stdout)

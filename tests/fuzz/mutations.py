@@ -28,21 +28,9 @@ def _flip(data: bytes, chance: Random) -> bytes:
     return bytes(flipped)
 
 
-def _noise(data: bytes, chance: Random) -> bytes:
-    place = chance.randint(0, len(data))
-    return data[:place] + chance.randbytes(chance.randint(1, 200)) + data[place:]
-
-
 def _shuffle(data: bytes, chance: Random) -> bytes:
     lines = data.split(b"\n")
     chance.shuffle(lines)
-    return b"\n".join(lines)
-
-
-def _repeat(data: bytes, chance: Random) -> bytes:
-    lines = data.split(b"\n")
-    start = chance.randrange(len(lines))
-    lines[start:start] = lines[start : start + chance.randint(1, 5)] * chance.randint(1, 8)
     return b"\n".join(lines)
 
 
@@ -162,7 +150,7 @@ def _json_as_text(data: bytes, chance: Random) -> bytes:
 
 Mutation = Callable[[bytes, Random], bytes]
 SHORT: tuple[Mutation, ...] = (
-    *(_truncate, _flip, _noise, _shuffle, _repeat, _insert, _insert, _insert),
+    *(_truncate, _flip, _shuffle, _insert, _insert, _insert),
     *(_every_word, _every_word, _numbers, _numbers, _line_ends, _quote),
 )
 LONG: tuple[Mutation, ...] = (*SHORT, _interleave, _encode, _narrow)
@@ -171,7 +159,6 @@ BINARY: tuple[Mutation, ...] = (
     _flip,
     _flip,
     _truncate,
-    _noise,
     lambda data, chance: _flip(data[:1024], chance) + data[1024:],
 )
 TREE: tuple[Mutation, ...] = (_values,) * 12 + (_flip, _truncate, _encode, _json_as_text)

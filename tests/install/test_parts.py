@@ -12,7 +12,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from tests.healthy import MATRIX, healthy, known, sonames
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.facts.facts import DamagedPackage, Facts, Known, Unknown
 from tfgpu_doctor.install import making, tools
 from tfgpu_doctor.install.making import Choice, choose, explained, host_target, judged, prove
@@ -22,6 +22,8 @@ from tfgpu_doctor.plan.install_commands import repaired_by_links
 from tfgpu_doctor.plan.ranking import MachineState
 from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.probes.process import Completed
+
+ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 
 def chosen(spec: str | None = None, *, state: MachineState | None = None, **machine: Any) -> Choice:
@@ -149,24 +151,8 @@ def test_shims_free_threaded_ones_and_those_without_venv_are_passed_over(tmp_pat
 
 
 def test_where_packages_come_from_is_the_users_and_where_they_go_is_ours() -> None:
-    users = {
-        "PIP_INDEX_URL": "https://user:secret@index.invalid/simple",
-        "PIP_CERT": "certs/ca.pem",
-        "UV_INDEX_COMPANY_PASSWORD": "x",
-        "HTTPS_PROXY": "http://proxy.invalid:3128",
-        "SSL_CERT_FILE": "/etc/ca.pem",
-        "UV_FIND_LINKS": "https://index.invalid/links",
-        "PIPELINE_ID": "7",
-        "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64",
-        "PATH": "/bin",
-    }
-    harmful = {
-        **dict.fromkeys(
-            ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_CONSTRAINT", "PIP_NO_DEPS"), "/x"
-        ),
-        **dict.fromkeys(("UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_PROJECT_ENVIRONMENT", "UV_EXCLUDE_NEWER"), "/x"),
-    }
-    active = dict.fromkeys(("VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "__PYVENV_LAUNCHER__"), "/x")
+    users: dict[str, str] = ROWS["users"]
+    harmful, active = (dict.fromkeys(ROWS[name], "/x") for name in ("harmful", "active"))
     found = of_children({**users, **harmful, **active, "PIP_USER": "1"}, "/project", "/env/tmp")
     assert found == {**users, **tools._OURS, "PIP_CERT": "/project/certs/ca.pem", "TMPDIR": "/env/tmp"}
     assert set(dropped({**users, **harmful, **active})) == set(harmful)
@@ -177,22 +163,14 @@ def test_where_packages_come_from_is_the_users_and_where_they_go_is_ours() -> No
 
 # ------------------------------------------------------------------------------------------------ what programs print
 
-ENDS = {
-    "error: Failed to fetch `x`\n  Caused by: dns error: failed to lookup address information": 3,
-    "pip._vendor.urllib3.exceptions.MaxRetryError: Max retries exceeded with url: /simple/tensorflow/": 3,
-    "  Caused by: invalid peer certificate: UnknownIssuer": 3,
-    "ERROR: No matching distribution found for tensorflow==2.17.1": 1,
-    "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device": 1,
-}
-
 
 def ended(output: str, code: int = 1, **how: Any) -> InstallError:
     return failure("choosing the packages", Completed(("/bin/pip",), code, output, "", 7200.0, **how))
 
 
-@each("output", ENDS)
+@each("output", ROWS["ENDS"])
 def test_an_index_that_does_not_answer_is_another_exit_code_than_a_refusal(output: str) -> None:
-    assert ended(output).code == ENDS[output]
+    assert ended(output).code == ROWS["ENDS"][output]
     late = ended(output, -9, timed_out=True)
     assert (late.code, str(late)) == (3, "choosing the packages failed: pip did not end within 7200 s")
     assert ended(output, -9).code == 1

@@ -168,7 +168,6 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "tags": _fields(package_lists.parse_events, "tags"),
         "offered": _offered,
         "pythons": _pythons_offered,
-        "commands": _fields(package_lists.parse_commands, "verb", "packages"),
     },
     "tools": {
         "libraries": _fields(system_outputs.parse_libraries, "via", "soname", "path", "version", "found"),
@@ -205,6 +204,7 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "wheel_platform": _fact("python.wheel_platform"),
         "tensorflow": _fact("tensorflow.version"),
         "releases": _releases,
+        "installs_tensorflow": lambda text: "tensorflow-installed" in [one.kind for one in _fact("messages")(text)],
         "package": _fact("tensorflow.distribution"),
         "python": _fact("python.version"),
         "cudnn": _fact("cudnn.runtime"),

@@ -204,14 +204,6 @@ def test_a_variable_is_unset_on_the_line_that_sets_it() -> None:
     assert edits.where_it_belongs(Fix("Unset it", ("unset B",))).text == "Remove B from Dockerfile:3"
 
 
-def test_fixes_are_lines_to_write() -> None:
-    report = judged(written("tensorflow-gpu==2.12.0", python="==3.11.*"))
-    assert report.findings[0].fixes[0].text == (
-        "In pyproject.toml:4, write 'tensorflow==2.12.0' instead of 'tensorflow-gpu==2.12.0', with CUDA "
-        "and cuDNN beside it (tfgpu plan has the commands)"
-    )
-
-
 @each(("tag", "tensorflow", "expected"), ROWS["test_an_image_without_cudnn_has_an_edit"])
 def test_an_image_without_cudnn_has_an_edit(tag: str, tensorflow: str, expected: list[str]) -> None:
     report = judged(written(f"tensorflow=={tensorflow}", base=f"nvidia/cuda:{tag}"))

@@ -28,11 +28,13 @@ NVCC = "#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n"
 HEADER = "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 3\n#define CUDNN_PATCHLEVEL 0\n"
 
 
-def write(root: Path, path: str, text: str = "", mode: int = 0o644) -> None:
+def write(root: Path, path: str, text: str = "", mode: int = 0o644) -> Path:
+    """Write a file of a machine whose files are below a folder."""
     target = root / path.lstrip("/")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text)
     target.chmod(mode)
+    return target
 
 
 def toolkits(root: Path, environ: dict[str, str] | None = None, prefix: str | None = None) -> list[Toolkit]:

@@ -16,6 +16,7 @@ import pytest
 
 from tests.guard import guarded
 from tests.lab import Lab
+from tests.probes.test_cuda import write
 from tests.tables import each
 from tfgpu_doctor.facts.facts import CallResult, Gpu, GpuProcess, Known, NvLink, Unknown, map_fact, value_or
 from tfgpu_doctor.probes import driver, driver_child
@@ -48,13 +49,6 @@ def examine(
 def gpu_of(found: DriverFacts) -> Gpu:
     (gpu,) = value_or(found.gpus, ())
     return gpu
-
-
-def write(root: Path, path: str, text: str = "") -> Path:
-    target = root / path.lstrip("/")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text)
-    return target
 
 
 def code(fact: Known[CallResult] | Unknown) -> object:
@@ -255,8 +249,8 @@ def test_the_kernel_and_its_log(driver_lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "lib/modules/6.9.0-1-headers-only").mkdir()
     for node in ("nvidia0", "nvidiactl", "nvidia-uvm", "null"):
         write(tmp_path, f"/dev/{node}")
-    dmesg = write(tmp_path, "/bin/dmesg", f"#!/bin/sh\ncat <<'END'\n[ 1.0] Linux version 6.8.0\n[ 2.0] {xid}\nEND\n")
-    dmesg.chmod(0o755)
+    script = f"#!/bin/sh\ncat <<'END'\n[ 1.0] Linux version 6.8.0\n[ 2.0] {xid}\nEND\n"
+    dmesg = write(tmp_path, "/bin/dmesg", script, 0o755)
     found = examine(driver_lab, tmp_path, {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}).driver
     assert values(found, "kernel_module", "kernel_module_kind", "kernel_module_loaded") == ["550.54.14", "open", True]
     assert value_or(found.kernel_module_on_disk, ()) == (

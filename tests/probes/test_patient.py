@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.probes.test_cuda import write
 from tests.tables import each
 from tfgpu_doctor.facts.facts import Known, Unknown
 from tfgpu_doctor.probes import tensorflow_probe
@@ -37,17 +38,11 @@ def test_names_and_versions() -> None:
         assert tensorflow_probe.wheel_platform(*how) == name
 
 
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
-
-
 def test_distribution_of_tensorflow(tmp_path: Path) -> None:
     folder = tmp_path / "tensorflow-2.15.1.dist-info"
     headers = "Metadata-Version: 2.1\nName: tensorflow\nVersion: 2.15.1\nRequires-Dist: numpy <2.0.0,>=1.23.5\n"
-    write(folder / "METADATA", headers + "\nRequires-Dist: not a header\n")
-    write(folder / "INSTALLER", "uv\n")
+    write(folder, "METADATA", headers + "\nRequires-Dist: not a header\n")
+    write(folder, "INSTALLER", "uv\n")
     assert tensorflow_probe.distribution(str(folder)) == {
         "name": "tensorflow",
         "version": "2.15.1",
@@ -59,7 +54,7 @@ def test_distribution_of_tensorflow(tmp_path: Path) -> None:
 
 @each("name", ["h5py-3.1.0.egg-info/PKG-INFO", "h5py-3.1.0.egg-info", "h5py.egg-info/PKG-INFO"])
 def test_distribution_of_setuptools_and_distutils(tmp_path: Path, name: Any) -> None:
-    file = write(tmp_path / name, "Name: h5py\nVersion: 3.1.0\nRequires-Dist: numpy\n")
+    file = write(tmp_path, name, "Name: h5py\nVersion: 3.1.0\nRequires-Dist: numpy\n")
     found = tensorflow_probe.distribution(str(file.parent if file.name == "PKG-INFO" else file))
     assert (found["name"], found["version"], found["requires"]) == ("h5py", "3.1.0", ["numpy"])
 
@@ -77,9 +72,9 @@ def test_kinds_of_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_every_tensorflow_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "a/tensorflow/notes.txt", "left behind")
-    write(tmp_path / "b/tensorflow.py", "")
-    write(tmp_path / "c/tensorflow/__init__.py", "")
+    write(tmp_path, "a/tensorflow/notes.txt", "left behind")
+    write(tmp_path, "b/tensorflow.py", "")
+    write(tmp_path, "c/tensorflow/__init__.py", "")
     folders = [str(tmp_path / name) for name in "abcb"]
     monkeypatch.setattr(tensorflow_probe, "PATH", [*folders, "/nowhere", str(tmp_path / "archive.zip")])
     assert tensorflow_probe.tensorflow_paths(PathFinder.find_spec("tensorflow", folders)) == {
@@ -122,7 +117,8 @@ def test_what_tensorflow_requires_is_listed_whatever_its_name(tmp_path: Path, mo
     for name in ("tensorflow", "some_new_thing", "clang", "absl_py", "unrelated"):
         lines = [f"Requires-Dist: {one}" for one in requires if name == "tensorflow"]
         write(
-            tmp_path / f"{name}-1.0.dist-info" / "METADATA",
+            tmp_path,
+            f"{name}-1.0.dist-info/METADATA",
             "\n".join([f"Name: {name}", "Version: 1.0", *lines, "", ""]),
         )
     monkeypatch.setattr(tensorflow_probe, "PATH", [str(tmp_path)])

@@ -300,22 +300,22 @@ def checks(result: ProbeResult) -> list[ComputeCheck]:
     return list(known(result.tensorflow.checks))
 
 
-Gpu = Callable[..., ProbeResult]
+Gpu = Callable[..., TensorFlowProbe]
 
 
 @pytest.fixture
 def gpu(start: Start, tensorflow_python: str) -> Gpu:
     """Examine the TensorFlow with two imaginary GPUs (it needs NumPy, so the interpreter that has TensorFlow)."""
 
-    def run(fault: str = "", **variables: str) -> ProbeResult:
-        deadlines = {"devices": 1.0 if fault == "devices hang" else 60.0, "xla": 1.0 if fault == "xla hang" else 60.0}
-        return start("gpu", tensorflow_python, {"PATIENT_FAULT": fault, **variables}, deadlines=deadlines).result()
+    def run(fault: str = "", **variables: str) -> TensorFlowProbe:
+        deadlines = {name: 1.0 if fault == f"{name} hang" else 60.0 for name in ("devices", "xla")}
+        return start("gpu", tensorflow_python, {"PATIENT_FAULT": fault, **variables}, deadlines=deadlines)
 
     return run
 
 
 def test_healthy_gpus(gpu: Gpu) -> None:
-    result = gpu("tf32")
+    result = gpu("tf32").result()
     assert outcomes(result) == ["ok"] * 8
     assert [(check.device, check.kind, check.ok, check.error) for check in checks(result)] == [
         ("/GPU:0", "matmul", True, None),
@@ -332,30 +332,32 @@ def test_healthy_gpus(gpu: Gpu) -> None:
     assert known(result.tensorflow.build).compute_capabilities == ("sm_60", "compute_90")
 
 
-@each("fault, expected, failing, error", read_rows(Path(__file__).with_name("tensorflow.yaml")))
-def test_what_fails_stops_only_what_needs_it(
-    gpu: Gpu, fault: str, expected: list[str], failing: list[str] | None, error: str
-) -> None:
-    result = gpu(fault)
-    assert outcomes(result)[3:] == expected
-    assert known(result.tensorflow.version) == "2.99.0" and isinstance(result.loaded, Known)
-    if failing is None:
-        assert isinstance(result.tensorflow.checks, Unknown)
-    elif fault != "xla hang":
-        bad = [check for check in checks(result) if not check.ok]
-        assert [f"{check.device} {check.kind}" for check in bad] == failing
-        assert all((check.error or "").startswith(error) for check in bad[:1])
-    assert fault != "devices hang" or "list_physical_devices" in phase(result, "devices").traceback[-1]
+def test_what_fails_stops_only_what_needs_it(gpu: Gpu, subtests: pytest.Subtests) -> None:
+    rows = [(gpu(row[0]), *row) for row in read_rows(Path(__file__).with_name("tensorflow.yaml"))]  # side by side
+    for probe, fault, expected, failing, error in rows:
+        with subtests.test(fault=fault):
+            result = probe.result()
+            assert outcomes(result)[3:] == expected
+            assert known(result.tensorflow.version) == "2.99.0" and isinstance(result.loaded, Known)
+            if failing is None:
+                assert isinstance(result.tensorflow.checks, Unknown)
+            elif fault != "xla hang":
+                bad = [check for check in checks(result) if not check.ok]
+                assert [f"{check.device} {check.kind}" for check in bad] == failing
+                assert all((check.error or "").startswith(error) for check in bad[:1])
+            assert fault != "devices hang" or "list_physical_devices" in phase(result, "devices").traceback[-1]
 
 
 def test_loaded_libraries_and_cudnn_version(gpu: Gpu, tmp_path: Path) -> None:
     source, library = tmp_path / "cudnn.c", tmp_path / "libcudnn.so.9"
     source.write_text("#include <stddef.h>\nsize_t cudnnGetVersion(void) { return 91002; }\n")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
-    result = gpu(PATIENT_LIBRARY=str(library))
+    result, died = [
+        one.result() for one in [gpu(fault, PATIENT_LIBRARY=str(library)) for fault in ("", "conv segfault")]
+    ]
     assert known(result.loaded) == (str(library),)
     assert known(result.cudnn_runtime) == "9.10.2"
-    assert known(gpu("conv segfault", PATIENT_LIBRARY=str(library)).loaded) == (str(library),)
+    assert known(died.loaded) == (str(library),)
 
 
 # --------------------------------------------------------------------------------------- the parent

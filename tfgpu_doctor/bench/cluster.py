@@ -223,10 +223,8 @@ class Watch:
         """Look at the others again and again, until one is missed."""
         began, others = time.monotonic(), dict(enumerate(self._cluster.addresses))
         del others[self._cluster.index]
-        unseen, misses = (
-            dict.fromkeys(others, ""),
-            dict.fromkeys(others, 0),
-        )  # why not seen yet; looks without an answer
+        unseen = dict.fromkeys(others, "")  # why not seen yet
+        misses = dict.fromkeys(others, 0)  # looks without an answer
         while not (stop.is_set() or self.lost):
             for index, address in others.items():
                 why = self._knock(address)

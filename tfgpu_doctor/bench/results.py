@@ -88,9 +88,7 @@ class Verified(Record, frozen=True):
     """Whether the result is right, and how that is known."""
 
     ok: bool
-    residual: (
-        float | None
-    )  # relative error, of any size where the result is wrong; None when it is not a number, or there is none to give
+    residual: float | None  # relative error, of any size where the result is wrong; None: not a number, or none to give
     tolerance: Amount | None
     method: str
     worst_row: float | None = None  # largest relative error of a single row

@@ -208,12 +208,9 @@ def _aligned(good: Facts, bad: Facts) -> Facts:
 def _machines(found: Iterable[Difference]) -> Iterator[str]:
     """Yield how the hardware or the system differs; nothing where one machine may have been compared with itself."""
     for one in found:
-        if one.status == "changed" and one.grade != "noise" and _id_of_machine(one) in _MACHINE:
+        identity = f"gpus.{one.field}" if one.path == "gpus" else one.id
+        if one.status == "changed" and one.grade != "noise" and identity in _MACHINE:
             yield one.text
-
-
-def _id_of_machine(one: Difference) -> str:
-    return f"gpus.{one.field}" if one.path == "gpus" else one.id
 
 
 def _notes(

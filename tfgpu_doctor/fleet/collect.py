@@ -227,10 +227,10 @@ def by_ray(address: str, task: Task) -> list[NodeResult]:
     lines = written[: written.rfind(b"\n") + 1].splitlines()  # the last one may be cut off
     if not lines:
         raise CollectError(why)
-    found = [msgspec.json.decode(one, type=NodeResult) for one in lines[1:]]
-    names = msgspec.json.decode(lines[0], type=list[str])
-    missing = [name for name in names if name not in {one.node for one in found}]
-    return [*found, *(node_result(name, b"", f"Ray's driver ended before it answered: {why}") for name in missing)]
+    silent = f"Ray's driver ended before it answered: {why}"
+    found = {name: node_result(name, b"", silent) for name in msgspec.json.decode(lines[0], type=list[str])}
+    found.update((one.node, one) for one in map(msgspec.json.Decoder(NodeResult).decode, lines[1:]))
+    return [*found.values()]
 
 
 def ray_child() -> None:

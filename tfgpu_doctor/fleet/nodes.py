@@ -102,7 +102,7 @@ def gpu_fields() -> tuple[str, ...]:
 def compared(identity: str) -> Compared:
     """Return what is known of an id: a path, a field of GPUs, or a path with the key of an element.
 
-    An id that is none of them, such as that of a finding, is its own label.
+    An id that is none of them is that of a finding.
     """
     if identity == "gpus":
         return Compared(identity, "GPU", "GPUs", 0.0, identity, False)
@@ -119,6 +119,11 @@ def compared(identity: str) -> Compared:
     if is_of_gpus:
         layer, act = "GPU", f"gpus.{_WITH.get(name, name)}"
     return Compared(path, layer, field.label, _NEAR.get(field.unit, 0.0), act, observed)
+
+
+def label(identity: str) -> str:
+    """Return what people call a fact; what is none, by its id."""
+    return compared(identity).label
 
 
 def rank(layer: str) -> int:

@@ -20,8 +20,11 @@ _ERAS = (
     ("11", re.compile(r"tensorflow/tsl/|tensorflow/compiler/xla/stream_executor/cuda/")),
 )
 _CONDA_VARIANT = re.compile(r"(?P<cpu>mkl|eigen|cpu)|(?P<gpu>gpu|cuda)")
-# packages of a distribution with the driver's libraries or its kernel module (not nvidia-container-toolkit)
-_LINUX_DRIVER = re.compile(r"(?:nvidia-(?:driver|dkms|kernel|utils|\d{3})|libnvidia-|cuda-drivers|cuda(?:-\d+-\d+)?$)")
+# a distribution's packages with the driver's libraries or its kernel module (not nvidia-container-toolkit)
+_LINUX_DRIVER = re.compile(
+    r"\b(?:apt-get|apt|aptitude|dnf|yum|zypper)(?: +-{1,2}[\w-]{1,30}){0,9} +install\b[^\n;&|`#>]{0,200}[ \"']"
+    r"(?:nvidia-(?:driver|dkms|kernel|utils|\d{3})|libnvidia-|cuda-drivers|cuda(?:-\d+-\d+)?(?![\w-]))"
+)
 # the lines with which a job asks Slurm for anything, and those that ask for a GPU
 _SLURM = re.compile(r"^\s*#SBATCH\b|(?:^|[$#>%`] ?)(?:srun|salloc)\b.*\s-(?:-pty|-partition|p|-mem|n|N|c|-time|t|A)\b")
 _OF_SLURM_A_GPU = re.compile(r"--gres|--gpus|\s-G\b|--tres\S{0,60}gpu")
@@ -135,12 +138,9 @@ def _of_commands(text: ParsedText) -> Iterator[Message]:
     for one in text.libraries:
         if not one.found and one.via == "ldd":
             yield _message(text, "library-not-opened", one.line, library=one.soname)
-    for command in text.commands:
-        if command.verb in ("install", "add", "create") and any("tensorflow" in name for name in command.packages):
-            yield _message(text, "tensorflow-installed", command.line)
-        drivers = command.verb == "install" and any(map(_LINUX_DRIVER.match, command.packages))
-        if drivers and text.hints.os == "wsl2":
-            yield _message(text, "linux-driver-in-wsl", command.line)
+    for line in text.lines_with(" install") if text.hints.os == "wsl2" else ():
+        if _LINUX_DRIVER.search(line.text):
+            yield _message(text, "linux-driver-in-wsl", line.number)
 
 
 def _of_patterns(text: ParsedText) -> Iterator[Message]:

@@ -1,4 +1,4 @@
-r"""What pip, conda and uv print: lists of packages, messages while they install, and the commands that people type.
+r"""What pip, conda and uv print: lists of packages, and messages while they install.
 
 Installed packages, as people paste lists of them or parts of lists.
 
@@ -20,13 +20,6 @@ The kinds and what they fill:
 * ``externally-managed``; ``build-failed``: name
 * ``conda-unsatisfiable``; ``conda-no-provider``: `requirement` ("__cuda") that `name` needs and nothing provides
 * ``uv-no-wheels``: name, version (empty: all)
-
-Install commands that a text shows: what somebody asked pip, conda, apt and others to install.
-
->>> parse_commands([Line(1, "RUN apt-get install -yqq libsm6 nvidia-driver-535 && pip install keras")])[1].packages
-('keras',)
-
-A command shows what was asked for, not what came of it.
 """
 
 from __future__ import annotations
@@ -434,82 +427,3 @@ _READERS: tuple[tuple[str, Callable[[str, Sequence[Line], int], Iterator[Event]]
     ("has no", _uv_wrapped),
     ("have no", _uv_wrapped),
 )
-
-
-# ------------------------------------------------------------------------------------------ install commands
-
-_LONGEST_COMMAND = 1000
-_MOST = 60  # words of one command
-
-_COMMAND = re.compile(
-    r"(?:^|[\s$#>%!(;&|`\"'/\\.])(?:uv pip|pip3?(?:\.\d{1,2})?(?:\.exe)?|python[\d.]{0,5}(?:\.exe)? -m pip"
-    r"|conda|mamba|micromamba|apt-get|apt|aptitude|dnf|yum|zypper|uv|poetry)"
-    r"(?: +-{1,2}[\w-]{1,30})* +(?P<verb>install|create|uninstall|remove|add|download)\b(?P<rest>[^\n]*)"
-)
-_MARKERS = (" install", " create", " add ", " uninstall", " remove", " download")
-_WORD = re.compile(
-    r"\"(?P<double>[^\"]{0,200})\"|'(?P<single>[^']{0,200})'|(?P<end>&&|\|\||[;|`#>]|\\$)|(?P<plain>[^\s;|`&\"']{1,300})"
-)
-_TAKES_A_WORD = frozenset(
-    (
-        *("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--trusted-host", "--timeout", "--target"),
-        *("-t", "--prefix", "-p", "--python", "--proxy", "-n", "--name", "-c", "--channel", "-r", "--requirement"),
-        *("--root", "--constraint", "--platform", "--file", "--index", "-o", "--solver", "--group", "--extra"),
-    )
-)
-_PACKAGE = re.compile(
-    r"(?:[\w.-]{1,40}::)?[A-Za-z_~./][\w.+:/@\\~-]{0,250}(?:\[[\w, .-]{0,80}\])?"
-    r"(?:\s?[=<>!~]{1,3}\s?[\w.*,<>=! -]{1,80})?"
-)
-_PLAIN_WORD = re.compile(r"[A-Za-z]+[.,:)]*|\(.*")
-
-
-@dataclass(frozen=True)
-class InstallCommand:
-    """One command, as it was typed."""
-
-    verb: str  # "install", "uninstall", "create", "remove", "add", "download"
-    packages: tuple[str, ...]  # requirements as typed, wheels and folders, too
-    line: int
-
-
-def parse_commands(lines: Sequence[Line]) -> tuple[InstallCommand, ...]:
-    """Every command that installs or removes packages, in the order of the text."""
-    return tuple(
-        command
-        for line in lines
-        if any(marker in line.text for marker in _MARKERS)
-        for command in _of_text(line.text[:_LONGEST_COMMAND], line.number)
-    )
-
-
-def _of_text(text: str, number: int) -> Iterator[InstallCommand]:
-    for _ in range(8):  # commands joined by && on one line
-        match = _COMMAND.search(text)
-        if match is None:
-            return
-        packages, text = _words(match["rest"])
-        if packages:
-            yield InstallCommand(match["verb"], packages, number)
-
-
-def _words(rest: str) -> tuple[tuple[str, ...], str]:
-    """Return the packages and what follows the command on its line; no packages out of a sentence."""
-    packages: list[str] = []
-    has_options = waiting = False
-    end = 0
-    for place, word in enumerate(_WORD.finditer(rest)):
-        if word["end"] or place >= _MOST:
-            break
-        end = word.end()
-        text = word["double"] or word["single"] or word["plain"] or ""
-        if waiting:
-            waiting = False
-        elif text.startswith("-"):
-            has_options, waiting = True, text in _TAKES_A_WORD
-        elif text:
-            if not _PACKAGE.fullmatch(text):
-                break
-            packages.append(text.rstrip(".,:)") or text)
-    prose = not has_options and len(packages) > 3 and all(map(_PLAIN_WORD.fullmatch, packages))
-    return (() if prose else tuple(packages)), rest[end:]

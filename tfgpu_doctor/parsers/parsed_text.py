@@ -39,7 +39,6 @@ class ParsedText:
         self.tensorflow = tensorflow_outputs.parse(self.lines)
         self.listed = package_lists.parse_lists(self.lines)
         self.events = package_lists.parse_events(self.lines)
-        self.commands = package_lists.parse_commands(self.lines)
         self.system = system_outputs.parse(self.lines)
         self.versions = system_outputs.parse_versions(self.lines)
         self.libraries = system_outputs.parse_libraries(self.lines)
