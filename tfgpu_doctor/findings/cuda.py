@@ -189,7 +189,9 @@ def not_opened(
 ) -> Problem | None:
     """Something of CUDA cannot be opened, and nothing shows that it is installed."""
     cuda = reported_cuda
-    installed = cuda.installed or _only_cupti(cuda) or known_to_be_installed(messages, gpu_release)
+    # the profiler's library alone is missed: the toolkit has it in a folder of its own
+    only_cupti = {library.component for library, _ in cuda.not_opened} == {"cupti"}
+    installed = cuda.installed or only_cupti or known_to_be_installed(messages, gpu_release)
     if not cuda.fails or (installed and not requested_in_vain(messages, cuda, gpu_release)):
         return None
     has_extra = (gpu_release and gpu_release.extra) or cuda.without_extra or cuda.extra_would_help
@@ -204,11 +206,6 @@ def not_opened(
         evidence=cuda.evidence,
         fixes=(*_install(context, cuda, gpu_release), tell_apart(context)),
     )
-
-
-def _only_cupti(cuda: ReportedCuda) -> bool:
-    """True if the profiler's library alone is missed: the toolkit has it in a folder of its own."""
-    return bool(cuda.not_opened) and all(library.component == "cupti" for library, _ in cuda.not_opened)
 
 
 def _install(context: Context, cuda: ReportedCuda, release: Release | None) -> tuple[Fix, ...]:

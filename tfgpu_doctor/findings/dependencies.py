@@ -204,17 +204,14 @@ def library_cannot_be_loaded(
     if not foreign or not exception:
         return None
     named = f"{foreign[0].package} {foreign[0].version}" if foreign[0].package else foreign[0].path
+    files = (evidence(one.path, f"RECORD of {one.package}" if one.package else "no RECORD") for one in foreign)
     of_plugin = f"TensorFlow loads every file in {PLUGINS} when it is imported, and one of them fails"
     return Problem(
         title=f"{named} does not load in this TensorFlow",
         cause=_OTHER_RELEASE if no_function else of_plugin,
-        evidence=(*map(_recorded, foreign), evidence(exception, f"phase {failed.name}")),
+        evidence=(*files, evidence(exception, f"phase {failed.name}")),
         fixes=_without_files(context, foreign),
     )
-
-
-def _recorded(file: FailingFile) -> Evidence:
-    return evidence(file.path, f"RECORD of {file.package}" if file.package else "no RECORD")
 
 
 def _without_files(context: Context, files: list[FailingFile]) -> tuple[Fix, ...]:

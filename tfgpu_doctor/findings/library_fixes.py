@@ -101,7 +101,7 @@ def not_on_path(
     failing = first_fails(libraries)
     if failing:
         title = f"The {failing[0].soname} that the loader finds first cannot be loaded"
-        cause = "the loader stops at the first file of that name, although it is damaged"
+        cause = "the loader stops at the first file of that name"
     else:
         title = f"{names(libraries)} installed, but not found by the loader" if len(libraries) <= 2 else None
         cause = f"the loader does not search the folders of {names(libraries)}"

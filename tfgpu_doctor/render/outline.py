@@ -253,7 +253,7 @@ def finding_page(found: pages.Page) -> Page:
         Block("", "How to confirm it", tuple(checks)),
         *(Block("", f"How to fix it: {platform}", tuple(lines)) for platform, lines in fixes.items()),
         Block("", "Sources", tuple(Line("", source.title, commands=(source.url,)) for source in found.sources)),
-        Code("See also", pages.further_links(found)),
+        Code("See also", tuple(link for link in headline.docs if link not in {one.url for one in found.sources})),
     )
     named = " or ".join(severity.value for severity in headline.severities)
     return Page("tfgpu explain", (), headline.severities[0].value, found.id, named, parts, is_brief=True)

@@ -152,12 +152,6 @@ def headline_of(finding_id: str) -> Headline:
     return Headline(severities=(declared.severity,), titles=(declared.title,), docs=(declared.docs,))
 
 
-def further_links(page: Page) -> tuple[str, ...]:
-    """Links of the declaration that are not among the sources of the page."""
-    named = {source.url for source in page.sources}
-    return tuple(link for link in headline_of(page.id).docs if link not in named)
-
-
 def page_json(page: Page) -> bytes:
     """The page and its declaration, as JSON with two spaces of indentation and a newline at the end."""
     return encode(PageDocument(schema="tfgpu.page/1", headline=headline_of(page.id), page=page))
