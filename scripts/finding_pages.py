@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tfgpu_doctor.findings.pages import LAYERS, Page, Remedy, further_links, headline_of, pages_of
+from tfgpu_doctor.findings.pages import LAYERS, Page, Remedy, headline_of, pages_of
 from tfgpu_doctor.render.markdown import escape, fenced
 
 ROOT = Path(__file__).parent.parent
@@ -95,7 +95,9 @@ def _page(page: Page) -> Iterator[str]:
     yield from _remedies(page.fixes)
     yield "## Sources"
     named = [f"- [{_text(source.title)}]({source.url})" for source in page.sources]
-    yield "\n".join(named + [f"- See also [{_text(link)}]({link})" for link in further_links(page)])
+    sources = {source.url for source in page.sources}
+    further = [link for link in headline_of(page.id).docs if link not in sources]
+    yield "\n".join(named + [f"- See also [{_text(link)}]({link})" for link in further])
 
 
 def _signs(page: Page) -> Iterator[str]:

@@ -138,6 +138,12 @@ VALUES: dict[str, tuple[tuple[str, Severity | None, str], ...]] = {
         ),
     ),
 }
+_EXPECTED = {  # else: unset
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true or false",
+    "TF_GPU_THREAD_MODE": "gpu_private, gpu_shared, global",
+    "TF_CPP_MIN_LOG_LEVEL": "0, to see them",
+    "KERAS_BACKEND": "tensorflow",
+}
 
 # variable → message of a program that refuses its value or acts on it, how grave that is, and what it means
 REFUSALS: dict[str, tuple[tuple[str, Severity, str], ...]] = {
@@ -169,8 +175,9 @@ def _about(finding_id: str, name: str, title: str, docs: str, severity: Severity
         row = next((row for row in rows if re.fullmatch(row[0], (value or "").strip(), re.DOTALL)), None)
         if row is None or row[1] is None:
             return None
-        seen, fix = evidence(f"{name}={value}", context.source("variables"), "unset"), context.remedies.unset(name)
-        return Problem(cause=row[2], evidence=(seen,), fixes=(Fix(UNSET, (fix,)),), severity=row[1])
+        seen = evidence(f"{name}={value}", context.source("variables"), _EXPECTED.get(name, "unset"))
+        fix = Fix(UNSET, (context.remedies.unset(name),))
+        return Problem(cause=row[2], evidence=(seen,), fixes=(fix,), severity=row[1])
 
     def another_backend(context: Context, variables: dict[str, str], phases: tuple[Phase, ...] = ()) -> Problem | None:
         problem = value_changes_something(context, variables)
