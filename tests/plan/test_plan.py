@@ -129,6 +129,7 @@ def test_macos() -> None:
     found = plan(os="macos", python="3.11")
     assert brief(found.options) == ["cpu 2.21.0"]
     assert "macOS has no CUDA" in found.problems[0] and not found.is_found
+    assert [fix.commands[0] for fix in found.options[0].missing] == ["brew install python@3.11", "brew install uv"]
     assert brief(plan(os="macos", machine="x86_64").options) == ["cpu 2.16.2"]
 
 
@@ -260,11 +261,13 @@ def test_condas_activation_adds_to_the_variable_and_deactivation_takes_it_back(t
     assert done.stdout.splitlines() == [f"{prefix}/lib", "", f"{prefix}/lib:/drv", "/drv"]
 
 
-@each(("python", "manager"), [("3.12", "pip"), (None, "uv"), ("3.6", "uv")])
-def test_uv_is_first_where_it_brings_the_python(python: str | None, manager: str) -> None:
-    best = plan(gpu="V100", driver="535", python=python).options[0]
-    assert next(iter(best.commands)) == manager
-    assert pip(best, 0) == f"python{best.python if python else '3'} -m venv ~/tf"
+@each(("described", "commands"), ROWS["test_how_to_get_what_is_missing"])
+def test_how_to_get_what_is_missing(described: dict[str, Any], commands: list[str]) -> None:
+    best = plan(gpu="V100", driver="535", **described).options[0]
+    told = " | ".join(command for fix in best.missing for command in fix.commands)
+    assert all(command in told for command in commands), told
+    assert next(iter(best.commands)) == ("pip" if described.get("python") == "3.12" else "uv")
+    assert best.commands["pip"][0] == f"python{best.python if described else '3'} -m venv ~/tf"
 
 
 def test_a_release_is_checked_with_what_it_has() -> None:

@@ -60,7 +60,7 @@ def test_plans(python: Any, wanted: Any) -> None:
         command
         for option in plan.options
         if option.kind not in ("wsl2", "container")
-        for fix in (*option.first, *option.then)
+        for fix in (*option.first, *option.missing, *option.then)
         for command in posix(msgspec.to_builtins(fix))
     ]
     own = (one for one in plan.options if one.kind not in ("wsl2", "container"))

@@ -236,5 +236,6 @@ def _cpu_option(request: PlanRequest, row: Release, python: str, suffix: str, in
         min_driver=None,
         released=row.released,
         commands=installation.commands,
+        missing=tuple(installation.missing()),
         then=(Fix("Check it", (f'{program} -c "import tensorflow as tf; print(tf.__version__)"',)),),
     )

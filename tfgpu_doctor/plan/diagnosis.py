@@ -230,6 +230,9 @@ def _fixes(ways: tuple[Option, ...]) -> Iterator[Fix]:
             why = f"CUDA {minor(option.cuda)} is in no package index" if option.cuda else "nothing brings its CUDA"
             yield Fix(f"Choose a newer release, {option.title} can no longer be installed: {why}", ("tfgpu plan",))
             continue
+        tool, commands = next(iter(option.commands.items()))
         yield from option.first
+        missing = [one for one in option.missing if one.text.startswith(f"{tool} is missing")]
+        yield from (Fix(f"Install {tool}, if it is missing", one.commands) for one in missing)
         way = "Use" if option.kind == "container" else "Install"
-        yield (Alternative if number else Fix)(f"{way} {option.title}", next(iter(option.commands.values())))
+        yield (Alternative if number else Fix)(f"{way} {option.title}", commands)

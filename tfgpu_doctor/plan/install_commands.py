@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,6 +49,7 @@ OLD_PIP = (3, 9)  # with 3.9.0 comes pip 20.2, which does not know wheels of man
 _OF_TODAY = frozenset({"3.10", "3.11", "3.12", "3.13"})  # python3 of the Ubuntu LTS and Debian releases that have one
 PIP_OF_OLD_PYTHONS = "pip>=20.3,<22"  # knows all tags, and runs on Python 3.6 (pip's NEWS: 20.3, 22.0)
 OLDEST_OF_UV = (3, 8)  # that `uv python list --all-versions` can bring
+_OLDEST_OF_DEADSNAKES = (3, 7)
 # versions of conda-forge's package cudatoolkit (the history of its feedstock)
 CONDA_TOOLKITS = ("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8")
 
@@ -132,6 +133,31 @@ class Installation:
         opened = {library.component for library in self.row.libraries} if self.cuda_from_pip else ()
         names = sorted({CU11[one] for one in opened if one in CU11} | ({_CU11_COMPILER} if opened else set()))
         return (requirement(self.row), *names, *((self._cudnn,) if self._cudnn else ()), *self._bounds)
+
+    def missing(self, installers: Collection[str] = ()) -> Iterator[Fix]:
+        """Yield how to get the programs that the commands start, beside `installers`, which are known to be there."""
+        if self.target.os == "macos":  # whose own Python is not meant for packages; Homebrew names its by the version
+            if self.interpreter is None:
+                yield Fix(f"{self.starts_python} is missing", (f"brew install python@{self.python}",))
+            yield Fix("uv is missing", ("brew install uv",))
+        elif self.target.os in ("linux", "wsl2"):
+            yield from self._missing_on_linux(installers)
+
+    def _missing_on_linux(self, installers: Collection[str]) -> Iterator[Fix]:
+        start, python, managers = self.starts_python, self.python, tuple(self.commands)
+        if "uv" in managers and "uv" not in installers:
+            yield Fix("uv is missing", ("pipx install uv",))
+        if "pip" in managers and self.interpreter is None and start != "python3":
+            by_uv = (f"uv python install {python}",) if capability(python) >= OLDEST_OF_UV else ()
+            deadsnakes = "sudo add-apt-repository -y ppa:deadsnakes/ppa && sudo apt-get install -y"
+            of_ubuntu = f"{deadsnakes} python{python}-venv  # Ubuntu"
+            other = of_ubuntu if capability(python) >= _OLDEST_OF_DEADSNAKES else f"pyenv install {python}"
+            yield Fix(f"{start} is missing", (*by_uv, other))
+        if "pip" in managers and capability(python) > (2, 7):
+            package = f"{start}-venv" if start.startswith("python") else f"python{python}-venv"
+            yield Fix("venv is missing (Debian, Ubuntu)", (f"sudo apt-get install -y {package}",))
+        if managers == ("conda",) and "conda" not in installers:
+            yield Fix("conda is missing", ("python3 -m webbrowser https://conda-forge.org/download/",))
 
     @cached_property
     def commands(self) -> dict[str, tuple[str, ...]]:

@@ -123,6 +123,7 @@ class Planner:
         return structs.replace(
             option,
             first=admitted(option.first, now, matrix),
+            missing=admitted(option.missing, changed, matrix),
             commands={
                 tool: fix.commands
                 for tool, commands in option.commands.items()
@@ -229,6 +230,7 @@ class Planner:
             released=row.released,
             pythons=() if installation.python == self.target.python else row.python,
             commands=installation.commands,
+            missing=tuple(installation.missing(self._installers())),
             then=(installation.check,),
             notes=tuple(self._notes(row, installation)),
             sources=tuple(dict.fromkeys(row.sources[key] for key in keys if key in row.sources)),
@@ -245,6 +247,10 @@ class Planner:
                 where = " in Windows, not WSL" if self.target.os == "wsl2" else ""
                 until = f"; branch {last} is the last that supports this GPU" if last else ""
                 yield Fix(f"Install NVIDIA driver {need} or newer{where}{until}. Then restart")
+
+    def _installers(self) -> tuple[str, ...]:
+        """Return the package managers that are known to be there."""
+        return value_or(self.state.fixes.facts.python.installers, ()) if self.state.fixes else ()
 
     def _notes(self, row: Release, installation: Installation) -> Iterator[str]:
         if installation.holds_cudnn_back:

@@ -33,6 +33,7 @@ class Option(Record, frozen=True, kw_only=True):
     released: str | None = None  # "2025-08-13"; None: unknown
     pythons: tuple[str, ...] = ()  # that would do as well
     first: tuple[Fix, ...] = ()  # what has to be done before
+    missing: tuple[Fix, ...] = ()  # how to get the programs that the commands start
     commands: dict[str, tuple[str, ...]] = field(default_factory=dict)  # "pip", "uv", "conda", "docker" → commands
     then: tuple[Fix, ...] = ()
     notes: tuple[str, ...] = ()

@@ -61,10 +61,13 @@ def _answer(plan: Plan) -> tuple[str, str, str]:
 def _first_screen(plan: Plan) -> Iterator[Part]:
     """Yield the first option, a line for each other one, and what is ruled out."""
     first, others = plan.options[0], plan.options[1 : _OTHERS + 1]
+    starts = next(iter(first.commands.values()), ("",))[0].split(" ")[0]
+    missing = [fix for fix in first.missing if fix.text.startswith(f"{starts} is missing")]
     lines = (
         *(Line(*fact) for fact in facts_of(first, plan.last_driver_branch)),
         *_commands(first, 1),
         *(Line("check", "", commands=fix.commands) for fix in first.then),
+        *(Line("if", f"{fix.text}: {fix.commands[0]}") for fix in missing),
         *(Line("note", note) for note in first.notes[-_NOTES:]),
     )
     yield _titled(1, first, plan, lines)
@@ -91,6 +94,7 @@ def _block(number: int, option: Option, plan: Plan) -> Block:
         *(Line("note", note) for note in option.notes),
         *_commands(option, len(option.commands)),
         *(Line("check", "", commands=fix.commands) for fix in option.then),
+        *(Line("if", fix.text, commands=fix.commands) for fix in option.missing),
     )
     return _titled(number, option, plan, lines)
 
