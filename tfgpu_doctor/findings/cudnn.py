@@ -207,7 +207,7 @@ LIB_PATH = finding(
 @LIB_PATH.sign()
 def not_found_by_loader(context: Context, gpu_release: Release, cudnn_sonames: tuple[Soname, ...]) -> Problem | None:
     """Neither installing CUDA nor adding its folder helps against what comes first."""
-    return not_on_path(context, cudnn_sonames, gpu_release, _DISABLES, never_consequence=True)
+    return not_on_path(context, cudnn_sonames, gpu_release, _DISABLES, of_cudnn=True)
 
 
 @LIB_PATH.sign(unless=("cudnn.version-mismatch", "cudnn.dep-missing", "cuda.lib-path", *NO_GPU_SIDE))

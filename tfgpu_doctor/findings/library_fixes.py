@@ -88,11 +88,12 @@ def not_on_path(
     because: str,
     *,
     beside: tuple[Soname, ...] = (),
-    never_consequence: bool = False,
+    of_cudnn: bool = False,
 ) -> Problem | None:
     """The right files are not on the loader path, or come after one that cannot be loaded.
 
-    The fix serves the libraries `beside` these, too. `never_consequence`: of what comes first and cannot be loaded.
+    The fix serves the libraries `beside` these, too. Of cuDNN: no release is known to forget its folder, and what comes
+    first and fails is a cause of its own.
     """
     libraries = (*in_state(sonames, "off path"), *hidden(sonames))
     if not libraries:
@@ -109,12 +110,12 @@ def not_on_path(
         title=title,
         cause=f"{cause}. {because}",
         evidence=off_path_evidence(libraries, release),
-        fixes=_fix_path(context, (*libraries, *beside), release),
-        never_consequence=never_consequence and bool(failing),
+        fixes=_fix_path(context, (*libraries, *beside), None if of_cudnn else release),
+        never_consequence=of_cudnn and bool(failing),
     )
 
 
-def _fix_path(context: Context, libraries: tuple[Soname, ...], release: Release) -> tuple[Fix, ...]:
+def _fix_path(context: Context, libraries: tuple[Soname, ...], release: Release | None) -> tuple[Fix, ...]:
     """Get the files out of the way that come first and fail, or let the loader find the good ones."""
     blocking = [one.path for library in libraries for one in library.candidates if one.is_in_the_way]
     if blocking:  # damaged files that the loader opens in place of good ones
@@ -131,22 +132,24 @@ def _fix_path(context: Context, libraries: tuple[Soname, ...], release: Release)
     return (*_beside_another_release(context, release, lasting), _exported(context, folders))
 
 
-def _beside_another_release(context: Context, release: Release, lasting: tuple[Fix, ...]) -> tuple[Fix, ...]:
+def _beside_another_release(context: Context, release: Release | None, lasting: tuple[Fix, ...]) -> tuple[Fix, ...]:
     """A patch release without the bug of this one is the better fix, a new minor release comes last."""
-    if not any(map(forgets_folders, release.known_issues)):
+    if release is None or not any(map(forgets_folders, release.known_issues)):
         return lasting
     other, advised = context.remedies.reinstall("it finds the libraries of its extra"), context.remedies.release
     patch = advised is not None and minor(advised.version) == minor(release.version)
     return (*other, *lasting) if patch else (*lasting, *other)
 
 
-def _linked(context: Context, good: Iterable[Candidate], folders: Iterable[str], release: Release) -> tuple[Fix, ...]:
+def _linked(
+    context: Context, good: Iterable[Candidate], folders: Iterable[str], release: Release | None
+) -> tuple[Fix, ...]:
     """Links last, in every shell; for libraries of pip's packages, in a folder of the same environment."""
     target = _searched_folder(context)
     if target is None or any(one.reachable or one.via != "pip wheel" for one in good):
         return ()
     text = "Link them into a folder that this TensorFlow searches; this works in every shell"
-    if target == _own_folder(context) and (commands := context.remedies.made_visible(release)):
+    if release and target == _own_folder(context) and (commands := context.remedies.made_visible(release)):
         return (Fix(text=text, commands=commands),)  # XLA of these releases finds nothing of pip's, either
     return (Fix(text=text, commands=(context.remedies.link(folders, target),)),)
 
