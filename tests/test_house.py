@@ -63,12 +63,7 @@ class House:
         self.imports = {file: dict(self._imported(file)) for file in self.files}  # file → file → line
 
     def _imported(self, file: str) -> Iterator[tuple[str, int]]:
-        """What is loaded; what stands under `if TYPE_CHECKING` is for mypy alone."""
-        guards = (node for node in self.trees[file].body if isinstance(node, ast.If))
-        for_types = {n for guard in guards if ast.unparse(guard.test) == "TYPE_CHECKING" for n in guard.body}
         for node in ast.walk(self.trees[file]):
-            if node in for_types:
-                continue
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:

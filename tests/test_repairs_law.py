@@ -19,9 +19,10 @@ from tests.corpus import report_of, reports, written
 from tests.findings import rows_over_facts
 from tests.findings import test_signs_over_messages as texts
 from tests.findings.advice import Watched
-from tests.findings.test_repairs import ADVISED, FIRST, RTX_5090, SAME
+from tests.findings.rows_over_facts import absent, packages, phases, release
+from tests.findings.test_repairs import ADVISED, FIRST, NO_RUNTIME_VERSION
 from tests.fleet.making import fleet
-from tests.healthy import MATRIX, healthy, spoil
+from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.plan import test_check as manifests
 from tests.tables import each
 from tfgpu_doctor import check
@@ -34,6 +35,29 @@ from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.plan.ranking import machine_state, make_plan
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import describe, from_facts
+
+RTX_5090 = {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),))}
+# finding → a machine, and what its owner would paste
+SAME: dict[str, tuple[dict[str, Any], str]] = {
+    "tf.abi-protobuf": (
+        {
+            **release("2.21.0"),
+            "python.packages": packages(tensorflow="2.21.0", protobuf="4.25.3"),
+            "tensorflow.phases": phases("import", "raised", exception=NO_RUNTIME_VERSION),
+        },
+        f"TensorFlow 2.21.0, Python 3.12\n{NO_RUNTIME_VERSION}",
+    ),
+    "cuda.missing": (
+        {**release("2.19.0"), "loader.sonames": absent()},
+        "pip install tensorflow (2.19.0), Python 3.12\n"
+        "Could not find cuda drivers on your machine, GPU will not be used.",
+    ),
+    "gpu.arch-too-new": (
+        {**release("2.19.0"), **RTX_5090},
+        "TensorFlow 2.19.0, Python 3.12, RTX 5090\nfailed with 'CUDA_ERROR_INVALID_HANDLE'",
+    ),
+}
+
 
 PACKAGE = Path(tfgpu_doctor.__file__).parent
 CAPTURES = Path(__file__).parent / "captures"
@@ -79,7 +103,7 @@ COMMANDS: dict[str, Callable[[], Any]] = {
     "doctor": lambda: doctor(SAME["cuda.missing"][0]),
     "explain": lambda: report_of(next(iter(ADVISED))),
     "explain, nothing certain": lambda: report_of("TensorFlow 2.19.0 does not use my GPU"),
-    "check": lambda: manifests.judged(manifests.made("tensorflow-gpu==2.9.3", "numpy", base=manifests.CUDA_12)),
+    "check": lambda: manifests.judged(manifests.written("tensorflow-gpu==2.9.3", "numpy", base=manifests.CUDA_11)),
     "plan": lambda: planned(spoil(healthy(), RTX_5090)),
     "plan on Windows": lambda: make_plan(MATRIX, describe(MATRIX, gpu=("RTX 4070",), driver="560", os="windows")),
     "fleet": collected,
@@ -138,8 +162,8 @@ def saved_reports() -> Iterator[tuple[str, Judge]]:
 
 
 def files() -> Iterator[tuple[str, Judge]]:
-    for finding, _, environment, target in manifests.FIRES:
-        yield f"{finding}: {environment.label}", partial(manifests.judged, environment, **target)
+    for finding, _, file, target in manifests.ROWS["FIRES"]:
+        yield f"{finding}: {file}", partial(manifests.judged, file, **target)
 
 
 def of_texts(rows: Iterable[str]) -> Iterator[tuple[str, Judge]]:
