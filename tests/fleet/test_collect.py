@@ -259,8 +259,8 @@ def test_what_is_cancelled_is_what_srun_names(
         assert calls(folder) == ([f"scancel {expected}"] if expected else []), (lines[:2], within)
 
 
-def test_a_signal_cancels_the_job(tmp_path: Path) -> None:
-    """All signals end a command alike: tests/test_waits.py."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_every_signal_cancels_the_job(number: signal.Signals, tmp_path: Path) -> None:
     path = hostile(tmp_path, [], "42.3")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
     environ["TMPDIR"] = str(tmp_path)
@@ -273,9 +273,9 @@ def test_a_signal_cancels_the_job(tmp_path: Path) -> None:
         while not list(tmp_path.glob("tfgpu-*/42.3.out")):
             assert running.poll() is None
             time.sleep(0.02)
-        running.send_signal(signal.SIGTERM)
+        running.send_signal(number)
         _, errors = running.communicate(timeout=60)
-    assert running.returncode == 128 + signal.SIGTERM, errors
+    assert running.returncode == 128 + number, errors
     assert calls(tmp_path) == ["scancel 42"]
     assert not list(tmp_path.glob("tfgpu-*"))
 

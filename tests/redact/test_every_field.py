@@ -44,7 +44,7 @@ def test_no_field_lets_it_through() -> None:
     wrong = []
     for document in DOCUMENTS:
         for name, text in TEXTS.items():
-            for variant in (0, 1) if name == "all" else (0,):
+            for variant in (0, 1):
                 before = planted(document, text, variant)
                 after, _ = redact((before, CONTEXT))
                 left = [one for one in texts_in(after) if any(private in one.lower() for private in PRIVATE)]
