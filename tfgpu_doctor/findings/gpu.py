@@ -527,8 +527,7 @@ def no_kernels_message(
     known = capabilities_of(messages, cards)
     reported, no_kernel = messages.all(*TOO_NEW), messages.all(*_NO_KERNEL)
     # these alone are evidence for a GPU that is newer only: a cuBLAS without kernels for it launches nothing
-    launches = messages.all("cublas-handle") if gpu_release else ()
-    failed = (m for m in launches if re.search(r"EXECUTION_FAILED|launch failed", m.text))
+    failed = symptoms.failed_launches(messages) if gpu_release else ()
     rejected = (*no_kernel, *messages.all("invalid-handle"), *failed)
     newer = any(_is_newer(one, gpu_release) for one in known)
     compiled = _opened_before_gpu(context, messages, known) or _wrong_in_old_cuda(context, messages, toolkits, known)
@@ -570,5 +569,4 @@ def _wrong_in_old_cuda(
     pairs = [(have, cuda) for have in stated for one in known if (cuda := first.get(one))]
     if context.probed or not pairs or any(at_least(*pair) is not False for pair in pairs):
         return None
-    failed = (m for m in log.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
-    return log.first("nan-result", "wrong-result") or next(failed, None)
+    return log.first("nan-result", "wrong-result") or next(iter(symptoms.failed_launches(log)), None)

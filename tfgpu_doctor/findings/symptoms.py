@@ -74,13 +74,18 @@ def _no_memory_for_a_handle(messages: MessageLog) -> Messages:
     return tuple(m for m in handles if re.search(r"ALLOC|NOT_INIT|launch failed", m.text))
 
 
+def failed_launches(messages: MessageLog) -> Messages:
+    """Return the lines in which cuBLAS exists and its kernels do not start."""
+    return tuple(m for m in messages.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
+
+
 def _no_kernels_in_cublas(
     messages: MessageLog, gpu_release: Release | None, toolkits: tuple[Toolkit, ...] | None, cards: Cards | None
 ) -> Messages:
     known = any(at_least(kit.version, "11") is not False for kit in toolkits or ())  # a CUDA that has them
     if gpu_release is not None or known or not any(card.version >= _AMPERE for card in cards or ()):
         return ()
-    return tuple(m for m in messages.all("cublas-handle") if re.search(r"EXECUTION_FAILED|launch failed", m.text))
+    return failed_launches(messages)
 
 
 _SAME_MESSAGE = "the message is the same for a library that is missing, of another version, or not on the loader path"
