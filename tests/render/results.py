@@ -242,7 +242,7 @@ def _answers() -> Iterator[Answered]:
         yield Answered(row, release(MATRIX, row), MATRIX.revision)
     line, block = Line("fix", EVIL, EVIL, EVIL, (EVIL,)), (EVIL,)
     parts = (
-        *(_card(((EVIL, EVIL),)), _table((EVIL,), [(EVIL,)]), _note(EVIL), _sources({EVIL: EVIL})),
+        *(_card({EVIL: EVIL}), _table((EVIL,), [(EVIL,)]), _note(EVIL), _sources({EVIL: EVIL})),
         Block("error", EVIL, (line,), block, EVIL),
     )
     yield Answered({EVIL: EVIL}, Sheet(EVIL, EVIL, parts), EVIL)
