@@ -180,7 +180,7 @@ def test_unreadable_files_are_refused_without_a_traceback(tmp_path: Path) -> Non
         (tmp_path, "it is a directory, not a file"),
         (latin, "not UTF-8"),
         (empty, "empty.yaml:1: an empty file"),
-        (listed, "list.yaml:1: Expected `object`, got `array`"),
+        (listed, "list.yaml: Expected `object`, got `array`"),
     ):
         with pytest.raises(MatrixError, match=message) as refused:
             Matrix.load(str(path))

@@ -15,7 +15,7 @@ from msgspec import structs
 from tfgpu_doctor.facts.reading import read_whole, why
 from tfgpu_doctor.facts.report import MatrixInfo
 from tfgpu_doctor.facts.versions import at_least, minor, numbers
-from tfgpu_doctor.facts.yaml_nodes import Node, YamlError, documents, line_of, plain, shortened
+from tfgpu_doctor.facts.yaml_nodes import YamlError, documents, plain, shortened
 from tfgpu_doctor.matrix.bundled import IN_WHEEL, bundled_path, copy_of
 from tfgpu_doctor.matrix.names import InstanceIndex, NameIndex
 from tfgpu_doctor.matrix.rows import Gpu, Release, build_release, spelled_out, within
@@ -42,13 +42,7 @@ LARGEST = 16 << 20  # bytes of a file; the bundled matrix has 0.4 MB
 MOST_CONTRADICTIONS = 20  # that are looked for
 _SEVERITIES = ("error", "warning", "note")
 
-# of msgspec's messages
-_PATH = re.compile(r" - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`$")
-_STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
-_UNQUOTED = re.compile(r"Expected `str(?: \| null)?`, got `(?:int|float|bool)`")
-_UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*?)`(?: - at `\$[^`]*`)?", re.DOTALL)
-_QUOTED = re.compile(r"((?:unknown field|enum value) ([`']).{80}).+\2", re.DOTALL)  # what it quotes of the file
-_LONGEST = 240  # the longest of our patterns fits
+_UNQUOTED = re.compile(r"Expected `str(?: \| null)?`, got `(?:int|float|bool)`")  # a message of msgspec's
 
 
 class MatrixError(Exception):
@@ -76,35 +70,8 @@ def parse(text: str | bytes, path: str) -> MatrixFile:
     try:
         return msgspec.convert(values, MatrixFile)
     except msgspec.ValidationError as error:
-        line, reason = _explained(found[0], str(error))
-        raise MatrixError(f"{path}:{line}: {reason}") from error
-
-
-def _explained(matrix: Node, message: str) -> tuple[int, str]:
-    """The line of what msgspec refuses, and its message, shortened, with what to do about a value without quotes.
-
-    Where the path of the message has any value of a mapping, `$.tensorflow[2].wheels[...]`, it is the mapping's line.
-    """
-    reason = shortened(_QUOTED.sub(r"\1…\2", message), _LONGEST)
-    place, unknown = _PATH.search(message), _UNKNOWN.fullmatch(message)
-    node = _at(matrix, _STEP.findall(place["path"] if place else ""))
-    if _UNQUOTED.match(message):
-        reason += f'; put it in quotes: "{shortened(node.value)}"' if node.id == "scalar" else "; put it in quotes"
-    keys = [key for key, _ in node.value if unknown and key.value == unknown["name"]] if node.id == "mapping" else []
-    return line_of(keys[0] if keys else node), reason
-
-
-def _at(node: Node, steps: list[tuple[str, str]]) -> Node:
-    """The node at a path of msgspec's, or the last one on the way to it that is certain."""
-    for name, index in steps:
-        if node.id == "mapping":
-            inside = [value for key, value in node.value if index or key.value == name]
-        elif node.id == "sequence":
-            inside = node.value[int(index) :][:1] if index.isdecimal() else node.value
-        if node.id == "scalar" or len(inside) != 1:
-            break
-        node = inside[0]
-    return node
+        hint = "; put it in quotes" if _UNQUOTED.match(str(error)) else ""
+        raise MatrixError(f"{path}: {shortened(str(error), 500)}{hint}") from error
 
 
 _ASCENDING, _FALLING = ("architectures", "peaks"), ("cuda", "cudnn", "official", "jetpacks", "ptx")
