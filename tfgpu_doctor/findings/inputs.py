@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,19 +13,18 @@ from tfgpu_doctor.facts.facts import (
     CallResult,
     CudnnFile,
     Fact,
-    Facts,
     Gpus,
     Known,
     Message,
     Package,
     PciGpu,
     Phase,
-    Record,
     ShadowedModule,
     SmiResult,
     Soname,
     TfDevice,
     Unknown,
+    fact_paths,
     look_up,
     map_fact,
     value_or,
@@ -37,7 +36,6 @@ from tfgpu_doctor.findings.libraries import reported_cuda, reported_cudnn
 from tfgpu_doctor.findings.requirements import unusable
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
-from tfgpu_doctor.matrix.loader import Gpu as Model
 from tfgpu_doctor.matrix.names import known_library
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -128,15 +126,20 @@ def has_gpu(
     return map_fact(pci_gpus, bool)
 
 
-def _models(gpus: Fact[Gpus], pci_gpus: Fact[tuple[PciGpu, ...]], matrix: Matrix) -> Iterator[tuple[str, Model | None]]:
-    """What the driver calls the GPUs, or else the bus, whose device ids tell more than a name."""
+def _by_name(gpus: Fact[Gpus], pci_gpus: Fact[tuple[PciGpu, ...]], matrix: Matrix) -> Iterator[Card]:
+    """The GPUs by what the driver calls them, or else by the bus, whose device ids tell more than a name."""
     names = [gpu.name.value for gpu in value_or(gpus, ()) if isinstance(gpu.name, Known)]
-    yield from ((name, matrix.gpu(name)) for name in names)
-    for pci in value_or(pci_gpus, ()) if not names else ():
+    models = [(name, matrix.gpu(name)) for name in names]
+    for pci in () if names else value_or(pci_gpus, ()):
         # also with GTX for RTX and the reverse, since no two cards of these lines share a number
         swapped = _LINE.sub(lambda line: "RTX" if line[0].lower() == "gtx" else "GTX", pci.name or "")
-        by_name = matrix.gpu(pci.name or "") or matrix.gpu(swapped)
-        yield pci.name or pci.device_id, matrix.gpu_of_device(pci.device_id) or by_name
+        model = matrix.gpu_of_device(pci.device_id) or matrix.gpu(pci.name or "") or matrix.gpu(swapped)
+        models.append((pci.name or pci.device_id, model))
+    for name, model in models:
+        if model:
+            yield Card(name, model.compute_capability, f"compat_matrix.yaml, GPU {model.name}")
+        elif told := capability_of(name):
+            yield Card(name, told, "as stated")
 
 
 def cards(
@@ -153,19 +156,10 @@ def cards(
             name = device.device_name or device.name
             found[name] = Card(name, device.compute_capability, "tf.config.experimental.get_device_details")
     if not found:
-        found = {card.name: card for card in _by_name(_models(gpus, pci_gpus, context.matrix))}
+        found = {card.name: card for card in _by_name(gpus, pci_gpus, context.matrix)}
     if found:
         return Known(tuple(found.values()), "GPUs")
     return Unknown(gpus.reason if isinstance(gpus, Unknown) else "the compute capability of no GPU is known")
-
-
-def _by_name(models: Iterable[tuple[str, Model | None]]) -> Iterator[Card]:
-    """GPUs that are known by name or device id alone: from nvidia-smi's table, the PCI bus, or a person."""
-    for name, model in models:
-        if model:
-            yield Card(name, model.compute_capability, f"compat_matrix.yaml, GPU {model.name}")
-        elif told := capability_of(name):
-            yield Card(name, told, "as stated")
 
 
 def cuda_sonames(sonames: Fact[tuple[Soname, ...]]) -> Fact[tuple[Soname, ...]]:
@@ -266,6 +260,7 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     *(gpus_usable, required_gpus, cuda_in_use, modules_in_the_way, messages, planned, reported_cuda, reported_cudnn),
 )
 DERIVED = {function.__name__: function for function in _FUNCTIONS}
+_PARAMETERS = {name: code.co_varnames[: code.co_argcount] for name, one in DERIVED.items() for code in (one.__code__,)}
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -274,17 +269,9 @@ DERIVED = {function.__name__: function for function in _FUNCTIONS}
 # and itself (`driver_version`, `python_packages`). Derived values are the functions of :mod:`findings.derived`.
 
 
-def _paths() -> dict[str, str]:
-    nothing = Facts()
-    top = {name: getattr(nothing, name) for name in Facts.__struct_fields__}
-    sections = {name: type(value).__struct_fields__ for name, value in top.items() if isinstance(value, Record)}
-    times = Counter(field for fields in sections.values() for field in fields)
-    full = {f"{name}_{field}": f"{name}.{field}" for name, fields in sections.items() for field in fields}
-    short = {path.partition(".")[2]: path for path in full.values() if times[path.partition(".")[2]] == 1}
-    return {**full, **short, **{name: name for name in top if name not in sections}}
-
-
-PATHS = _paths()
+PATHS = {path.replace(".", "_"): path for path in fact_paths()}
+_TIMES = Counter(path.rpartition(".")[2] for path in PATHS.values())
+PATHS |= {field: path for path in PATHS.values() if _TIMES[field := path.rpartition(".")[2]] == 1}
 
 
 def fetch(name: str, context: Context) -> Known[Any] | Unknown:
@@ -296,8 +283,9 @@ def fetch(name: str, context: Context) -> Known[Any] | Unknown:
     if name not in DERIVED:
         return _fact(name, context)
     if name not in context.derived:
-        inputs = {inner: _fact(inner, context) if inner == name else fetch(inner, context) for inner in _inputs(name)}
-        given = {"context": context} if "context" in _parameters(name) else {}
+        # a value of the name of a fact is made of that fact
+        inputs = {one: _fact(one, context) if one == name else fetch(one, context) for one in _inputs(name)}
+        given = {"context": context} if "context" in _PARAMETERS[name] else {}
         try:
             context.derived[name] = DERIVED[name](**given, **inputs)
         except ValueError as error:
@@ -330,12 +318,7 @@ def _fact(name: str, context: Context) -> Known[Any] | Unknown:
 
 def _inputs(name: str) -> tuple[str, ...]:
     """What a derived value is made of; its own name is the fact that it is made of (the messages)."""
-    return tuple(parameter for parameter in _parameters(name) if parameter != "context")
-
-
-def _parameters(name: str) -> tuple[str, ...]:
-    code = DERIVED[name].__code__
-    return code.co_varnames[: code.co_argcount]
+    return tuple(parameter for parameter in _PARAMETERS[name] if parameter != "context")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
