@@ -5,6 +5,7 @@ from __future__ import annotations
 from packaging.version import Version
 
 from tfgpu_doctor.facts.facts import Message, Package, Soname, TfDevice, value_or
+from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.declaration import (
@@ -22,10 +23,6 @@ from tfgpu_doctor.findings.library_fixes import without_bug
 from tfgpu_doctor.findings.symptoms import nothing_fails
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.matrix.schema import Condition
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Finding about a question: nvidia-smi and nvcc show different CUDA versions, and which one does TensorFlow use?
-
 
 DIFFER = finding(
     "cuda.versions-differ",
@@ -45,22 +42,13 @@ def asked_about(context: Context, messages: MessageLog, release: Release | None 
     if context.probed or found is None or found.values["smi"] == found.values["nvcc"]:
         return None
     known = f", CUDA {minor(release.cuda)}" if release and release.cuda else ""
-    python = "python" if context.remedies.os == "windows" else "python3"
-    build = f'{python} -c "import tensorflow as tf; print(tf.sysconfig.get_build_info())"'
     return Problem(
         cause="nvidia-smi shows the newest CUDA that the driver supports, nvcc the toolkit on PATH; they may differ. "
         f"TensorFlow loads the CUDA that it was built for{known}, from pip's packages or from where the loader finds "
         "it; from a toolkit it uses at most ptxas and libdevice",
         evidence=message_evidence(found),
-        fixes=(
-            Fix("Change neither; see which CUDA this TensorFlow was built for", (build,)),
-            Fix("See whether it finds that CUDA", ("tfgpu doctor",)),
-        ),
+        fixes=(Fix("Change neither; see which CUDA TensorFlow loads, and whether it finds it", ("tfgpu doctor",)),),
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Finding about a question: which TensorFlow, CUDA, cuDNN and Python belong together, here and with what is named.
 
 
 WHICH = finding(
@@ -74,10 +62,6 @@ WHICH = finding(
     docs="https://www.tensorflow.org/install/source#gpu",
 )
 # its sign is plan's: plan/diagnosis.py
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about questions whose answer is the same for everybody.
 
 
 _LIST_GPUS = "python3 -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""
@@ -133,12 +117,7 @@ FIRST_RUN = _answer(
 )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about log lines that need no action: for whoever pastes a text and asks what its lines mean.
-
-
-_SHOWN = 90  # characters
-# kind → what it says, for people
+# kind of a log line that needs no action → what it says, for people
 MEANING = {
     "numa": "the firmware gives no NUMA node for the GPU; TensorFlow takes node 0",
     "cpu-features": "TensorFlow names instructions of this CPU that its build does not use everywhere",
@@ -157,8 +136,7 @@ MEANING = {
     "profiler": "the profiler may not read the GPU's counters without permission",
     "deprecated": "a function will go away in a later release",
     "no-peer-access": "these GPUs cannot reach each other directly; TensorFlow copies through the host",
-    "ptx-in-sequence": "the driver is older than the compiler, within one CUDA major: XLA compiles one "
-    "kernel at a time",
+    "ptx-in-sequence": "the driver is older than the compiler, so that XLA compiles one kernel at a time",
     "ptx-by-driver": "on Windows the driver compiles what TensorFlow would give to ptxas elsewhere",
     "growth-by-variable": "TF_FORCE_GPU_ALLOW_GROWTH is set, and memory is taken as needed",
     "spills": "a kernel keeps some values in memory instead of registers; it costs speed at most",
@@ -172,10 +150,9 @@ _TENSORRT = "tensorrt-warning"
 _LOGGED_AS_ERRORS = ("factory",)  # TensorFlow logs these lines with an E
 
 
-def _brief(text: str) -> str:
+def _brief(message: Message, need: str) -> Evidence:
     """The sentence without the time and the file before it, long enough to find it again."""
-    text = text.split("] ", 1)[-1]
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()} ..."
+    return Evidence(cut(message.text.split("] ", 1)[-1], 90), f"line {message.line}", need)
 
 
 def _meanings(messages: list[Message]) -> tuple[Evidence, ...]:
@@ -183,7 +160,7 @@ def _meanings(messages: list[Message]) -> tuple[Evidence, ...]:
     kinds: dict[str, Message] = {}
     for message in messages:
         kinds.setdefault(message.values["what"], message)
-    return tuple(Evidence(_brief(m.text), f"line {m.line}", f"nothing: {MEANING[what]}") for what, m in kinds.items())
+    return tuple(_brief(message, f"nothing: {MEANING[what]}") for what, message in kinds.items())
 
 
 MISSING_BENIGN = finding(
@@ -224,12 +201,8 @@ def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
     created = None if messages.complains else messages.first("gpu-created")
     if created is None:
         return None
-    works = Evidence(_brief(created.text), f"line {created.line}", "this: TensorFlow created the device")
+    works = _brief(created, "this: TensorFlow created the device")
     return Problem(title="No line of this text shows a failure", cause="a GPU is in use", evidence=(works,))
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# A TensorFlow that came out after this matrix, of which therefore little can be said.
 
 
 NEWER = finding(
@@ -258,10 +231,6 @@ def newer_minor_version(context: Context, tensorflow_version: str) -> Problem | 
         evidence=(evidence(*found, f"{newest} or earlier", f"compat_matrix.yaml of {context.matrix.revision}"),),
         fixes=(Fix("Update tfgpu, whose matrix may have this release by then"),),
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Releases with a bug that affects this machine, and packages that the index does not have.
 
 
 KNOWN_BUG = finding(

@@ -14,7 +14,7 @@ from tfgpu_doctor.facts.facts import (
     TfDevice,
     value_or,
 )
-from tfgpu_doctor.facts.report import Evidence, Fix, Severity
+from tfgpu_doctor.facts.report import Fix, Severity
 from tfgpu_doctor.facts.units import memory_size
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
@@ -25,9 +25,8 @@ def _without_limit(context: Context) -> tuple[Fix, ...]:
     limit: Limit | None = value_or(context.facts.host.address_space_limit, None)
     bounded = limit is not None and limit.hard is not None
     command = 'sudo prlimit --pid "$$" --as=unlimited' if bounded else "ulimit -v unlimited"
-    who = ", which only root may do" if bounded else ""
     return (
-        Fix(f"Remove the limit of this shell{who}, and start the program again in it", (command,)),
+        Fix("Remove the limit of this shell, and start the program again in it", (command,)),
         # srun(1), --propagate: by default, jobs get all limits of the shell that submits them
         Fix("In a job of Slurm: submit it with --propagate=NONE, and ask for memory with --mem instead"),
     )
@@ -52,19 +51,17 @@ def reservation_refused(
     messages: MessageLog | None = None,
 ) -> Problem | None:
     """There is a limit, and the driver or the loader gets no addresses."""
-    started = not inputs.has_code(cuda_init, inputs.OUT_OF_MEMORY)
+    refused = inputs.has_code(cuda_init, inputs.OUT_OF_MEMORY)
     # the loader's words for a refused mmap; on a file system without execution it adds a reason
     lines = messages.all("loader-error", "exception") if messages else ()
     unloaded = [m for m in lines if "failed to map segment" in m.text and "not permitted" not in m.text]
-    if address_space_limit.soft is None or (started and not unloaded):
+    if address_space_limit.soft is None or not (refused or unloaded):
         return None
     limit = f"address space limited to {memory_size(address_space_limit.soft)}"
-    shown = messages.all("address-space-limit")[-1:] if messages else ()
-    read = evidence(limit, context.source("host.address_space_limit"), "unlimited")
-    found = [*(message_evidence(*shown) or (read,)), *message_evidence(*unloaded)]
-    if cuda_init is not None and not started:
+    found = [evidence(limit, context.source("host.address_space_limit"), "unlimited"), *message_evidence(*unloaded)]
+    if cuda_init is not None and refused:
         found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
-    title = "The address space of this process is too small to load TensorFlow" if started else None
+    title = None if refused else "The address space of this process is too small to load TensorFlow"
     return Problem(title=title, evidence=tuple(found))
 
 
@@ -259,10 +256,10 @@ def access(
     if host == "macos":
         return (Fix("Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU"),)
     then = (_TRY,) if refused else ()
-    text = f"{'Install' if refused else 'If Docker cannot provide GPUs, install'} the NVIDIA Container Toolkit"
     first = () if requested or refused else (_REQUEST["docker"],)
     if host == "windows":  # the toolkit is a part of Docker Desktop (its WSL2 back end)
         return (*first, Fix("Use Docker Desktop with the WSL2 back end; update WSL", ("wsl --update", *then)))
+    text = f"{'Install' if refused else 'If Docker cannot provide GPUs, install'} the NVIDIA Container Toolkit"
     where, restart = " on the host", "sudo systemctl restart docker"
     distribution = value_or(context.facts.host.distribution_id, "")
     if host == "wsl2":  # which may lack systemd
@@ -273,14 +270,12 @@ def access(
     return (*first, install, Fix(configure, (_CONFIGURE, restart, *then)))
 
 
-def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
+def kept_access(container: str | None) -> tuple[Fix, ...]:
     """What brings a container its GPUs back, and keeps systemd from taking them away again."""
-    if container == "kubernetes":
-        return (Fix("Delete the pod; a new one has access again", ("kubectl delete pod POD",)), _DEVICE_LINKS)
     program = "podman" if container == "podman" else "docker"
     again = Fix("Restart the container, which gives it access again", (f"{program} restart CONTAINER",))
-    if context.remedies.host in ("windows", "macos"):  # no systemd manages the containers of Docker Desktop
-        return (again, Fix("If that does not help, restart Docker Desktop, and update it"))
+    if container == "kubernetes":
+        again = Fix("Delete the pod; a new one has access again", ("kubectl delete pod POD",))
     return (again, _DEVICE_LINKS)
 
 
@@ -313,47 +308,35 @@ def no_device_nodes(
     pci_gpus: tuple[PciGpu, ...],
     device_nodes: tuple[str, ...],
     driver_speaks: bool,
-    variables: dict[str, str] | None = None,
     os: str | None = None,
 ) -> Problem | None:
     """The host has a GPU (sysfs is not namespaced), but the container has no /dev/nvidia*."""
     if host_container == "none" or not pci_gpus or device_nodes or driver_speaks or os == "wsl2":
         return None
     nodes = "/dev/nvidia0, /dev/nvidiactl, /dev/nvidia-uvm"
-    found = [
-        evidence(f"a {host_container} container", context.source("host.container")),
-        evidence("an NVIDIA GPU on the host's PCI bus", context.source("host.pci_gpus")),
-        evidence("no /dev/nvidia*", context.source("driver.device_nodes"), nodes),
-    ]
-    if requested := (variables or {}).get("NVIDIA_VISIBLE_DEVICES"):
-        found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={requested}", "environment"))
-    return Problem(evidence=tuple(found))
+    return Problem(
+        evidence=(
+            evidence(f"a {host_container} container", context.source("host.container")),
+            evidence("an NVIDIA GPU on the host's PCI bus", context.source("host.pci_gpus")),
+            evidence("no /dev/nvidia*", context.source("driver.device_nodes"), nodes),
+        )
+    )
 
 
 _DOCKER_REFUSES = ("docker-no-gpu-driver", "docker-no-runtime")
 _NO_GPU_REPORTED = (*_DOCKER_REFUSES, "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver")
 _OTHER_HOOK_FAILURES = "version mismatch|unsatisfied condition|timed out|timeout"
-# messages → the cause that they show; the first that fits
+# message → the cause that it shows; the first that fits
+_NO_TOOLKIT = "the NVIDIA Container Toolkit is not installed, or Docker is not configured to use it"
 _CAUSES = {
-    (
-        *_DOCKER_REFUSES,
-        "container-no-cdi",
-    ): "the NVIDIA Container Toolkit is not installed, or Docker is not configured to use it",
-    ("container-hook-failed",): "the NVIDIA container runtime finds no working driver on the host: it is missing, not "
+    **dict.fromkeys((*_DOCKER_REFUSES, "container-no-cdi"), _NO_TOOLKIT),
+    "container-hook-failed": "the NVIDIA container runtime finds no working driver on the host: it is missing, not "
     "loaded, or broken",
-    ("image-build",): "no GPU and no driver is available while an image is built; run the program when the container "
-    "runs",
-    ("nvml-blocked",): "systemd manages the cgroups of the container and rewrites its device rules when it reloads its "
+    "image-build": "no GPU and no driver is available while an image is built; run the program when the container runs",
+    "nvml-blocked": "systemd manages the cgroups of the container and rewrites its device rules when it reloads its "
     "units (an update, systemctl daemon-reload); the new rules lack the GPUs, which systemd does not know of",
-    ("kubernetes-no-gpu",): "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is in use",
+    "kubernetes-no-gpu": "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is in use",
 }
-
-
-def _reported_cause(messages: MessageLog, *, of_hook: bool) -> str | None:
-    known = ((kinds, why) for kinds, why in _CAUSES.items() if of_hook or "container-hook-failed" not in kinds)
-    return next((why for kinds, why in known if messages.has(*kinds)), None)
-
-
 _RUN_LATER = Fix("Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is")
 
 
@@ -381,26 +364,21 @@ def container_message(
         return None
     start = messages.all("image-build", "container-start")
     seen = message_evidence(*reported, *hooks, *(inside or ()), *start, *inputs.driver_messages(messages))
+    known = (why for kind, why in _CAUSES.items() if messages.has(kind) and (hooks or kind != "container-hook-failed"))
+    cause = next(known, None)
     if messages.has("nvml-blocked") and not (hooks or reported):
         title = "The container has probably lost access to its GPUs while it was running"
-        cause = _reported_cause(messages, of_hook=False)
-        return Problem(title=title, cause=cause, evidence=seen, fixes=kept_access(context, host_container))
-    return _no_access(context, messages, host_container, seen, of_hook=bool(hooks))
-
-
-def _no_access(
-    context: Context, messages: MessageLog, container: str | None, seen: tuple[Evidence, ...], *, of_hook: bool
-) -> Problem:
-    kind = container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
+        return Problem(title=title, cause=cause, evidence=seen, fixes=kept_access(host_container))
+    kind = host_container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
     refused = messages.has(*_DOCKER_REFUSES)
     return Problem(
         title="Docker cannot give the container a GPU" if refused and kind == "docker" else None,
-        cause=_reported_cause(messages, of_hook=of_hook),
+        cause=cause,
         evidence=seen,
         fixes=(
             *((_RUN_LATER,) if messages.has("image-build") else ()),
             *access(context, kind, requested=_requests_gpus(messages), refused=refused),
-            *((inputs.RUN_ON_HOST,) if of_hook else ()),
+            *((inputs.RUN_ON_HOST,) if hooks else ()),
         ),
     )
 
@@ -521,7 +499,7 @@ def wsl_message(
     cause, steps = None, [UPDATE_WSL, REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST]
     if linux_driver:
         cause = "a Linux driver inside WSL hides the libcuda of Windows' driver"
-        steps[:2] = REMOVE_LINUX_DRIVER, UPDATE_WSL
+        steps = [REMOVE_LINUX_DRIVER, UPDATE_WSL, WSL_LIBRARIES_FIRST]
     if host_container or messages.has("container-hook-failed"):
         docker = Fix("Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
         if inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND):

@@ -59,20 +59,6 @@ def hides_wheels(candidate: Candidate) -> bool:
     return first and candidate.problem is not None and not _NEEDS_CUDA.match(candidate.problem)
 
 
-def hidden(libraries: Iterable[Soname]) -> tuple[Soname, ...]:
-    """The libraries of which no good file exists, and a damaged one would hide it if there were one."""
-    return tuple(
-        library
-        for library in in_state(libraries, "unloadable")
-        if any(candidate.is_in_the_way and hides_wheels(candidate) for candidate in library.candidates)
-    )
-
-
-def first_fails(libraries: Iterable[Soname]) -> tuple[Soname, ...]:
-    """The libraries of which the loader finds a file first that it cannot load."""
-    return tuple(one for one in libraries if any(file.reachable and file.problem for file in one.candidates))
-
-
 def needed_library(library: Soname) -> str | None:
     """What is missing of a library that is there: libcusolver.so.11 needs libnvJitLink.so.12."""
     reasons = (_NEEDS.match(file.problem) for file in library.candidates if file.problem)
@@ -106,18 +92,16 @@ def off_path_evidence(libraries: tuple[Soname, ...], release: Release) -> tuple[
 
 def missing_evidence(context: Context, libraries: tuple[Soname, ...], release: Release) -> tuple[Evidence, ...]:
     """Libraries that are nowhere, with what is found in their place; those with nothing at all in one line."""
-    found = []
-    absent = in_state(libraries, "absent")
-    if absent:
-        expected = "all of them" if len(absent) > 1 else "to be installed"
-        found.append(evidence(f"no {names(absent)}", context.source("loader.sonames"), expected, needed_by(release)))
+    found, by = [], needed_by(release)
+    if absent := in_state(libraries, "absent"):
+        found.append(evidence(f"no {names(absent)}", context.source("loader.sonames"), "to be installed", by))
     for library in libraries:
         if library.candidates:
             broken = library.candidates[0]
-            found.append(evidence(f"{library.soname}: {broken.problem}", broken.path, "a library", needed_by(release)))
+            found.append(evidence(f"{library.soname}: {broken.problem}", broken.path, "a library", by))
         elif library.other_versions:
             other = library.other_versions[0]
-            found.append(evidence(posixpath.basename(other), other, library.soname, needed_by(release)))
+            found.append(evidence(posixpath.basename(other), other, library.soname, by))
     return tuple(found)
 
 
@@ -349,25 +333,19 @@ def reported_cudnn(
     # TensorFlow 1.4 to 1.13 on Windows look for it themselves
     named = [*(library.version for library, _ in main if library), *log.values("self-check", "cudnn")]
     listed = [p for p in value_or(packages, ()) if re.match(r"(?:nvidia-)?cudnn", p.name)]
+    # from 2.12 on, TensorFlow names nothing of what it misses: mostly cuDNN, unless it is libcudart or all came from pip
+    modern = log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
+    is_silent = modern and not log.has("cudart-not-found", "asked-for-extra", *_NOT_OPENED)
     found = ReportedCudnn(
         wanted=next(filter(None, named), release.cudnn if release else None),
         not_opened=(*(message for library, message in main if library), *log.all("self-check")),
-        unnamed=log.all("gpu-libraries-not-opened") if _is_silent(log, release) else (),
+        unnamed=log.all("gpu-libraries-not-opened") if is_silent else (),
         installed=(
             *((file.version, file.path) for file in value_or(installed, ()) if file.version),
             *((package.version, f"{package.name} {package.version}") for package in listed),
         ),
     )
     return Known(found, messages.source)
-
-
-def _is_silent(log: MessageLog, release: Release | None) -> bool:
-    """Whether TensorFlow names nothing of what it misses, as from 2.12 on.
-
-    When libcudart is not it, cuDNN mostly is, unless all of them came from pip, and are missed together.
-    """
-    modern = log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
-    return bool(modern) and not log.has("cudart-not-found", "asked-for-extra", *_NOT_OPENED)
 
 
 def known_to_be_installed(messages: MessageLog, release: Release | None) -> bool:

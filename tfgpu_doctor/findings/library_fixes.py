@@ -11,7 +11,7 @@ from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.declaration import Context, Problem
 from tfgpu_doctor.findings.inputs import fetch
-from tfgpu_doctor.findings.libraries import first_fails, good_candidate, hidden, in_state, names, off_path_evidence
+from tfgpu_doctor.findings.libraries import good_candidate, hides_wheels, in_state, names, off_path_evidence
 from tfgpu_doctor.matrix.compatibility import forgets_folders
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 
@@ -33,10 +33,8 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     if release is None or remedies.image:
         return remedies.reinstall_best(why)
     kept = remedies.kept_release()
-    own = Fix(
-        text=f"Install the CUDA libraries of TensorFlow {release.version} from pip",
-        commands=remedies.install_tensorflow(release),
-    )
+    text = f"Install the CUDA libraries of TensorFlow {release.version} from pip"
+    own = Fix(text, remedies.install_tensorflow(release))
     if kept and kept.version == release.version:
         return (own,) if release.extra else (own, *remedies.reinstall_best(why))
     if any(map(forgets_folders, release.known_issues)):
@@ -75,10 +73,8 @@ def tell_apart(context: Context) -> Fix:
     """How to see whether a library is missing, of another version, or not on the loader path."""
     sonames = context.facts.loader.sonames
     look = (sonames.ask,) if isinstance(sonames, Unknown) and sonames.ask else ()
-    return Fix(
-        text="To decide whether it is missing, of another version or not on the loader path, run one of these there",
-        commands=("tfgpu doctor", *look),
-    )
+    text = "To decide whether it is missing, of another version or not on the loader path, run one of these there"
+    return Fix(text, ("tfgpu doctor", *look))
 
 
 def not_on_path(
@@ -95,11 +91,14 @@ def not_on_path(
     The fix serves the libraries `beside` these, too. Of cuDNN: no release is known to forget its folder, and what comes
     first and fails is a cause of its own.
     """
-    libraries = (*in_state(sonames, "off path"), *hidden(sonames))
+    # of those that cannot be loaded: no good file exists, and a damaged one would hide it if there were one
+    unloadable = in_state(sonames, "unloadable")
+    hidden = (one for one in unloadable if any(file.is_in_the_way and hides_wheels(file) for file in one.candidates))
+    libraries = (*in_state(sonames, "off path"), *hidden)
     if not libraries:
         return None
     title: str | None
-    failing = first_fails(libraries)
+    failing = [one for one in libraries if any(file.reachable and file.problem for file in one.candidates)]
     if failing:
         title = f"The {failing[0].soname} that the loader finds first cannot be loaded"
         cause = "the loader stops at the first file of that name"
@@ -129,16 +128,12 @@ def _fix_path(context: Context, libraries: tuple[Soname, ...], release: Release 
         first = (one.candidates[0] for one in libraries if one.candidates)
         hiding = on_library_path(file for file in first if file.reachable and file.problem)
         lasting = (*off_library_path(context, hiding), *lasting)
-    return (*_beside_another_release(context, release, lasting), _exported(context, folders))
-
-
-def _beside_another_release(context: Context, release: Release | None, lasting: tuple[Fix, ...]) -> tuple[Fix, ...]:
-    """A patch release without the bug of this one is the better fix, a new minor release comes last."""
-    if release is None or not any(map(forgets_folders, release.known_issues)):
-        return lasting
-    other, advised = context.remedies.reinstall("it finds the libraries of its extra"), context.remedies.release
-    patch = advised is not None and minor(advised.version) == minor(release.version)
-    return (*other, *lasting) if patch else (*lasting, *other)
+    if release and any(map(forgets_folders, release.known_issues)):
+        # a patch release without the bug of this one is the better fix, a new minor release comes last
+        other, advised = context.remedies.reinstall("it finds the libraries of its extra"), context.remedies.release
+        patch = advised is not None and minor(advised.version) == minor(release.version)
+        lasting = (*other, *lasting) if patch else (*lasting, *other)
+    return (*lasting, _exported(context, folders))
 
 
 def _linked(
@@ -164,11 +159,10 @@ def _exported(context: Context, folders: Iterable[str]) -> Fix:
     if context.remedies.os == "windows":
         return on_windows_path("their folders", ";".join(folders))
     path = context.remedies.quote(":".join(folders))
-    return Fix(
-        text="Add their folders to the loader path before Python starts (inside Python it is too late); this works in "
-        "this shell only",
-        commands=(f"export LD_LIBRARY_PATH={path}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",),
+    text = (
+        "Add their folders to the loader path before Python starts (not inside Python); this works in this shell only"
     )
+    return Fix(text, (f"export LD_LIBRARY_PATH={path}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",))
 
 
 def on_library_path(files: Iterable[Candidate]) -> set[str]:
