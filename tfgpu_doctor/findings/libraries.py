@@ -333,7 +333,7 @@ def reported_cudnn(
     # TensorFlow 1.4 to 1.13 on Windows look for it themselves
     named = [*(library.version for library, _ in main if library), *log.values("self-check", "cudnn")]
     listed = [p for p in value_or(packages, ()) if re.match(r"(?:nvidia-)?cudnn", p.name)]
-    # from 2.12 on, TensorFlow names nothing of what it misses: mostly cuDNN, unless it is libcudart or all came from pip
+    # from 2.12 on, TensorFlow names nothing of what it misses: mostly cuDNN, unless libcudart, or all came from pip
     modern = log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
     is_silent = modern and not log.has("cudart-not-found", "asked-for-extra", *_NOT_OPENED)
     found = ReportedCudnn(
