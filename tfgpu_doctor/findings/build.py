@@ -183,8 +183,7 @@ def no_gpu_on_macos(
     if os != "macos" or devices is None or lists_gpu(devices) or messages.complains:
         return None
     return Problem(
-        cause="TensorFlow has no CUDA on macOS since 1.2; Apple's GPUs are used through tensorflow-metal, and Apple's "
-        "old fork tensorflow_macos does not list them",
+        cause=_CAUSES["macos_arm64"],
         evidence=(
             evidence("no GPU", context.source("tensorflow.devices")),
             evidence("macOS", context.source("host.os")),

@@ -369,15 +369,14 @@ def was_cut_short(phase: Phase) -> bool:
 
 def how_it_ended(phase: Phase) -> str:
     """Say in words how a phase ended."""
-    match phase.outcome:
-        case "timeout":
-            return f"no end after {phase.seconds or 0:.0f} s" + (f" ({phase.note})" if phase.note else "")
-        case "died" if phase.signal:
-            return f"killed by {phase.signal}" + (f" ({phase.note})" if phase.note else "")
-        case "died":
-            return f"the process ended with exit code {phase.exit_code}"
-        case _:
-            return phase.exception or phase.outcome
+    note = f" ({phase.note})" if phase.note else ""
+    if phase.outcome == "timeout":
+        return f"no end after {phase.seconds or 0:.0f} s{note}"
+    if phase.outcome == "died":
+        return (
+            f"killed by {phase.signal}{note}" if phase.signal else f"the process ended with exit code {phase.exit_code}"
+        )
+    return phase.exception or phase.outcome
 
 
 def last_lines(phase: Phase) -> tuple[Evidence, ...]:

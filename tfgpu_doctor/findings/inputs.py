@@ -162,22 +162,18 @@ def cards(
     return Unknown(gpus.reason if isinstance(gpus, Unknown) else "the compute capability of no GPU is known")
 
 
-def cuda_sonames(sonames: Fact[tuple[Soname, ...]]) -> Fact[tuple[Soname, ...]]:
+def cuda_sonames(sonames: Fact[tuple[Soname, ...]], *, of_cudnn: bool = False) -> Fact[tuple[Soname, ...]]:
     """The CUDA libraries (without cuDNN) that this TensorFlow opens by soname."""
-    return _without_optional(sonames, of_cudnn=False)
-
-
-def cudnn_sonames(sonames: Fact[tuple[Soname, ...]]) -> Fact[tuple[Soname, ...]]:
-    """The cuDNN library that this TensorFlow opens by soname."""
-    return _without_optional(sonames, of_cudnn=True)
-
-
-def _without_optional(sonames: Fact[tuple[Soname, ...]], *, of_cudnn: bool) -> Fact[tuple[Soname, ...]]:
     if isinstance(sonames, Unknown):
         return sonames
     needed = (one for one in sonames.value if one.component not in OPTIONAL_COMPONENTS)
     chosen = tuple(one for one in needed if (one.component == "cudnn") is of_cudnn)
     return Known(chosen, sonames.source) if chosen else Unknown("this TensorFlow opens no such library")
+
+
+def cudnn_sonames(sonames: Fact[tuple[Soname, ...]]) -> Fact[tuple[Soname, ...]]:
+    """The cuDNN library that this TensorFlow opens by soname."""
+    return cuda_sonames(sonames, of_cudnn=True)
 
 
 def cudnn_release(context: Context, runtime: Fact[str], installed: Fact[tuple[CudnnFile, ...]]) -> Fact[CudnnRelease]:
@@ -338,39 +334,33 @@ NOT_MOUNTED = (
     "NVIDIA Container Toolkit before 1.14.4 do not mount into a container under WSL2"
 )
 UPDATE_TOOLKIT = Fix(
-    text="Update Docker Desktop to 4.31 or later; with Docker Engine inside WSL, the NVIDIA Container Toolkit to "
-    "1.14.4 or later; then start the container anew"
+    "Update Docker Desktop to 4.31 or later, or the NVIDIA Container Toolkit to 1.14.4; then start the container anew"
 )
 
-RUN_ON_HOST = Fix(text="To decide, run this on the host, outside any container", commands=("nvidia-smi",))
+RUN_ON_HOST = Fix("To decide, run this on the host, outside any container", ("nvidia-smi",))
 KERNEL_LOG = Fix(
-    text="Look for errors of the GPU in the kernel log",
-    commands=("sudo dmesg | grep -iE 'NVRM|nvidia|Xid' | tail -n 20",),
+    "Look for errors of the GPU in the kernel log", ("sudo dmesg | grep -iE 'NVRM|nvidia|Xid' | tail -n 20",)
 )
 DEVICE_NODES = Fix(
-    text="Load the module nvidia-uvm, which CUDA requires, and check the device nodes and their permissions",
-    commands=("sudo modprobe nvidia-uvm", "ls -l /dev/nvidia*", "id"),
+    "Load the module nvidia-uvm, which CUDA requires, and check the device nodes and their permissions",
+    ("sudo modprobe nvidia-uvm", "ls -l /dev/nvidia*", "id"),
 )
 RELOAD_UVM = Fix(
-    text="After suspend, an update or a crash in the driver: reload nvidia-uvm while nothing uses the GPU",
-    commands=("sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm",),
+    "After suspend, an update or a crash in the driver: reload nvidia-uvm while nothing uses the GPU",
+    ("sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm",),
 )
 MEMORY_OF_PROCESS = Fix(
-    text="See the limit of the address space, which must be unlimited, and the free memory, in the shell or job that "
-    "starts the program",
-    commands=("ulimit -v", "free -m"),
+    "In the shell that starts the program, see the limit of the address space, which must be none, and the free memory",
+    ("ulimit -v", "free -m"),
 )
 FABRIC_MANAGER = Fix(
-    text="On a machine with NVSwitch: start the Fabric Manager of exactly the driver's version",
-    commands=("sudo systemctl enable --now nvidia-fabricmanager", "systemctl status nvidia-fabricmanager"),
+    "On a machine with NVSwitch: start the Fabric Manager of exactly the driver's version",
+    ("sudo systemctl enable --now nvidia-fabricmanager", "systemctl status nvidia-fabricmanager"),
 )
-RESTART = Fix(text="Restart the machine", commands=("sudo reboot",))
+RESTART = Fix("Restart the machine", ("sudo reboot",))
 _LIBCUDA = re.compile(r"libcuda\.so|nvcuda\.dll", re.IGNORECASE)
 _NO_DRIVER = ("cuinit-failed", "kernel-driver-not-running", "libcuda-not-loaded", "nvml-not-found", "smi-no-driver")
-_UNUSABLE = (
-    *("kernel-driver-not-running", "no-cuda-device", "cuinit-failed", "ngc-no-driver", "smi-no-driver", "nvml-blocked"),
-    *("libcuda-not-loaded", "nvml-not-found"),
-)
+_UNUSABLE = (*_NO_DRIVER, "no-cuda-device", "ngc-no-driver", "nvml-blocked")
 
 
 def has_code(result: CallResult | None, *codes: int) -> bool:
@@ -421,23 +411,22 @@ def driver_messages(log: MessageLog) -> tuple[Message, ...]:
 # The compute capability of a card as the text or the driver tells it, and its evidence.
 
 
-def needs(gpu: Card, expected: str, source: str) -> Evidence:
+_CAPABILITY_KINDS = ("gpu-created", "no-kernels-for-gpu", "cuda-capability")
+
+
+def needs(gpu: Card, expected: str | None, source: str | None) -> Evidence:
     return evidence(f"{gpu.name}: compute capability {gpu.compute_capability}", gpu.source, expected, source)
 
 
 def of_card(log: MessageLog, cards: tuple[Card, ...] | None) -> tuple[Evidence, ...]:
     """Where the number comes from: a line of the text, or the table of GPUs by the card's name."""
-    if printed := log.all("gpu-created", "no-kernels-for-gpu", "cuda-capability"):
+    if printed := log.all(*_CAPABILITY_KINDS):
         return message_evidence(*printed, most=1)
-    return tuple(
-        evidence(f"{card.name}: compute capability {card.compute_capability}", card.source)
-        for card in (cards or ())[:1]
-    )
+    return tuple(needs(card, None, None) for card in (cards or ())[:1])
 
 
 def capabilities_of(log: MessageLog, cards: tuple[Card, ...] | None) -> list[str]:
-    kinds = ("gpu-created", "no-kernels-for-gpu", "cuda-capability")
-    reported = [value for kind in kinds for value in log.values(kind, "capability")]
+    reported = [value for kind in _CAPABILITY_KINDS for value in log.values(kind, "capability")]
     return [*reported, *(gpu.compute_capability for gpu in cards or ())]
 
 
