@@ -63,14 +63,13 @@ class Sign:
     takes_context: bool
     required: tuple[str, ...]  # inputs that must be known
     optional: tuple[str, ...]  # inputs that may be unknown
-    gates: tuple[str, ...]  # inputs that must be known, and are not handed over
     conclusive: bool  # where all its required inputs are known, None means that the finding does not hold
     unless: tuple[str, ...]  # patterns of ids: findings that account for what this sign sees
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Names of everything that it depends on."""
-        return (*self.gates, *self.required, *self.optional)
+        return (*self.required, *self.optional)
 
     @property
     def reads_messages(self) -> bool:
@@ -79,9 +78,7 @@ class Sign:
 
     def show(self, context: Context, inputs: dict[str, Known[Any] | Unknown]) -> Problem | None:
         """Decide by the inputs that are known; without evidence nothing is shown."""
-        given = {
-            name: fact.value for name, fact in inputs.items() if isinstance(fact, Known) and name not in self.gates
-        }
+        given = {name: fact.value for name, fact in inputs.items() if isinstance(fact, Known)}
         problem = self.decide(context, **given) if self.takes_context else self.decide(**given)
         return problem if problem and problem.evidence else None
 
@@ -105,25 +102,20 @@ class Declaration:
     despite_verified: bool = False  # stays an error where small computations were verified, which do not reach it
     signs: list[Sign] = field(default_factory=list)
 
-    def sign(
-        self, *, gates: tuple[str, ...] = (), conclusive: bool | None = None, unless: tuple[str, ...] = ()
-    ) -> Callable[[D], D]:
+    def sign(self, *, conclusive: bool | None = None, unless: tuple[str, ...] = ()) -> Callable[[D], D]:
         """Register a sign.
 
-        `gates` are inputs that must be known although the function does not need their value. A sign over facts is
-        conclusive, unless said otherwise: its None rules the finding out, so that a printed line cannot bring it
-        back where probes looked at the machine. A sign over messages never is. `unless` names the findings that
-        account for what this sign sees, so that it shows nothing of its own beside them.
+        A sign over facts is conclusive, unless said otherwise: its None rules the finding out, so that a printed line
+        cannot bring it back where probes looked at the machine. A sign over messages never is. `unless` names the
+        findings that account for what this sign sees, so that it shows nothing of its own beside them.
         """
 
         def register(decide: D) -> D:
-            code, defaults = decide.__code__, decide.__defaults__ or ()
-            names = code.co_varnames[: code.co_argcount]
-            takes_context = names[:1] == ("context",)
-            inputs = names[1:] if takes_context else names
-            required, optional = inputs[: len(inputs) - len(defaults)], inputs[len(inputs) - len(defaults) :]
-            decides = _PRINTED.isdisjoint(required) if conclusive is None else conclusive
-            self.signs.append(Sign(decide, takes_context, required, optional, gates, decides, unless))
+            names = decide.__code__.co_varnames[: decide.__code__.co_argcount]
+            inputs = tuple(name for name in names if name != "context")
+            known = len(inputs) - len(decide.__defaults__ or ())
+            decides = _PRINTED.isdisjoint(inputs[:known]) if conclusive is None else conclusive
+            self.signs.append(Sign(decide, "context" in names, inputs[:known], inputs[known:], decides, unless))
             return decide
 
         return register
@@ -373,9 +365,8 @@ def how_it_ended(phase: Phase) -> str:
     if phase.outcome == "timeout":
         return f"no end after {phase.seconds or 0:.0f} s{note}"
     if phase.outcome == "died":
-        return (
-            f"killed by {phase.signal}{note}" if phase.signal else f"the process ended with exit code {phase.exit_code}"
-        )
+        ended = f"the process ended with exit code {phase.exit_code}"
+        return f"killed by {phase.signal}{note}" if phase.signal else ended
     return phase.exception or phase.outcome
 
 

@@ -219,7 +219,7 @@ def _outcomes(declared: Declaration, context: Context) -> list[tuple[Sign, _Outc
 
     Left out are signs about what nobody asked for: messages, a manifest, a number of GPUs that are required.
     """
-    asked = [s for s in declared.signs if all(fetch(name, context) != NOT_ASKED for name in (*s.gates, *s.required))]
+    asked = [s for s in declared.signs if all(fetch(name, context) != NOT_ASKED for name in s.required)]
     found = [(sign, _outcome(sign, context)) for sign in asked if not sign.reads_messages]
     if not context.probed or not any(sign.conclusive and outcome is None for sign, outcome in found):
         found += [(sign, _outcome(sign, context)) for sign in asked if sign.reads_messages]
@@ -229,7 +229,7 @@ def _outcomes(declared: Declaration, context: Context) -> list[tuple[Sign, _Outc
 def _outcome(sign: Sign, context: Context) -> _Outcome:
     """What a sign comes to; a missing input that it requires, or one that cannot be read, makes the answer unknown."""
     inputs = {name: fetch(name, context) for name in sign.inputs}
-    needed = [inputs[name] for name in (*sign.gates, *sign.required)]
+    needed = [inputs[name] for name in sign.required]
     unknown = [fact for fact in needed or inputs.values() if isinstance(fact, Unknown)]
     if unknown and (needed or len(unknown) == len(inputs)):
         return unknown[0]
@@ -355,14 +355,12 @@ def arrange(
 
     found = sorted(found, key=rank)
     unexplained = [one for one in found if _explainer(one, found) is None]
-    roots = [one for one in unexplained if _repaired_with(one, unexplained) is one]
+    root_of = {one.id: _root_of(one, unexplained, found) for one in found}
+    roots = [one for one in unexplained if root_of[one.id] is one]
     followers = [one for one in found if one not in roots]
-    explained: dict[str, tuple[str, ...]] = {one.id: () for one in roots}
-    for one in followers:
-        if root := _root_of(one, unexplained, found):
-            explained[root.id] += (one.id,)
     grave = [one for one in roots if one.severity is not Severity.NOTE]
-    yield from (one.finding(explained.get(one.id, ())) for one in (*grave, *possible, *roots[len(grave) :]))
+    for one in (*grave, *possible, *roots[len(grave) :]):
+        yield one.finding(tuple(other.id for other in followers if root_of[other.id] is one))
     yield from (one.finding(root_cause=False) for one in followers)
 
 
@@ -380,12 +378,12 @@ def _advice(one: Shown) -> tuple[str, ...]:
 
 
 def _root_of(one: Shown, unexplained: list[Shown], found: list[Shown]) -> Shown | None:
-    """Follow the explanations from finding to finding down to a root cause."""
-    seen: set[str] = set()
-    while one not in unexplained and one.id not in seen:
-        seen.add(one.id)
-        one = _explainer(one, unexplained) or _explainer(one, found) or one
-    return _repaired_with(one, unexplained) if one in unexplained else None
+    """Follow the explanations from finding to finding down to a root cause; None where they go round in a circle."""
+    for _ in found:
+        if one in unexplained:
+            return _repaired_with(one, unexplained)
+        one = _explainer(one, [*unexplained, *found]) or one
+    return None
 
 
 def _explainer(one: Shown, others: list[Shown]) -> Shown | None:

@@ -100,10 +100,9 @@ TMPDIR.printed("temporary-file-refused")
 
 
 def _more_room(context: Context) -> tuple[Fix, ...]:
-    show = Fix("Show which disk is full, of bytes or of inodes", ("df -h", "df -i"))
-    if context.remedies.os == "windows":
-        show = Fix("Show which disk is full", ("Get-PSDrive -PSProvider FileSystem",))
-    return (show, Fix("Empty pip's cache, which is often gigabytes", ("python -m pip cache purge",)))
+    show = ("Get-PSDrive -PSProvider FileSystem",) if context.remedies.os == "windows" else ("df -h", "df -i")
+    empty = Fix("Empty pip's cache, which is often gigabytes", ("python -m pip cache purge",))
+    return (Fix("Show which disk is full, of bytes or of inodes", show), empty)
 
 
 DISK_FULL = finding(
@@ -241,31 +240,23 @@ WSL_LIBRARIES_FIRST = Fix(
 )
 
 
-def access(
-    context: Context, container: str | None, *, requested: bool = False, refused: bool = False
-) -> tuple[Fix, ...]:
-    """How a container of that kind gets access to a GPU.
-
-    Args:
-        requested: the command that started it asks for GPUs already.
-        refused: Docker answered that it cannot provide them, so that the toolkit is what is missing.
-    """
+def access(context: Context, container: str | None, *, requested: bool = False) -> tuple[Fix, ...]:
+    """How a container of that kind gets access to a GPU; `requested`: the command that started it asks for GPUs."""
     host = context.remedies.host
     if container in _REQUEST and container != "docker":
         return (_REQUEST[container],)
     if host == "macos":
         return (Fix("Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU"),)
-    then = (_TRY,) if refused else ()
-    first = () if requested or refused else (_REQUEST["docker"],)
+    first, then = ((), (_TRY,)) if requested else ((_REQUEST["docker"],), ())
     if host == "windows":  # the toolkit is a part of Docker Desktop (its WSL2 back end)
         return (*first, Fix("Use Docker Desktop with the WSL2 back end; update WSL", ("wsl --update", *then)))
-    text = f"{'Install' if refused else 'If Docker cannot provide GPUs, install'} the NVIDIA Container Toolkit"
     where, restart = " on the host", "sudo systemctl restart docker"
     distribution = value_or(context.facts.host.distribution_id, "")
     if host == "wsl2":  # which may lack systemd
         where, restart = " inside WSL; Docker Desktop contains it: update that instead", "sudo service docker restart"
         distribution = ""
-    install = Fix(f"{text}{where}", _BY_DISTRIBUTION.get(distribution, _APT))
+    text = f"If Docker cannot provide GPUs, install the NVIDIA Container Toolkit{where}"
+    install = Fix(text, _BY_DISTRIBUTION.get(distribution, _APT))
     configure = "Configure Docker to use it; the restart of Docker stops all running containers"
     return (*first, install, Fix(configure, (_CONFIGURE, restart, *then)))
 
@@ -377,7 +368,7 @@ def container_message(
         evidence=seen,
         fixes=(
             *((_RUN_LATER,) if messages.has("image-build") else ()),
-            *access(context, kind, requested=_requests_gpus(messages), refused=refused),
+            *access(context, kind, requested=refused or _requests_gpus(messages)),
             *((inputs.RUN_ON_HOST,) if hooks else ()),
         ),
     )
@@ -398,14 +389,13 @@ def _inside(
     stub = inputs.has_code(cuda_init, *inputs.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
     if shown or stub:
         return shown
-    return shown if container and (starts or not works) and _driver_fails(log, cuda_init) else None
-
-
-def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
-    """A container that requests GPUs starts only over a working driver: a libcuda that is missing was not provided."""
-    if log.has("image-build") or not _requests_gpus(log):
-        return inputs.driver_unusable(log, cuda_init)
-    return inputs.no_libcuda(log) and (cuda_init is None or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED))
+    if not container or not (starts or not works):
+        return None
+    # one that requests GPUs starts only over a working driver: a libcuda that is missing was not provided
+    fails = inputs.driver_unusable(log, cuda_init)
+    if _requests_gpus(log) and not log.has("image-build"):
+        fails = inputs.no_libcuda(log) and (cuda_init is None or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED))
+    return shown if fails else None
 
 
 def _requests_gpus(log: MessageLog) -> bool:

@@ -215,12 +215,6 @@ class ReportedCuda:
         """True if libcudart is missed by a release that has the extra, and nothing of CUDA is named."""
         return self.log.has("cudart-not-found") and self._lacks_extra
 
-    @property
-    def _tells_cudart(self) -> bool:
-        """From 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN."""
-        modern = self.release is not None and at_least(self.release.version, "2.12")
-        return bool(self.opened or self.log.has("log-era") or modern)
-
     @cached_property
     def unnamed(self) -> tuple[Message, ...]:
         """Sentences that name no library and mean CUDA's."""
@@ -232,7 +226,9 @@ class ReportedCuda:
         named = [library for name, _ in log.libraries(*_NOT_OPENED) if (library := known_library(name))]
         needed = {library.component for library in named if not library.optional}
         only_cudnn = needed == {"cudnn"} and not log.has("cudart-not-found")
-        if only_cudnn or (not log.has(*_CUDART) and self._tells_cudart):
+        # from 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN
+        modern = release is not None and at_least(release.version, "2.12")
+        if only_cudnn or (not log.has(*_CUDART) and (self.opened or log.has("log-era") or modern)):
             return ()
         # the stub in place of libcudart tells something only where a release is known
         kinds = ("cudart-not-found", *(("cudart-symbol",) if release else ()), "cudart-ignorable")

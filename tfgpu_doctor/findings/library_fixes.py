@@ -6,7 +6,7 @@ import ntpath
 import posixpath
 from collections.abc import Collection, Iterable
 
-from tfgpu_doctor.facts.facts import Candidate, Known, Soname, Unknown, value_or
+from tfgpu_doctor.facts.facts import Candidate, Soname, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.declaration import Context, Problem
@@ -50,23 +50,17 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     return (*best, *(Alternative(fix.text, fix.commands) for fix in beside if fix.commands not in advised))
 
 
-def _own_folder(context: Context) -> str | None:
-    paths = context.facts.python.tensorflow_paths
-    return paths.value[0] if isinstance(paths, Known) and paths.value else None
-
-
 def _searched_folder(context: Context) -> str | None:
     """A folder that TensorFlow's RUNPATH names and that exists: its own, or that of a library which is found there."""
-    loader, own = context.facts.loader, _own_folder(context)
-    if own and isinstance(loader.runpath, Known) and own in map(posixpath.normpath, loader.runpath.value):
-        return own
+    searched = [posixpath.normpath(folder) for folder in value_or(context.facts.loader.runpath, ())]
+    own = [folder for folder in value_or(context.facts.python.tensorflow_paths, ())[:1] if folder in searched]
     winners = (
         posixpath.dirname(file.path)
-        for library in value_or(loader.sonames, ())
+        for library in value_or(context.facts.loader.sonames, ())
         for file in library.candidates
         if file.path == library.winner and file.via == "RUNPATH"
     )
-    return next(winners, None)
+    return next(iter(own), None) or next(winners, None)
 
 
 def tell_apart(context: Context) -> Fix:
@@ -144,9 +138,10 @@ def _linked(
     if target is None or any(one.reachable or one.via != "pip wheel" for one in good):
         return ()
     text = "Link them into a folder that this TensorFlow searches; this works in every shell"
-    if release and target == _own_folder(context) and (commands := context.remedies.made_visible(release)):
-        return (Fix(text=text, commands=commands),)  # XLA of these releases finds nothing of pip's, either
-    return (Fix(text=text, commands=(context.remedies.link(folders, target),)),)
+    is_own = target in value_or(context.facts.python.tensorflow_paths, ())[:1]
+    # XLA of releases that forget their folders finds nothing of pip's, either
+    commands = context.remedies.made_visible(release) if release and is_own else ()
+    return (Fix(text, commands or (context.remedies.link(folders, target),)),)
 
 
 def on_windows_path(whose: str, folders: str) -> Fix:

@@ -116,12 +116,11 @@ def nearest(finding_id: str) -> tuple[str, ...]:
     Upper case, "_" for "-" and "/" for "." are accepted.
     """
     wanted, ids = finding_id.strip().lower().replace("_", "-").replace("/", "."), all_ids()
-    if wanted in ids:
-        return (wanted,)
-    if of_layer := tuple(known for known in ids if known.split(".")[0] == wanted.rstrip(".")):
-        return of_layer
-    tails = (known for known in ids if wanted and known.split(".")[1] == wanted)
-    return tuple(dict.fromkeys((*tails, *similar(wanted, ids, _MOST_SUGGESTIONS))))[:_MOST_SUGGESTIONS]
+    exact = tuple(known for known in ids if known == wanted)
+    of_layer = tuple(known for known in ids if known.split(".")[0] == wanted.rstrip("."))
+    tails = (known for known in ids if known.split(".")[1] == wanted)
+    near = dict.fromkeys((*tails, *similar(wanted, ids, _MOST_SUGGESTIONS)))
+    return exact or of_layer or tuple(near)[:_MOST_SUGGESTIONS]
 
 
 class Headline(Record, frozen=True):
