@@ -255,7 +255,7 @@ def access(context: Context, container: str | None, *, requested: bool = False) 
     if host == "wsl2":  # which may lack systemd
         where, restart = " inside WSL; Docker Desktop contains it: update that instead", "sudo service docker restart"
         distribution = ""
-    text = f"If Docker cannot provide GPUs, install the NVIDIA Container Toolkit{where}"
+    text = f"If it is missing, install the NVIDIA Container Toolkit{where}"
     install = Fix(text, _BY_DISTRIBUTION.get(distribution, _APT))
     configure = "Configure Docker to use it; the restart of Docker stops all running containers"
     return (*first, install, Fix(configure, (_CONFIGURE, restart, *then)))

@@ -350,7 +350,7 @@ RELOAD_UVM = Fix(
     ("sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm",),
 )
 MEMORY_OF_PROCESS = Fix(
-    "In the shell that starts the program, see the limit of the address space, which must be none, and the free memory",
+    "In the shell that starts the program, see the limit of addresses, which must be unlimited, and the free memory",
     ("ulimit -v", "free -m"),
 )
 FABRIC_MANAGER = Fix(

@@ -305,8 +305,8 @@ def reported_cuda(
         return messages
     beside = value_or(toolkits, ()), value_or(packages, ()), value_or(variables, {})
     found = ReportedCuda(messages.value, value_or(gpu_release, None), *beside)
-    works = lists_gpu(value_or(devices, ()))
-    return Known(found, messages.source) if found.is_asked and not works else NOT_ASKED
+    is_asked = found.is_asked and not lists_gpu(value_or(devices, ()))
+    return Known(found, messages.source) if is_asked else NOT_ASKED
 
 
 def _ends_without(message: Message, log: MessageLog) -> bool:
@@ -348,8 +348,7 @@ def known_to_be_installed(messages: MessageLog, release: Release | None) -> bool
     """pip installed it, or the program runs where the shell's settings do not reach it, or somebody found it."""
     found = any("what" not in message.values for message in messages.all("said-to-be-there"))
     other_start = any(where.lower() in _SHELLS for where in messages.values("works-elsewhere", "where"))
-    started = other_start or messages.has("started-elsewhere")
-    return found or from_pip(messages, release) or started
+    return found or from_pip(messages, release) or other_start or messages.has("started-elsewhere")
 
 
 def is_said_to_work(messages: MessageLog) -> bool:

@@ -91,14 +91,11 @@ def not_on_path(
     libraries = (*in_state(sonames, "off path"), *hidden)
     if not libraries:
         return None
-    title: str | None
     failing = [one for one in libraries if any(file.reachable and file.problem for file in one.candidates)]
+    title, cause = None, f"the loader does not search the folders of {names(libraries)}"
     if failing:
         title = f"The {failing[0].soname} that the loader finds first cannot be loaded"
         cause = "the loader stops at the first file of that name"
-    else:
-        title = f"{names(libraries)} installed, but not found by the loader" if len(libraries) <= 2 else None
-        cause = f"the loader does not search the folders of {names(libraries)}"
     return Problem(
         title=title,
         cause=f"{cause}. {because}",
@@ -154,9 +151,7 @@ def _exported(context: Context, folders: Iterable[str]) -> Fix:
     if context.remedies.os == "windows":
         return on_windows_path("their folders", ";".join(folders))
     path = context.remedies.quote(":".join(folders))
-    text = (
-        "Add their folders to the loader path before Python starts (not inside Python); this works in this shell only"
-    )
+    text = "Add their folders to the loader path before Python starts; this works in this shell only"
     return Fix(text, (f"export LD_LIBRARY_PATH={path}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",))
 
 
