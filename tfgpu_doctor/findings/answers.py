@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from packaging.version import Version
 
 from tfgpu_doctor.facts.facts import Message, Package, Soname, TfDevice, value_or
@@ -67,11 +69,9 @@ WHICH = finding(
 _LIST_GPUS = "python3 -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""
 
 
-def _answer(finding_id: str, about: str, layer: str, title: str, cause: str, docs: str, *fixes: Fix) -> Declaration:
+def _answer(finding_id: str, about: str, *fixes: Fix, **texts: Any) -> Declaration:
     """Declare the answer to a question, given where somebody asks it and nothing in the text fails."""
-    declared = finding(
-        finding_id, layer=layer, severity=Severity.NOTE, answers=True, title=title, cause=cause, docs=docs
-    )
+    declared = finding(finding_id, severity=Severity.NOTE, answers=True, **texts)
 
     @declared.sign()
     def asked(context: Context, messages: MessageLog, devices: tuple[TfDevice, ...] | None = None) -> Problem | None:
@@ -87,33 +87,33 @@ def _answer(finding_id: str, about: str, layer: str, title: str, cause: str, doc
 TOOLKIT = _answer(
     "cuda.toolkit-not-needed",
     "toolkit",
-    "CUDA",
-    "The CUDA toolkit is not needed beside CUDA libraries from pip or conda",
-    "pip's tensorflow[and-cuda] and conda's cudatoolkit and cudnn bring the libraries that TensorFlow loads; of the "
-    "system it needs the NVIDIA driver alone, and an installed toolkit may have any version",
-    "https://www.tensorflow.org/install/pip",
     Fix("Install no toolkit; see whether the driver is new enough for the CUDA that is used", ("nvidia-smi",)),
+    layer="CUDA",
+    title="The CUDA toolkit is not needed beside CUDA libraries from pip or conda",
+    cause="pip's tensorflow[and-cuda] and conda's cudatoolkit and cudnn bring the libraries that TensorFlow loads; of "
+    "the system it needs the NVIDIA driver alone, and an installed toolkit may have any version",
+    docs="https://www.tensorflow.org/install/pip",
 )
 IN_USE = _answer(
     "gpu.usage-unknown",
     "in-use",
-    "GPU",
-    "How to see whether TensorFlow uses the GPU",
-    'TensorFlow lists the GPU and logs "Created device ... GPU:0" when it uses it, "Could not load dynamic library" or '
-    '"Skipping registering GPU devices" when it does not',
-    "https://www.tensorflow.org/guide/gpu",
     Fix("List the GPUs that TensorFlow sees", (_LIST_GPUS,)),
     Fix("Watch the GPU while the program runs: it is in the list of processes, and its memory in use", ("nvidia-smi",)),
+    layer="GPU",
+    title="How to see whether TensorFlow uses the GPU",
+    cause='TensorFlow lists the GPU and logs "Created device ... GPU:0" when it uses it, "Could not load dynamic '
+    'library" or "Skipping registering GPU devices" when it does not',
+    docs="https://www.tensorflow.org/guide/gpu",
 )
 FIRST_RUN = _answer(
     "perf.first-run",
     "first-run",
-    "Compute",
-    "The first run is slower than all others: TensorFlow prepares the GPU in it",
-    "in the first run CUDA is initialised and cuDNN measures its algorithms for each shape; only a first run of many "
-    "minutes shows a fault: a GPU that is newer than the build",
-    "https://www.tensorflow.org/guide/profiler",
     Fix("Run one step before you measure, and leave it out; keep shapes the same, so that it stays the only one"),
+    layer="Compute",
+    title="The first run is slower than all others: TensorFlow prepares the GPU in it",
+    cause="in the first run CUDA is initialised and cuDNN measures its algorithms for each shape; only a first run of "
+    "many minutes shows a fault: a GPU that is newer than the build",
+    docs="https://www.tensorflow.org/guide/profiler",
 )
 
 

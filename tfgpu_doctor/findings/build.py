@@ -19,8 +19,7 @@ _OF_A_CUDA_BUILD = (
 
 def _severity(messages: MessageLog | None) -> Severity | None:
     """A warning where the question is why TensorFlow cannot be imported at all, and not about a GPU."""
-    fails = messages and (messages.stops_import or (messages.has("import-line") and messages.has("traceback")))
-    return Severity.WARNING if fails else None
+    return Severity.WARNING if messages and messages.stops_import else None
 
 
 WINDOWS_NATIVE = finding(

@@ -268,10 +268,6 @@ class Context:
         return self.fixes(self.facts, self.matrix)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The messages of programs, as signs ask for them.
-
-
 # how a program ends, whatever the reason
 OF_ANY_CRASH = ("aborted", "segmentation-fault", "exception", "traceback")
 

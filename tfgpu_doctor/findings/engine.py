@@ -64,6 +64,7 @@ from tfgpu_doctor.parsers.resemblance import NO_CAUSE
 
 SEVERITIES = tuple(Severity)
 _MOST_HYPOTHESES = 24  # combinations of values, where several facts are one of several
+_LARGEST = 1e6  # number that counts, of those that a saved report can hold
 _ASK_DOCTOR = "tfgpu doctor"  # tells every fact, on the machine that the text is about
 
 
@@ -192,9 +193,8 @@ def judge(declared: Declaration, context: Context, supposed: Sequence[Context]) 
     shown = [Shown(declared, one, sign.unless) for sign, one in outcomes if isinstance(one, Problem)]
     unknown = tuple((sign, one) for sign, one in outcomes if isinstance(one, Unknown))
     by_value = [one for sign, _ in unknown if (one := _by_value(declared, sign, supposed))]
-    found = [*by_value, *shown] if len(supposed) == 1 else [*shown, *by_value]  # the only value that is left is known
     contradicted = any(one is None for sign, one in outcomes if not sign.reads_messages)
-    return Judged(declared, tuple(found), unknown, contradicted)
+    return Judged(declared, (*shown, *by_value), unknown, contradicted)
 
 
 def _reported(message: Message) -> Problem:
@@ -337,9 +337,6 @@ def _deciding(signs: list[Sign], own: list[Fix], context: Context) -> Fix:
 # Findings in their order: root causes first, consequences under them.
 
 
-_UNRANKED = -1e9  # of what is no cause
-
-
 def arrange(
     found: list[Shown], likely: Mapping[str, float] = MappingProxyType({}), possible: Sequence[Shown] = ()
 ) -> Iterator[Finding]:
@@ -350,7 +347,7 @@ def arrange(
 
     def rank(one: Shown) -> tuple[int, float, bool, int]:
         """Gravest first, then the likeliest, then in the order of declaration."""
-        likelihood = likely.get(one.id, _UNRANKED)
+        likelihood = likely.get(one.id, -_LARGEST)
         return SEVERITIES.index(one.severity), -likelihood, not one.problem.rank_first, RANK[one.id]
 
     found = sorted(found, key=rank)
@@ -537,8 +534,6 @@ ONLY_ON = {"tf.windows-native": "windows", "tf.import-dll": "windows", "wsl.setu
 
 
 _AT_LEAST = EVIDENCE["likeness"] * UNLIKE  # what a cause has without any evidence
-_CALM = ("only-printed", "few-words")
-_LARGEST = 1e6  # number that a report can hold there
 
 
 def _weighed(judged: Mapping[str, Judged], context: Context) -> tuple[list[Shown], list[Shown], Mapping[str, float]]:
@@ -610,8 +605,6 @@ def read(context: Context) -> Text | None:
     seen, shows = situation(log, value_or(fetch("devices", context), None)) or trouble(log) or (None, None)
     like = [one for one in log.all("resembles") if "cause" in one.values]
     words = max((_number(one, "words", 0.0) for one in like), default=0.0)
-    if log.has("only-printed") and "12" in log.values("log-era", "cuda"):
-        words = 0.0  # most reports that likeness was learnt from are older: the same lines meant another cause
     fullness = min(words / ENOUGH, 1.0)
     return Text(
         log=log,
@@ -699,11 +692,9 @@ def _guesses(
 def _is_trouble(text: Text, certain: list[Shown]) -> bool:
     """True if something goes wrong: the text tells, or is about as much like reports with a cause as like others.
 
-    What programs print without a failure, a few words that ask nothing, and a text about another framework complain of
-    nothing that could be found here.
+    What programs print without a failure, and a few words that ask nothing, complain of nothing.
     """
-    calm = text.shows is None and text.log.has(*_CALM)
-    if calm or (text.seen in (None, "slow") and text.log.has("other-framework")):
+    if text.shows is None and text.log.has("only-printed", "few-words"):
         return False
     if text.shows is not None and not (certain and text.shows.kind == "trouble-said"):
         return True
@@ -727,10 +718,6 @@ def _ruled_out(text: Text) -> Iterator[str]:
         yield "container."
     yield from (cause for cause, system in ONLY_ON.items() if text.os not in (None, system))
     yield from _CANNOT.get(text.seen or "", ())
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Facts → a report: diagnosed, judged as a whole, dated.
 
 
 def works(facts: Facts, require_gpus: int | None = None) -> bool | None:

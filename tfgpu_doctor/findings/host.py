@@ -267,18 +267,10 @@ def kept_access(container: str | None) -> tuple[Fix, ...]:
     again = Fix("Restart the container, which gives it access again", (f"{program} restart CONTAINER",))
     if container == "kubernetes":
         again = Fix("Delete the pod; a new one has access again", ("kubectl delete pod POD",))
-    return (again, _DEVICE_LINKS)
-
-
-_DEVICE_LINKS = Fix(
-    "So that it does not happen again, create the links in /dev/char of the host that systemd needs, and let udev "
-    "create them at every start",
-    (
-        "sudo nvidia-ctk system create-dev-char-symlinks --create-all",
-        'echo \'ACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", RUN+="/usr/bin/nvidia-ctk system '
-        "create-dev-char-symlinks --create-all\"' | sudo tee /lib/udev/rules.d/71-nvidia-dev-char.rules",
-    ),
-)
+    links = (
+        "So that it does not happen again, create the links in /dev/char that systemd needs, at each start of the host"
+    )
+    return (again, Fix(links, ("sudo nvidia-ctk system create-dev-char-symlinks --create-all",)))
 
 
 NO_GPU = finding(
@@ -339,13 +331,9 @@ def container_message(
     cuda_init: CallResult | None = None,
     os: str | None = None,
     nvidia_smi: SmiResult | None = None,
-    variables: dict[str, str] | None = None,
 ) -> Problem | None:
     """The runtime reports it, or a driver is missing in a container whose command requests no GPU."""
-    # two versions of a driver, no module, or CUDA's stub library on the loader path fail with any access
-    stub_first = "/stubs" in (variables or {}).get("LD_LIBRARY_PATH", "")
-    stub_answers = stub_first and inputs.has_code(cuda_init, *inputs.STUB_LIBRARY)
-    if stub_answers or messages.has("driver-versions-differ", "nvml-mismatch"):
+    if messages.has("driver-versions-differ", "nvml-mismatch"):  # which fail with any access
         return None
     hooks = inputs.hook_failures(messages, f"^(?!.*(?:{_OTHER_HOOK_FAILURES}))")
     reported = messages.all(*_NO_GPU_REPORTED)

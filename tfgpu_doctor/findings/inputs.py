@@ -52,7 +52,6 @@ OPTIONAL_COMPONENTS = frozenset({"nvinfer", "tensorrt", "nccl", "cupti", "nvshme
 COMPLAINTS = frozenset({15, 18, 101, 802, 803, 804, 999})
 MISMATCH = "driver/library version mismatch"
 _GPU_NODE = re.compile(r"/nvidia\d+$")
-_LINE = re.compile(r"\b[gr]tx(?=\b|\d)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -131,10 +130,8 @@ def _by_name(gpus: Fact[Gpus], pci_gpus: Fact[tuple[PciGpu, ...]], matrix: Matri
     names = [gpu.name.value for gpu in value_or(gpus, ()) if isinstance(gpu.name, Known)]
     models = [(name, matrix.gpu(name)) for name in names]
     for pci in () if names else value_or(pci_gpus, ()):
-        # also with GTX for RTX and the reverse, since no two cards of these lines share a number
-        swapped = _LINE.sub(lambda line: "RTX" if line[0].lower() == "gtx" else "GTX", pci.name or "")
-        model = matrix.gpu_of_device(pci.device_id) or matrix.gpu(pci.name or "") or matrix.gpu(swapped)
-        models.append((pci.name or pci.device_id, model))
+        name = pci.name or pci.device_id
+        models.append((name, matrix.gpu_of_device(pci.device_id) or matrix.gpu(name)))
     for name, model in models:
         if model:
             yield Card(name, model.compute_capability, f"compat_matrix.yaml, GPU {model.name}")
@@ -407,10 +404,7 @@ def driver_messages(log: MessageLog) -> tuple[Message, ...]:
     return (*libcuda_not_opened(log), *log.all(*_NO_DRIVER, "smi-not-found", "smi-no-libcuda", "ngc-no-driver"))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The compute capability of a card as the text or the driver tells it, and its evidence.
-
-
+# what tells the compute capability of a card
 _CAPABILITY_KINDS = ("gpu-created", "no-kernels-for-gpu", "cuda-capability")
 
 
@@ -433,10 +427,6 @@ def capabilities_of(log: MessageLog, cards: tuple[Card, ...] | None) -> list[str
 def required_by(ignored: tuple[Message, ...]) -> list[str]:
     """The lowest capabilities that lines ask for; a line may be cut off."""
     return [m.values[key] for m in ignored for key in ("need", "least", "floor") if m.values.get(key)]
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# What CUDA makes of CUDA_VISIBLE_DEVICES.
 
 
 def visible_devices(value: str, gpus: Gpus | None) -> tuple[str, ...]:

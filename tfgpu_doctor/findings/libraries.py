@@ -135,15 +135,9 @@ class ReportedCuda:
         # cuDNN's own helpers; TensorRT's plugins want others, too, and nobody needs them
         of_others = {message.line for message in self.log.all("cudnn-part-missing")}
         of_others |= {m.line for name, m in self.log.libraries("library-not-opened") if "nvinfer" in name}
-        found = []
-        for name, message in self.log.libraries(*_NOT_OPENED):
-            library = known_library(name)
-            if library is None or library.component in ("cuda", "cudnn") or name == "libnvrtc.so":
-                continue
-            needed = not library.optional or (library.component == "cupti" and _ends_without(message, self.log))
-            if needed and message.line not in of_others:
-                found.append((library, message))
-        return tuple(found)
+        named = ((known_library(name), m) for name, m in self.log.libraries(*_NOT_OPENED) if name != "libnvrtc.so")
+        needed = ((one, m) for one, m in named if one and not one.optional and m.line not in of_others)
+        return tuple((one, m) for one, m in needed if one.component not in ("cuda", "cudnn"))
 
     @cached_property
     def dll(self) -> tuple[Message, ...]:
@@ -151,9 +145,8 @@ class ReportedCuda:
         log, release = self.log, self.release
         if release is None or not release.gpu or at_least(release.version, "2.1") is not False:
             return ()
-        others = ("msvc-missing", "illegal-instruction", "cpu-instructions-missing", "numpy-abi", "protobuf-abi")
         failed = log.all("dll-load-failed") or (log.all("native-traceback") if not log.has("exception") else ())
-        return () if log.has(*others) or all("routine failed" in message.text for message in failed) else failed
+        return tuple(message for message in failed if "routine failed" not in message.text)
 
     @cached_property
     def opened(self) -> tuple[Library, ...]:
@@ -223,12 +216,9 @@ class ReportedCuda:
             return ()
         if self._is_plain and not log.has(*_CUDART):
             return log.all("gpu-libraries-not-opened")
-        named = [library for name, _ in log.libraries(*_NOT_OPENED) if (library := known_library(name))]
-        needed = {library.component for library in named if not library.optional}
-        only_cudnn = needed == {"cudnn"} and not log.has("cudart-not-found")
         # from 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN
         modern = release is not None and at_least(release.version, "2.12")
-        if only_cudnn or (not log.has(*_CUDART) and (self.opened or log.has("log-era") or modern)):
+        if not log.has(*_CUDART) and (self.opened or log.has("log-era") or modern):
             return ()
         # the stub in place of libcudart tells something only where a release is known
         kinds = ("cudart-not-found", *(("cudart-symbol",) if release else ()), "cudart-ignorable")
@@ -307,12 +297,6 @@ def reported_cuda(
     found = ReportedCuda(messages.value, value_or(gpu_release, None), *beside)
     is_asked = found.is_asked and not lists_gpu(value_or(devices, ()))
     return Known(found, messages.source) if is_asked else NOT_ASKED
-
-
-def _ends_without(message: Message, log: MessageLog) -> bool:
-    """Whether Python ended for want of the library; the profiler says that it misses its own, and goes on."""
-    fatal = re.search(r"(?:^|[: _])F (?:\./)?(?:tensorflow|external)/", message.text) is not None
-    return log.has("aborted") or fatal or (message.kind == "loader-error" and "dlerror" not in message.text)
 
 
 def reported_cudnn(
