@@ -147,7 +147,6 @@ MEANING = {
     "autotuning": "XLA tries and compiles kernels in the first steps, and says that one of them takes its time",
 }
 _TENSORRT = "tensorrt-warning"
-_LOGGED_AS_ERRORS = ("factory",)  # TensorFlow logs these lines with an E
 
 
 def _brief(message: Message, need: str) -> Evidence:
@@ -196,8 +195,8 @@ def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
     if context.probed:
         return None
     found = [m for m in messages.all("harmless") if m.values["what"] != _TENSORRT]
-    if found:  # first what looks like an error
-        return Problem(evidence=_meanings(found), rank_first=any(m.values["what"] in _LOGGED_AS_ERRORS for m in found))
+    if found:  # first what looks like an error: TensorFlow logs it with an E
+        return Problem(evidence=_meanings(found), rank_first=any(m.values["what"] == "factory" for m in found))
     created = None if messages.complains else messages.first("gpu-created")
     if created is None:
         return None

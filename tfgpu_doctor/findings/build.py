@@ -183,10 +183,7 @@ def no_gpu_on_macos(
         return None
     return Problem(
         cause=_CAUSES["macos_arm64"],
-        evidence=(
-            evidence("no GPU", context.source("tensorflow.devices")),
-            evidence("macOS", context.source("host.os")),
-        ),
+        evidence=(evidence("no GPU on macOS", context.source("tensorflow.devices")),),
         fixes=tuple(_mac_fixes(context)),
     )
 

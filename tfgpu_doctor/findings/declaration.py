@@ -17,18 +17,16 @@ from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers import messages as catalogue
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a finding is: declared once, with its signs below it in the same file.
-# A finding declares its id, the layer that it is about, severity, title and link, the findings that explain it
+# A finding is declared once: its id, the layer that it is about, severity, title and link, the findings that explain it
 # (`explained_by`) and those that make its question pointless (`pointless_after`). Its place in the order of declaration
-# is its rank (`catalogue.py` lists the files in that order). A sign is a pure function that answers with a
+# is its rank (`catalogue.py`). Its signs stand below it in the same file: pure functions that answer with a
 # :class:`Problem` or None::
 #     MISSING = finding("cudnn.missing", layer="cuDNN", severity=Severity.ERROR, title="...", docs=URL)
-#     @MISSING.sign
+#     @MISSING.sign()
 #     def no_file_found(context: Context, cudnn_sonames: tuple[Soname, ...], release: Release | None = None): ...
-# Its inputs are bound by the names of its parameters (:mod:`tfgpu_doctor.findings.inputs`): a fact, or something
-# derived from facts. A parameter without a default must be known, else the sign cannot be judged; one with a default
-# gets it when the fact is unknown. `context` is not an input: it gives sources, the matrix, and commands for this
-# machine.
+# Inputs are bound by the names of parameters (:mod:`tfgpu_doctor.findings.inputs`): facts, and what is derived from
+# them. One without a default must be known, else the sign cannot be judged; one with a default gets it when the fact is
+# unknown. `context` is not an input: it gives sources, the matrix, and commands for this machine.
 
 
 _PRINTED = frozenset({"messages", "reported_cuda", "reported_cudnn"})  # inputs that are made of printed messages

@@ -199,7 +199,6 @@ def data_dir_is_no_toolkit(context: Context, xla_roots: tuple[XlaFile, ...]) -> 
         return None
     return Problem(
         title="--xla_gpu_cuda_data_dir in XLA_FLAGS names no CUDA toolkit",
-        severity=WARNING,
         cause="XLA searches this folder first for libdevice and ptxas, and finds neither there",
         evidence=(evidence(named.path, "XLA_FLAGS", "a folder with nvvm/libdevice and bin/ptxas", named.problem),),
         fixes=(Fix("Unset it, or name the folder of a toolkit", (context.remedies.unset("XLA_FLAGS"),)),),

@@ -58,7 +58,9 @@ def reservation_refused(
     if address_space_limit.soft is None or not (refused or unloaded):
         return None
     limit = f"address space limited to {memory_size(address_space_limit.soft)}"
-    found = [evidence(limit, context.source("host.address_space_limit"), "unlimited"), *message_evidence(*unloaded)]
+    printed = messages.all("address-space-limit")[-1:] if messages else ()
+    read = evidence(limit, context.source("host.address_space_limit"), "unlimited")
+    found = [*(message_evidence(*printed) or (read,)), *message_evidence(*unloaded)]
     if cuda_init is not None and refused:
         found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
     title = None if refused else "The address space of this process is too small to load TensorFlow"
@@ -261,12 +263,14 @@ def access(context: Context, container: str | None, *, requested: bool = False) 
     return (*first, install, Fix(configure, (_CONFIGURE, restart, *then)))
 
 
-def kept_access(container: str | None) -> tuple[Fix, ...]:
+def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
     """What brings a container its GPUs back, and keeps systemd from taking them away again."""
     program = "podman" if container == "podman" else "docker"
     again = Fix("Restart the container, which gives it access again", (f"{program} restart CONTAINER",))
     if container == "kubernetes":
         again = Fix("Delete the pod; a new one has access again", ("kubectl delete pod POD",))
+    if context.remedies.host in ("windows", "macos"):  # no systemd manages the containers of Docker Desktop
+        return (again,)
     links = (
         "So that it does not happen again, create the links in /dev/char that systemd needs, at each start of the host"
     )
@@ -308,7 +312,6 @@ def no_device_nodes(
 
 _DOCKER_REFUSES = ("docker-no-gpu-driver", "docker-no-runtime")
 _NO_GPU_REPORTED = (*_DOCKER_REFUSES, "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver")
-_OTHER_HOOK_FAILURES = "version mismatch|unsatisfied condition|timed out|timeout"
 # message → the cause that it shows; the first that fits
 _NO_TOOLKIT = "the NVIDIA Container Toolkit is not installed, or Docker is not configured to use it"
 _CAUSES = {
@@ -335,7 +338,7 @@ def container_message(
     """The runtime reports it, or a driver is missing in a container whose command requests no GPU."""
     if messages.has("driver-versions-differ", "nvml-mismatch"):  # which fail with any access
         return None
-    hooks = inputs.hook_failures(messages, f"^(?!.*(?:{_OTHER_HOOK_FAILURES}))")
+    hooks = inputs.hook_failures(messages, "^(?!.*(?:version mismatch|unsatisfied condition|timed out|timeout))")
     reported = messages.all(*_NO_GPU_REPORTED)
     inside = _inside(messages, host_container, cuda_init, works=inputs.smi_works(nvidia_smi), wsl=os == "wsl2")
     shown = hooks or reported or inside is not None
@@ -347,7 +350,7 @@ def container_message(
     cause = next(known, None)
     if messages.has("nvml-blocked") and not (hooks or reported):
         title = "The container has probably lost access to its GPUs while it was running"
-        return Problem(title=title, cause=cause, evidence=seen, fixes=kept_access(host_container))
+        return Problem(title=title, cause=cause, evidence=seen, fixes=kept_access(context, host_container))
     kind = host_container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
     refused = messages.has(*_DOCKER_REFUSES)
     return Problem(

@@ -277,10 +277,12 @@ def fetch(name: str, context: Context) -> Known[Any] | Unknown:
         return _fact(name, context)
     if name not in context.derived:
         # a value of the name of a fact is made of that fact
-        inputs = {one: _fact(one, context) if one == name else fetch(one, context) for one in _inputs(name)}
-        given = {"context": context} if "context" in _PARAMETERS[name] else {}
+        inputs = [one for one in _PARAMETERS[name] if one != "context"]
+        given: dict[str, Any] = {one: _fact(one, context) if one == name else fetch(one, context) for one in inputs}
+        if len(inputs) < len(_PARAMETERS[name]):
+            given["context"] = context
         try:
-            context.derived[name] = DERIVED[name](**given, **inputs)
+            context.derived[name] = DERIVED[name](**given)
         except ValueError as error:
             context.derived[name] = unreadable(error)
     found: Known[Any] | Unknown = context.derived[name]
@@ -299,19 +301,14 @@ def facts_behind(name: str) -> frozenset[str]:
     """Paths of the facts that an input is, or is derived from."""
     if name not in DERIVED:
         return frozenset({PATHS[name]})
-    inner = (frozenset({PATHS[name]}) if one == name else facts_behind(one) for one in _inputs(name))
-    return frozenset().union(*inner)
+    inputs = (one for one in _PARAMETERS[name] if one != "context")
+    return frozenset().union(*(frozenset({PATHS[name]}) if one == name else facts_behind(one) for one in inputs))
 
 
 def _fact(name: str, context: Context) -> Known[Any] | Unknown:
     value = look_up(context.facts, PATHS[name])
     # a plain field (the phases) counts as known
     return value if isinstance(value, Known | Unknown) else Known(value, PATHS[name])
-
-
-def _inputs(name: str) -> tuple[str, ...]:
-    """What a derived value is made of; its own name is the fact that it is made of (the messages)."""
-    return tuple(parameter for parameter in _PARAMETERS[name] if parameter != "context")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
