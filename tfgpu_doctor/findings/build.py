@@ -147,12 +147,9 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
         "Select conda's GPU build by name (the variable is for a machine without driver)",
         ("CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'",),
     )
-    cause = "conda has CPU and GPU builds of each version; its solver and the machine's driver decide which one it uses"
-    if not variants and not messages.has("built-without-cuda"):
-        cause = "an environment or an image for the CPU holds a TensorFlow without CUDA, whatever the machine has"
     return Problem(
         severity=Severity.WARNING if messages.stops_import or messages.has("other-version-runs") else None,
-        cause=cause,
+        cause="conda has CPU and GPU builds of each version; its solver and the driver decide which one it uses",
         evidence=message_evidence(*seen),
         fixes=(*context.remedies.reinstall("it can use the GPU"), *(() if context.remedies.image else (by_name,))),
     )

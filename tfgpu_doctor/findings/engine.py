@@ -136,7 +136,7 @@ def diagnose(
     fixes: MakeFixes,
     require_gpus: int | None = None,
     planned: Planned | None = None,
-    declarations: Iterable[Declaration] | None = None,
+    declarations: Iterable[Declaration] = DECLARATIONS.values(),
     for_any_machine: bool = False,
 ) -> Diagnosis:
     """Judge `facts` by `matrix`, and the environment that a manifest plans; never raises for the facts' sake.
@@ -145,8 +145,7 @@ def diagnose(
     """
     context = Context(facts, matrix, fixes, require_gpus, planned)
     supposed = tuple(hypotheses(context))
-    chosen = DECLARATIONS.values() if declarations is None else declarations
-    judged = {one.id: judge(one, context, supposed) for one in chosen}
+    judged = {one.id: judge(one, context, supposed) for one in declarations}
     certain, opened, likely = _weighed(judged, context)
     if _wants_cpu(context):
         opened = [one for one in opened if not one.declared.about_gpus]
@@ -345,12 +344,9 @@ def arrange(
     What is only possible stands behind all that holds, and before the notes.
     """
 
-    def rank(one: Shown) -> tuple[int, float, bool, int]:
-        """Gravest first, then the likeliest, then in the order of declaration."""
-        likelihood = likely.get(one.id, -_LARGEST)
-        return SEVERITIES.index(one.severity), -likelihood, not one.problem.rank_first, RANK[one.id]
-
-    found = sorted(found, key=rank)
+    # gravest first, then the likeliest, then in the order of declaration
+    found = sorted(found, key=lambda one: (-likely.get(one.id, -_LARGEST), not one.problem.rank_first, RANK[one.id]))
+    found.sort(key=lambda one: SEVERITIES.index(one.severity))
     unexplained = [one for one in found if _explainer(one, found) is None]
     root_of = {one.id: _root_of(one, unexplained, found) for one in found}
     roots = [one for one in unexplained if root_of[one.id] is one]
@@ -447,8 +443,8 @@ def _as_wanted(found: list[Shown], context: Context) -> list[Shown]:
     or only asks: what he would run into is a note beside the answer, which alone says what to install.
     """
     if asks_only(context):
-        notes = [one for one in found if one.severity is Severity.NOTE]
-        return [one if one in notes else replace(one.changed(severity=Severity.NOTE), fixes=()) for one in found]
+        note = Severity.NOTE
+        return [one if one.severity is note else replace(one.changed(severity=note), fixes=()) for one in found]
     unwanted = _wants_cpu(context)
     if context.probed:
         if any(one.id == "gpu.none" for one in found):
@@ -728,8 +724,7 @@ def works(facts: Facts, require_gpus: int | None = None) -> bool | None:
     devices = facts.tensorflow.devices
     if isinstance(devices, Known):
         return require_gpus == 0 or lists_gpu(devices.value)
-    skipped = {phase.name for phase in facts.tensorflow.phases if phase.outcome == "skipped"}
-    if "import" not in skipped:
+    if not any(phase.name == "import" and phase.outcome == "skipped" for phase in facts.tensorflow.phases):
         return None
     if require_gpus == 0:
         return True if isinstance(facts.tensorflow.version, Known) else None

@@ -316,12 +316,10 @@ def device_order(context: Context, variables: dict[str, str], gpus: tuple[Gpu, .
     by_number = any(part.strip().isdecimal() for part in chosen.split(","))
     if not by_number or len(names) < 2 or variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
         return None
-    order = ", ".join(f"{gpu.index}: {value_or(gpu.name, 'unknown')}" for gpu in gpus)
     return Problem(
         cause="CUDA numbers GPUs from the fastest on, nvidia-smi by PCI bus: the same number can mean another GPU",
         evidence=(
             evidence(f"CUDA_VISIBLE_DEVICES={chosen}", context.source("variables"), "CUDA_DEVICE_ORDER=PCI_BUS_ID"),
-            evidence(order, context.source("gpus")),
         ),
         fixes=(Fix("Number them as nvidia-smi does", ("export CUDA_DEVICE_ORDER=PCI_BUS_ID",)),),
     )

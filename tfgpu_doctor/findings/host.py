@@ -340,7 +340,7 @@ def container_message(
         return None
     hooks = inputs.hook_failures(messages, "^(?!.*(?:version mismatch|unsatisfied condition|timed out|timeout))")
     reported = messages.all(*_NO_GPU_REPORTED)
-    inside = _inside(messages, host_container, cuda_init, works=inputs.smi_works(nvidia_smi), wsl=os == "wsl2")
+    inside = _inside(messages, host_container, cuda_init, works=inputs.smi_works(nvidia_smi))
     shown = hooks or reported or inside is not None
     if not shown or (os == "wsl2" and not reported):
         return None
@@ -366,7 +366,7 @@ def container_message(
 
 
 def _inside(
-    log: MessageLog, container: str | None, cuda_init: CallResult | None, *, works: bool, wsl: bool
+    log: MessageLog, container: str | None, cuda_init: CallResult | None, *, works: bool
 ) -> tuple[Message, ...] | None:
     """Messages from inside a container without a GPU, be they none; None where nothing shows that."""
     starts = [message.line for message in log.all("container-start")]
@@ -374,8 +374,7 @@ def _inside(
     # whoever provides a GPU provides nvidia-smi with it
     absent = log.all("smi-not-found") if container else ()
     ran_inside = (m for m in absent if "executable file not found" in m.text or m.line > first)
-    half = log.all("smi-no-libcuda") if starts and not wsl else ()
-    shown = (*log.all("nvml-blocked"), *ran_inside, *half)
+    shown = (*log.all("nvml-blocked"), *ran_inside)
     # the stub of CUDA's images answers, and the kernel has no driver either
     stub = inputs.has_code(cuda_init, *inputs.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
     if shown or stub:
@@ -390,12 +389,8 @@ def _inside(
 
 
 def _requests_gpus(log: MessageLog) -> bool:
-    """Whether the last command that starts a container before the failure requests GPUs."""
-    kinds = ("cuinit-failed", "kernel-driver-not-running", "no-cuda-device", "libcuda-not-loaded", "nvml-blocked")
-    first = min((message.line for message in log.all(*kinds)), default=None)
-    starts = sorted(log.all("container-start"), key=lambda message: message.line)
-    before = [start for start in starts if first is None or start.line <= first] or starts
-    return bool(before) and before[-1].values["gpus"] == "yes"
+    """Whether the last command that starts a container requests GPUs."""
+    return log.values("container-start", "gpus")[-1:] == ("yes",)
 
 
 SETUP = finding(
@@ -412,7 +407,7 @@ SETUP = finding(
 
 _TO_WSL_2 = Fix("Convert the distribution to WSL 2, from Windows", ("wsl -l -v", "wsl --set-version NAME 2"))
 _NO_GPU_FROM_WINDOWS = (
-    "Windows provides no GPU to WSL2: its driver or the WSL kernel is too old, or it is a Windows 10 before 21H2"
+    "Windows provides no GPU: its driver or the WSL kernel is too old, it is a Windows 10 before 21H2, or this is WSL 1"
 )
 
 
@@ -446,17 +441,10 @@ _FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed
 
 def _without_device(messages: MessageLog) -> Problem | None:
     """WSL 1, a WSL 2 without the device, or a Windows that never had it."""
-    if first := messages.all("wsl-1"):
-        return Problem(
-            title="This is WSL 1, which has no GPU",
-            cause="WSL 1 runs no Linux kernel, and has no /dev/dxg; Windows' own nvidia-smi.exe works there, too",
-            evidence=message_evidence(*first, *messages.all("no-dxg")),
-            fixes=(_TO_WSL_2, UPDATE_WSL),
-        )
     old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
     update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
-    seen = message_evidence(*messages.all("no-dxg"), *old)
-    return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(update, _TO_WSL_2)) if seen else None
+    seen = message_evidence(*messages.all("wsl-1", "no-dxg"), *old)
+    return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(_TO_WSL_2, update)) if seen else None
 
 
 @SETUP.sign()
@@ -482,10 +470,8 @@ def wsl_message(
         cause = "a Linux driver inside WSL hides the libcuda of Windows' driver"
         steps = [REMOVE_LINUX_DRIVER, UPDATE_WSL, WSL_LIBRARIES_FIRST]
     if host_container or messages.has("container-hook-failed"):
-        docker = Fix("Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
-        if inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND):
-            cause, docker = inputs.NOT_MOUNTED, inputs.UPDATE_TOOLKIT
-        steps.insert(0, docker)
+        cause = inputs.NOT_MOUNTED if inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND) else cause
+        steps.insert(0, inputs.UPDATE_TOOLKIT)
     return Problem(
         cause=cause,
         evidence=message_evidence(*linux_driver, *failures, *inputs.driver_messages(messages))

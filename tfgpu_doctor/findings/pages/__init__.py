@@ -23,14 +23,10 @@ Platform = Literal[
 
 
 class Sign(Record, frozen=True):
-    """A message or another symptom of a finding.
+    """A message or another symptom of a finding."""
 
-    `line` is what a program prints, word for word, with ... where it varies; None for a symptom that is not printed.
-    `means` says which versions print it, and what it does not mean.
-    """
-
-    means: str
-    line: str | None = None
+    means: str  # which versions print it, and what it does not mean
+    line: str | None = None  # what a program prints, word for word, with ... where it varies; None: it is not printed
 
 
 class Check(Record, frozen=True):
@@ -42,15 +38,12 @@ class Check(Record, frozen=True):
 
 
 class Remedy(Record, frozen=True):
-    """One fix, on one platform.
-
-    `example` are lines for a file or a program, with their indentation; `commands` are for a shell.
-    """
+    """One fix, on one platform."""
 
     platform: Platform
     text: str
-    example: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()
+    example: tuple[str, ...] = ()  # lines for a file or a program, with their indentation
+    commands: tuple[str, ...] = ()  # for a shell
 
 
 class Source(Record, frozen=True):
