@@ -218,10 +218,7 @@ def newer_minor_version(context: Context, tensorflow_version: str) -> Problem | 
     """A minor version later than that of any row, nightly builds included; its checks are left out."""
     rows = (row.version for row in context.matrix.data.tensorflow if row.package in ("tensorflow", "tf-nightly"))
     newest = max(map(Version, rows), default=None)
-    try:
-        have = Version(tensorflow_version)
-    except ValueError:
-        return None
+    have = Version(tensorflow_version)
     if newest is None or have.release[:2] <= newest.release[:2]:
         return None
     found = f"TensorFlow {tensorflow_version}", context.source("tensorflow.version")

@@ -130,8 +130,8 @@ def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
 def cpu_build_said(context: Context, messages: MessageLog) -> Problem | None:
     """Somebody tells that the package is the one without CUDA."""
     said = () if messages.has("gpu-created", "library-opened", "conda-build") else messages.all("cpu-build-said")
-    fixes = tuple(context.remedies.reinstall("it can use the GPU")) if said else ()
-    return Problem(evidence=message_evidence(*said), fixes=fixes, possible=True) if said else None
+    fixes = context.remedies.reinstall("it can use the GPU") if said else ()
+    return Problem(evidence=message_evidence(*said), fixes=fixes, possible=True)
 
 
 @CPU_BUILD.sign()

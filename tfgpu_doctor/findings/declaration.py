@@ -243,7 +243,7 @@ class Context:
     fixes: MakeFixes
     require_gpus: int | None = None
     planned: Planned | None = None  # the environment of a manifest, before anything is installed
-    derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # facts derived once, by name
+    derived: dict[str, Known[Any] | Unknown] = field(default_factory=dict, compare=False, repr=False)  # by name, once
 
     def source(self, path: str) -> str:
         """Where the fact at `path` was read; the reason, when it is unknown."""

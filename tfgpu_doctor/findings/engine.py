@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import islice, product
-from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from msgspec import structs
@@ -311,12 +310,11 @@ def _to_decide(
     undecided = [one for one in possible if not any(fix.decides for fix in one.fixes)]
     signs = [sign for one in undecided for sign, _ in judged[one.id].unknown]
     shared = () if context.probed else (_deciding(signs, own, context),)
-    is_first = not _problems(certain)
+    first = None if _problems(certain) else next(iter(possible), None)
     for one in possible:
         fixes = tuple(fix if fix.decides else structs.replace(fix, commands=()) for fix in one.fixes)
-        if is_first:
+        if one is first:
             fixes = one.fixes or context.remedies.that_work_here(_declared_fixes(one, context))
-        is_first = False
         yield replace(one, fixes=(*fixes, *(shared if one in undecided else ())))
 
 
@@ -336,14 +334,11 @@ def _deciding(signs: list[Sign], own: list[Fix], context: Context) -> Fix:
 # Findings in their order: root causes first, consequences under them.
 
 
-def arrange(
-    found: list[Shown], likely: Mapping[str, float] = MappingProxyType({}), possible: Sequence[Shown] = ()
-) -> Iterator[Finding]:
+def arrange(found: list[Shown], likely: Mapping[str, float], possible: Sequence[Shown]) -> Iterator[Finding]:
     """Sort, and turn every finding that another one explains into its consequence; the likeliest come first.
 
     What is only possible stands behind all that holds, and before the notes.
     """
-
     # gravest first, then the likeliest, then in the order of declaration
     found = sorted(found, key=lambda one: (-likely.get(one.id, -_LARGEST), not one.problem.rank_first, RANK[one.id]))
     found.sort(key=lambda one: SEVERITIES.index(one.severity))
@@ -388,7 +383,7 @@ def _explainer(one: Shown, others: list[Shown]) -> Shown | None:
 
 def _problems(certain: list[Shown]) -> list[Finding]:
     """What signs see that is neither a symptom nor a note, the first first."""
-    return [one for one in arrange(certain) if one.severity is not Severity.NOTE and one.id not in SYMPTOMS]
+    return [one for one in arrange(certain, {}, ()) if one.severity is not Severity.NOTE and one.id not in SYMPTOMS]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -431,9 +426,6 @@ def _verified(context: Context) -> Evidence | None:
 # What would keep TensorFlow from a GPU: nothing where there is none, a note where none is required.
 
 
-_WITHOUT_ONE = ("gpu.none", "gpu.not-visible", "gpu.fewer-than-required")  # having none, and its consequences
-
-
 def _as_wanted(found: list[Shown], context: Context) -> list[Shown]:
     """The findings, without those that repair nothing here, or with them as notes.
 
@@ -448,7 +440,8 @@ def _as_wanted(found: list[Shown], context: Context) -> list[Shown]:
     unwanted = _wants_cpu(context)
     if context.probed:
         if any(one.id == "gpu.none" for one in found):
-            found = [one for one in found if not one.declared.about_gpus or one.id in _WITHOUT_ONE]
+            left = ("gpu.none", "gpu.not-visible", "gpu.fewer-than-required")
+            found = [one for one in found if not one.declared.about_gpus or one.id in left]
         unwanted = context.require_gpus == 0 and not lists_gpu(value_or(context.facts.tensorflow.devices, None))
     return [one.changed(severity=Severity.NOTE) if unwanted and one.declared.about_gpus else one for one in found]
 
@@ -730,8 +723,8 @@ def works(facts: Facts, require_gpus: int | None = None) -> bool | None:
         return True if isinstance(facts.tensorflow.version, Known) else None
     sonames = value_or(facts.loader.sonames, ())
     in_place = bool(value_or(facts.gpus, ())) and isinstance(facts.driver.version, Known) and bool(sonames)
-    needed = [name for name in sonames if name.component not in OPTIONAL_COMPONENTS]
-    return True if in_place and all(name.winner for name in needed) else None
+    all_found = all(name.winner for name in sonames if name.component not in OPTIONAL_COMPONENTS)
+    return True if in_place and all_found else None
 
 
 def verdict(findings: tuple[Finding, ...], facts: Facts, source: str, require_gpus: int | None = None) -> Verdict:
@@ -834,8 +827,6 @@ def restrict(
     With `require_gpus`, the number that the report was made with, it is a problem of its own that GPUs are missing: it
     stays without its cause, and must be skipped by name.
     """
-    if not only and not skip:
-        return report
     ids = set(chosen(only, skip))
     gone = {one for finding in report.findings if finding.id not in ids for one in finding.consequences}
     gone -= set() if require_gpus is None else {REQUIRED}

@@ -331,9 +331,8 @@ def nccl(context: Context, variables: dict[str, str], gpu_count: int | None = No
     slow = {name: why for name, why in _SLOWER_TRANSPORTS.items() if variables.get(name, "").lower() in ("1", "true")}
     if not slow or (gpu_count or 0) < 2:
         return None
-    where = context.source("variables")
     return Problem(
         cause="; ".join(slow.values()),
-        evidence=tuple(evidence(f"{name}={variables[name]}", where, "unset") for name in slow),
+        evidence=tuple(evidence(f"{name}={variables[name]}", context.source("variables"), "unset") for name in slow),
         fixes=(Fix(UNSET, (context.remedies.unset(*slow),)),),
     )

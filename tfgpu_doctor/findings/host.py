@@ -35,7 +35,7 @@ def _without_limit(context: Context) -> tuple[Fix, ...]:
 ADDRESS_SPACE = finding(
     "env.address-space-limit",
     layer="Machine",
-    title="The address space of this process is limited, and CUDA does not start",
+    title="The address space of this process is limited, and TensorFlow or CUDA does not start",
     cause="RLIMIT_AS (ulimit -v) counts the addresses that libraries take, and those that CUDA reserves when it starts "
     "for the memory of all GPUs and of the machine",
     fixes=_without_limit,
@@ -63,8 +63,7 @@ def reservation_refused(
     found = [*(message_evidence(*printed) or (read,)), *message_evidence(*unloaded)]
     if cuda_init is not None and refused:
         found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
-    title = None if refused else "The address space of this process is too small to load TensorFlow"
-    return Problem(title=title, evidence=tuple(found))
+    return Problem(evidence=tuple(found))
 
 
 def _another_folder(context: Context) -> tuple[Fix, ...]:
@@ -173,9 +172,9 @@ def other_graphics_message(
     if pci_gpus == ():
         found += (evidence("no NVIDIA GPU", context.source("host.pci_gpus"), "an NVIDIA GPU"),)
     missed = devices is not None or messages.complains or messages.has("gpu-fails-said")
-    if context.is_stated("host.pci_gpus") and not missed:  # the field of a form, and nobody misses a GPU
-        return Problem(evidence=found, severity=Severity.WARNING)
-    return Problem(evidence=found, severity=_severity(messages, said=bool(reported)))
+    is_field = context.is_stated("host.pci_gpus") and not missed  # of a form, and nobody misses a GPU
+    severity = Severity.WARNING if is_field else _severity(messages, said=bool(reported))
+    return Problem(evidence=found, severity=severity)
 
 
 def _severity(messages: MessageLog, *, said: bool) -> Severity | None:
@@ -208,7 +207,6 @@ _BY_DISTRIBUTION = {
     **dict.fromkeys(("fedora", "rhel", "centos", "rocky", "almalinux", "amzn"), _DNF),
     "arch": ("sudo pacman -S nvidia-container-toolkit",),
 }
-_CONFIGURE = "sudo nvidia-ctk runtime configure --runtime=docker"
 _TRY = "docker run --rm --gpus all tensorflow/tensorflow:latest-gpu nvidia-smi"
 _REQUEST = {
     "docker": Fix("Start the container with --gpus all", (_TRY,)),
@@ -260,7 +258,7 @@ def access(context: Context, container: str | None, *, requested: bool = False) 
     text = f"If it is missing, install the NVIDIA Container Toolkit{where}"
     install = Fix(text, _BY_DISTRIBUTION.get(distribution, _APT))
     configure = "Configure Docker to use it; the restart of Docker stops all running containers"
-    return (*first, install, Fix(configure, (_CONFIGURE, restart, *then)))
+    return (*first, install, Fix(configure, ("sudo nvidia-ctk runtime configure --runtime=docker", restart, *then)))
 
 
 def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
@@ -439,14 +437,6 @@ _FIRST_WITH_GPU = 19044
 _FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
 
 
-def _without_device(messages: MessageLog) -> Problem | None:
-    """WSL 1, a WSL 2 without the device, or a Windows that never had it."""
-    old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
-    update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
-    seen = message_evidence(*messages.all("wsl-1", "no-dxg"), *old)
-    return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(_TO_WSL_2, update)) if seen else None
-
-
 @SETUP.sign()
 def wsl_message(
     messages: MessageLog,
@@ -458,8 +448,10 @@ def wsl_message(
     """Under WSL2 the driver is that of Windows: what fails there is how it is made available."""
     if os != "wsl2" or messages.has("nvml-mismatch", "hidden-by-variable", "stub-library"):
         return None
-    if old := _without_device(messages):
-        return old
+    old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
+    if seen := message_evidence(*messages.all("wsl-1", "no-dxg"), *old):
+        update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
+        return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(_TO_WSL_2, update))
     linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))
     unusable = messages.has(*_FAILURES_IN_WSL) or inputs.driver_unusable(messages, cuda_init)

@@ -204,9 +204,7 @@ def gpus_usable(devices: Fact[tuple[TfDevice, ...]], gpus: Fact[Gpus], has_gpu: 
 
 def required_gpus(context: Context) -> Fact[int]:
     """The number given with --require-gpus."""
-    if context.require_gpus is None:
-        return NOT_ASKED
-    return Known(context.require_gpus, "--require-gpus")
+    return NOT_ASKED if context.require_gpus is None else Known(context.require_gpus, "--require-gpus")
 
 
 def planned(context: Context) -> Fact[object]:
@@ -230,9 +228,8 @@ def modules_in_the_way(
 
 def messages(messages: Fact[tuple[Message, ...]]) -> Fact[MessageLog]:
     """What programs printed, in a live run or in a pasted text."""
-    if isinstance(messages, Unknown):
-        return NOT_ASKED  # a report of an older version; every question has another sign for it
-    return Known(MessageLog(messages.value), messages.source)
+    # a report of an older version has none; every question has another sign for it
+    return NOT_ASKED if isinstance(messages, Unknown) else Known(MessageLog(messages.value), messages.source)
 
 
 def cuda_in_use(messages: Fact[MessageLog], gpu_release: Fact[Release]) -> Fact[str]:
@@ -285,15 +282,11 @@ def fetch(name: str, context: Context) -> Known[Any] | Unknown:
             context.derived[name] = DERIVED[name](**given)
         except ValueError as error:
             context.derived[name] = unreadable(error)
-    found: Known[Any] | Unknown = context.derived[name]
-    return found
+    return context.derived[name]
 
 
 def unreadable(error: ValueError) -> Unknown:
-    """Why nothing follows from a value that is no version or number where one belongs.
-
-    The probes write no such values, but a saved report can hold any.
-    """
+    """Why nothing follows from a value that is no version or number where one belongs: a saved report can hold any."""
     return Unknown(f"a value in the facts cannot be read: {str(error)[:200]}")
 
 
