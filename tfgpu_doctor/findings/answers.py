@@ -146,7 +146,6 @@ MEANING = {
     "plugin": "a device plugin was registered",
     "autotuning": "XLA tries and compiles kernels in the first steps, and says that one of them takes its time",
 }
-_TENSORRT = "tensorrt-warning"
 
 
 def _brief(message: Message, need: str) -> Evidence:
@@ -175,7 +174,7 @@ MISSING_BENIGN = finding(
 @MISSING_BENIGN.sign()
 def tensorrt_warning(context: Context, messages: MessageLog) -> Problem | None:
     """TF-TRT is optional."""
-    found = [m for m in messages.all("harmless") if m.values["what"] == _TENSORRT]
+    found = [m for m in messages.all("harmless") if m.values["what"] == "tensorrt-warning"]
     return Problem(evidence=_meanings(found)) if found and not context.probed else None
 
 
@@ -194,7 +193,7 @@ def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
     """Lines that need no action, or a text without any failure."""
     if context.probed:
         return None
-    found = [m for m in messages.all("harmless") if m.values["what"] != _TENSORRT]
+    found = [m for m in messages.all("harmless") if m.values["what"] != "tensorrt-warning"]
     if found:  # first what looks like an error: TensorFlow logs it with an E
         return Problem(evidence=_meanings(found), rank_first=any(m.values["what"] == "factory" for m in found))
     created = None if messages.complains else messages.first("gpu-created")

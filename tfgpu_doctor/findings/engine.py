@@ -458,7 +458,6 @@ def _wants_cpu(context: Context) -> bool:
 # of the driver). Which causes reports in the same words had, parsers/resemblance.py tells.
 
 
-_BELOW = ("driver.", "container.", "wsl.", "gpu.none")  # causes below TensorFlow
 MOST = 3  # causes; a longer list is no help
 # What speaks for a cause, and how much: natural logarithms of odds, fitted by scripts/learn_evidence.py to reports that
 # the signs were not written from. `likeness` is multiplied by the number that parsers/resemblance.py gives. `usual` is
@@ -559,20 +558,10 @@ class Text:
     driver_works: bool  # nvidia-smi shows a GPU, so that nothing below TensorFlow is the cause
     seen: str | None  # the situation
     shows: Message | None  # it
+    usual: tuple[str, ...]  # causes of the situation, on its system or in its container
     likeness: dict[str, float]  # by cause
-    # how much its words say, between 0 and 1: few say little, printed lines no more than their messages
-    fullness: float
-
-    @property
-    def tells_enough(self) -> bool:
-        """True if its words say enough to doubt what signs show, or to put one problem before another."""
-        return self.fullness >= DOUBTED_FROM
-
-    @property
-    def usual(self) -> tuple[str, ...]:
-        """The usual causes of the situation, on its system or in its container."""
-        table = COMMON.get(self.seen or "", {"": ()})
-        return table.get(self.os or "-") or table.get("container" if self.in_container else "") or table[""]
+    fullness: float  # how much its words say, from 0 to 1: few say little, printed lines no more than their messages
+    tells_enough: bool  # to doubt what signs show, or to put one problem before another
 
 
 def asks_only(context: Context) -> bool:
@@ -594,16 +583,22 @@ def read(context: Context) -> Text | None:
     seen, shows = situation(log, value_or(fetch("devices", context), None)) or trouble(log) or (None, None)
     like = [one for one in log.all("resembles") if "cause" in one.values]
     words = max((_number(one, "words", 0.0) for one in like), default=0.0)
-    fullness = min(words / ENOUGH, 1.0)
+    if log.has("only-printed") and "12" in log.values("log-era", "cuda"):
+        words = 0.0  # most reports that likeness was learnt from are older: the same lines meant another cause
+    fullness, system = min(words / ENOUGH, 1.0), value_or(facts.host.os, None)
+    in_container = value_or(facts.host.container, "none") != "none"
+    table = COMMON[seen] if seen else {"": ()}
     return Text(
         log=log,
-        os=value_or(facts.host.os, None),
-        in_container=value_or(facts.host.container, "none") != "none",
+        os=system,
+        in_container=in_container,
         driver_works=smi_works(value_or(facts.driver.nvidia_smi, None)),
         seen=seen,
         shows=shows,
+        usual=table.get(system or "-") or table.get("container" if in_container else "") or table[""],
         likeness={m.values["cause"]: UNLIKE + fullness * (_number(m, "likeness", UNLIKE) - UNLIKE) for m in like},
         fullness=fullness,
+        tells_enough=fullness >= DOUBTED_FROM,
     )
 
 
@@ -681,9 +676,11 @@ def _guesses(
 def _is_trouble(text: Text, certain: list[Shown]) -> bool:
     """True if something goes wrong: the text tells, or is about as much like reports with a cause as like others.
 
-    What programs print without a failure, and a few words that ask nothing, complain of nothing.
+    What programs print without a failure, a few words that ask nothing, and a text about another framework complain of
+    nothing that could be found here.
     """
-    if text.shows is None and text.log.has("only-printed", "few-words"):
+    calm = text.shows is None and text.log.has("only-printed", "few-words")
+    if calm or (text.seen in (None, "slow") and text.log.has("other-framework")):
         return False
     if text.shows is not None and not (certain and text.shows.kind == "trouble-said"):
         return True
@@ -700,7 +697,7 @@ def _ruled_out(text: Text) -> Iterator[str]:
     """
     elsewhere = text.log.values("works-elsewhere", "where")  # that it works, on the same computer
     if text.driver_works or any("torch" in where.lower() for where in elsewhere):
-        yield from _BELOW
+        yield from ("driver.", "container.", "wsl.", "gpu.none")
     if set(text.log.values("container-start", "gpus")) == {"yes"} and text.seen != "no GPU":
         yield "container.no-gpu"
     if not text.in_container:

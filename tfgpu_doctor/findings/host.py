@@ -372,7 +372,8 @@ def _inside(
     # whoever provides a GPU provides nvidia-smi with it
     absent = log.all("smi-not-found") if container else ()
     ran_inside = (m for m in absent if "executable file not found" in m.text or m.line > first)
-    shown = (*log.all("nvml-blocked"), *ran_inside)
+    half = log.all("smi-no-libcuda") if starts else ()
+    shown = (*log.all("nvml-blocked"), *ran_inside, *half)
     # the stub of CUDA's images answers, and the kernel has no driver either
     stub = inputs.has_code(cuda_init, *inputs.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
     if shown or stub:
@@ -403,7 +404,6 @@ SETUP = finding(
 )
 
 
-_TO_WSL_2 = Fix("Convert the distribution to WSL 2, from Windows", ("wsl -l -v", "wsl --set-version NAME 2"))
 _NO_GPU_FROM_WINDOWS = (
     "Windows provides no GPU: its driver or the WSL kernel is too old, it is a Windows 10 before 21H2, or this is WSL 1"
 )
@@ -451,7 +451,8 @@ def wsl_message(
     old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
     if seen := message_evidence(*messages.all("wsl-1", "no-dxg"), *old):
         update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
-        return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(_TO_WSL_2, update))
+        convert = Fix("Convert the distribution to WSL 2, from Windows", ("wsl -l -v", "wsl --set-version NAME 2"))
+        return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(convert, update))
     linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))
     unusable = messages.has(*_FAILURES_IN_WSL) or inputs.driver_unusable(messages, cuda_init)

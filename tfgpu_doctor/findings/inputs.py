@@ -131,7 +131,8 @@ def _by_name(gpus: Fact[Gpus], pci_gpus: Fact[tuple[PciGpu, ...]], matrix: Matri
     models = [(name, matrix.gpu(name)) for name in names]
     for pci in () if names else value_or(pci_gpus, ()):
         name = pci.name or pci.device_id
-        models.append((name, matrix.gpu_of_device(pci.device_id) or matrix.gpu(name)))
+        as_rtx = re.sub("gtx", "RTX", name, flags=re.IGNORECASE)  # a GTX 3090, as people write
+        models.append((name, matrix.gpu_of_device(pci.device_id) or matrix.gpu(name) or matrix.gpu(as_rtx)))
     for name, model in models:
         if model:
             yield Card(name, model.compute_capability, f"compat_matrix.yaml, GPU {model.name}")
