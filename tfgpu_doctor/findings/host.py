@@ -432,8 +432,6 @@ def no_wsl_driver(
     )
 
 
-# Windows 10 21H2, the first that is not a preview (Microsoft, "Enable NVIDIA CUDA on WSL")
-_FIRST_WITH_GPU = 19044
 _FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
 
 
@@ -448,11 +446,13 @@ def wsl_message(
     """Under WSL2 the driver is that of Windows: what fails there is how it is made available."""
     if os != "wsl2" or messages.has("nvml-mismatch", "hidden-by-variable", "stub-library"):
         return None
-    old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
+    # Windows 10 21H2 is the first with a GPU that is not a preview (Microsoft, "Enable NVIDIA CUDA on WSL")
+    old = [m for m in messages.all("windows-build") if int(m.values["build"]) < 19044]
     if seen := message_evidence(*messages.all("wsl-1", "no-dxg"), *old):
         update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
         convert = Fix("Convert the distribution to WSL 2, from Windows", ("wsl -l -v", "wsl --set-version NAME 2"))
-        return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(convert, update))
+        fixes = (convert, update) if messages.has("wsl-1") else (update, convert)
+        return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=fixes)
     linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))
     unusable = messages.has(*_FAILURES_IN_WSL) or inputs.driver_unusable(messages, cuda_init)
