@@ -251,7 +251,7 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     *(gpus_usable, required_gpus, cuda_in_use, modules_in_the_way, messages, planned, reported_cuda, reported_cudnn),
 )
 DERIVED = {function.__name__: function for function in _FUNCTIONS}
-_PARAMETERS = {name: code.co_varnames[: code.co_argcount] for name, one in DERIVED.items() for code in (one.__code__,)}
+_PARAMETERS = {name: one.__code__.co_varnames[: one.__code__.co_argcount] for name, one in DERIVED.items()}
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -261,8 +261,8 @@ _PARAMETERS = {name: code.co_varnames[: code.co_argcount] for name, one in DERIV
 
 
 PATHS = {path.replace(".", "_"): path for path in fact_paths()}
-_TIMES = Counter(path.rpartition(".")[2] for path in PATHS.values())
-PATHS |= {field: path for path in PATHS.values() if _TIMES[field := path.rpartition(".")[2]] == 1}
+_TIMES = Counter(path.rpartition(".")[2] for path in fact_paths())
+PATHS |= {path.rpartition(".")[2]: path for path in fact_paths() if _TIMES[path.rpartition(".")[2]] == 1}
 
 
 def fetch(name: str, context: Context) -> Known[Any] | Unknown:
