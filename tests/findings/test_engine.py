@@ -109,13 +109,6 @@ def test_an_unknown_input_makes_the_question_open_and_a_default_does_not() -> No
     assert [(one.id, one.reason) for one in diagnosis.undetermined] == [("gpu.fault", "no driver")]
 
 
-def test_a_gate_must_be_known_and_is_not_handed_over() -> None:
-    one = declared()
-    one.sign(gates=("driver_version",))(lambda tensorflow_version: shown())
-    assert found(healthy(), one)
-    assert not found(spoil(healthy(), {"driver.version": Unknown("no driver")}), one)
-
-
 def test_what_nobody_asked_is_no_open_question() -> None:
     one = declared()
     one.sign()(lambda required_gpus: shown())

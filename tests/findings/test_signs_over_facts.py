@@ -52,7 +52,7 @@ def test_is_unknown_without_its_needs() -> None:
     assert set(FIRES) - NEVER_UNKNOWN - {one.id for one in diagnosis.undetermined} == set()
     for finding in FIRES:
         first, *others = DECLARATIONS[finding].signs
-        needed = {path for name in (*first.gates, *first.required) for path in facts_behind(name)}
+        needed = {path for name in first.required for path in facts_behind(name)}
         unknown = {path: WHY for path in needed if path not in ("tensorflow.phases", "messages")}
         if unknown and not others:
             assert finding not in fired({**FIRES[finding][0][1], **unknown}), finding

@@ -11,6 +11,7 @@ from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option, option, python_option
 from tfgpu_doctor.cli.output import Results, fail_on_option, redact_option, result_options
 from tfgpu_doctor.cli.progress import spinner
+from tfgpu_doctor.facts.facts import encode
 from tfgpu_doctor.facts.parameters import Seconds
 
 if TYPE_CHECKING:
@@ -69,9 +70,10 @@ def command(
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
     if list_checks:
-        from tfgpu_doctor.findings.engine import checks, checks_json
+        from tfgpu_doctor.findings.engine import checks
 
-        results.write_page(checks_json, partial(_print, checks()), "the list of checks")
+        listed = checks()
+        results.write_page(partial(encode, listed), partial(_print, listed.checks), "the list of checks")
         return
     from tfgpu_doctor.facts.report import exit_code
 

@@ -127,7 +127,7 @@ def _lacks_facts(finding: str, context: Context) -> bool:
     """True if the facts leave it open that the finding holds: no sign of it has all that it requires."""
 
     def is_open(sign: Sign) -> bool:
-        required = [isinstance(fetch(name, context), Unknown) for name in (*sign.gates, *sign.required)]
+        required = [isinstance(fetch(name, context), Unknown) for name in sign.required]
         optional = [isinstance(fetch(name, context), Unknown) for name in sign.optional]
         return any(required) or (not required and bool(optional) and all(optional))
 

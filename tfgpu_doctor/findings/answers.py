@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from packaging.version import Version
 
 from tfgpu_doctor.facts.facts import Message, Package, Soname, TfDevice, value_or
+from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.declaration import (
@@ -22,10 +25,6 @@ from tfgpu_doctor.findings.library_fixes import without_bug
 from tfgpu_doctor.findings.symptoms import nothing_fails
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.matrix.schema import Condition
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Finding about a question: nvidia-smi and nvcc show different CUDA versions, and which one does TensorFlow use?
-
 
 DIFFER = finding(
     "cuda.versions-differ",
@@ -45,22 +44,13 @@ def asked_about(context: Context, messages: MessageLog, release: Release | None 
     if context.probed or found is None or found.values["smi"] == found.values["nvcc"]:
         return None
     known = f", CUDA {minor(release.cuda)}" if release and release.cuda else ""
-    python = "python" if context.remedies.os == "windows" else "python3"
-    build = f'{python} -c "import tensorflow as tf; print(tf.sysconfig.get_build_info())"'
     return Problem(
         cause="nvidia-smi shows the newest CUDA that the driver supports, nvcc the toolkit on PATH; they may differ. "
         f"TensorFlow loads the CUDA that it was built for{known}, from pip's packages or from where the loader finds "
         "it; from a toolkit it uses at most ptxas and libdevice",
         evidence=message_evidence(found),
-        fixes=(
-            Fix("Change neither; see which CUDA this TensorFlow was built for", (build,)),
-            Fix("See whether it finds that CUDA", ("tfgpu doctor",)),
-        ),
+        fixes=(Fix("Change neither; see which CUDA TensorFlow loads, and whether it finds it", ("tfgpu doctor",)),),
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Finding about a question: which TensorFlow, CUDA, cuDNN and Python belong together, here and with what is named.
 
 
 WHICH = finding(
@@ -76,18 +66,12 @@ WHICH = finding(
 # its sign is plan's: plan/diagnosis.py
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about questions whose answer is the same for everybody.
-
-
 _LIST_GPUS = "python3 -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""
 
 
-def _answer(finding_id: str, about: str, layer: str, title: str, cause: str, docs: str, *fixes: Fix) -> Declaration:
+def _answer(finding_id: str, about: str, *fixes: Fix, **texts: Any) -> Declaration:
     """Declare the answer to a question, given where somebody asks it and nothing in the text fails."""
-    declared = finding(
-        finding_id, layer=layer, severity=Severity.NOTE, answers=True, title=title, cause=cause, docs=docs
-    )
+    declared = finding(finding_id, severity=Severity.NOTE, answers=True, **texts)
 
     @declared.sign()
     def asked(context: Context, messages: MessageLog, devices: tuple[TfDevice, ...] | None = None) -> Problem | None:
@@ -103,42 +87,37 @@ def _answer(finding_id: str, about: str, layer: str, title: str, cause: str, doc
 TOOLKIT = _answer(
     "cuda.toolkit-not-needed",
     "toolkit",
-    "CUDA",
-    "The CUDA toolkit is not needed beside CUDA libraries from pip or conda",
-    "pip's tensorflow[and-cuda] and conda's cudatoolkit and cudnn bring the libraries that TensorFlow loads; of the "
-    "system it needs the NVIDIA driver alone, and an installed toolkit may have any version",
-    "https://www.tensorflow.org/install/pip",
     Fix("Install no toolkit; see whether the driver is new enough for the CUDA that is used", ("nvidia-smi",)),
+    layer="CUDA",
+    title="The CUDA toolkit is not needed beside CUDA libraries from pip or conda",
+    cause="pip's tensorflow[and-cuda] and conda's cudatoolkit and cudnn bring the libraries that TensorFlow loads; of "
+    "the system it needs the NVIDIA driver alone, and an installed toolkit may have any version",
+    docs="https://www.tensorflow.org/install/pip",
 )
 IN_USE = _answer(
     "gpu.usage-unknown",
     "in-use",
-    "GPU",
-    "How to see whether TensorFlow uses the GPU",
-    'TensorFlow lists the GPU and logs "Created device ... GPU:0" when it uses it, "Could not load dynamic library" or '
-    '"Skipping registering GPU devices" when it does not',
-    "https://www.tensorflow.org/guide/gpu",
     Fix("List the GPUs that TensorFlow sees", (_LIST_GPUS,)),
     Fix("Watch the GPU while the program runs: it is in the list of processes, and its memory in use", ("nvidia-smi",)),
+    layer="GPU",
+    title="How to see whether TensorFlow uses the GPU",
+    cause='TensorFlow lists the GPU and logs "Created device ... GPU:0" when it uses it, "Could not load dynamic '
+    'library" or "Skipping registering GPU devices" when it does not',
+    docs="https://www.tensorflow.org/guide/gpu",
 )
 FIRST_RUN = _answer(
     "perf.first-run",
     "first-run",
-    "Compute",
-    "The first run is slower than all others: TensorFlow prepares the GPU in it",
-    "in the first run CUDA is initialised and cuDNN measures its algorithms for each shape; only a first run of many "
-    "minutes shows a fault: a GPU that is newer than the build",
-    "https://www.tensorflow.org/guide/profiler",
     Fix("Run one step before you measure, and leave it out; keep shapes the same, so that it stays the only one"),
+    layer="Compute",
+    title="The first run is slower than all others: TensorFlow prepares the GPU in it",
+    cause="in the first run CUDA is initialised and cuDNN measures its algorithms for each shape; only a first run of "
+    "many minutes shows a fault: a GPU that is newer than the build",
+    docs="https://www.tensorflow.org/guide/profiler",
 )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Findings about log lines that need no action: for whoever pastes a text and asks what its lines mean.
-
-
-_SHOWN = 90  # characters
-# kind → what it says, for people
+# kind of a log line that needs no action → what it says, for people
 MEANING = {
     "numa": "the firmware gives no NUMA node for the GPU; TensorFlow takes node 0",
     "cpu-features": "TensorFlow names instructions of this CPU that its build does not use everywhere",
@@ -157,8 +136,7 @@ MEANING = {
     "profiler": "the profiler may not read the GPU's counters without permission",
     "deprecated": "a function will go away in a later release",
     "no-peer-access": "these GPUs cannot reach each other directly; TensorFlow copies through the host",
-    "ptx-in-sequence": "the driver is older than the compiler, within one CUDA major: XLA compiles one "
-    "kernel at a time",
+    "ptx-in-sequence": "the driver is older than the compiler, so that XLA compiles one kernel at a time",
     "ptx-by-driver": "on Windows the driver compiles what TensorFlow would give to ptxas elsewhere",
     "growth-by-variable": "TF_FORCE_GPU_ALLOW_GROWTH is set, and memory is taken as needed",
     "spills": "a kernel keeps some values in memory instead of registers; it costs speed at most",
@@ -168,14 +146,11 @@ MEANING = {
     "plugin": "a device plugin was registered",
     "autotuning": "XLA tries and compiles kernels in the first steps, and says that one of them takes its time",
 }
-_TENSORRT = "tensorrt-warning"
-_LOGGED_AS_ERRORS = ("factory",)  # TensorFlow logs these lines with an E
 
 
-def _brief(text: str) -> str:
+def _brief(message: Message, need: str) -> Evidence:
     """The sentence without the time and the file before it, long enough to find it again."""
-    text = text.split("] ", 1)[-1]
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()} ..."
+    return Evidence(cut(message.text.split("] ", 1)[-1], 90), f"line {message.line}", need)
 
 
 def _meanings(messages: list[Message]) -> tuple[Evidence, ...]:
@@ -183,7 +158,7 @@ def _meanings(messages: list[Message]) -> tuple[Evidence, ...]:
     kinds: dict[str, Message] = {}
     for message in messages:
         kinds.setdefault(message.values["what"], message)
-    return tuple(Evidence(_brief(m.text), f"line {m.line}", f"nothing: {MEANING[what]}") for what, m in kinds.items())
+    return tuple(_brief(message, f"nothing: {MEANING[what]}") for what, message in kinds.items())
 
 
 MISSING_BENIGN = finding(
@@ -199,7 +174,7 @@ MISSING_BENIGN = finding(
 @MISSING_BENIGN.sign()
 def tensorrt_warning(context: Context, messages: MessageLog) -> Problem | None:
     """TF-TRT is optional."""
-    found = [m for m in messages.all("harmless") if m.values["what"] == _TENSORRT]
+    found = [m for m in messages.all("harmless") if m.values["what"] == "tensorrt-warning"]
     return Problem(evidence=_meanings(found)) if found and not context.probed else None
 
 
@@ -218,18 +193,14 @@ def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
     """Lines that need no action, or a text without any failure."""
     if context.probed:
         return None
-    found = [m for m in messages.all("harmless") if m.values["what"] != _TENSORRT]
-    if found:  # first what looks like an error
-        return Problem(evidence=_meanings(found), rank_first=any(m.values["what"] in _LOGGED_AS_ERRORS for m in found))
+    found = [m for m in messages.all("harmless") if m.values["what"] != "tensorrt-warning"]
+    if found:  # first what looks like an error: TensorFlow logs it with an E
+        return Problem(evidence=_meanings(found), rank_first=any(m.values["what"] == "factory" for m in found))
     created = None if messages.complains else messages.first("gpu-created")
     if created is None:
         return None
-    works = Evidence(_brief(created.text), f"line {created.line}", "this: TensorFlow created the device")
+    works = _brief(created, "this: TensorFlow created the device")
     return Problem(title="No line of this text shows a failure", cause="a GPU is in use", evidence=(works,))
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# A TensorFlow that came out after this matrix, of which therefore little can be said.
 
 
 NEWER = finding(
@@ -246,10 +217,7 @@ def newer_minor_version(context: Context, tensorflow_version: str) -> Problem | 
     """A minor version later than that of any row, nightly builds included; its checks are left out."""
     rows = (row.version for row in context.matrix.data.tensorflow if row.package in ("tensorflow", "tf-nightly"))
     newest = max(map(Version, rows), default=None)
-    try:
-        have = Version(tensorflow_version)
-    except ValueError:
-        return None
+    have = Version(tensorflow_version)
     if newest is None or have.release[:2] <= newest.release[:2]:
         return None
     found = f"TensorFlow {tensorflow_version}", context.source("tensorflow.version")
@@ -258,10 +226,6 @@ def newer_minor_version(context: Context, tensorflow_version: str) -> Problem | 
         evidence=(evidence(*found, f"{newest} or earlier", f"compat_matrix.yaml of {context.matrix.revision}"),),
         fixes=(Fix("Update tfgpu, whose matrix may have this release by then"),),
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Releases with a bug that affects this machine, and packages that the index does not have.
 
 
 KNOWN_BUG = finding(

@@ -19,8 +19,7 @@ _OF_A_CUDA_BUILD = (
 
 def _severity(messages: MessageLog | None) -> Severity | None:
     """A warning where the question is why TensorFlow cannot be imported at all, and not about a GPU."""
-    fails = messages and (messages.stops_import or (messages.has("import-line") and messages.has("traceback")))
-    return Severity.WARNING if fails else None
+    return Severity.WARNING if messages and messages.stops_import else None
 
 
 WINDOWS_NATIVE = finding(
@@ -131,8 +130,8 @@ def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
 def cpu_build_said(context: Context, messages: MessageLog) -> Problem | None:
     """Somebody tells that the package is the one without CUDA."""
     said = () if messages.has("gpu-created", "library-opened", "conda-build") else messages.all("cpu-build-said")
-    fixes = tuple(context.remedies.reinstall("it can use the GPU")) if said else ()
-    return Problem(evidence=message_evidence(*said), fixes=fixes, possible=True) if said else None
+    fixes = context.remedies.reinstall("it can use the GPU") if said else ()
+    return Problem(evidence=message_evidence(*said), fixes=fixes, possible=True)
 
 
 @CPU_BUILD.sign()
@@ -148,12 +147,9 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
         "Select conda's GPU build by name (the variable is for a machine without driver)",
         ("CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'",),
     )
-    cause = "conda has CPU and GPU builds of each version; its solver and the machine's driver decide which one it uses"
-    if not variants and not messages.has("built-without-cuda"):
-        cause = "an environment or an image for the CPU holds a TensorFlow without CUDA, whatever the machine has"
     return Problem(
         severity=Severity.WARNING if messages.stops_import or messages.has("other-version-runs") else None,
-        cause=cause,
+        cause="conda has CPU and GPU builds of each version; its solver and the driver decide which one it uses",
         evidence=message_evidence(*seen),
         fixes=(*context.remedies.reinstall("it can use the GPU"), *(() if context.remedies.image else (by_name,))),
     )
@@ -183,12 +179,8 @@ def no_gpu_on_macos(
     if os != "macos" or devices is None or lists_gpu(devices) or messages.complains:
         return None
     return Problem(
-        cause="TensorFlow has no CUDA on macOS since 1.2; Apple's GPUs are used through tensorflow-metal, and Apple's "
-        "old fork tensorflow_macos does not list them",
-        evidence=(
-            evidence("no GPU", context.source("tensorflow.devices")),
-            evidence("macOS", context.source("host.os")),
-        ),
+        cause=_CAUSES["macos_arm64"],
+        evidence=(evidence("no GPU on macOS", context.source("tensorflow.devices")),),
         fixes=tuple(_mac_fixes(context)),
     )
 

@@ -7,9 +7,6 @@ annotates the specific cause and never stands before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from types import ModuleType
-
 from tfgpu_doctor.findings import (
     answers,
     build,
@@ -32,13 +29,12 @@ from tfgpu_doctor.findings.declaration import Declaration
 FILES = (python, dependencies, imports, host, driver, gpu, build, cuda, cudnn, memory, xla, runs, environment, answers)
 
 
-def _declared_in(file: ModuleType) -> Iterator[Declaration]:
-    """What a file declares, in its order: findings by name, and tables of them."""
-    for value in vars(file).values():
-        for one in value.values() if isinstance(value, dict) else [value]:
-            if isinstance(one, Declaration):
-                yield one
-
-
-DECLARATIONS = {one.id: one for file in FILES for one in _declared_in(file)}
+# of each file, in its order: findings by name, and tables of them
+DECLARATIONS = {
+    one.id: one
+    for file in FILES
+    for value in vars(file).values()
+    for one in (value.values() if isinstance(value, dict) else [value])
+    if isinstance(one, Declaration)
+}
 RANK = {finding_id: rank for rank, finding_id in enumerate(DECLARATIONS)}

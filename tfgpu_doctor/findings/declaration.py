@@ -17,18 +17,16 @@ from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers import messages as catalogue
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a finding is: declared once, with its signs below it in the same file.
-# A finding declares its id, the layer that it is about, severity, title and link, the findings that explain it
+# A finding is declared once: its id, the layer that it is about, severity, title and link, the findings that explain it
 # (`explained_by`) and those that make its question pointless (`pointless_after`). Its place in the order of declaration
-# is its rank (`catalogue.py` lists the files in that order). A sign is a pure function that answers with a
+# is its rank (`catalogue.py`). Its signs stand below it in the same file: pure functions that answer with a
 # :class:`Problem` or None::
 #     MISSING = finding("cudnn.missing", layer="cuDNN", severity=Severity.ERROR, title="...", docs=URL)
-#     @MISSING.sign
+#     @MISSING.sign()
 #     def no_file_found(context: Context, cudnn_sonames: tuple[Soname, ...], release: Release | None = None): ...
-# Its inputs are bound by the names of its parameters (:mod:`tfgpu_doctor.findings.inputs`): a fact, or something
-# derived from facts. A parameter without a default must be known, else the sign cannot be judged; one with a default
-# gets it when the fact is unknown. `context` is not an input: it gives sources, the matrix, and commands for this
-# machine.
+# Inputs are bound by the names of parameters (:mod:`tfgpu_doctor.findings.inputs`): facts, and what is derived from
+# them. One without a default must be known, else the sign cannot be judged; one with a default gets it when the fact is
+# unknown. `context` is not an input: it gives sources, the matrix, and commands for this machine.
 
 
 _PRINTED = frozenset({"messages", "reported_cuda", "reported_cudnn"})  # inputs that are made of printed messages
@@ -63,14 +61,13 @@ class Sign:
     takes_context: bool
     required: tuple[str, ...]  # inputs that must be known
     optional: tuple[str, ...]  # inputs that may be unknown
-    gates: tuple[str, ...]  # inputs that must be known, and are not handed over
     conclusive: bool  # where all its required inputs are known, None means that the finding does not hold
     unless: tuple[str, ...]  # patterns of ids: findings that account for what this sign sees
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Names of everything that it depends on."""
-        return (*self.gates, *self.required, *self.optional)
+        return (*self.required, *self.optional)
 
     @property
     def reads_messages(self) -> bool:
@@ -79,9 +76,7 @@ class Sign:
 
     def show(self, context: Context, inputs: dict[str, Known[Any] | Unknown]) -> Problem | None:
         """Decide by the inputs that are known; without evidence nothing is shown."""
-        given = {
-            name: fact.value for name, fact in inputs.items() if isinstance(fact, Known) and name not in self.gates
-        }
+        given = {name: fact.value for name, fact in inputs.items() if isinstance(fact, Known)}
         problem = self.decide(context, **given) if self.takes_context else self.decide(**given)
         return problem if problem and problem.evidence else None
 
@@ -105,25 +100,20 @@ class Declaration:
     despite_verified: bool = False  # stays an error where small computations were verified, which do not reach it
     signs: list[Sign] = field(default_factory=list)
 
-    def sign(
-        self, *, gates: tuple[str, ...] = (), conclusive: bool | None = None, unless: tuple[str, ...] = ()
-    ) -> Callable[[D], D]:
+    def sign(self, *, conclusive: bool | None = None, unless: tuple[str, ...] = ()) -> Callable[[D], D]:
         """Register a sign.
 
-        `gates` are inputs that must be known although the function does not need their value. A sign over facts is
-        conclusive, unless said otherwise: its None rules the finding out, so that a printed line cannot bring it
-        back where probes looked at the machine. A sign over messages never is. `unless` names the findings that
-        account for what this sign sees, so that it shows nothing of its own beside them.
+        A sign over facts is conclusive, unless said otherwise: its None rules the finding out, so that a printed line
+        cannot bring it back where probes looked at the machine. A sign over messages never is. `unless` names the
+        findings that account for what this sign sees, so that it shows nothing of its own beside them.
         """
 
         def register(decide: D) -> D:
-            code, defaults = decide.__code__, decide.__defaults__ or ()
-            names = code.co_varnames[: code.co_argcount]
-            takes_context = names[:1] == ("context",)
-            inputs = names[1:] if takes_context else names
-            required, optional = inputs[: len(inputs) - len(defaults)], inputs[len(inputs) - len(defaults) :]
-            decides = _PRINTED.isdisjoint(required) if conclusive is None else conclusive
-            self.signs.append(Sign(decide, takes_context, required, optional, gates, decides, unless))
+            names = decide.__code__.co_varnames[: decide.__code__.co_argcount]
+            inputs = tuple(name for name in names if name != "context")
+            known = len(inputs) - len(decide.__defaults__ or ())
+            decides = _PRINTED.isdisjoint(inputs[:known]) if conclusive is None else conclusive
+            self.signs.append(Sign(decide, "context" in names, inputs[:known], inputs[known:], decides, unless))
             return decide
 
         return register
@@ -253,7 +243,7 @@ class Context:
     fixes: MakeFixes
     require_gpus: int | None = None
     planned: Planned | None = None  # the environment of a manifest, before anything is installed
-    derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # facts derived once, by name
+    derived: dict[str, Known[Any] | Unknown] = field(default_factory=dict, compare=False, repr=False)  # by name, once
 
     def source(self, path: str) -> str:
         """Where the fact at `path` was read; the reason, when it is unknown."""
@@ -274,10 +264,6 @@ class Context:
     def remedies(self) -> Fixes:
         """Commands that are right for this OS, this Python and this package manager."""
         return self.fixes(self.facts, self.matrix)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The messages of programs, as signs ask for them.
 
 
 # how a program ends, whatever the reason
@@ -369,15 +355,13 @@ def was_cut_short(phase: Phase) -> bool:
 
 def how_it_ended(phase: Phase) -> str:
     """Say in words how a phase ended."""
-    match phase.outcome:
-        case "timeout":
-            return f"no end after {phase.seconds or 0:.0f} s" + (f" ({phase.note})" if phase.note else "")
-        case "died" if phase.signal:
-            return f"killed by {phase.signal}" + (f" ({phase.note})" if phase.note else "")
-        case "died":
-            return f"the process ended with exit code {phase.exit_code}"
-        case _:
-            return phase.exception or phase.outcome
+    note = f" ({phase.note})" if phase.note else ""
+    if phase.outcome == "timeout":
+        return f"no end after {phase.seconds or 0:.0f} s{note}"
+    if phase.outcome == "died":
+        ended = f"the process ended with exit code {phase.exit_code}"
+        return f"killed by {phase.signal}{note}" if phase.signal else ended
+    return phase.exception or phase.outcome
 
 
 def last_lines(phase: Phase) -> tuple[Evidence, ...]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import islice, product
-from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from msgspec import structs
@@ -21,8 +20,9 @@ from tfgpu_doctor.facts.facts import (
     Message,
     Record,
     Unknown,
-    encode,
+    fact_paths,
     lists_gpu,
+    look_up,
     value_or,
 )
 from tfgpu_doctor.facts.report import SCHEMA, Evidence, Finding, Fix, Report, Severity, Tool, Undetermined, Verdict
@@ -63,17 +63,51 @@ from tfgpu_doctor.parsers.resemblance import NO_CAUSE
 
 SEVERITIES = tuple(Severity)
 _MOST_HYPOTHESES = 24  # combinations of values, where several facts are one of several
+_LARGEST = 1e6  # number that counts, of those that a saved report can hold
 _ASK_DOCTOR = "tfgpu doctor"  # tells every fact, on the machine that the text is about
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shown:
-    """What one sign shows of a finding, or what a symptom leaves open."""
+    """A finding, and what one of its signs shows of it, or what a symptom leaves open."""
 
     declared: Declaration
     problem: Problem
     unless: tuple[str, ...] = ()
     by_value_alone: bool = False  # it holds for some values of a fact that is one of several, and no message says it
+    fixes: tuple[Fix, ...] = ()  # those that work here
+
+    @property
+    def id(self) -> str:
+        """Id of the finding."""
+        return self.declared.id
+
+    @property
+    def severity(self) -> Severity:
+        """How grave this is; what may hold is no error."""
+        severity = self.problem.severity or self.declared.severity
+        return Severity.WARNING if self.problem.possible and severity is Severity.ERROR else severity
+
+    def changed(self, **changes: Any) -> Shown:
+        """Return the same with fields of the problem changed."""
+        return replace(self, problem=replace(self.problem, **changes))
+
+    def finding(self, consequences: tuple[str, ...] = (), *, root_cause: bool = True) -> Finding:
+        """Return it as it stands in a report."""
+        declared, problem = self.declared, self.problem
+        return Finding(
+            id=declared.id,
+            severity=self.severity,
+            root_cause=root_cause,
+            title=problem.title or declared.title,
+            cause=problem.cause or declared.cause,
+            evidence=problem.evidence,
+            fixes=self.fixes,
+            consequences=consequences,
+            docs=declared.docs,
+            possible=problem.possible,
+            answers=declared.answers,
+        )
 
 
 @dataclass(frozen=True)
@@ -84,24 +118,6 @@ class Judged:
     shown: tuple[Shown, ...] = ()
     unknown: tuple[tuple[Sign, Unknown], ...] = ()  # signs that could not be judged
     contradicted: bool = False  # a sign over facts says that it does not hold
-
-    @property
-    def is_certain(self) -> bool:
-        """True if a sign shows it whatever is open."""
-        return any(not one.problem.possible for one in self.shown)
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """A finding that holds, with what it was made of."""
-
-    declared: Declaration
-    problem: Problem
-    finding: Finding
-
-    def changed(self, **changes: Any) -> Found:
-        """Return the same with fields of the finding changed."""
-        return replace(self, finding=structs.replace(self.finding, **changes))
 
 
 @dataclass(frozen=True)
@@ -119,7 +135,7 @@ def diagnose(
     fixes: MakeFixes,
     require_gpus: int | None = None,
     planned: Planned | None = None,
-    declarations: Iterable[Declaration] | None = None,
+    declarations: Iterable[Declaration] = DECLARATIONS.values(),
     for_any_machine: bool = False,
 ) -> Diagnosis:
     """Judge `facts` by `matrix`, and the environment that a manifest plans; never raises for the facts' sake.
@@ -128,39 +144,29 @@ def diagnose(
     """
     context = Context(facts, matrix, fixes, require_gpus, planned)
     supposed = tuple(hypotheses(context))
-    chosen = DECLARATIONS.values() if declarations is None else declarations
-    judged = {one.id: judge(one, context, supposed) for one in chosen}
+    judged = {one.id: judge(one, context, supposed) for one in declarations}
     certain, opened, likely = _weighed(judged, context)
     if _wants_cpu(context):
         opened = [one for one in opened if not one.declared.about_gpus]
-    possible = _to_decide([_finding(one, context) for one in opened], certain, judged, context)
-    findings = tuple(arrange(certain if for_any_machine else _as_wanted(certain, context), likely, [*possible]))
-    ids = {one.id for one in findings}
-    unknown = (one for one in judged.values() if one.unknown and _is_open(one.declared, ids))
-    return Diagnosis(findings, tuple(Undetermined(one.declared.id, one.unknown[0][1].reason) for one in unknown))
-
-
-def _is_open(declared: Declaration, ids: set[str]) -> bool:
-    """True if these findings neither answer its question, nor make it pointless, nor explain it."""
-    closing = (declared.id, *declared.pointless_after, *declared.explained_by)
-    return not any(matches(one, closing) for one in ids)
+    possible = [*_to_decide([_with_fixes(one, context) for one in opened], certain, judged, context)]
+    findings = tuple(arrange(certain if for_any_machine else _as_wanted(certain, context), likely, possible))
+    undetermined = []
+    for name, one in judged.items():  # unless a finding answers its question, makes it pointless, or explains it
+        closing = (name, *one.declared.pointless_after, *one.declared.explained_by)
+        if one.unknown and not any(matches(finding.id, closing) for finding in findings):
+            undetermined.append(Undetermined(name, one.unknown[0][1].reason))
+    return Diagnosis(findings, tuple(undetermined))
 
 
 def hypotheses(context: Context) -> Iterator[Context]:
     """The same machine with each value of the facts that are one of several."""
-    sections = {name: getattr(context.facts, name) for name in Facts.__struct_fields__}
-    leaves = (
-        (section, name, getattr(record, name))
-        for section, record in sections.items()
-        if isinstance(record, Record)
-        for name in record.__struct_fields__
-    )
-    open_facts = [leaf for leaf in leaves if isinstance(leaf[2], Unknown) and leaf[2].one_of]
-    combinations = product(*(fact.one_of for _, _, fact in open_facts)) if open_facts else ()
-    for values in islice(combinations, _MOST_HYPOTHESES):
+    facts_by_path = {path: look_up(context.facts, path) for path in fact_paths() if "." in path}
+    several = {path: one.one_of for path, one in facts_by_path.items() if isinstance(one, Unknown) and one.one_of}
+    for values in islice(product(*several.values()), _MOST_HYPOTHESES) if several else ():
         facts = context.facts
-        for (section, name, fact), value in zip(open_facts, values, strict=True):
-            known = Known(value, f"{ONE_OF}{', '.join(fact.one_of)}", "inferred")
+        for path, value in zip(several, values, strict=True):
+            section, _, name = path.partition(".")
+            known = Known(value, f"{ONE_OF}{', '.join(several[path])}", "inferred")
             facts = structs.replace(facts, **{section: structs.replace(getattr(facts, section), **{name: known})})
         yield replace(context, facts=facts, derived={})
 
@@ -170,46 +176,33 @@ def hypotheses(context: Context) -> Iterator[Context]:
 
 
 _Outcome: TypeAlias = "Problem | Unknown | None"
-_Judgement: TypeAlias = "tuple[Sign, _Outcome]"
 
 
 def judge(declared: Declaration, context: Context, supposed: Sequence[Context]) -> Judged:
     """Ask every sign of a finding; what a pasted report of ours says of it, it says with all facts of its machine."""
     messages = value_or(context.facts.messages, ())
-    named = (one for one in messages if one.kind == "own-finding" and one.values["id"] == declared.id)
-    if reported := next(named, None):
-        return Judged(declared, (Shown(declared, _reported(reported)),))
-    outcomes = [*_beside_report(_outcomes(declared, context), messages)]
+    for message in messages:
+        if message.kind == "own-finding" and message.values["id"] == declared.id:
+            return Judged(declared, (Shown(declared, _reported(message)),))
+    outcomes = _outcomes(declared, context)
+    if any(message.kind == "own-report" for message in messages):  # it shows some facts: what they rule out counts
+        complains = MessageLog(tuple(one for one in messages if one.kind != "own-finding")).complains
+        outcomes = [row for row in outcomes if (complains if row[0].reads_messages else row[1] is None)]
     shown = [Shown(declared, one, sign.unless) for sign, one in outcomes if isinstance(one, Problem)]
     unknown = tuple((sign, one) for sign, one in outcomes if isinstance(one, Unknown))
     by_value = [one for sign, _ in unknown if (one := _by_value(declared, sign, supposed))]
-    found = [*by_value, *shown] if len(supposed) == 1 else [*shown, *by_value]  # the only value that is left is known
     contradicted = any(one is None for sign, one in outcomes if not sign.reads_messages)
-    return Judged(declared, tuple(found), unknown, contradicted)
-
-
-def _beside_report(outcomes: Iterable[_Judgement], messages: tuple[Message, ...]) -> Iterator[_Judgement]:
-    """What counts beside a pasted report of ours, whose text shows some of its facts: what they rule out, and lines."""
-    reported = any(message.kind == "own-report" for message in messages)
-    complains = MessageLog(tuple(one for one in messages if one.kind != "own-finding")).complains
-    for sign, outcome in outcomes:
-        if not reported or (complains if sign.reads_messages else outcome is None):
-            yield sign, outcome
+    return Judged(declared, (*shown, *by_value), unknown, contradicted)
 
 
 def _reported(message: Message) -> Problem:
     """A finding of a pasted report; its fixes stand in it, and its JSON form has all facts."""
+    again = "Follow the fixes of that report; or get it as JSON, with all facts, and read it with tfgpu explain"
     return Problem(
         title=message.values.get("title", message.text),
         cause="tfgpu found it on the machine of the pasted report",
         evidence=message_evidence(message),
-        fixes=(
-            Fix(
-                text="Follow the fixes of that report; or get it as JSON, with all facts, and read it with tfgpu "
-                "explain",
-                commands=("tfgpu doctor --format json --output report.json",),
-            ),
-        ),
+        fixes=(Fix(again, ("tfgpu doctor --format json --output report.json",)),),
         severity=Severity(message.values["severity"]),
     )
 
@@ -219,12 +212,12 @@ def signs_that_show(declared: Declaration, context: Context) -> list[Sign]:
     return [sign for sign, outcome in _outcomes(declared, context) if isinstance(outcome, Problem)]
 
 
-def _outcomes(declared: Declaration, context: Context) -> list[_Judgement]:
+def _outcomes(declared: Declaration, context: Context) -> list[tuple[Sign, _Outcome]]:
     """Of the signs over facts, then of those over messages, unless probes looked, and a conclusive sign overrules them.
 
     Left out are signs about what nobody asked for: messages, a manifest, a number of GPUs that are required.
     """
-    asked = [s for s in declared.signs if all(fetch(name, context) != NOT_ASKED for name in (*s.gates, *s.required))]
+    asked = [s for s in declared.signs if all(fetch(name, context) != NOT_ASKED for name in s.required)]
     found = [(sign, _outcome(sign, context)) for sign in asked if not sign.reads_messages]
     if not context.probed or not any(sign.conclusive and outcome is None for sign, outcome in found):
         found += [(sign, _outcome(sign, context)) for sign in asked if sign.reads_messages]
@@ -234,10 +227,10 @@ def _outcomes(declared: Declaration, context: Context) -> list[_Judgement]:
 def _outcome(sign: Sign, context: Context) -> _Outcome:
     """What a sign comes to; a missing input that it requires, or one that cannot be read, makes the answer unknown."""
     inputs = {name: fetch(name, context) for name in sign.inputs}
-    needed = [inputs[name] for name in (*sign.gates, *sign.required)]
+    needed = [inputs[name] for name in sign.required]
     unknown = [fact for fact in needed or inputs.values() if isinstance(fact, Unknown)]
     if unknown and (needed or len(unknown) == len(inputs)):
-        return unknown[0] if needed else Unknown(unknown[0].reason)
+        return unknown[0]
     try:
         return sign.show(context, inputs)
     except ValueError as error:
@@ -259,26 +252,22 @@ def _by_value(declared: Declaration, sign: Sign, supposed: Sequence[Context]) ->
 # All findings beside each other: what holds, what is possible, and the commands that decide.
 
 
-def holding(judged: Mapping[str, Judged], context: Context) -> tuple[list[Found], list[Shown]]:
-    """What holds, and what is only possible."""
-    fired = {name for name, one in judged.items() if one.is_certain}
+def holding(judged: Mapping[str, Judged], context: Context) -> tuple[list[Shown], list[Shown]]:
+    """What holds, with its fixes, and what is only possible."""
+    fired = {name for name, each in judged.items() if any(not one.problem.possible for one in each.shown)}
     shown = [one for each in judged.values() if (one := _strongest(each, fired))]
     shown += [one for each in judged.values() if (one := _possibility(each, context, fired))]
-    certain = [Found(one.declared, one.problem, _finding(one, context)) for one in shown if not one.problem.possible]
+    certain = [_with_fixes(one, context) for one in shown if not one.problem.possible]
     return certain, [one for one in shown if one.problem.possible]
 
 
 def _strongest(judged: Judged, fired: set[str]) -> Shown | None:
     """The most certain and gravest of what shows a finding, beside these others."""
-    declared, others = judged.declared, fired - {judged.declared.id}
-    if any(matches(one, declared.pointless_after) for one in others):
+    others = fired - {judged.declared.id}
+    if any(matches(one, judged.declared.pointless_after) for one in others):
         return None
     left = (one for one in judged.shown if not any(matches(other, one.unless) for other in others))
-    return min(
-        left,
-        key=lambda one: (one.problem.possible, SEVERITIES.index(one.problem.severity or declared.severity)),
-        default=None,
-    )
+    return min(left, key=lambda one: (one.problem.possible, SEVERITIES.index(one.severity)), default=None)
 
 
 def _possibility(judged: Judged, context: Context, fired: set[str]) -> Shown | None:
@@ -299,53 +288,34 @@ def _as_possible(declared: Declaration, because: str, *seen: Message | None) -> 
     return Shown(declared, problem)
 
 
-def _finding(shown: Shown, context: Context) -> Finding:
-    declared, problem = shown.declared, shown.problem
-    severity = problem.severity or declared.severity
-    if problem.possible and severity is Severity.ERROR:
-        severity = Severity.WARNING  # what may hold is no error
-    fixes = _declared_fixes(declared, context) if problem.fixes is None else problem.fixes
-    return Finding(
-        id=declared.id,
-        severity=severity,
-        root_cause=True,
-        title=problem.title or declared.title,
-        cause=problem.cause or declared.cause,
-        evidence=problem.evidence,
-        fixes=context.remedies.that_work_here(fixes),
-        docs=declared.docs,
-        possible=problem.possible,
-        answers=declared.answers,
-    )
+def _with_fixes(one: Shown, context: Context) -> Shown:
+    """The same with the fixes of its sign, or else the declared ones."""
+    fixes = _declared_fixes(one, context) if one.problem.fixes is None else one.problem.fixes
+    return replace(one, fixes=context.remedies.that_work_here(fixes))
 
 
-def _declared_fixes(declared: Declaration, context: Context) -> tuple[Fix, ...]:
-    return declared.fixes(context) if declared.fixes else ()
+def _declared_fixes(one: Shown, context: Context) -> tuple[Fix, ...]:
+    return one.declared.fixes(context) if one.declared.fixes else ()
 
 
 def _to_decide(
-    possible: list[Finding], certain: list[Found], judged: Mapping[str, Judged], context: Context
-) -> Iterator[Finding]:
-    """Findings that are only possible, with the commands that decide, which several share.
+    possible: list[Shown], certain: list[Shown], judged: Mapping[str, Judged], context: Context
+) -> Iterator[Shown]:
+    """What is only possible, with the commands that decide, which several share.
 
     Where no problem is certain, the likeliest keeps the commands that repair it: they are what to try first. The others
     keep none that would repair what may be whole.
     """
-    own = [fix for one in (*possible, *(one.finding for one in certain)) for fix in _that_decide(one)]
-    undecided = [one.id for one in possible if not _that_decide(one)]
-    signs = [sign for name in undecided for sign, _ in judged[name].unknown]
+    own = [fix for one in (*possible, *certain) for fix in one.fixes if fix.decides]
+    undecided = [one for one in possible if not any(fix.decides for fix in one.fixes)]
+    signs = [sign for one in undecided for sign, _ in judged[one.id].unknown]
     shared = () if context.probed else (_deciding(signs, own, context),)
-    is_first = not _problems(certain)
+    first = None if _problems(certain) else next(iter(possible), None)
     for one in possible:
         fixes = tuple(fix if fix.decides else structs.replace(fix, commands=()) for fix in one.fixes)
-        if is_first:
-            fixes = one.fixes or context.remedies.that_work_here(_declared_fixes(judged[one.id].declared, context))
-        is_first = False
-        yield structs.replace(one, fixes=(*fixes, *(shared if one.id in undecided else ())))
-
-
-def _that_decide(one: Finding) -> list[Fix]:
-    return [fix for fix in one.fixes if fix.decides]
+        if one is first:
+            fixes = one.fixes or context.remedies.that_work_here(_declared_fixes(one, context))
+        yield replace(one, fixes=(*fixes, *(shared if one in undecided else ())))
 
 
 def _deciding(signs: list[Sign], own: list[Fix], context: Context) -> Fix:
@@ -364,73 +334,56 @@ def _deciding(signs: list[Sign], own: list[Fix], context: Context) -> Fix:
 # Findings in their order: root causes first, consequences under them.
 
 
-_UNRANKED = -1e9  # of what is no cause
-
-
-def arrange(
-    found: list[Found], likely: Mapping[str, float] = MappingProxyType({}), possible: Sequence[Finding] = ()
-) -> Iterator[Finding]:
+def arrange(found: list[Shown], likely: Mapping[str, float], possible: Sequence[Shown]) -> Iterator[Finding]:
     """Sort, and turn every finding that another one explains into its consequence; the likeliest come first.
 
     What is only possible stands behind all that holds, and before the notes.
     """
-
-    found = sorted(found, key=lambda one: _rank(one, likely))
+    # gravest first, then the likeliest, then in the order of declaration
+    found = sorted(found, key=lambda one: (-likely.get(one.id, -_LARGEST), not one.problem.rank_first, RANK[one.id]))
+    found.sort(key=lambda one: SEVERITIES.index(one.severity))
     unexplained = [one for one in found if _explainer(one, found) is None]
-    roots = [one for one in unexplained if _repaired_with(one, unexplained) is one]
+    root_of = {one.id: _root_of(one, unexplained, found) for one in found}
+    roots = [one for one in unexplained if root_of[one.id] is one]
     followers = [one for one in found if one not in roots]
-    explained: dict[str, tuple[str, ...]] = {one.finding.id: () for one in roots}
-    for one in followers:
-        if root := _root_of(one, unexplained, found):
-            explained[root.finding.id] += (one.finding.id,)
-    heads = [structs.replace(one.finding, consequences=explained[one.finding.id]) for one in roots]
-    grave = [one for one in heads if one.severity is not Severity.NOTE]
-    yield from (*grave, *possible, *heads[len(grave) :])
-    yield from (structs.replace(one.finding, root_cause=False) for one in followers)
+    grave = [one for one in roots if one.severity is not Severity.NOTE]
+    for one in (*grave, *possible, *roots[len(grave) :]):
+        yield one.finding(tuple(other.id for other in followers if root_of[other.id] is one))
+    yield from (one.finding(root_cause=False) for one in followers)
 
 
-def _rank(one: Found, likely: Mapping[str, float]) -> tuple[int, float, bool, int]:
-    """Gravest first, then the likeliest, then in the order of declaration."""
-    grave, likelihood = SEVERITIES.index(one.finding.severity), likely.get(one.finding.id, _UNRANKED)
-    return grave, -likelihood, not one.problem.rank_first, RANK[one.finding.id]
-
-
-def _repaired_with(one: Found, unexplained: list[Found]) -> Found:
+def _repaired_with(one: Shown, unexplained: list[Shown]) -> Shown:
     """The first finding whose advice repairs this one, too, beginning alike or containing it: one fault, then."""
     own = _advice(one)
     others = ((other, _advice(other)) for other in unexplained)
     return next(o for o, more in others if o is one or (own and (own[:1] == more[:1] or set(own) <= set(more))))
 
 
-def _advice(one: Found) -> tuple[str, ...]:
+def _advice(one: Shown) -> tuple[str, ...]:
     """What is to be done first; a command of this program repairs nothing."""
-    commands = one.finding.fixes[0].commands if one.finding.fixes else ()
+    commands = one.fixes[0].commands if one.fixes else ()
     return () if commands[:1] and commands[0].startswith("tfgpu ") else commands
 
 
-def _root_of(one: Found, unexplained: list[Found], found: list[Found]) -> Found | None:
-    """Follow the explanations from finding to finding down to a root cause."""
-    seen: set[str] = set()
-    while one not in unexplained and one.finding.id not in seen:
-        seen.add(one.finding.id)
-        one = _explainer(one, unexplained) or _explainer(one, found) or one
-    return _repaired_with(one, unexplained) if one in unexplained else None
-
-
-def _explainer(one: Found, others: list[Found]) -> Found | None:
-    """The first finding that explains this one; a note explains nothing, a warning no error."""
-    if one.problem.never_consequence:
-        return None
-    for other in others:
-        graver = SEVERITIES.index(other.finding.severity) <= SEVERITIES.index(one.finding.severity)
-        if other is not one and graver and matches(other.finding.id, one.declared.explained_by):
-            return other
+def _root_of(one: Shown, unexplained: list[Shown], found: list[Shown]) -> Shown | None:
+    """Follow the explanations from finding to finding down to a root cause; None where they go round in a circle."""
+    for _ in found:
+        if one in unexplained:
+            return _repaired_with(one, unexplained)
+        one = _explainer(one, [*unexplained, *found]) or one
     return None
 
 
-def _problems(certain: list[Found]) -> list[Finding]:
+def _explainer(one: Shown, others: list[Shown]) -> Shown | None:
+    """The first finding that explains this one; a note explains nothing, a warning no error."""
+    causes = () if one.problem.never_consequence else one.declared.explained_by
+    able = (other for other in others if SEVERITIES.index(other.severity) <= SEVERITIES.index(one.severity))
+    return next((other for other in able if other is not one and matches(other.id, causes)), None)
+
+
+def _problems(certain: list[Shown]) -> list[Finding]:
     """What signs see that is neither a symptom nor a note, the first first."""
-    return [one for one in arrange(certain) if one.severity is not Severity.NOTE and one.id not in SYMPTOMS]
+    return [one for one in arrange(certain, {}, ()) if one.severity is not Severity.NOTE and one.id not in SYMPTOMS]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -440,14 +393,18 @@ def _problems(certain: list[Found]) -> list[Finding]:
 # was verified as evidence. Findings that a small computation does not reach declare so (`despite_verified`).
 
 
-def _contradicted_as_warnings(found: list[Found], context: Context) -> Iterator[Found]:
+def _contradicted_as_warnings(certain: list[Shown], context: Context) -> list[Shown]:
     """The findings, with errors that verified computations contradict as warnings."""
     verified = _verified(context)
-    for one in found:
-        beyond = one.declared.despite_verified or one.problem.despite_verified
-        if verified and not beyond and one.finding.severity is Severity.ERROR:
-            one = one.changed(severity=Severity.WARNING, evidence=(*one.finding.evidence, verified))
-        yield one
+    if verified is None:
+        return certain
+    beyond = [one for one in certain if one.declared.despite_verified or one.problem.despite_verified]
+    return [
+        one
+        if one in beyond or one.severity is not Severity.ERROR
+        else one.changed(severity=Severity.WARNING, evidence=(*one.problem.evidence, verified))
+        for one in certain
+    ]
 
 
 def _verified(context: Context) -> Evidence | None:
@@ -469,11 +426,7 @@ def _verified(context: Context) -> Evidence | None:
 # What would keep TensorFlow from a GPU: nothing where there is none, a note where none is required.
 
 
-NO_GPU = "gpu.none"
-_WITHOUT_ONE = (NO_GPU, "gpu.not-visible", "gpu.fewer-than-required")  # having none, and its consequences
-
-
-def _as_wanted(found: list[Found], context: Context) -> list[Found]:
+def _as_wanted(found: list[Shown], context: Context) -> list[Shown]:
     """The findings, without those that repair nothing here, or with them as notes.
 
     On a machine without a GPU, what is missing for one is of no interest: of all that is about GPUs, gpu.none and its
@@ -482,14 +435,13 @@ def _as_wanted(found: list[Found], context: Context) -> list[Found]:
     or only asks: what he would run into is a note beside the answer, which alone says what to install.
     """
     if asks_only(context):
-        return [
-            one if one.finding.severity is Severity.NOTE else one.changed(severity=Severity.NOTE, fixes=())
-            for one in found
-        ]
+        note = Severity.NOTE
+        return [one if one.severity is note else replace(one.changed(severity=note), fixes=()) for one in found]
     unwanted = _wants_cpu(context)
     if context.probed:
-        if any(one.finding.id == NO_GPU for one in found):
-            found = [one for one in found if not one.declared.about_gpus or one.finding.id in _WITHOUT_ONE]
+        if any(one.id == "gpu.none" for one in found):
+            left = ("gpu.none", "gpu.not-visible", "gpu.fewer-than-required")
+            found = [one for one in found if not one.declared.about_gpus or one.id in left]
         unwanted = context.require_gpus == 0 and not lists_gpu(value_or(context.facts.tensorflow.devices, None))
     return [one.changed(severity=Severity.NOTE) if unwanted and one.declared.about_gpus else one for one in found]
 
@@ -506,7 +458,6 @@ def _wants_cpu(context: Context) -> bool:
 # of the driver). Which causes reports in the same words had, parsers/resemblance.py tells.
 
 
-_BELOW = ("driver.", "container.", "wsl.", "gpu.none")  # causes below TensorFlow
 MOST = 3  # causes; a longer list is no help
 # What speaks for a cause, and how much: natural logarithms of odds, fitted by scripts/learn_evidence.py to reports that
 # the signs were not written from. `likeness` is multiplied by the number that parsers/resemblance.py gives. `usual` is
@@ -571,11 +522,9 @@ ONLY_ON = {"tf.windows-native": "windows", "tf.import-dll": "windows", "wsl.setu
 
 
 _AT_LEAST = EVIDENCE["likeness"] * UNLIKE  # what a cause has without any evidence
-_CALM = ("only-printed", "few-words")
-_LARGEST = 1e6  # number that a report can hold there
 
 
-def _weighed(judged: dict[str, Judged], context: Context) -> tuple[list[Found], list[Shown], dict[str, float]]:
+def _weighed(judged: Mapping[str, Judged], context: Context) -> tuple[list[Shown], list[Shown], Mapping[str, float]]:
     """What holds and what is possible, and how likely each is where a text says enough to tell.
 
     A problem that is not clearly likelier than every other cause is only possible from here on: without it, others may
@@ -585,20 +534,18 @@ def _weighed(judged: dict[str, Judged], context: Context) -> tuple[list[Found], 
     certain, opened = holding(judged, context)
     if text is None:
         opened = [one for one in opened if context.probed or not one.by_value_alone]
-        return [*_contradicted_as_warnings(certain, context)], opened, {}
-    likely = weigh(text, certain, opened)
-    while doubtful := _doubtful(text, likely, certain):
-        for name in doubtful:
-            doubted = (
-                replace(one, problem=replace(one.problem, possible=True, severity=Severity.WARNING))
-                for one in judged[name].shown
-            )
-            judged[name] = replace(judged[name], shown=tuple(doubted))
-        certain, opened = holding(judged, context)
-        likely = weigh(text, certain, opened)
+        return _contradicted_as_warnings(certain, context), opened, {}
+    found = weights(text, certain, opened)
+    likely = {cause: sum(EVIDENCE[name] * much for name, much in found[cause].items()) for cause in found}
+    if doubtful := _doubtful(text, likely, certain):
+        doubts = {"possible": True, "severity": Severity.WARNING}
+        doubted = {name: tuple(one.changed(**doubts) for one in judged[name].shown) for name in doubtful}
+        return _weighed({**judged, **{name: replace(judged[name], shown=doubted[name]) for name in doubted}}, context)
     if text.shows is None:  # nothing goes wrong, and so no release alone is the cause of it
         opened = [one for one in opened if not one.by_value_alone]
-    return certain, _likeliest(text, likely, certain, opened, judged, context), likely if text.tells_enough else {}
+    opened += _guesses(text, likely, certain, opened, judged, context)
+    opened.sort(key=lambda one: likely.get(one.id, _AT_LEAST), reverse=True)
+    return certain, opened, likely if text.tells_enough else {}
 
 
 @dataclass(frozen=True)
@@ -607,18 +554,14 @@ class Text:
 
     log: MessageLog
     os: str | None
-    container: str | None  # None: in none
+    in_container: bool
     driver_works: bool  # nvidia-smi shows a GPU, so that nothing below TensorFlow is the cause
     seen: str | None  # the situation
     shows: Message | None  # it
+    usual: tuple[str, ...]  # causes of the situation, on its system or in its container
     likeness: dict[str, float]  # by cause
-    # how much its words say, between 0 and 1: few say little, printed lines no more than their messages
-    fullness: float
-
-    @property
-    def tells_enough(self) -> bool:
-        """True if its words say enough to doubt what signs show, or to put one problem before another."""
-        return self.fullness >= DOUBTED_FROM
+    fullness: float  # how much its words say, from 0 to 1: few say little, printed lines no more than their messages
+    tells_enough: bool  # to doubt what signs show, or to put one problem before another
 
 
 def asks_only(context: Context) -> bool:
@@ -636,18 +579,27 @@ def read(context: Context) -> Text | None:
     messages = fetch("messages", context)
     if context.probed or not isinstance(messages, Known) or asks_only(context) or messages.value.has("own-finding"):
         return None
-    log = messages.value
+    log, facts = messages.value, context.facts
     seen, shows = situation(log, value_or(fetch("devices", context), None)) or trouble(log) or (None, None)
     like = [one for one in log.all("resembles") if "cause" in one.values]
     words = max((_number(one, "words", 0.0) for one in like), default=0.0)
     if log.has("only-printed") and "12" in log.values("log-era", "cuda"):
         words = 0.0  # most reports that likeness was learnt from are older: the same lines meant another cause
-    fullness = min(words / ENOUGH, 1.0)
-    likeness = {one.values["cause"]: UNLIKE + fullness * (_number(one, "likeness", UNLIKE) - UNLIKE) for one in like}
-    host, smi = context.facts.host, value_or(context.facts.driver.nvidia_smi, None)
-    inside = value_or(host.container, "none")
-    container = None if inside == "none" else inside
-    return Text(log, value_or(host.os, None), container, smi_works(smi), seen, shows, likeness, fullness)
+    fullness, system = min(words / ENOUGH, 1.0), value_or(facts.host.os, None)
+    in_container = value_or(facts.host.container, "none") != "none"
+    table = COMMON[seen] if seen else {"": ()}
+    return Text(
+        log=log,
+        os=system,
+        in_container=in_container,
+        driver_works=smi_works(value_or(facts.driver.nvidia_smi, None)),
+        seen=seen,
+        shows=shows,
+        usual=table.get(system or "-") or table.get("container" if in_container else "") or table[""],
+        likeness={m.values["cause"]: UNLIKE + fullness * (_number(m, "likeness", UNLIKE) - UNLIKE) for m in like},
+        fullness=fullness,
+        tells_enough=fullness >= DOUBTED_FROM,
+    )
 
 
 def _number(one: Message, name: str, otherwise: float) -> float:
@@ -659,13 +611,7 @@ def _number(one: Message, name: str, otherwise: float) -> float:
     return number if abs(number) < _LARGEST else otherwise
 
 
-def weigh(text: Text, certain: list[Found], opened: Sequence[Shown]) -> dict[str, float]:
-    """How likely each cause is: a number to compare with those of the others."""
-    found = weights(text, certain, opened)
-    return {cause: sum(EVIDENCE[name] * much for name, much in found[cause].items()) for cause in found}
-
-
-def weights(text: Text, certain: list[Found], opened: Sequence[Shown]) -> dict[str, dict[str, float]]:
+def weights(text: Text, certain: list[Shown], opened: Sequence[Shown]) -> dict[str, dict[str, float]]:
     """What speaks for each cause: evidence by name, as in EVIDENCE, and how much of it there is."""
     found: dict[str, dict[str, float]] = defaultdict(lambda: {"likeness": UNLIKE})
     for cause, likeness in text.likeness.items():
@@ -673,10 +619,10 @@ def weights(text: Text, certain: list[Found], opened: Sequence[Shown]) -> dict[s
     scale = 1 + SITUATION * (1 - text.fullness)
     for cause in text.log.values("cause-said", "cause"):
         found[cause]["said"] = scale
-    for n, cause in enumerate(_usual(text), start=1):
+    for n, cause in enumerate(text.usual, start=1):
         found[cause]["usual"] = scale / n
     for one in opened:
-        found[one.declared.id]["open"] = 1.0
+        found[one.id]["open"] = 1.0
     problems = _problems(certain)
     errors = [one.id for one in problems if one.severity is Severity.ERROR]
     for problem in problems:
@@ -687,57 +633,53 @@ def weights(text: Text, certain: list[Found], opened: Sequence[Shown]) -> dict[s
     return found
 
 
-def _usual(text: Text) -> tuple[str, ...]:
-    """The usual causes of the situation, on its system or in its container."""
-    table = COMMON[text.seen] if text.seen else {"": ()}
-    return table.get(text.os or "-") or table.get("container" if text.container else "") or table[""]
-
-
-def _doubtful(text: Text, likely: dict[str, float], certain: list[Found]) -> set[str]:
+def _doubtful(text: Text, likely: Mapping[str, float], certain: list[Shown]) -> set[str]:
     """The problems that signs see, and that are not much likelier than any other cause; a few words raise no doubt."""
-    if not text.tells_enough:
-        return set()
     problems = {one.id for one in _problems(certain)}
-    sure = {one.finding.id for one in certain if one.problem.sure}
+    sure = {one.id for one in certain if one.problem.sure}
     other = max((much for cause, much in likely.items() if cause not in problems), default=0.0)
-    return {cause for cause in problems - sure if likely[cause] < other + LEAD}
+    return {one for one in problems - sure if likely[one] < other + LEAD} if text.tells_enough else set()
 
 
-def _likeliest(
+def _guesses(
     text: Text,
-    likely: dict[str, float],
-    certain: list[Found],
-    opened: Sequence[Shown],
+    likely: Mapping[str, float],
+    certain: list[Shown],
+    opened: list[Shown],
     judged: Mapping[str, Judged],
     context: Context,
 ) -> list[Shown]:
-    """What is only possible, the likeliest first, with the likeliest causes that nothing shows.
+    """The likeliest causes that nothing shows and no fact contradicts, with the line that tells of the trouble.
 
-    Of the latter without those that the facts contradict, only as many as make MOST causes, and beside what is shown,
-    only those that are about as likely.
+    Only as many as make MOST causes, and beside what is shown, only those that are about as likely.
     """
+    shown = [*(one.id for one in _problems(certain)), *(one.id for one in opened)]
+    answered = text.shows is None and any(one.declared.answers for one in certain)
+    if answered or not (text.tells_enough if shown else _is_trouble(text, certain)):
+        return []
+    least = max((likely.get(one, _AT_LEAST) for one in shown), default=-_LARGEST) - BESIDE
+    said = {one.values.get("cause"): one for one in reversed(text.log.all("cause-said"))}
+    causes, never = {*text.likeness, *said, *text.usual} - {*NO_CAUSE, *shown}, tuple(_ruled_out(text))
+    package = context.facts.tensorflow.distribution
+    assumed = not isinstance(package, Known) or package.grade == "inferred"  # that it was the one with CUDA
+    found = []
+    for cause in [one for one in judged if one in causes and not one.startswith(never)]:
+        one = judged[cause]
+        contradicted = one.contradicted and not (cause == "tf.cpu-build" and assumed)
+        if not contradicted and not one.shown and likely.get(cause, _AT_LEAST) > least:
+            because, words = (SAID, said[cause]) if cause in said else (BECAUSE, text.shows)
+            found.append(_as_possible(one.declared, because, words))
+    found.sort(key=lambda one: likely.get(one.id, _AT_LEAST), reverse=True)
+    return found[: max(MOST - len(shown), 0)]
 
-    def likelihood(one: Shown) -> float:
-        return likely.get(one.declared.id, _AT_LEAST)
 
-    seen = [likely.get(one.id, _AT_LEAST) for one in _problems(certain)]
-    are_wanted = text.tells_enough if seen or opened else _is_trouble(text, certain)
-    is_answered = text.shows is None and any(one.declared.answers for one in certain)
-    shown = {one.declared.id for one in opened}
-    least = max((*seen, *map(likelihood, opened)), default=-_LARGEST) - BESIDE
-    guesses = _guesses(judged, text, shown, context) if are_wanted and not is_answered else ()
-    guessed = sorted((one for one in guesses if likelihood(one) > least), key=likelihood, reverse=True)
-    left = max(MOST - len(seen) - len(opened), 0)
-    return sorted((*opened, *guessed[:left]), key=likelihood, reverse=True)
-
-
-def _is_trouble(text: Text, certain: list[Found]) -> bool:
+def _is_trouble(text: Text, certain: list[Shown]) -> bool:
     """True if something goes wrong: the text tells, or is about as much like reports with a cause as like others.
 
     What programs print without a failure, a few words that ask nothing, and a text about another framework complain of
     nothing that could be found here.
     """
-    calm = text.shows is None and text.log.has(*_CALM)
+    calm = text.shows is None and text.log.has("only-printed", "few-words")
     if calm or (text.seen in (None, "slow") and text.log.has("other-framework")):
         return False
     if text.shows is not None and not (certain and text.shows.kind == "trouble-said"):
@@ -745,20 +687,6 @@ def _is_trouble(text: Text, certain: list[Found]) -> bool:
     none = max(text.likeness.get(one, UNLIKE) for one in NO_CAUSE)
     some = max((much for one, much in text.likeness.items() if one not in NO_CAUSE), default=none)
     return not text.log.has("gpu-created") and some > none - HEALTHY * text.fullness
-
-
-def _guesses(judged: Mapping[str, Judged], text: Text, shown: set[str], context: Context) -> Iterator[Shown]:
-    """What nothing shows and no fact contradicts, with the line that tells of the trouble."""
-    said = {one.values.get("cause"): one for one in reversed(text.log.all("cause-said"))}
-    never = tuple(_ruled_out(text))
-    causes = {*text.likeness, *said, *_usual(text)} - {*NO_CAUSE, *shown}
-    package = context.facts.tensorflow.distribution
-    assumed = not isinstance(package, Known) or package.grade == "inferred"  # that it was the one with CUDA
-    for cause, one in judged.items():
-        contradicted = one.contradicted and not (cause == "tf.cpu-build" and assumed)
-        if cause in causes and not cause.startswith(never) and not one.shown and not contradicted:
-            because, words = (SAID, said[cause]) if cause in said else (BECAUSE, text.shows)
-            yield _as_possible(one.declared, because, words)
 
 
 def _ruled_out(text: Text) -> Iterator[str]:
@@ -769,17 +697,13 @@ def _ruled_out(text: Text) -> Iterator[str]:
     """
     elsewhere = text.log.values("works-elsewhere", "where")  # that it works, on the same computer
     if text.driver_works or any("torch" in where.lower() for where in elsewhere):
-        yield from _BELOW
+        yield from ("driver.", "container.", "wsl.", "gpu.none")
     if set(text.log.values("container-start", "gpus")) == {"yes"} and text.seen != "no GPU":
         yield "container.no-gpu"
-    if text.container is None:
+    if not text.in_container:
         yield "container."
     yield from (cause for cause, system in ONLY_ON.items() if text.os not in (None, system))
     yield from _CANNOT.get(text.seen or "", ())
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Facts → a report: diagnosed, judged as a whole, dated.
 
 
 def works(facts: Facts, require_gpus: int | None = None) -> bool | None:
@@ -790,15 +714,14 @@ def works(facts: Facts, require_gpus: int | None = None) -> bool | None:
     devices = facts.tensorflow.devices
     if isinstance(devices, Known):
         return require_gpus == 0 or lists_gpu(devices.value)
-    skipped = {phase.name for phase in facts.tensorflow.phases if phase.outcome == "skipped"}
-    if "import" not in skipped:
+    if not any(phase.name == "import" and phase.outcome == "skipped" for phase in facts.tensorflow.phases):
         return None
     if require_gpus == 0:
         return True if isinstance(facts.tensorflow.version, Known) else None
     sonames = value_or(facts.loader.sonames, ())
     in_place = bool(value_or(facts.gpus, ())) and isinstance(facts.driver.version, Known) and bool(sonames)
-    needed = [name for name in sonames if name.component not in OPTIONAL_COMPONENTS]
-    return True if in_place and all(name.winner for name in needed) else None
+    all_found = all(name.winner for name in sonames if name.component not in OPTIONAL_COMPONENTS)
+    return True if in_place and all_found else None
 
 
 def verdict(findings: tuple[Finding, ...], facts: Facts, source: str, require_gpus: int | None = None) -> Verdict:
@@ -849,7 +772,6 @@ class SelectionError(ValueError):
     """No check has that id; the message names those that are near."""
 
 
-CHECKS_SCHEMA = "tfgpu.checks/1"
 REQUIRED = FEWER_THAN_REQUIRED.id  # the check that --require-gpus asks for
 
 
@@ -863,20 +785,16 @@ class Check(Record, frozen=True):
 
 
 class CheckList(Record, frozen=True):
-    """The list as JSON."""
+    """All checks, in alphabetical order."""
 
     schema: str
     checks: tuple[Check, ...]
 
 
-def checks() -> tuple[Check, ...]:
-    """Every id once, in alphabetical order, with the severity and the title that it has as a rule."""
-    return tuple(Check(one.id, one.layer, one.severity.value, one.title) for _, one in sorted(DECLARATIONS.items()))
-
-
-def checks_json() -> bytes:
-    """The list as JSON."""
-    return encode(CheckList(CHECKS_SCHEMA, checks()))
+def checks() -> CheckList:
+    """Every id once, with the severity and the title that it has as a rule."""
+    rows = (Check(one.id, one.layer, one.severity.value, one.title) for _, one in sorted(DECLARATIONS.items()))
+    return CheckList("tfgpu.checks/1", tuple(rows))
 
 
 def verify(patterns: tuple[str, ...]) -> None:
@@ -884,19 +802,18 @@ def verify(patterns: tuple[str, ...]) -> None:
 
     Raises SelectionError: one means none.
     """
-    known = [one.id for one in checks()]
     for pattern in patterns:
-        if not any(matches(one, (pattern,)) for one in known):
+        if not any(matches(one, (pattern,)) for one in DECLARATIONS):
             group = f"{pattern.rstrip('.')}.*"
-            if any(matches(one, (group,)) for one in known):
-                raise SelectionError(f"no finding has the id {pattern!r}. For all of that group: {group}")
-            hint = did_you_mean(pattern, known) or " tfgpu doctor --list-checks shows all."
+            hint = did_you_mean(pattern, sorted(DECLARATIONS)) or " tfgpu doctor --list-checks shows all."
+            if any(matches(one, (group,)) for one in DECLARATIONS):
+                hint = f" For all of that group: {group}"
             raise SelectionError(f"no finding has the id {pattern!r}.{hint}")
 
 
 def chosen(only: tuple[str, ...], skip: tuple[str, ...]) -> tuple[str, ...]:
     """The ids of the checks that match `only` (all, when it is empty) and not `skip`."""
-    return tuple(one.id for one in checks() if (not only or matches(one.id, only)) and not matches(one.id, skip))
+    return tuple(one for one in sorted(DECLARATIONS) if (not only or matches(one, only)) and not matches(one, skip))
 
 
 def restrict(
@@ -907,26 +824,22 @@ def restrict(
     With `require_gpus`, the number that the report was made with, it is a problem of its own that GPUs are missing: it
     stays without its cause, and must be skipped by name.
     """
-    if not only and not skip:
-        return report
     ids = set(chosen(only, skip))
     gone = {one for finding in report.findings if finding.id not in ids for one in finding.consequences}
     gone -= set() if require_gpus is None else {REQUIRED}
-    kept = [one for one in report.findings if one.id in ids and (one.root_cause or one.id not in gone)]
-    findings = tuple(_alone(kept))
+    kept = {one.id: one for one in report.findings if one.id in ids and (one.root_cause or one.id not in gone)}
+    explained = {one for finding in kept.values() for one in finding.consequences}
+    findings = tuple(
+        structs.replace(
+            one,
+            consequences=tuple(other for other in one.consequences if other in kept),
+            root_cause=one.root_cause or one.id not in explained,
+        )
+        for one in kept.values()
+    )
     return structs.replace(
         report,
         findings=findings,
         undetermined=tuple(one for one in report.undetermined if one.id in ids),
         verdict=verdict(findings, report.facts, report.source, require_gpus),
     )
-
-
-def _alone(findings: list[Finding]) -> Iterator[Finding]:
-    """The findings without consequences that are not among them; what none of them explains is a root cause."""
-    ids = {one.id for one in findings}
-    explained = {one for finding in findings for one in finding.consequences}
-    for one in findings:
-        consequences = tuple(other for other in one.consequences if other in ids)
-        is_root = one.root_cause or one.id not in explained
-        yield structs.replace(one, consequences=consequences, root_cause=is_root)

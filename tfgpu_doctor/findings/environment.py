@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from tfgpu_doctor.facts.facts import Candidate, Gpu, Package, Phase, Setting, ShadowedModule, Soname, XlaFile, value_or
-from tfgpu_doctor.facts.report import Fix, Severity
+from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings.declaration import (
     Context,
@@ -44,6 +44,9 @@ WARNING, NOTE, ERROR = Severity.WARNING, Severity.NOTE, Severity.ERROR
 UNSET = "Unset it, unless you set it on purpose"
 ON, OFF, ANY = "(?i)1|true", "(?i)0|false", ".+"
 AMPERE = (8, 0)  # the first compute capability with TF32
+_SHARE = r"(?![0.]*$)\d{1,2}(?:\.\d+)?"  # percent
+_AUTO_JIT = r".*--tf_xla_auto_jit=(?!0(?:\s|$)).*"
+_XLA_OPTION = r"(?:.*\s)?(?!--xla_gpu_cuda_data_dir=)\S.*"
 _SLOW_XLA = r".*--xla_(?:dump_to|gpu_(?:autotune_level=0|deterministic_ops=true|force_compilation_parallelism=1)).*"
 
 # id, variable, title, docs
@@ -73,91 +76,49 @@ _FINDINGS = (
     ("env.cuda-device-order", "CUDA_DEVICE_ORDER", "CUDA numbers the GPUs differently from nvidia-smi", _CUDA),
     ("env.nccl", "NCCL_P2P_DISABLE", "An NCCL variable disables a fast transport between GPUs", _NCCL),
 )
-# variable → pattern of its whole value, how grave that is (None: it changes nothing), what it does; the first row that
-# matches counts
-VALUES: dict[str, tuple[tuple[str, Severity | None, str], ...]] = {
-    "TF_FORCE_GPU_ALLOW_GROWTH": (
-        ("true", NOTE, "memory is allocated as needed and never released; it overrides set_memory_growth"),
-        ("false", NOTE, "nearly all memory is taken at the start, even where the program sets memory growth"),
-        (".*", WARNING, 'TensorFlow understands only "true" and "false" in lower case, and ignores this value'),
-    ),
-    "TF_GPU_ALLOCATOR": (
-        ("cuda_malloc_async", NOTE, "CUDA's own pool replaces TensorFlow's allocator; it needs a driver for CUDA 11.2"),
-        (ANY, NOTE, "another allocator than TensorFlow's own is requested"),
-    ),
-    "TF_PER_DEVICE_MEMORY_LIMIT_MB": (
-        (r"0*[1-9]\d*", NOTE, "TensorFlow takes at most so many MB of each GPU, however much is free"),
-    ),
-    "TF_FORCE_UNIFIED_MEMORY": (
-        (ON, WARNING, "a job may exceed the GPU's memory, and then pages to the host at the speed of PCIe"),
-    ),
-    "TF_GPU_THREAD_MODE": (
-        ("(?i)global", None, ""),
-        ("(?i)gpu_private|gpu_shared", NOTE, "kernels are launched from separate threads, TF_GPU_THREAD_COUNT of them"),
-        (ANY, ERROR, "TensorFlow refuses to create any GPU with it; it knows gpu_private, gpu_shared and global"),
-    ),
-    "TF_DETERMINISTIC_OPS": (
-        (ON, WARNING, "slower kernels with reproducible results; operations without such a kernel raise an error"),
-    ),
-    "TF_CUDNN_DETERMINISTIC": ((ON, WARNING, "slower convolutions with reproducible results"),),
-    "TF_CUDNN_USE_AUTOTUNE": (
-        (OFF, WARNING, "TensorFlow does not measure cuDNN's algorithms, and may use a slow one"),
-    ),
-    "XLA_FLAGS": (
-        (_SLOW_XLA, WARNING, "an option slows XLA down: programs are dumped, kernels not measured, or serial"),
-        (r"(?:.*\s)?(?!--xla_gpu_cuda_data_dir=)\S.*", NOTE, "XLA ends the process when it does not know an option"),
-    ),
-    "TF_XLA_FLAGS": (
-        (r".*--tf_xla_auto_jit=(?!0(?:\s|$)).*", NOTE, "XLA compiles parts of every graph: slow first steps"),
-    ),
-    "TF_CPP_MIN_LOG_LEVEL": (
-        ("[2-9]", NOTE, "warnings are hidden (from 3 on, errors too): also those that say why a GPU is not used"),
-    ),
-    "KERAS_BACKEND": (
-        ("(?i)tensorflow", None, ""),
-        (ANY, WARNING, "Keras 3 computes with another framework, and does not use the GPUs that TensorFlow lists"),
-    ),
-    "CUDA_LAUNCH_BLOCKING": (
-        (ON, WARNING, "each launch waits until its kernel has ended: meant for debugging, and slow"),
-    ),
-    "CUDA_CACHE_DISABLE": (
-        (ON, WARNING, "the driver does not keep what it compiles from PTX, so that each start compiles it again"),
-    ),
-    "CUDA_FORCE_PTX_JIT": (
-        (ON, WARNING, "the driver ignores the machine code in the libraries; those without PTX fail"),
-    ),
-    "CUDA_DISABLE_PTX_JIT": ((ON, NOTE, "a GPU newer than the build cannot run it at all"),),
-    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": (
-        (r"(?![0.]*$)\d{1,2}(?:\.\d+)?", WARNING, "MPS gives this process only that share of the multiprocessors"),
-    ),
-    "NVIDIA_TF32_OVERRIDE": (
-        (
-            "0",
-            WARNING,
-            "float32 products and convolutions run without tensor cores, several times slower than with TF32",
-        ),
-    ),
-}
+# finding, pattern of the whole value, how grave that is (None: it changes nothing), what it does; the first row counts
+_VALUES: tuple[tuple[str, str, Severity | None, str], ...] = (
+    ("env.allow-growth", "true", NOTE, "memory is allocated as needed and never released, whatever the program sets"),
+    ("env.allow-growth", "false", NOTE, "nearly all memory is taken at the start, whatever the program sets"),
+    ("env.allow-growth", ".*", WARNING, 'TensorFlow ignores it: it understands only "true" and "false" in lower case'),
+    ("env.tf-gpu-allocator", "cuda_malloc_async", NOTE, "CUDA's own pool is used; it needs a driver for CUDA 11.2"),
+    ("env.tf-gpu-allocator", ANY, NOTE, "another allocator than TensorFlow's own is requested"),
+    ("env.memory-limit", r"0*[1-9]\d*", NOTE, "TensorFlow takes at most so many MB of each GPU, however much is free"),
+    ("env.unified-memory", ON, WARNING, "a job may exceed the GPU's memory, and then pages to the host, over PCIe"),
+    ("env.gpu-thread-mode", "(?i)global", None, ""),
+    ("env.gpu-thread-mode", "(?i)gpu_private|gpu_shared", NOTE, "kernels are launched from separate threads"),
+    ("env.gpu-thread-mode", ANY, ERROR, "TensorFlow refuses to create any GPU with a value that it does not know"),
+    ("env.deterministic-ops", ON, WARNING, "slower, reproducible kernels; operations without one raise an error"),
+    ("env.cudnn-deterministic", ON, WARNING, "slower convolutions with reproducible results"),
+    ("env.cudnn-autotune", OFF, WARNING, "TensorFlow does not measure cuDNN's algorithms, and may use a slow one"),
+    ("env.xla-flags", _SLOW_XLA, WARNING, "XLA is slower: programs are dumped, kernels not measured, or serial"),
+    ("env.xla-flags", _XLA_OPTION, NOTE, "XLA ends the process when it does not know an option"),
+    ("env.xla-auto-jit", _AUTO_JIT, NOTE, "XLA compiles parts of every graph: slow first steps"),
+    ("env.cpp-min-log-level", "[2-9]", NOTE, "hidden are also the warnings that say why a GPU is not used"),
+    ("env.keras-backend", "(?i)tensorflow", None, ""),
+    ("env.keras-backend", ANY, WARNING, "Keras 3 uses another framework, and not the GPUs that TensorFlow lists"),
+    ("env.cuda-launch-blocking", ON, WARNING, "each launch waits for the end of its kernel: for debugging, and slow"),
+    ("env.cuda-cache-disable", ON, WARNING, "the driver compiles from PTX again at each start, and keeps nothing"),
+    ("env.cuda-force-ptx-jit", ON, WARNING, "the driver ignores machine code in libraries; those without PTX fail"),
+    ("env.cuda-disable-ptx-jit", ON, NOTE, "a GPU newer than the build cannot run it at all"),
+    ("env.mps", _SHARE, WARNING, "MPS gives this process only that share of the multiprocessors"),
+    ("env.tf32-override", "0", WARNING, "float32 products are several times slower than with TF32's tensor cores"),
+)
 _EXPECTED = {  # else: unset
     "TF_FORCE_GPU_ALLOW_GROWTH": "true or false",
     "TF_GPU_THREAD_MODE": "gpu_private, gpu_shared, global",
     "TF_CPP_MIN_LOG_LEVEL": "0, to see them",
     "KERAS_BACKEND": "tensorflow",
 }
-
-# variable → message of a program that refuses its value or acts on it, how grave that is, and what it means
-REFUSALS: dict[str, tuple[tuple[str, Severity, str], ...]] = {
-    "TF_FORCE_GPU_ALLOW_GROWTH": (
-        ("growth-not-parsed", WARNING, "TensorFlow ignores the value of TF_FORCE_GPU_ALLOW_GROWTH"),
-        ("growth-by-variable", NOTE, "TF_FORCE_GPU_ALLOW_GROWTH overrides the program"),
-    ),
-    "TF_GPU_ALLOCATOR": (
-        ("allocator-refused", ERROR, "TensorFlow cannot use the allocator that TF_GPU_ALLOCATOR names"),
-    ),
-    "TF_GPU_THREAD_MODE": (("thread-mode-invalid", ERROR, "TensorFlow does not know the value of TF_GPU_THREAD_MODE"),),
-    "XLA_FLAGS": (("xla-flags-refused", ERROR, "XLA does not know a flag in XLA_FLAGS or TF_XLA_FLAGS"),),
-    "CUDA_DISABLE_PTX_JIT": (("jit-forbidden", ERROR, "CUDA_DISABLE_PTX_JIT leaves this GPU without kernels"),),
-}
+# finding, message of a program that refuses the value or acts on it, how grave that is, and what it means
+_REFUSALS = (
+    ("env.allow-growth", "growth-not-parsed", WARNING, "TensorFlow ignores the value of TF_FORCE_GPU_ALLOW_GROWTH"),
+    ("env.allow-growth", "growth-by-variable", NOTE, "TF_FORCE_GPU_ALLOW_GROWTH overrides the program"),
+    ("env.tf-gpu-allocator", "allocator-refused", ERROR, "TensorFlow cannot use the allocator of TF_GPU_ALLOCATOR"),
+    ("env.gpu-thread-mode", "thread-mode-invalid", ERROR, "TensorFlow does not know the value of TF_GPU_THREAD_MODE"),
+    ("env.xla-flags", "xla-flags-refused", ERROR, "XLA does not know a flag in XLA_FLAGS or TF_XLA_FLAGS"),
+    ("env.cuda-disable-ptx-jit", "jit-forbidden", ERROR, "CUDA_DISABLE_PTX_JIT leaves this GPU without kernels"),
+)
 _CAUSES = {
     ERROR: "the program ends, or uses no GPU, with a value that this release or this GPU does not allow",
     WARNING: 'TensorFlow understands only "true" and "false" in lower case; the program\'s own setting decides',
@@ -168,16 +129,16 @@ _CAUSES = {
 def _about(finding_id: str, name: str, title: str, docs: str, severity: Severity = WARNING) -> Declaration:
     """Declare what is found of a variable, by its value or by what a program prints about it."""
     declared = finding(finding_id, layer="Python", severity=severity, title=title.format(name), docs=docs)
+    values = [row[1:] for row in _VALUES if row[0] == finding_id]
+    refusals = [row[1:] for row in _REFUSALS if row[0] == finding_id]
 
     def value_changes_something(context: Context, variables: dict[str, str]) -> Problem | None:
         value = variables.get(name)
-        rows = VALUES[name] if value is not None else ()
-        row = next((row for row in rows if re.fullmatch(row[0], (value or "").strip(), re.DOTALL)), None)
-        if row is None or row[1] is None:
-            return None
+        matching = (row for row in values if value is not None and re.fullmatch(row[0], value.strip(), re.DOTALL))
+        _, severity, cause = next(matching, ("", None, ""))
         seen = evidence(f"{name}={value}", context.source("variables"), _EXPECTED.get(name, "unset"))
         fix = Fix(UNSET, (context.remedies.unset(name),))
-        return Problem(cause=row[2], evidence=(seen,), fixes=(fix,), severity=row[1])
+        return Problem(cause=cause, evidence=(seen,), fixes=(fix,), severity=severity) if severity else None
 
     def another_backend(context: Context, variables: dict[str, str], phases: tuple[Phase, ...] = ()) -> Problem | None:
         problem = value_changes_something(context, variables)
@@ -188,22 +149,20 @@ def _about(finding_id: str, name: str, title: str, docs: str, severity: Severity
         return value_changes_something(context, variables) if has_tf32 else None
 
     def printed(context: Context, messages: MessageLog) -> Problem | None:
-        for kind, severity, title in REFUSALS[name]:
+        for kind, severity, title in refusals:
             harmless = (m for m in messages.all("harmless") if m.values["what"] == kind)
             if lines := (*messages.all(kind), *harmless):
                 names = ("XLA_FLAGS", "TF_XLA_FLAGS") if name == "XLA_FLAGS" else (name,)
                 where = "Unset it where it is set: shell profile, notebook, or os.environ in the program"
                 fix = Fix(where, (context.remedies.unset(*names),))
-                if kind == "growth-not-parsed":
-                    fix = Fix("Write it in lower case", (f"export {name}=true",))
                 seen = message_evidence(*lines)
                 return Problem(title=title, cause=_CAUSES[severity], evidence=seen, fixes=(fix,), severity=severity)
         return None
 
     with_more: dict[str, Decision] = {"KERAS_BACKEND": another_backend, "NVIDIA_TF32_OVERRIDE": without_tf32}
-    if name in VALUES:  # what the program prints about the value counts, too
+    if values:  # what the program prints about the value counts, too
         declared.sign(conclusive=False)(with_more.get(name, value_changes_something))
-    if name in REFUSALS:
+    if refusals:
         declared.sign()(printed)
     return declared
 
@@ -240,7 +199,6 @@ def data_dir_is_no_toolkit(context: Context, xla_roots: tuple[XlaFile, ...]) -> 
         return None
     return Problem(
         title="--xla_gpu_cuda_data_dir in XLA_FLAGS names no CUDA toolkit",
-        severity=WARNING,
         cause="XLA searches this folder first for libdevice and ptxas, and finds neither there",
         evidence=(evidence(named.path, "XLA_FLAGS", "a folder with nvvm/libdevice and bin/ptxas", named.problem),),
         fixes=(Fix("Unset it, or name the folder of a toolkit", (context.remedies.unset("XLA_FLAGS"),)),),
@@ -289,23 +247,23 @@ def packages_of_another_python(
     separator = ";" if context.remedies.os == "windows" else ":"
     folders = variables.get("PYTHONPATH", "").split(separator)
     others = [folder for folder in folders if (of := _PACKAGES_OF.search(folder)) and of[1] != minor(python_version)]
-    if not others:
-        return None
-    fails = import_fails(phases)
     need = f"folders of Python {minor(python_version)}"
+    seen = [evidence(folder, "PYTHONPATH", need, context.source("python.version")) for folder in others]
+    return _leads_elsewhere(context, variables, others, seen, fails=import_fails(phases))
+
+
+def _leads_elsewhere(
+    context: Context, variables: dict[str, str], folders: Collection[str], seen: list[Evidence], *, fails: bool
+) -> Problem:
+    """PYTHONPATH leads to folders that belong to another environment."""
+    command = context.remedies.without_folders("PYTHONPATH", variables.get("PYTHONPATH", ""), folders)
     return Problem(
-        evidence=tuple(evidence(folder, "PYTHONPATH", need, context.source("python.version")) for folder in others),
-        fixes=_off_pythonpath(context, variables, others),
-        cause="Python searches PYTHONPATH before the packages of its own environment; compiled modules of another "
-        "Python version cannot be loaded",
+        cause="Python searches PYTHONPATH before the packages of its own environment, and pip changes only the latter",
+        evidence=tuple(seen),
+        fixes=(Fix("Remove these folders from PYTHONPATH", (command,) if command else ()),),
         severity=ERROR if fails else None,
         rank_first=fails,
     )
-
-
-def _off_pythonpath(context: Context, variables: dict[str, str], folders: Collection[str]) -> tuple[Fix, ...]:
-    command = context.remedies.without_folders("PYTHONPATH", variables.get("PYTHONPATH", ""), folders)
-    return (Fix("Remove these folders from PYTHONPATH", (command,) if command else ()),)
 
 
 @DECLARED["env.pythonpath"].sign()
@@ -314,21 +272,13 @@ def other_packages_first(
 ) -> Problem | None:
     """A folder of PYTHONPATH has a module that TensorFlow cannot use, and that the environment has, too."""
     found = [one for one in modules_in_the_way if one.via == "PYTHONPATH"]
-    if not found:
-        return None
-    first, theirs = found[0], {re.sub(r"[\\/][^\\/]+$", "", one.path) for one in found}
-    return Problem(
-        title=f"PYTHONPATH puts {first.module} {first.version or 'of another folder'} before {first.package} "
-        f"{first.package_version} of this environment",
-        cause="Python searches PYTHONPATH before the packages of its own environment, and pip changes only the latter",
-        evidence=tuple(
-            evidence(f"{one.module} {one.version or ''}".strip(), one.path, f"{one.package} {one.package_version}")
-            for one in found
-        ),
-        fixes=_off_pythonpath(context, variables, theirs),
-        severity=ERROR,
-        rank_first=True,
-    )
+    folders = {re.sub(r"[\\/][^\\/]+$", "", one.path) for one in found}
+    seen = [
+        evidence(f"{one.module} {one.version or ''}".strip(), one.path, f"{one.package} {one.package_version}")
+        for one in found
+    ]
+    title = f"PYTHONPATH puts {seen[0].saw} before {seen[0].need} of this environment" if seen else None
+    return replace(_leads_elsewhere(context, variables, folders, seen, fails=True), title=title)
 
 
 @LEGACY_KERAS.sign()
@@ -366,12 +316,10 @@ def device_order(context: Context, variables: dict[str, str], gpus: tuple[Gpu, .
     by_number = any(part.strip().isdecimal() for part in chosen.split(","))
     if not by_number or len(names) < 2 or variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
         return None
-    order = ", ".join(f"{gpu.index}: {value_or(gpu.name, 'unknown')}" for gpu in gpus)
     return Problem(
         cause="CUDA numbers GPUs from the fastest on, nvidia-smi by PCI bus: the same number can mean another GPU",
         evidence=(
             evidence(f"CUDA_VISIBLE_DEVICES={chosen}", context.source("variables"), "CUDA_DEVICE_ORDER=PCI_BUS_ID"),
-            evidence(order, context.source("gpus")),
         ),
         fixes=(Fix("Number them as nvidia-smi does", ("export CUDA_DEVICE_ORDER=PCI_BUS_ID",)),),
     )
@@ -383,9 +331,8 @@ def nccl(context: Context, variables: dict[str, str], gpu_count: int | None = No
     slow = {name: why for name, why in _SLOWER_TRANSPORTS.items() if variables.get(name, "").lower() in ("1", "true")}
     if not slow or (gpu_count or 0) < 2:
         return None
-    where = context.source("variables")
     return Problem(
         cause="; ".join(slow.values()),
-        evidence=tuple(evidence(f"{name}={variables[name]}", where, "unset") for name in slow),
+        evidence=tuple(evidence(f"{name}={variables[name]}", context.source("variables"), "unset") for name in slow),
         fixes=(Fix(UNSET, (context.remedies.unset(*slow),)),),
     )

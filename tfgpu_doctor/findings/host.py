@@ -14,7 +14,7 @@ from tfgpu_doctor.facts.facts import (
     TfDevice,
     value_or,
 )
-from tfgpu_doctor.facts.report import Evidence, Fix, Severity
+from tfgpu_doctor.facts.report import Fix, Severity
 from tfgpu_doctor.facts.units import memory_size
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
@@ -25,9 +25,8 @@ def _without_limit(context: Context) -> tuple[Fix, ...]:
     limit: Limit | None = value_or(context.facts.host.address_space_limit, None)
     bounded = limit is not None and limit.hard is not None
     command = 'sudo prlimit --pid "$$" --as=unlimited' if bounded else "ulimit -v unlimited"
-    who = ", which only root may do" if bounded else ""
     return (
-        Fix(f"Remove the limit of this shell{who}, and start the program again in it", (command,)),
+        Fix("Remove the limit of this shell, and start the program again in it", (command,)),
         # srun(1), --propagate: by default, jobs get all limits of the shell that submits them
         Fix("In a job of Slurm: submit it with --propagate=NONE, and ask for memory with --mem instead"),
     )
@@ -36,7 +35,7 @@ def _without_limit(context: Context) -> tuple[Fix, ...]:
 ADDRESS_SPACE = finding(
     "env.address-space-limit",
     layer="Machine",
-    title="The address space of this process is limited, and CUDA does not start",
+    title="The address space of this process is limited, and TensorFlow or CUDA does not start",
     cause="RLIMIT_AS (ulimit -v) counts the addresses that libraries take, and those that CUDA reserves when it starts "
     "for the memory of all GPUs and of the machine",
     fixes=_without_limit,
@@ -52,20 +51,19 @@ def reservation_refused(
     messages: MessageLog | None = None,
 ) -> Problem | None:
     """There is a limit, and the driver or the loader gets no addresses."""
-    started = not inputs.has_code(cuda_init, inputs.OUT_OF_MEMORY)
+    refused = inputs.has_code(cuda_init, inputs.OUT_OF_MEMORY)
     # the loader's words for a refused mmap; on a file system without execution it adds a reason
     lines = messages.all("loader-error", "exception") if messages else ()
     unloaded = [m for m in lines if "failed to map segment" in m.text and "not permitted" not in m.text]
-    if address_space_limit.soft is None or (started and not unloaded):
+    if address_space_limit.soft is None or not (refused or unloaded):
         return None
     limit = f"address space limited to {memory_size(address_space_limit.soft)}"
-    shown = messages.all("address-space-limit")[-1:] if messages else ()
+    printed = messages.all("address-space-limit")[-1:] if messages else ()
     read = evidence(limit, context.source("host.address_space_limit"), "unlimited")
-    found = [*(message_evidence(*shown) or (read,)), *message_evidence(*unloaded)]
-    if cuda_init is not None and not started:
+    found = [*(message_evidence(*printed) or (read,)), *message_evidence(*unloaded)]
+    if cuda_init is not None and refused:
         found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
-    title = "The address space of this process is too small to load TensorFlow" if started else None
-    return Problem(title=title, evidence=tuple(found))
+    return Problem(evidence=tuple(found))
 
 
 def _another_folder(context: Context) -> tuple[Fix, ...]:
@@ -103,10 +101,9 @@ TMPDIR.printed("temporary-file-refused")
 
 
 def _more_room(context: Context) -> tuple[Fix, ...]:
-    show = Fix("Show which disk is full, of bytes or of inodes", ("df -h", "df -i"))
-    if context.remedies.os == "windows":
-        show = Fix("Show which disk is full", ("Get-PSDrive -PSProvider FileSystem",))
-    return (show, Fix("Empty pip's cache, which is often gigabytes", ("python -m pip cache purge",)))
+    show = ("Get-PSDrive -PSProvider FileSystem",) if context.remedies.os == "windows" else ("df -h", "df -i")
+    empty = Fix("Empty pip's cache, which is often gigabytes", ("python -m pip cache purge",))
+    return (Fix("Show which disk is full, of bytes or of inodes", show), empty)
 
 
 DISK_FULL = finding(
@@ -175,9 +172,9 @@ def other_graphics_message(
     if pci_gpus == ():
         found += (evidence("no NVIDIA GPU", context.source("host.pci_gpus"), "an NVIDIA GPU"),)
     missed = devices is not None or messages.complains or messages.has("gpu-fails-said")
-    if context.is_stated("host.pci_gpus") and not missed:  # the field of a form, and nobody misses a GPU
-        return Problem(evidence=found, severity=Severity.WARNING)
-    return Problem(evidence=found, severity=_severity(messages, said=bool(reported)))
+    is_field = context.is_stated("host.pci_gpus") and not missed  # of a form, and nobody misses a GPU
+    severity = Severity.WARNING if is_field else _severity(messages, said=bool(reported))
+    return Problem(evidence=found, severity=severity)
 
 
 def _severity(messages: MessageLog, *, said: bool) -> Severity | None:
@@ -210,7 +207,6 @@ _BY_DISTRIBUTION = {
     **dict.fromkeys(("fedora", "rhel", "centos", "rocky", "almalinux", "amzn"), _DNF),
     "arch": ("sudo pacman -S nvidia-container-toolkit",),
 }
-_CONFIGURE = "sudo nvidia-ctk runtime configure --runtime=docker"
 _TRY = "docker run --rm --gpus all tensorflow/tensorflow:latest-gpu nvidia-smi"
 _REQUEST = {
     "docker": Fix("Start the container with --gpus all", (_TRY,)),
@@ -244,23 +240,14 @@ WSL_LIBRARIES_FIRST = Fix(
 )
 
 
-def access(
-    context: Context, container: str | None, *, requested: bool = False, refused: bool = False
-) -> tuple[Fix, ...]:
-    """How a container of that kind gets access to a GPU.
-
-    Args:
-        requested: the command that started it asks for GPUs already.
-        refused: Docker answered that it cannot provide them, so that the toolkit is what is missing.
-    """
+def access(context: Context, container: str | None, *, requested: bool = False) -> tuple[Fix, ...]:
+    """How a container of that kind gets access to a GPU; `requested`: the command that started it asks for GPUs."""
     host = context.remedies.host
     if container in _REQUEST and container != "docker":
         return (_REQUEST[container],)
     if host == "macos":
         return (Fix("Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU"),)
-    then = (_TRY,) if refused else ()
-    text = f"{'Install' if refused else 'If Docker cannot provide GPUs, install'} the NVIDIA Container Toolkit"
-    first = () if requested or refused else (_REQUEST["docker"],)
+    first, then = ((), (_TRY,)) if requested else ((_REQUEST["docker"],), ())
     if host == "windows":  # the toolkit is a part of Docker Desktop (its WSL2 back end)
         return (*first, Fix("Use Docker Desktop with the WSL2 back end; update WSL", ("wsl --update", *then)))
     where, restart = " on the host", "sudo systemctl restart docker"
@@ -268,31 +255,24 @@ def access(
     if host == "wsl2":  # which may lack systemd
         where, restart = " inside WSL; Docker Desktop contains it: update that instead", "sudo service docker restart"
         distribution = ""
-    install = Fix(f"{text}{where}", _BY_DISTRIBUTION.get(distribution, _APT))
+    text = f"If it is missing, install the NVIDIA Container Toolkit{where}"
+    install = Fix(text, _BY_DISTRIBUTION.get(distribution, _APT))
     configure = "Configure Docker to use it; the restart of Docker stops all running containers"
-    return (*first, install, Fix(configure, (_CONFIGURE, restart, *then)))
+    return (*first, install, Fix(configure, ("sudo nvidia-ctk runtime configure --runtime=docker", restart, *then)))
 
 
 def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
     """What brings a container its GPUs back, and keeps systemd from taking them away again."""
-    if container == "kubernetes":
-        return (Fix("Delete the pod; a new one has access again", ("kubectl delete pod POD",)), _DEVICE_LINKS)
     program = "podman" if container == "podman" else "docker"
     again = Fix("Restart the container, which gives it access again", (f"{program} restart CONTAINER",))
+    if container == "kubernetes":
+        again = Fix("Delete the pod; a new one has access again", ("kubectl delete pod POD",))
     if context.remedies.host in ("windows", "macos"):  # no systemd manages the containers of Docker Desktop
-        return (again, Fix("If that does not help, restart Docker Desktop, and update it"))
-    return (again, _DEVICE_LINKS)
-
-
-_DEVICE_LINKS = Fix(
-    "So that it does not happen again, create the links in /dev/char of the host that systemd needs, and let udev "
-    "create them at every start",
-    (
-        "sudo nvidia-ctk system create-dev-char-symlinks --create-all",
-        'echo \'ACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", RUN+="/usr/bin/nvidia-ctk system '
-        "create-dev-char-symlinks --create-all\"' | sudo tee /lib/udev/rules.d/71-nvidia-dev-char.rules",
-    ),
-)
+        return (again,)
+    links = (
+        "So that it does not happen again, create the links in /dev/char that systemd needs, at each start of the host"
+    )
+    return (again, Fix(links, ("sudo nvidia-ctk system create-dev-char-symlinks --create-all",)))
 
 
 NO_GPU = finding(
@@ -313,47 +293,34 @@ def no_device_nodes(
     pci_gpus: tuple[PciGpu, ...],
     device_nodes: tuple[str, ...],
     driver_speaks: bool,
-    variables: dict[str, str] | None = None,
     os: str | None = None,
 ) -> Problem | None:
     """The host has a GPU (sysfs is not namespaced), but the container has no /dev/nvidia*."""
     if host_container == "none" or not pci_gpus or device_nodes or driver_speaks or os == "wsl2":
         return None
     nodes = "/dev/nvidia0, /dev/nvidiactl, /dev/nvidia-uvm"
-    found = [
-        evidence(f"a {host_container} container", context.source("host.container")),
-        evidence("an NVIDIA GPU on the host's PCI bus", context.source("host.pci_gpus")),
-        evidence("no /dev/nvidia*", context.source("driver.device_nodes"), nodes),
-    ]
-    if requested := (variables or {}).get("NVIDIA_VISIBLE_DEVICES"):
-        found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={requested}", "environment"))
-    return Problem(evidence=tuple(found))
+    return Problem(
+        evidence=(
+            evidence(f"a {host_container} container", context.source("host.container")),
+            evidence("an NVIDIA GPU on the host's PCI bus", context.source("host.pci_gpus")),
+            evidence("no /dev/nvidia*", context.source("driver.device_nodes"), nodes),
+        )
+    )
 
 
 _DOCKER_REFUSES = ("docker-no-gpu-driver", "docker-no-runtime")
 _NO_GPU_REPORTED = (*_DOCKER_REFUSES, "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver")
-_OTHER_HOOK_FAILURES = "version mismatch|unsatisfied condition|timed out|timeout"
-# messages → the cause that they show; the first that fits
+# message → the cause that it shows; the first that fits
+_NO_TOOLKIT = "the NVIDIA Container Toolkit is not installed, or Docker is not configured to use it"
 _CAUSES = {
-    (
-        *_DOCKER_REFUSES,
-        "container-no-cdi",
-    ): "the NVIDIA Container Toolkit is not installed, or Docker is not configured to use it",
-    ("container-hook-failed",): "the NVIDIA container runtime finds no working driver on the host: it is missing, not "
+    **dict.fromkeys((*_DOCKER_REFUSES, "container-no-cdi"), _NO_TOOLKIT),
+    "container-hook-failed": "the NVIDIA container runtime finds no working driver on the host: it is missing, not "
     "loaded, or broken",
-    ("image-build",): "no GPU and no driver is available while an image is built; run the program when the container "
-    "runs",
-    ("nvml-blocked",): "systemd manages the cgroups of the container and rewrites its device rules when it reloads its "
+    "image-build": "no GPU and no driver is available while an image is built; run the program when the container runs",
+    "nvml-blocked": "systemd manages the cgroups of the container and rewrites its device rules when it reloads its "
     "units (an update, systemctl daemon-reload); the new rules lack the GPUs, which systemd does not know of",
-    ("kubernetes-no-gpu",): "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is in use",
+    "kubernetes-no-gpu": "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is in use",
 }
-
-
-def _reported_cause(messages: MessageLog, *, of_hook: bool) -> str | None:
-    known = ((kinds, why) for kinds, why in _CAUSES.items() if of_hook or "container-hook-failed" not in kinds)
-    return next((why for kinds, why in known if messages.has(*kinds)), None)
-
-
 _RUN_LATER = Fix("Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is")
 
 
@@ -365,48 +332,39 @@ def container_message(
     cuda_init: CallResult | None = None,
     os: str | None = None,
     nvidia_smi: SmiResult | None = None,
-    variables: dict[str, str] | None = None,
 ) -> Problem | None:
     """The runtime reports it, or a driver is missing in a container whose command requests no GPU."""
-    # two versions of a driver, no module, or CUDA's stub library on the loader path fail with any access
-    stub_first = "/stubs" in (variables or {}).get("LD_LIBRARY_PATH", "")
-    stub_answers = stub_first and inputs.has_code(cuda_init, *inputs.STUB_LIBRARY)
-    if stub_answers or messages.has("driver-versions-differ", "nvml-mismatch"):
+    if messages.has("driver-versions-differ", "nvml-mismatch"):  # which fail with any access
         return None
-    hooks = inputs.hook_failures(messages, f"^(?!.*(?:{_OTHER_HOOK_FAILURES}))")
+    hooks = inputs.hook_failures(messages, "^(?!.*(?:version mismatch|unsatisfied condition|timed out|timeout))")
     reported = messages.all(*_NO_GPU_REPORTED)
-    inside = _inside(messages, host_container, cuda_init, works=inputs.smi_works(nvidia_smi), wsl=os == "wsl2")
+    inside = _inside(messages, host_container, cuda_init, works=inputs.smi_works(nvidia_smi))
     shown = hooks or reported or inside is not None
     if not shown or (os == "wsl2" and not reported):
         return None
     start = messages.all("image-build", "container-start")
     seen = message_evidence(*reported, *hooks, *(inside or ()), *start, *inputs.driver_messages(messages))
+    known = (why for kind, why in _CAUSES.items() if messages.has(kind) and (hooks or kind != "container-hook-failed"))
+    cause = next(known, None)
     if messages.has("nvml-blocked") and not (hooks or reported):
         title = "The container has probably lost access to its GPUs while it was running"
-        cause = _reported_cause(messages, of_hook=False)
         return Problem(title=title, cause=cause, evidence=seen, fixes=kept_access(context, host_container))
-    return _no_access(context, messages, host_container, seen, of_hook=bool(hooks))
-
-
-def _no_access(
-    context: Context, messages: MessageLog, container: str | None, seen: tuple[Evidence, ...], *, of_hook: bool
-) -> Problem:
-    kind = container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
+    kind = host_container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
     refused = messages.has(*_DOCKER_REFUSES)
     return Problem(
         title="Docker cannot give the container a GPU" if refused and kind == "docker" else None,
-        cause=_reported_cause(messages, of_hook=of_hook),
+        cause=cause,
         evidence=seen,
         fixes=(
             *((_RUN_LATER,) if messages.has("image-build") else ()),
-            *access(context, kind, requested=_requests_gpus(messages), refused=refused),
-            *((inputs.RUN_ON_HOST,) if of_hook else ()),
+            *access(context, kind, requested=refused or _requests_gpus(messages)),
+            *((inputs.RUN_ON_HOST,) if hooks else ()),
         ),
     )
 
 
 def _inside(
-    log: MessageLog, container: str | None, cuda_init: CallResult | None, *, works: bool, wsl: bool
+    log: MessageLog, container: str | None, cuda_init: CallResult | None, *, works: bool
 ) -> tuple[Message, ...] | None:
     """Messages from inside a container without a GPU, be they none; None where nothing shows that."""
     starts = [message.line for message in log.all("container-start")]
@@ -414,29 +372,24 @@ def _inside(
     # whoever provides a GPU provides nvidia-smi with it
     absent = log.all("smi-not-found") if container else ()
     ran_inside = (m for m in absent if "executable file not found" in m.text or m.line > first)
-    half = log.all("smi-no-libcuda") if starts and not wsl else ()
+    half = log.all("smi-no-libcuda") if starts else ()
     shown = (*log.all("nvml-blocked"), *ran_inside, *half)
     # the stub of CUDA's images answers, and the kernel has no driver either
     stub = inputs.has_code(cuda_init, *inputs.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
     if shown or stub:
         return shown
-    return shown if container and (starts or not works) and _driver_fails(log, cuda_init) else None
-
-
-def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
-    """A container that requests GPUs starts only over a working driver: a libcuda that is missing was not provided."""
-    if log.has("image-build") or not _requests_gpus(log):
-        return inputs.driver_unusable(log, cuda_init)
-    return inputs.no_libcuda(log) and (cuda_init is None or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED))
+    if not container or not (starts or not works):
+        return None
+    # one that requests GPUs starts only over a working driver: a libcuda that is missing was not provided
+    fails = inputs.driver_unusable(log, cuda_init)
+    if _requests_gpus(log) and not log.has("image-build"):
+        fails = inputs.no_libcuda(log) and (cuda_init is None or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED))
+    return shown if fails else None
 
 
 def _requests_gpus(log: MessageLog) -> bool:
-    """Whether the last command that starts a container before the failure requests GPUs."""
-    kinds = ("cuinit-failed", "kernel-driver-not-running", "no-cuda-device", "libcuda-not-loaded", "nvml-blocked")
-    first = min((message.line for message in log.all(*kinds)), default=None)
-    starts = sorted(log.all("container-start"), key=lambda message: message.line)
-    before = [start for start in starts if first is None or start.line <= first] or starts
-    return bool(before) and before[-1].values["gpus"] == "yes"
+    """Whether the last command that starts a container requests GPUs."""
+    return log.values("container-start", "gpus")[-1:] == ("yes",)
 
 
 SETUP = finding(
@@ -451,9 +404,8 @@ SETUP = finding(
 )
 
 
-_TO_WSL_2 = Fix("Convert the distribution to WSL 2, from Windows", ("wsl -l -v", "wsl --set-version NAME 2"))
 _NO_GPU_FROM_WINDOWS = (
-    "Windows provides no GPU to WSL2: its driver or the WSL kernel is too old, or it is a Windows 10 before 21H2"
+    "Windows provides no GPU: its driver or the WSL kernel is too old, it is a Windows 10 before 21H2, or this is WSL 1"
 )
 
 
@@ -480,24 +432,7 @@ def no_wsl_driver(
     )
 
 
-# Windows 10 21H2, the first that is not a preview (Microsoft, "Enable NVIDIA CUDA on WSL")
-_FIRST_WITH_GPU = 19044
 _FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
-
-
-def _without_device(messages: MessageLog) -> Problem | None:
-    """WSL 1, a WSL 2 without the device, or a Windows that never had it."""
-    if first := messages.all("wsl-1"):
-        return Problem(
-            title="This is WSL 1, which has no GPU",
-            cause="WSL 1 runs no Linux kernel, and has no /dev/dxg; Windows' own nvidia-smi.exe works there, too",
-            evidence=message_evidence(*first, *messages.all("no-dxg")),
-            fixes=(_TO_WSL_2, UPDATE_WSL),
-        )
-    old = [m for m in messages.all("windows-build") if int(m.values["build"]) < _FIRST_WITH_GPU]
-    update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
-    seen = message_evidence(*messages.all("no-dxg"), *old)
-    return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(update, _TO_WSL_2)) if seen else None
 
 
 @SETUP.sign()
@@ -511,8 +446,13 @@ def wsl_message(
     """Under WSL2 the driver is that of Windows: what fails there is how it is made available."""
     if os != "wsl2" or messages.has("nvml-mismatch", "hidden-by-variable", "stub-library"):
         return None
-    if old := _without_device(messages):
-        return old
+    # Windows 10 21H2 is the first with a GPU that is not a preview (Microsoft, "Enable NVIDIA CUDA on WSL")
+    old = [m for m in messages.all("windows-build") if int(m.values["build"]) < 19044]
+    if seen := message_evidence(*messages.all("wsl-1", "no-dxg"), *old):
+        update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
+        convert = Fix("Convert the distribution to WSL 2, from Windows", ("wsl -l -v", "wsl --set-version NAME 2"))
+        fixes = (convert, update) if messages.has("wsl-1") else (update, convert)
+        return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=fixes)
     linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))
     unusable = messages.has(*_FAILURES_IN_WSL) or inputs.driver_unusable(messages, cuda_init)
@@ -521,12 +461,10 @@ def wsl_message(
     cause, steps = None, [UPDATE_WSL, REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST]
     if linux_driver:
         cause = "a Linux driver inside WSL hides the libcuda of Windows' driver"
-        steps[:2] = REMOVE_LINUX_DRIVER, UPDATE_WSL
+        steps = [REMOVE_LINUX_DRIVER, UPDATE_WSL, WSL_LIBRARIES_FIRST]
     if host_container or messages.has("container-hook-failed"):
-        docker = Fix("Update Docker Desktop, or the NVIDIA Container Toolkit inside WSL, which mounts the driver")
-        if inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND):
-            cause, docker = inputs.NOT_MOUNTED, inputs.UPDATE_TOOLKIT
-        steps.insert(0, docker)
+        cause = inputs.NOT_MOUNTED if inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND) else cause
+        steps.insert(0, inputs.UPDATE_TOOLKIT)
     return Problem(
         cause=cause,
         evidence=message_evidence(*linux_driver, *failures, *inputs.driver_messages(messages))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,19 +13,18 @@ from tfgpu_doctor.facts.facts import (
     CallResult,
     CudnnFile,
     Fact,
-    Facts,
     Gpus,
     Known,
     Message,
     Package,
     PciGpu,
     Phase,
-    Record,
     ShadowedModule,
     SmiResult,
     Soname,
     TfDevice,
     Unknown,
+    fact_paths,
     look_up,
     map_fact,
     value_or,
@@ -37,7 +36,6 @@ from tfgpu_doctor.findings.libraries import reported_cuda, reported_cudnn
 from tfgpu_doctor.findings.requirements import unusable
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
-from tfgpu_doctor.matrix.loader import Gpu as Model
 from tfgpu_doctor.matrix.names import known_library
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -54,7 +52,6 @@ OPTIONAL_COMPONENTS = frozenset({"nvinfer", "tensorrt", "nccl", "cupti", "nvshme
 COMPLAINTS = frozenset({15, 18, 101, 802, 803, 804, 999})
 MISMATCH = "driver/library version mismatch"
 _GPU_NODE = re.compile(r"/nvidia\d+$")
-_LINE = re.compile(r"\b[gr]tx(?=\b|\d)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -128,15 +125,19 @@ def has_gpu(
     return map_fact(pci_gpus, bool)
 
 
-def _models(gpus: Fact[Gpus], pci_gpus: Fact[tuple[PciGpu, ...]], matrix: Matrix) -> Iterator[tuple[str, Model | None]]:
-    """What the driver calls the GPUs, or else the bus, whose device ids tell more than a name."""
+def _by_name(gpus: Fact[Gpus], pci_gpus: Fact[tuple[PciGpu, ...]], matrix: Matrix) -> Iterator[Card]:
+    """The GPUs by what the driver calls them, or else by the bus, whose device ids tell more than a name."""
     names = [gpu.name.value for gpu in value_or(gpus, ()) if isinstance(gpu.name, Known)]
-    yield from ((name, matrix.gpu(name)) for name in names)
-    for pci in value_or(pci_gpus, ()) if not names else ():
-        # also with GTX for RTX and the reverse, since no two cards of these lines share a number
-        swapped = _LINE.sub(lambda line: "RTX" if line[0].lower() == "gtx" else "GTX", pci.name or "")
-        by_name = matrix.gpu(pci.name or "") or matrix.gpu(swapped)
-        yield pci.name or pci.device_id, matrix.gpu_of_device(pci.device_id) or by_name
+    models = [(name, matrix.gpu(name)) for name in names]
+    for pci in () if names else value_or(pci_gpus, ()):
+        name = pci.name or pci.device_id
+        as_rtx = re.sub("gtx", "RTX", name, flags=re.IGNORECASE)  # a GTX 3090, as people write
+        models.append((name, matrix.gpu_of_device(pci.device_id) or matrix.gpu(name) or matrix.gpu(as_rtx)))
+    for name, model in models:
+        if model:
+            yield Card(name, model.compute_capability, f"compat_matrix.yaml, GPU {model.name}")
+        elif told := capability_of(name):
+            yield Card(name, told, "as stated")
 
 
 def cards(
@@ -153,37 +154,24 @@ def cards(
             name = device.device_name or device.name
             found[name] = Card(name, device.compute_capability, "tf.config.experimental.get_device_details")
     if not found:
-        found = {card.name: card for card in _by_name(_models(gpus, pci_gpus, context.matrix))}
+        found = {card.name: card for card in _by_name(gpus, pci_gpus, context.matrix)}
     if found:
         return Known(tuple(found.values()), "GPUs")
     return Unknown(gpus.reason if isinstance(gpus, Unknown) else "the compute capability of no GPU is known")
 
 
-def _by_name(models: Iterable[tuple[str, Model | None]]) -> Iterator[Card]:
-    """GPUs that are known by name or device id alone: from nvidia-smi's table, the PCI bus, or a person."""
-    for name, model in models:
-        if model:
-            yield Card(name, model.compute_capability, f"compat_matrix.yaml, GPU {model.name}")
-        elif told := capability_of(name):
-            yield Card(name, told, "as stated")
-
-
-def cuda_sonames(sonames: Fact[tuple[Soname, ...]]) -> Fact[tuple[Soname, ...]]:
+def cuda_sonames(sonames: Fact[tuple[Soname, ...]], *, of_cudnn: bool = False) -> Fact[tuple[Soname, ...]]:
     """The CUDA libraries (without cuDNN) that this TensorFlow opens by soname."""
-    return _without_optional(sonames, of_cudnn=False)
-
-
-def cudnn_sonames(sonames: Fact[tuple[Soname, ...]]) -> Fact[tuple[Soname, ...]]:
-    """The cuDNN library that this TensorFlow opens by soname."""
-    return _without_optional(sonames, of_cudnn=True)
-
-
-def _without_optional(sonames: Fact[tuple[Soname, ...]], *, of_cudnn: bool) -> Fact[tuple[Soname, ...]]:
     if isinstance(sonames, Unknown):
         return sonames
     needed = (one for one in sonames.value if one.component not in OPTIONAL_COMPONENTS)
     chosen = tuple(one for one in needed if (one.component == "cudnn") is of_cudnn)
     return Known(chosen, sonames.source) if chosen else Unknown("this TensorFlow opens no such library")
+
+
+def cudnn_sonames(sonames: Fact[tuple[Soname, ...]]) -> Fact[tuple[Soname, ...]]:
+    """The cuDNN library that this TensorFlow opens by soname."""
+    return cuda_sonames(sonames, of_cudnn=True)
 
 
 def cudnn_release(context: Context, runtime: Fact[str], installed: Fact[tuple[CudnnFile, ...]]) -> Fact[CudnnRelease]:
@@ -217,9 +205,7 @@ def gpus_usable(devices: Fact[tuple[TfDevice, ...]], gpus: Fact[Gpus], has_gpu: 
 
 def required_gpus(context: Context) -> Fact[int]:
     """The number given with --require-gpus."""
-    if context.require_gpus is None:
-        return NOT_ASKED
-    return Known(context.require_gpus, "--require-gpus")
+    return NOT_ASKED if context.require_gpus is None else Known(context.require_gpus, "--require-gpus")
 
 
 def planned(context: Context) -> Fact[object]:
@@ -243,9 +229,8 @@ def modules_in_the_way(
 
 def messages(messages: Fact[tuple[Message, ...]]) -> Fact[MessageLog]:
     """What programs printed, in a live run or in a pasted text."""
-    if isinstance(messages, Unknown):
-        return NOT_ASKED  # a report of an older version; every question has another sign for it
-    return Known(MessageLog(messages.value), messages.source)
+    # a report of an older version has none; every question has another sign for it
+    return NOT_ASKED if isinstance(messages, Unknown) else Known(MessageLog(messages.value), messages.source)
 
 
 def cuda_in_use(messages: Fact[MessageLog], gpu_release: Fact[Release]) -> Fact[str]:
@@ -266,6 +251,7 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     *(gpus_usable, required_gpus, cuda_in_use, modules_in_the_way, messages, planned, reported_cuda, reported_cudnn),
 )
 DERIVED = {function.__name__: function for function in _FUNCTIONS}
+_PARAMETERS = {name: one.__code__.co_varnames[: one.__code__.co_argcount] for name, one in DERIVED.items()}
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -274,17 +260,9 @@ DERIVED = {function.__name__: function for function in _FUNCTIONS}
 # and itself (`driver_version`, `python_packages`). Derived values are the functions of :mod:`findings.derived`.
 
 
-def _paths() -> dict[str, str]:
-    nothing = Facts()
-    top = {name: getattr(nothing, name) for name in Facts.__struct_fields__}
-    sections = {name: type(value).__struct_fields__ for name, value in top.items() if isinstance(value, Record)}
-    times = Counter(field for fields in sections.values() for field in fields)
-    full = {f"{name}_{field}": f"{name}.{field}" for name, fields in sections.items() for field in fields}
-    short = {path.partition(".")[2]: path for path in full.values() if times[path.partition(".")[2]] == 1}
-    return {**full, **short, **{name: name for name in top if name not in sections}}
-
-
-PATHS = _paths()
+PATHS = {path.replace(".", "_"): path for path in fact_paths()}
+_TIMES = Counter(path.rpartition(".")[2] for path in fact_paths())
+PATHS |= {path.rpartition(".")[2]: path for path in fact_paths() if _TIMES[path.rpartition(".")[2]] == 1}
 
 
 def fetch(name: str, context: Context) -> Known[Any] | Unknown:
@@ -296,21 +274,20 @@ def fetch(name: str, context: Context) -> Known[Any] | Unknown:
     if name not in DERIVED:
         return _fact(name, context)
     if name not in context.derived:
-        inputs = {inner: _fact(inner, context) if inner == name else fetch(inner, context) for inner in _inputs(name)}
-        given = {"context": context} if "context" in _parameters(name) else {}
+        # a value of the name of a fact is made of that fact
+        inputs = [one for one in _PARAMETERS[name] if one != "context"]
+        given: dict[str, Any] = {one: _fact(one, context) if one == name else fetch(one, context) for one in inputs}
+        if len(inputs) < len(_PARAMETERS[name]):
+            given["context"] = context
         try:
-            context.derived[name] = DERIVED[name](**given, **inputs)
+            context.derived[name] = DERIVED[name](**given)
         except ValueError as error:
             context.derived[name] = unreadable(error)
-    found: Known[Any] | Unknown = context.derived[name]
-    return found
+    return context.derived[name]
 
 
 def unreadable(error: ValueError) -> Unknown:
-    """Why nothing follows from a value that is no version or number where one belongs.
-
-    The probes write no such values, but a saved report can hold any.
-    """
+    """Why nothing follows from a value that is no version or number where one belongs: a saved report can hold any."""
     return Unknown(f"a value in the facts cannot be read: {str(error)[:200]}")
 
 
@@ -318,24 +295,14 @@ def facts_behind(name: str) -> frozenset[str]:
     """Paths of the facts that an input is, or is derived from."""
     if name not in DERIVED:
         return frozenset({PATHS[name]})
-    inner = (frozenset({PATHS[name]}) if one == name else facts_behind(one) for one in _inputs(name))
-    return frozenset().union(*inner)
+    inputs = (one for one in _PARAMETERS[name] if one != "context")
+    return frozenset().union(*(frozenset({PATHS[name]}) if one == name else facts_behind(one) for one in inputs))
 
 
 def _fact(name: str, context: Context) -> Known[Any] | Unknown:
     value = look_up(context.facts, PATHS[name])
     # a plain field (the phases) counts as known
     return value if isinstance(value, Known | Unknown) else Known(value, PATHS[name])
-
-
-def _inputs(name: str) -> tuple[str, ...]:
-    """What a derived value is made of; its own name is the fact that it is made of (the messages)."""
-    return tuple(parameter for parameter in _parameters(name) if parameter != "context")
-
-
-def _parameters(name: str) -> tuple[str, ...]:
-    code = DERIVED[name].__code__
-    return code.co_varnames[: code.co_argcount]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -355,39 +322,33 @@ NOT_MOUNTED = (
     "NVIDIA Container Toolkit before 1.14.4 do not mount into a container under WSL2"
 )
 UPDATE_TOOLKIT = Fix(
-    text="Update Docker Desktop to 4.31 or later; with Docker Engine inside WSL, the NVIDIA Container Toolkit to "
-    "1.14.4 or later; then start the container anew"
+    "Update Docker Desktop to 4.31 or later, or the NVIDIA Container Toolkit to 1.14.4; then start the container anew"
 )
 
-RUN_ON_HOST = Fix(text="To decide, run this on the host, outside any container", commands=("nvidia-smi",))
+RUN_ON_HOST = Fix("To decide, run this on the host, outside any container", ("nvidia-smi",))
 KERNEL_LOG = Fix(
-    text="Look for errors of the GPU in the kernel log",
-    commands=("sudo dmesg | grep -iE 'NVRM|nvidia|Xid' | tail -n 20",),
+    "Look for errors of the GPU in the kernel log", ("sudo dmesg | grep -iE 'NVRM|nvidia|Xid' | tail -n 20",)
 )
 DEVICE_NODES = Fix(
-    text="Load the module nvidia-uvm, which CUDA requires, and check the device nodes and their permissions",
-    commands=("sudo modprobe nvidia-uvm", "ls -l /dev/nvidia*", "id"),
+    "Load the module nvidia-uvm, which CUDA requires, and check the device nodes and their permissions",
+    ("sudo modprobe nvidia-uvm", "ls -l /dev/nvidia*", "id"),
 )
 RELOAD_UVM = Fix(
-    text="After suspend, an update or a crash in the driver: reload nvidia-uvm while nothing uses the GPU",
-    commands=("sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm",),
+    "After suspend, an update or a crash in the driver: reload nvidia-uvm while nothing uses the GPU",
+    ("sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm",),
 )
 MEMORY_OF_PROCESS = Fix(
-    text="See the limit of the address space, which must be unlimited, and the free memory, in the shell or job that "
-    "starts the program",
-    commands=("ulimit -v", "free -m"),
+    "In the shell that starts the program, see the limit of addresses, which must be unlimited, and the free memory",
+    ("ulimit -v", "free -m"),
 )
 FABRIC_MANAGER = Fix(
-    text="On a machine with NVSwitch: start the Fabric Manager of exactly the driver's version",
-    commands=("sudo systemctl enable --now nvidia-fabricmanager", "systemctl status nvidia-fabricmanager"),
+    "On a machine with NVSwitch: start the Fabric Manager of exactly the driver's version",
+    ("sudo systemctl enable --now nvidia-fabricmanager", "systemctl status nvidia-fabricmanager"),
 )
-RESTART = Fix(text="Restart the machine", commands=("sudo reboot",))
+RESTART = Fix("Restart the machine", ("sudo reboot",))
 _LIBCUDA = re.compile(r"libcuda\.so|nvcuda\.dll", re.IGNORECASE)
 _NO_DRIVER = ("cuinit-failed", "kernel-driver-not-running", "libcuda-not-loaded", "nvml-not-found", "smi-no-driver")
-_UNUSABLE = (
-    *("kernel-driver-not-running", "no-cuda-device", "cuinit-failed", "ngc-no-driver", "smi-no-driver", "nvml-blocked"),
-    *("libcuda-not-loaded", "nvml-not-found"),
-)
+_UNUSABLE = (*_NO_DRIVER, "no-cuda-device", "ngc-no-driver", "nvml-blocked")
 
 
 def has_code(result: CallResult | None, *codes: int) -> bool:
@@ -434,37 +395,29 @@ def driver_messages(log: MessageLog) -> tuple[Message, ...]:
     return (*libcuda_not_opened(log), *log.all(*_NO_DRIVER, "smi-not-found", "smi-no-libcuda", "ngc-no-driver"))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The compute capability of a card as the text or the driver tells it, and its evidence.
+# what tells the compute capability of a card
+_CAPABILITY_KINDS = ("gpu-created", "no-kernels-for-gpu", "cuda-capability")
 
 
-def needs(gpu: Card, expected: str, source: str) -> Evidence:
+def needs(gpu: Card, expected: str | None, source: str | None) -> Evidence:
     return evidence(f"{gpu.name}: compute capability {gpu.compute_capability}", gpu.source, expected, source)
 
 
 def of_card(log: MessageLog, cards: tuple[Card, ...] | None) -> tuple[Evidence, ...]:
     """Where the number comes from: a line of the text, or the table of GPUs by the card's name."""
-    if printed := log.all("gpu-created", "no-kernels-for-gpu", "cuda-capability"):
+    if printed := log.all(*_CAPABILITY_KINDS):
         return message_evidence(*printed, most=1)
-    return tuple(
-        evidence(f"{card.name}: compute capability {card.compute_capability}", card.source)
-        for card in (cards or ())[:1]
-    )
+    return tuple(needs(card, None, None) for card in (cards or ())[:1])
 
 
 def capabilities_of(log: MessageLog, cards: tuple[Card, ...] | None) -> list[str]:
-    kinds = ("gpu-created", "no-kernels-for-gpu", "cuda-capability")
-    reported = [value for kind in kinds for value in log.values(kind, "capability")]
+    reported = [value for kind in _CAPABILITY_KINDS for value in log.values(kind, "capability")]
     return [*reported, *(gpu.compute_capability for gpu in cards or ())]
 
 
 def required_by(ignored: tuple[Message, ...]) -> list[str]:
     """The lowest capabilities that lines ask for; a line may be cut off."""
     return [m.values[key] for m in ignored for key in ("need", "least", "floor") if m.values.get(key)]
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# What CUDA makes of CUDA_VISIBLE_DEVICES.
 
 
 def visible_devices(value: str, gpus: Gpus | None) -> tuple[str, ...]:

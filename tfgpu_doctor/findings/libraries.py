@@ -59,20 +59,6 @@ def hides_wheels(candidate: Candidate) -> bool:
     return first and candidate.problem is not None and not _NEEDS_CUDA.match(candidate.problem)
 
 
-def hidden(libraries: Iterable[Soname]) -> tuple[Soname, ...]:
-    """The libraries of which no good file exists, and a damaged one would hide it if there were one."""
-    return tuple(
-        library
-        for library in in_state(libraries, "unloadable")
-        if any(candidate.is_in_the_way and hides_wheels(candidate) for candidate in library.candidates)
-    )
-
-
-def first_fails(libraries: Iterable[Soname]) -> tuple[Soname, ...]:
-    """The libraries of which the loader finds a file first that it cannot load."""
-    return tuple(one for one in libraries if any(file.reachable and file.problem for file in one.candidates))
-
-
 def needed_library(library: Soname) -> str | None:
     """What is missing of a library that is there: libcusolver.so.11 needs libnvJitLink.so.12."""
     reasons = (_NEEDS.match(file.problem) for file in library.candidates if file.problem)
@@ -106,18 +92,16 @@ def off_path_evidence(libraries: tuple[Soname, ...], release: Release) -> tuple[
 
 def missing_evidence(context: Context, libraries: tuple[Soname, ...], release: Release) -> tuple[Evidence, ...]:
     """Libraries that are nowhere, with what is found in their place; those with nothing at all in one line."""
-    found = []
-    absent = in_state(libraries, "absent")
-    if absent:
-        expected = "all of them" if len(absent) > 1 else "to be installed"
-        found.append(evidence(f"no {names(absent)}", context.source("loader.sonames"), expected, needed_by(release)))
+    found, by = [], needed_by(release)
+    if absent := in_state(libraries, "absent"):
+        found.append(evidence(f"no {names(absent)}", context.source("loader.sonames"), "to be installed", by))
     for library in libraries:
         if library.candidates:
             broken = library.candidates[0]
-            found.append(evidence(f"{library.soname}: {broken.problem}", broken.path, "a library", needed_by(release)))
+            found.append(evidence(f"{library.soname}: {broken.problem}", broken.path, "a library", by))
         elif library.other_versions:
             other = library.other_versions[0]
-            found.append(evidence(posixpath.basename(other), other, library.soname, needed_by(release)))
+            found.append(evidence(posixpath.basename(other), other, library.soname, by))
     return tuple(found)
 
 
@@ -151,15 +135,9 @@ class ReportedCuda:
         # cuDNN's own helpers; TensorRT's plugins want others, too, and nobody needs them
         of_others = {message.line for message in self.log.all("cudnn-part-missing")}
         of_others |= {m.line for name, m in self.log.libraries("library-not-opened") if "nvinfer" in name}
-        found = []
-        for name, message in self.log.libraries(*_NOT_OPENED):
-            library = known_library(name)
-            if library is None or library.component in ("cuda", "cudnn") or name == "libnvrtc.so":
-                continue
-            needed = not library.optional or (library.component == "cupti" and _ends_without(message, self.log))
-            if needed and message.line not in of_others:
-                found.append((library, message))
-        return tuple(found)
+        named = ((known_library(name), m) for name, m in self.log.libraries(*_NOT_OPENED) if name != "libnvrtc.so")
+        needed = ((one, m) for one, m in named if one and not one.optional and m.line not in of_others)
+        return tuple((one, m) for one, m in needed if one.component not in ("cuda", "cudnn"))
 
     @cached_property
     def dll(self) -> tuple[Message, ...]:
@@ -167,9 +145,8 @@ class ReportedCuda:
         log, release = self.log, self.release
         if release is None or not release.gpu or at_least(release.version, "2.1") is not False:
             return ()
-        others = ("msvc-missing", "illegal-instruction", "cpu-instructions-missing", "numpy-abi", "protobuf-abi")
         failed = log.all("dll-load-failed") or (log.all("native-traceback") if not log.has("exception") else ())
-        return () if log.has(*others) or all("routine failed" in message.text for message in failed) else failed
+        return tuple(message for message in failed if "routine failed" not in message.text)
 
     @cached_property
     def opened(self) -> tuple[Library, ...]:
@@ -231,12 +208,6 @@ class ReportedCuda:
         """True if libcudart is missed by a release that has the extra, and nothing of CUDA is named."""
         return self.log.has("cudart-not-found") and self._lacks_extra
 
-    @property
-    def _tells_cudart(self) -> bool:
-        """From 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN."""
-        modern = self.release is not None and at_least(self.release.version, "2.12")
-        return bool(self.opened or self.log.has("log-era") or modern)
-
     @cached_property
     def unnamed(self) -> tuple[Message, ...]:
         """Sentences that name no library and mean CUDA's."""
@@ -245,10 +216,9 @@ class ReportedCuda:
             return ()
         if self._is_plain and not log.has(*_CUDART):
             return log.all("gpu-libraries-not-opened")
-        named = [library for name, _ in log.libraries(*_NOT_OPENED) if (library := known_library(name))]
-        needed = {library.component for library in named if not library.optional}
-        only_cudnn = needed == {"cudnn"} and not log.has("cudart-not-found")
-        if only_cudnn or (not log.has(*_CUDART) and self._tells_cudart):
+        # from 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN
+        modern = release is not None and at_least(release.version, "2.12")
+        if not log.has(*_CUDART) and (self.opened or log.has("log-era") or modern):
             return ()
         # the stub in place of libcudart tells something only where a release is known
         kinds = ("cudart-not-found", *(("cudart-symbol",) if release else ()), "cudart-ignorable")
@@ -325,14 +295,8 @@ def reported_cuda(
         return messages
     beside = value_or(toolkits, ()), value_or(packages, ()), value_or(variables, {})
     found = ReportedCuda(messages.value, value_or(gpu_release, None), *beside)
-    works = lists_gpu(value_or(devices, ()))
-    return Known(found, messages.source) if found.is_asked and not works else NOT_ASKED
-
-
-def _ends_without(message: Message, log: MessageLog) -> bool:
-    """Whether Python ended for want of the library; the profiler says that it misses its own, and goes on."""
-    fatal = re.search(r"(?:^|[: _])F (?:\./)?(?:tensorflow|external)/", message.text) is not None
-    return log.has("aborted") or fatal or (message.kind == "loader-error" and "dlerror" not in message.text)
+    is_asked = found.is_asked and not lists_gpu(value_or(devices, ()))
+    return Known(found, messages.source) if is_asked else NOT_ASKED
 
 
 def reported_cudnn(
@@ -349,10 +313,13 @@ def reported_cudnn(
     # TensorFlow 1.4 to 1.13 on Windows look for it themselves
     named = [*(library.version for library, _ in main if library), *log.values("self-check", "cudnn")]
     listed = [p for p in value_or(packages, ()) if re.match(r"(?:nvidia-)?cudnn", p.name)]
+    # from 2.12 on, TensorFlow names nothing of what it misses: mostly cuDNN, unless libcudart, or all came from pip
+    modern = log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
+    is_silent = modern and not log.has("cudart-not-found", "asked-for-extra", *_NOT_OPENED)
     found = ReportedCudnn(
         wanted=next(filter(None, named), release.cudnn if release else None),
         not_opened=(*(message for library, message in main if library), *log.all("self-check")),
-        unnamed=log.all("gpu-libraries-not-opened") if _is_silent(log, release) else (),
+        unnamed=log.all("gpu-libraries-not-opened") if is_silent else (),
         installed=(
             *((file.version, file.path) for file in value_or(installed, ()) if file.version),
             *((package.version, f"{package.name} {package.version}") for package in listed),
@@ -361,21 +328,11 @@ def reported_cudnn(
     return Known(found, messages.source)
 
 
-def _is_silent(log: MessageLog, release: Release | None) -> bool:
-    """Whether TensorFlow names nothing of what it misses, as from 2.12 on.
-
-    When libcudart is not it, cuDNN mostly is, unless all of them came from pip, and are missed together.
-    """
-    modern = log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
-    return bool(modern) and not log.has("cudart-not-found", "asked-for-extra", *_NOT_OPENED)
-
-
 def known_to_be_installed(messages: MessageLog, release: Release | None) -> bool:
     """pip installed it, or the program runs where the shell's settings do not reach it, or somebody found it."""
     found = any("what" not in message.values for message in messages.all("said-to-be-there"))
     other_start = any(where.lower() in _SHELLS for where in messages.values("works-elsewhere", "where"))
-    started = other_start or messages.has("started-elsewhere")
-    return found or from_pip(messages, release) or started
+    return found or from_pip(messages, release) or other_start or messages.has("started-elsewhere")
 
 
 def is_said_to_work(messages: MessageLog) -> bool:

@@ -6,12 +6,12 @@ import ntpath
 import posixpath
 from collections.abc import Collection, Iterable
 
-from tfgpu_doctor.facts.facts import Candidate, Known, Soname, Unknown, value_or
+from tfgpu_doctor.facts.facts import Candidate, Soname, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.declaration import Context, Problem
 from tfgpu_doctor.findings.inputs import fetch
-from tfgpu_doctor.findings.libraries import first_fails, good_candidate, hidden, in_state, names, off_path_evidence
+from tfgpu_doctor.findings.libraries import good_candidate, hides_wheels, in_state, names, off_path_evidence
 from tfgpu_doctor.matrix.compatibility import forgets_folders
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 
@@ -33,10 +33,8 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     if release is None or remedies.image:
         return remedies.reinstall_best(why)
     kept = remedies.kept_release()
-    own = Fix(
-        text=f"Install the CUDA libraries of TensorFlow {release.version} from pip",
-        commands=remedies.install_tensorflow(release),
-    )
+    text = f"Install the CUDA libraries of TensorFlow {release.version} from pip"
+    own = Fix(text, remedies.install_tensorflow(release))
     if kept and kept.version == release.version:
         return (own,) if release.extra else (own, *remedies.reinstall_best(why))
     if any(map(forgets_folders, release.known_issues)):
@@ -52,33 +50,25 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     return (*best, *(Alternative(fix.text, fix.commands) for fix in beside if fix.commands not in advised))
 
 
-def _own_folder(context: Context) -> str | None:
-    paths = context.facts.python.tensorflow_paths
-    return paths.value[0] if isinstance(paths, Known) and paths.value else None
-
-
 def _searched_folder(context: Context) -> str | None:
     """A folder that TensorFlow's RUNPATH names and that exists: its own, or that of a library which is found there."""
-    loader, own = context.facts.loader, _own_folder(context)
-    if own and isinstance(loader.runpath, Known) and own in map(posixpath.normpath, loader.runpath.value):
-        return own
+    searched = [posixpath.normpath(folder) for folder in value_or(context.facts.loader.runpath, ())]
+    own = [folder for folder in value_or(context.facts.python.tensorflow_paths, ())[:1] if folder in searched]
     winners = (
         posixpath.dirname(file.path)
-        for library in value_or(loader.sonames, ())
+        for library in value_or(context.facts.loader.sonames, ())
         for file in library.candidates
         if file.path == library.winner and file.via == "RUNPATH"
     )
-    return next(winners, None)
+    return next(iter(own), None) or next(winners, None)
 
 
 def tell_apart(context: Context) -> Fix:
     """How to see whether a library is missing, of another version, or not on the loader path."""
     sonames = context.facts.loader.sonames
     look = (sonames.ask,) if isinstance(sonames, Unknown) and sonames.ask else ()
-    return Fix(
-        text="To decide whether it is missing, of another version or not on the loader path, run one of these there",
-        commands=("tfgpu doctor", *look),
-    )
+    text = "To decide whether it is missing, of another version or not on the loader path, run one of these there"
+    return Fix(text, ("tfgpu doctor", *look))
 
 
 def not_on_path(
@@ -95,17 +85,17 @@ def not_on_path(
     The fix serves the libraries `beside` these, too. Of cuDNN: no release is known to forget its folder, and what comes
     first and fails is a cause of its own.
     """
-    libraries = (*in_state(sonames, "off path"), *hidden(sonames))
+    # of those that cannot be loaded: no good file exists, and a damaged one would hide it if there were one
+    unloadable = in_state(sonames, "unloadable")
+    hidden = (one for one in unloadable if any(file.is_in_the_way and hides_wheels(file) for file in one.candidates))
+    libraries = (*in_state(sonames, "off path"), *hidden)
     if not libraries:
         return None
-    title: str | None
-    failing = first_fails(libraries)
+    failing = [one for one in libraries if any(file.reachable and file.problem for file in one.candidates)]
+    title, cause = None, f"the loader does not search the folders of {names(libraries)}"
     if failing:
         title = f"The {failing[0].soname} that the loader finds first cannot be loaded"
         cause = "the loader stops at the first file of that name"
-    else:
-        title = f"{names(libraries)} installed, but not found by the loader" if len(libraries) <= 2 else None
-        cause = f"the loader does not search the folders of {names(libraries)}"
     return Problem(
         title=title,
         cause=f"{cause}. {because}",
@@ -129,16 +119,12 @@ def _fix_path(context: Context, libraries: tuple[Soname, ...], release: Release 
         first = (one.candidates[0] for one in libraries if one.candidates)
         hiding = on_library_path(file for file in first if file.reachable and file.problem)
         lasting = (*off_library_path(context, hiding), *lasting)
-    return (*_beside_another_release(context, release, lasting), _exported(context, folders))
-
-
-def _beside_another_release(context: Context, release: Release | None, lasting: tuple[Fix, ...]) -> tuple[Fix, ...]:
-    """A patch release without the bug of this one is the better fix, a new minor release comes last."""
-    if release is None or not any(map(forgets_folders, release.known_issues)):
-        return lasting
-    other, advised = context.remedies.reinstall("it finds the libraries of its extra"), context.remedies.release
-    patch = advised is not None and minor(advised.version) == minor(release.version)
-    return (*other, *lasting) if patch else (*lasting, *other)
+    if release and any(map(forgets_folders, release.known_issues)):
+        # a patch release without the bug of this one is the better fix, a new minor release comes last
+        other, advised = context.remedies.reinstall("it finds the libraries of its extra"), context.remedies.release
+        patch = advised is not None and minor(advised.version) == minor(release.version)
+        lasting = (*other, *lasting) if patch else (*lasting, *other)
+    return (*lasting, _exported(context, folders))
 
 
 def _linked(
@@ -149,9 +135,10 @@ def _linked(
     if target is None or any(one.reachable or one.via != "pip wheel" for one in good):
         return ()
     text = "Link them into a folder that this TensorFlow searches; this works in every shell"
-    if release and target == _own_folder(context) and (commands := context.remedies.made_visible(release)):
-        return (Fix(text=text, commands=commands),)  # XLA of these releases finds nothing of pip's, either
-    return (Fix(text=text, commands=(context.remedies.link(folders, target),)),)
+    is_own = target in value_or(context.facts.python.tensorflow_paths, ())[:1]
+    # XLA of releases that forget their folders finds nothing of pip's, either
+    commands = context.remedies.made_visible(release) if release and is_own else ()
+    return (Fix(text, commands or (context.remedies.link(folders, target),)),)
 
 
 def on_windows_path(whose: str, folders: str) -> Fix:
@@ -164,11 +151,8 @@ def _exported(context: Context, folders: Iterable[str]) -> Fix:
     if context.remedies.os == "windows":
         return on_windows_path("their folders", ";".join(folders))
     path = context.remedies.quote(":".join(folders))
-    return Fix(
-        text="Add their folders to the loader path before Python starts (inside Python it is too late); this works in "
-        "this shell only",
-        commands=(f"export LD_LIBRARY_PATH={path}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",),
-    )
+    text = "Add their folders to the loader path before Python starts; this works in this shell only"
+    return Fix(text, (f"export LD_LIBRARY_PATH={path}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",))
 
 
 def on_library_path(files: Iterable[Candidate]) -> set[str]:

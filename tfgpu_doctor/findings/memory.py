@@ -213,8 +213,11 @@ def _is_on_host(message: Message) -> bool:
     return re.search(r"device:CPU|[Aa]llocator \(?\w{0,40}cpu|(?:gpu|cuda)_host", message.text) is not None
 
 
-@OOM.sign(gates=("checks",), conclusive=False)
-def check_ran_out_of_memory(messages: MessageLog | None = None) -> Problem | None:
+@OOM.sign(conclusive=False)
+def check_ran_out_of_memory(
+    checks: tuple[ComputeCheck, ...],  # noqa: ARG001  # they were tried
+    messages: MessageLog | None = None,
+) -> Problem | None:
     """Not even the small computations of the doctor got memory."""
     failed = _not_allocated(messages) if messages else []
     return Problem(

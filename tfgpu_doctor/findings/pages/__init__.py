@@ -23,14 +23,10 @@ Platform = Literal[
 
 
 class Sign(Record, frozen=True):
-    """A message or another symptom of a finding.
+    """A message or another symptom of a finding."""
 
-    `line` is what a program prints, word for word, with ... where it varies; None for a symptom that is not printed.
-    `means` says which versions print it, and what it does not mean.
-    """
-
-    means: str
-    line: str | None = None
+    means: str  # which versions print it, and what it does not mean
+    line: str | None = None  # what a program prints, word for word, with ... where it varies; None: it is not printed
 
 
 class Check(Record, frozen=True):
@@ -42,15 +38,12 @@ class Check(Record, frozen=True):
 
 
 class Remedy(Record, frozen=True):
-    """One fix, on one platform.
-
-    `example` are lines for a file or a program, with their indentation; `commands` are for a shell.
-    """
+    """One fix, on one platform."""
 
     platform: Platform
     text: str
-    example: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()
+    example: tuple[str, ...] = ()  # lines for a file or a program, with their indentation
+    commands: tuple[str, ...] = ()  # for a shell
 
 
 class Source(Record, frozen=True):
@@ -116,12 +109,11 @@ def nearest(finding_id: str) -> tuple[str, ...]:
     Upper case, "_" for "-" and "/" for "." are accepted.
     """
     wanted, ids = finding_id.strip().lower().replace("_", "-").replace("/", "."), all_ids()
-    if wanted in ids:
-        return (wanted,)
-    if of_layer := tuple(known for known in ids if known.split(".")[0] == wanted.rstrip(".")):
-        return of_layer
-    tails = (known for known in ids if wanted and known.split(".")[1] == wanted)
-    return tuple(dict.fromkeys((*tails, *similar(wanted, ids, _MOST_SUGGESTIONS))))[:_MOST_SUGGESTIONS]
+    exact = tuple(known for known in ids if known == wanted)
+    of_layer = tuple(known for known in ids if known.split(".")[0] == wanted.rstrip("."))
+    tails = (known for known in ids if known.split(".")[1] == wanted)
+    near = dict.fromkeys((*tails, *similar(wanted, ids, _MOST_SUGGESTIONS)))
+    return exact or of_layer or tuple(near)[:_MOST_SUGGESTIONS]
 
 
 class Headline(Record, frozen=True):
