@@ -14,7 +14,6 @@ from tfgpu_doctor.findings import (
     answers,
     build,
     cuda,
-    cudnn,
     dependencies,
     driver,
     environment,
@@ -29,7 +28,7 @@ from tfgpu_doctor.findings import (
 from tfgpu_doctor.findings.declaration import Declaration
 
 # in the order of their rank
-FILES = (python, dependencies, imports, host, driver, gpu, build, cuda, cudnn, memory, xla, runs, environment, answers)
+FILES = (python, dependencies, imports, host, driver, gpu, build, cuda, memory, xla, runs, environment, answers)
 
 
 def _declared_in(file: ModuleType) -> Iterator[Declaration]:
