@@ -32,19 +32,7 @@ from tfgpu_doctor.findings.declaration import (
     matching_errors,
     message_evidence,
 )
-from tfgpu_doctor.findings.libraries import (
-    CUDNN_GUIDE,
-    CUDNN_PART,
-    NO_GPU_SIDE,
-    NOT_THE_DRIVER,
-    ReportedCuda,
-    ReportedCudnn,
-    in_state,
-    known_to_be_installed,
-    missing_evidence,
-    needed_by,
-    requested_in_vain,
-)
+from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
 from tfgpu_doctor.findings.library_fixes import (
     PIP_FOLDERS,
     install_libraries,
@@ -91,13 +79,13 @@ def other_cuda(
     others = [kit for kit in kits if major(kit.version) != major(gpu_release.cuda)]
     if not wanting or len(others) < len(kits) or not (others or in_state(wanting, "other version")):
         return None
-    expected = f"CUDA {gpu_release.cuda}", needed_by(gpu_release)
+    expected = f"CUDA {gpu_release.cuda}", libraries.needed_by(gpu_release)
     found = [evidence(f"CUDA {kit.version}", kit.source, *expected) for kit in others[:3]]
     if nvcc and not others:
         found.append(evidence(f"nvcc {nvcc.version}", nvcc.path))
     return Problem(
         title=_versions(gpu_release, gpu_release.cuda, [kit.version or "" for kit in others]),
-        evidence=(*found, *missing_evidence(context, wanting, gpu_release)),
+        evidence=(*found, *libraries.missing_evidence(context, wanting, gpu_release)),
     )
 
 
@@ -185,7 +173,7 @@ def no_cuda_file(
     return Problem(
         title=f"{', '.join(missing)} not installed{needs}" if partly and len(missing) <= 3 else None,
         cause=f"{cause}. {NOT_THE_DRIVER}",
-        evidence=missing_evidence(context, wanting, gpu_release),
+        evidence=libraries.missing_evidence(context, wanting, gpu_release),
         # files that are missing from TensorFlow itself do not explain CUDA packages that were never installed
         never_consequence=not _of_nvidia(damaged),
     )
@@ -200,10 +188,10 @@ def cuda_not_opened(
     context: Context, messages: MessageLog, reported_cuda: ReportedCuda, gpu_release: Release | None = None
 ) -> Problem | None:
     """Something of CUDA cannot be opened, and nothing shows that it is installed."""
-    cuda, in_vain = reported_cuda, requested_in_vain(messages, reported_cuda, gpu_release)
+    cuda, in_vain = reported_cuda, libraries.requested_in_vain(messages, reported_cuda, gpu_release)
     # the profiler's library alone is missed: the toolkit has it in a folder of its own
     only_cupti = {library.component for library, _ in cuda.not_opened} == {"cupti"}
-    installed = cuda.installed or only_cupti or known_to_be_installed(messages, gpu_release)
+    installed = cuda.installed or only_cupti or libraries.known_to_be_installed(messages, gpu_release)
     if not cuda.fails or (installed and not in_vain):
         return None
     has_extra = (gpu_release and gpu_release.extra) or cuda.without_extra or cuda.extra_would_help
@@ -293,9 +281,9 @@ def cuda_not_opened_though_installed(
 ) -> Problem | None:
     """Something of CUDA cannot be opened, although the right version is installed."""
     cuda = reported_cuda
-    if not cuda.fails or requested_in_vain(messages, cuda, gpu_release):
+    if not cuda.fails or libraries.requested_in_vain(messages, cuda, gpu_release):
         return None
-    if not cuda.matching and not known_to_be_installed(messages, gpu_release):
+    if not cuda.matching and not libraries.known_to_be_installed(messages, gpu_release):
         return None
     by_pip = not cuda.matching and libraries.from_pip(messages, gpu_release)
     elsewhere = "by the extra and-cuda" if by_pip else "another program finds it"
@@ -329,7 +317,7 @@ CUDNN_VERSION = finding(
     fixes=_one_version,
     explained_by=("tf.install-damaged",),
     symptoms=(symptoms.CUDNN_NOT_OPENED, symptoms.CUDNN_HANDLE),
-    docs=CUDNN_GUIDE,
+    docs=libraries.CUDNN_GUIDE,
 )
 
 
@@ -355,10 +343,10 @@ def other_cudnn(
     if not same_major and not wanting:
         return None
     needs = f"TensorFlow {gpu_release.version} needs {compiled} or a later {major(compiled)}.x"
-    seen = evidence(f"cuDNN {found}", where, f"cuDNN {compiled}", needed_by(gpu_release))
+    seen = evidence(f"cuDNN {found}", where, f"cuDNN {compiled}", libraries.needed_by(gpu_release))
     return Problem(
         title=f"cuDNN {found} is installed, but {needs}",
-        evidence=(seen, *missing_evidence(context, wanting, gpu_release)),
+        evidence=(seen, *libraries.missing_evidence(context, wanting, gpu_release)),
     )
 
 
@@ -387,7 +375,7 @@ def other_cudnn_reported(
     older = tuple(one for one in cudnn.same_major if compiled and at_least(one[0], minor(compiled)) is False)
     other = cudnn.installed if cudnn.only_other_major and (cudnn.not_opened or cudnn.unnamed) else ()
     installed = other or (older if used else ())
-    need = (f"cuDNN {compiled}", needed_by(gpu_release)) if gpu_release and compiled else (None, None)
+    need = (f"cuDNN {compiled}", libraries.needed_by(gpu_release)) if gpu_release and compiled else (None, None)
     lines = message_evidence(*cudnn.not_opened, *messages.all("no-dnn-library"), most=3)
     versions = [evidence(f"cuDNN {version}", where, *need) for version, where in installed[:2]]
     return Problem(evidence=(*lines, *versions) if versions else ())
@@ -401,7 +389,7 @@ CUDNN_MISSING = finding(
     fixes=install_libraries,  # of CUDA, too, so that missing CUDA explains it
     explained_by=("cuda.missing", "cuda.version-mismatch", "tf.install-damaged"),
     pointless_after=("cudnn.version-mismatch", "cudnn.dep-missing"),
-    docs=CUDNN_GUIDE,
+    docs=libraries.CUDNN_GUIDE,
 )
 
 
@@ -409,7 +397,7 @@ CUDNN_MISSING = finding(
 def no_cudnn_file(context: Context, gpu_release: Release, cudnn_sonames: Sonames) -> Problem | None:
     """No libcudnn of the wanted major version anywhere."""
     wanting = in_state(cudnn_sonames, "absent", "other version", "unloadable")
-    return Problem(evidence=missing_evidence(context, wanting, gpu_release))
+    return Problem(evidence=libraries.missing_evidence(context, wanting, gpu_release))
 
 
 @CUDNN_MISSING.sign(unless=("cudnn.lib-path", "cuda.lib-path", *NO_GPU_SIDE))
@@ -445,7 +433,7 @@ CUDNN_PATH = finding(
     explained_by=("cuda.lib-path", "tf.install-damaged"),
     pointless_after=("tf.shadowed",),
     symptoms=(symptoms.CUDNN_NOT_OPENED, symptoms.UNNAMED_DLL),
-    docs=CUDNN_GUIDE,
+    docs=libraries.CUDNN_GUIDE,
 )
 
 
@@ -459,7 +447,7 @@ def cudnn_not_on_path(context: Context, gpu_release: Release, cudnn_sonames: Son
 def cudnn_not_opened_though_installed(messages: MessageLog, reported_cudnn: ReportedCudnn) -> Problem | None:
     """cuDNN, or a part of it, cannot be opened although it is installed; or its parts miss each other."""
     named = messages.libraries("library-not-opened", "cudnn-part-missing", "loader-error")
-    parts = [message for name, message in named if CUDNN_PART.search(name)]
+    parts = [message for name, message in named if libraries.CUDNN_PART.search(name)]
     parts += [message for message in messages.all("cudnn-part-missing") if "Unable to load any" in message.text]
     installed = () if messages.has("image-without-cudnn") else reported_cudnn.installed
     main = [message for message in reported_cudnn.not_opened if message.kind != "self-check"]
@@ -487,7 +475,7 @@ CUDNN_DEPENDENCY = finding(
     cause="the loader does not load a library if one that it needs cannot be loaded",
     fixes=install_libraries,
     explained_by=("cuda.missing", "cuda.version-mismatch", "tf.install-damaged"),
-    docs=CUDNN_GUIDE,
+    docs=libraries.CUDNN_GUIDE,
 )
 _HELPERS = re.compile(r"zlibwapi|libz\.so|libnvrtc|nvrtc64|libcublasLt|cublasLt64|libcublas\.so", re.IGNORECASE)
 _FILE = re.compile(r"[\w./+-]+")
@@ -512,7 +500,9 @@ def dependency_not_found(context: Context, gpu_release: Release, cudnn_sonames: 
     files = [file for library in unusable for file in library.candidates if "not found" in (file.problem or "")]
     hiding = [file for file in files if libraries.hides_wheels(file)]
     return Problem(
-        evidence=tuple(evidence(str(file.problem), file.path, "found", needed_by(gpu_release)) for file in files),
+        evidence=tuple(
+            evidence(str(file.problem), file.path, "found", libraries.needed_by(gpu_release)) for file in files
+        ),
         fixes=(*off_library_path(context, on_library_path(hiding)), *install_libraries(context)),
         never_consequence=bool(hiding),
     )
@@ -535,7 +525,7 @@ def _needs_another(name: str, message: Message) -> bool:
         return True  # only cuDNN 8 asks for nvrtc without its version
     files = (file for file in _FILE.findall(message.text) if "lib" in file and ".so" in file)
     reason = _NAMES_THE_REASON.search(message.text) or any(map(_HELPERS.search, files))
-    return bool(CUDNN_PART.search(name) and reason)
+    return bool(libraries.CUDNN_PART.search(name) and reason)
 
 
 def _free_memory(context: Context) -> tuple[Fix, ...]:
@@ -560,7 +550,7 @@ CUDNN_INIT = finding(
         *("cuda.missing", "cuda.version-mismatch", "cuda.lib-path", "cudnn.lib-path"),
     ),
     pointless_after=("cudnn.version-mismatch", "cudnn.dep-missing"),
-    docs=CUDNN_GUIDE,
+    docs=libraries.CUDNN_GUIDE,
 )
 _NO_HANDLE = re.compile(  # cuda_dnn.cc and dnn.cc
     r"[Cc]ould not create cudnn handle|CUDNN_STATUS_NOT_INITIALIZED|No DNN in stream executor|DNN library is not found"
