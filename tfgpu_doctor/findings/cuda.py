@@ -24,6 +24,7 @@ from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings import libraries, symptoms
 from tfgpu_doctor.findings.declaration import (
+    OF_ANY_CRASH,
     Context,
     MessageLog,
     Problem,
@@ -367,13 +368,18 @@ def comparison_message(messages: MessageLog) -> Problem | None:
 
 @CUDNN_VERSION.sign(unless=NO_GPU_SIDE)
 def other_cudnn_reported(
-    messages: MessageLog, reported_cudnn: ReportedCudnn, gpu_release: Release | None = None
+    messages: MessageLog,
+    reported_cudnn: ReportedCudnn,
+    gpu_release: Release | None = None,
+    devices: tuple[TfDevice, ...] | None = None,
 ) -> Problem | None:
     """cuDNN cannot be opened, or is refused when it is first used, and only one that does not serve is installed."""
     cudnn, used = reported_cudnn, messages.all("no-dnn-library", "cudnn-handle")
+    no_gpu = gpu_release is not None and devices is not None and not lists_gpu(devices)
+    fails = cudnn.not_opened or cudnn.unnamed or (no_gpu and messages.speaks_only_of(*OF_ANY_CRASH))
     compiled = gpu_release.cudnn if gpu_release else None
     older = tuple(one for one in cudnn.same_major if compiled and at_least(one[0], minor(compiled)) is False)
-    other = cudnn.installed if cudnn.only_other_major and (cudnn.not_opened or cudnn.unnamed) else ()
+    other = cudnn.installed if cudnn.only_other_major and fails else ()
     installed = other or (older if used else ())
     need = (f"cuDNN {compiled}", libraries.needed_by(gpu_release)) if gpu_release and compiled else (None, None)
     lines = message_evidence(*cudnn.not_opened, *messages.all("no-dnn-library"), most=3)
