@@ -6,14 +6,12 @@ import re
 from collections.abc import Iterable
 
 from tfgpu_doctor.facts.facts import (
-    ComputeCheck,
     CudnnFile,
     DamagedPackage,
     Message,
     Nvcc,
     Package,
     Packages,
-    Phases,
     Soname,
     TfDevice,
     Toolkit,
@@ -30,7 +28,6 @@ from tfgpu_doctor.findings.declaration import (
     Problem,
     evidence,
     finding,
-    matching_errors,
     message_evidence,
 )
 from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
@@ -345,10 +342,8 @@ def other_cudnn(
         return None
     needs = f"TensorFlow {gpu_release.version} needs {compiled} or a later {major(compiled)}.x"
     seen = evidence(f"cuDNN {found}", where, f"cuDNN {compiled}", libraries.needed_by(gpu_release))
-    return Problem(
-        title=f"cuDNN {found} is installed, but {needs}",
-        evidence=(seen, *libraries.missing_evidence(context, wanting, gpu_release)),
-    )
+    missing = libraries.missing_evidence(context, wanting, gpu_release)
+    return Problem(title=f"cuDNN {found} is installed, but {needs}", evidence=(seen, *missing))
 
 
 @CUDNN_VERSION.sign(unless=NO_GPU_SIDE)
@@ -460,13 +455,11 @@ def cudnn_not_opened_though_installed(messages: MessageLog, reported_cudnn: Repo
     shown = (*(main if installed or libraries.is_said_to_work(messages) else ()), *parts)
     if not shown or (messages.stops_import and not messages.has("loader-error")):
         return None
+    versions = (evidence(f"cuDNN {version}", where) for version, where in installed[:1])
     return Problem(
         cause="cuDNN is in a folder that the loader does not search, or its parts are not in the folder of the main "
         "library",
-        evidence=(
-            *message_evidence(*main, *parts),
-            *(evidence(f"cuDNN {version}", where) for version, where in installed[:1]),
-        ),
+        evidence=(*message_evidence(*main, *parts), *versions),
     )
 
 
@@ -507,7 +500,7 @@ def dependency_not_found(context: Context, gpu_release: Release, cudnn_sonames: 
     hiding = [file for file in files if libraries.hides_wheels(file)]
     return Problem(
         evidence=tuple(
-            evidence(str(file.problem), file.path, "found", libraries.needed_by(gpu_release)) for file in files
+            evidence(str(one.problem), one.path, "found", libraries.needed_by(gpu_release)) for one in files
         ),
         fixes=(*off_library_path(context, on_library_path(hiding)), *install_libraries(context)),
         never_consequence=bool(hiding),
@@ -558,20 +551,7 @@ CUDNN_INIT = finding(
     pointless_after=("cudnn.version-mismatch", "cudnn.dep-missing"),
     docs=libraries.CUDNN_GUIDE,
 )
-_NO_HANDLE = re.compile(  # cuda_dnn.cc and dnn.cc
-    r"[Cc]ould not create cudnn handle|CUDNN_STATUS_NOT_INITIALIZED|No DNN in stream executor|DNN library is not found"
-)
 _STATUS = re.compile(r"NOT_INITIALIZED|INTERNAL_ERROR|EXECUTION_FAILED|ALLOC_FAILED")
-
-
-@CUDNN_INIT.sign(conclusive=False)
-def no_handle(
-    context: Context, checks: tuple[ComputeCheck, ...], phases: Phases = (), cudnn_runtime: str | None = None
-) -> Problem | None:
-    """A computation of the examination ends because cudnnCreate fails."""
-    errors = matching_errors(_NO_HANDLE, checks, phases)
-    loaded = (evidence(f"cuDNN {cudnn_runtime}", context.source("cudnn.runtime")),) if cudnn_runtime else ()
-    return Problem(evidence=(*errors, *loaded)) if errors else None
 
 
 @CUDNN_INIT.sign(unless=("cudnn.missing", "cudnn.lib-path"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW, is_for_cpus
 from tfgpu_doctor.facts.facts import FailingFile, Message, Package, Packages, Phase, Phases
@@ -12,6 +12,7 @@ from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
+    Declaration,
     MessageLog,
     Problem,
     evidence,
@@ -158,22 +159,17 @@ def requirement_refused(
     context: Context, packages: Packages, python_version: str, wheel_platform: str | None = None, phases: Phases = ()
 ) -> Problem | None:
     """A version that TensorFlow, or a package that it brings along, refuses, as `pip check` would say."""
-    there = first_of_each(packages)
-    asked = bounds_of(packages, python_version, wheel_platform)
-    bounds = {name: asked[name] for name in asked if name in there and name not in _COMPANIONS}
-    refused = {
-        name: [pair for pair in asked if allows(pair[1], there[name].version) is False]
-        for name, asked in bounds.items()
-    }
-    refusing = {name: pairs[0] for name, pairs in refused.items() if pairs}
-    if not refusing:
+    there, seen, wanted = first_of_each(packages), [], []
+    for name, asked in bounds_of(packages, python_version, wheel_platform).items():
+        installed = there.get(name) if name not in _COMPANIONS else None
+        refusing = [pair for pair in asked if installed and allows(pair[1], installed.version) is False]
+        for asking, bound in refusing[:1]:
+            need = f"{name}{without_gaps(bound)}", f"metadata of {_listed(asking)}"
+            seen.append(evidence(_listed(there[name]), _where(there[name]), *need))
+            wanted.append(f"{name}{narrowed(one for _, one in asked)}")
+    if not seen:
         return None
-    wanted = (f"{name}{narrowed(bound for _, bound in bounds[name])}" for name in refusing)
-    seen = []
-    for name, (asking, bound) in refusing.items():
-        need = f"{name}{without_gaps(bound)}", f"metadata of {_listed(asking)}"
-        seen.append(evidence(_listed(there[name]), _where(there[name]), *need))
-    whose = _listed(next(iter(refusing.values()))[0])
+    whose = (seen[0].need_source or "").removeprefix("metadata of ")
     text = "Install versions that it allows; the release of TensorFlow stays the same"
     return Problem(
         title=f"{seen[0].saw} is installed, {whose} requires {seen[0].need}",
@@ -252,14 +248,8 @@ def messages_of_mixed_packages(messages: MessageLog, release: Release | None = N
 
 # names of the module numpy → the version that removed them; seen by asking NumPy 1.19 to 2.4 for each (2.0 brought back
 # bool and long). All others that a message names went with 2.0
-_REMOVED_IN_1_24 = ("object", "bool", "int", "float", "complex", "str", "long", "unicode", "typeDict", "MachAr")
-_REMOVED_IN = {
-    "alen": "1.23",
-    "asscalar": "1.23",
-    **dict.fromkeys(_REMOVED_IN_1_24, "1.24"),
-    "in1d": "2.4",
-    "trapz": "2.4",
-}
+_UNTIL_1_24 = ("object", "bool", "int", "float", "complex", "str", "long", "unicode", "typeDict", "MachAr")
+_REMOVED_IN = {"alen": "1.23", "asscalar": "1.23", **dict.fromkeys(_UNTIL_1_24, "1.24"), "in1d": "2.4", "trapz": "2.4"}
 # What is printed where the installed protobuf is older than the one that generated the code. The module runtime_version
 # came with 5.26, builder with 3.20, the arguments create_key and serialized_options with 3.12 and 3.6 (release notes);
 # 3.20.3 has the latter three, and also takes the code of all older releases.
@@ -269,21 +259,24 @@ _RUNTIME_VERSION = "5.26"
 _TENSORFLOW = re.compile(r"(?:tensorflow(?:-gpu|-cpu|-intel|-macos)?|tf-nightly)$")
 
 
-def _outside_bounds(
-    context: Context, release: Release, packages: Packages, phases: Phases, name: str, bound: str
-) -> Problem | None:
-    """A package outside the wheel's bounds, unless the import succeeds or conda's solver chose both."""
-    package = next((p for p in packages if p.name == name and allows(bound, p.version) is False), None)
-    phase = phase_named(phases, "import")
-    failed = phase is not None and phase.outcome in ("raised", "died")
-    from_conda = {p.name for p in packages if p.installer == "conda"} >= {name, "tensorflow"}
-    if package is None or (not failed and (from_conda or (phase and phase.outcome == "ok"))):
-        return None
-    requirement, built = f"{name}{bound}", f"TensorFlow {release.version}"
-    seen = evidence(_listed(package), _where(package), requirement, f"{built} (wheel)")
-    raised = (evidence(phase.exception, "import tensorflow"),) if phase and phase.exception else ()
-    cause = f"{built} is built for {requirement}"
-    return Problem(cause=cause, evidence=(seen, *raised), fixes=_install(context, requirement))
+def _held_to_wheel(declared: Declaration, name: str, bound_of: Callable[[Release], str | None]) -> None:
+    """Register the sign that a package is outside the wheel's bounds."""
+
+    @declared.sign(conclusive=False)
+    def outside_bounds(context: Context, release: Release, packages: Packages, phases: Phases = ()) -> Problem | None:
+        """A package outside the wheel's bounds, unless the import succeeds or conda's solver chose both."""
+        bound = bound_of(release) or ""
+        package = next((p for p in packages if p.name == name and allows(bound, p.version) is False), None)
+        phase = phase_named(phases, "import")
+        failed = phase is not None and phase.outcome in ("raised", "died")
+        from_conda = {p.name for p in packages if p.installer == "conda"} >= {name, "tensorflow"}
+        if package is None or (not failed and (from_conda or (phase and phase.outcome == "ok"))):
+            return None
+        requirement, built = f"{name}{bound}", f"TensorFlow {release.version}"
+        seen = evidence(_listed(package), _where(package), requirement, f"{built} (wheel)")
+        raised = (evidence(phase.exception, "import tensorflow"),) if phase and phase.exception else ()
+        cause = f"{built} is built for {requirement}"
+        return Problem(cause=cause, evidence=(seen, *raised), fixes=_install(context, requirement))
 
 
 def _install(context: Context, requirement: str) -> tuple[Fix, ...]:
@@ -319,10 +312,7 @@ ABI_NUMPY = finding(
 )
 
 
-@ABI_NUMPY.sign(conclusive=False)
-def numpy_outside_bounds(context: Context, release: Release, packages: Packages, phases: Phases = ()) -> Problem | None:
-    """NumPy 2 under a TensorFlow that was compiled for NumPy 1."""
-    return _outside_bounds(context, release, packages, phases, "numpy", numpy_bound(release) or "")
+_held_to_wheel(ABI_NUMPY, "numpy", numpy_bound)
 
 
 @ABI_NUMPY.sign()
@@ -334,10 +324,8 @@ def numpy_messages(context: Context, messages: MessageLog, release: Release | No
     if name := next((m.values["name"] for m in seen if "name" in m.values and "'numpy'" in m.text), None):
         return _removed(context, seen, name, release)
     requirement = "numpy" + ((numpy_bound(release) if release else None) or "<2")
-    return Problem(
-        evidence=message_evidence(*seen, need=requirement),
-        fixes=(*_install(context, requirement), *_or_newer(context, "NumPy")),
-    )
+    fixes = (*_install(context, requirement), *_or_newer(context, "NumPy"))
+    return Problem(evidence=message_evidence(*seen, need=requirement), fixes=fixes)
 
 
 def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Release | None) -> Problem:
@@ -383,12 +371,7 @@ ABI_PROTOBUF = finding(
 )
 
 
-@ABI_PROTOBUF.sign(conclusive=False)
-def protobuf_outside_bounds(
-    context: Context, release: Release, packages: Packages, phases: Phases = ()
-) -> Problem | None:
-    """A protobuf whose major version does not support the generated code of this TensorFlow."""
-    return _outside_bounds(context, release, packages, phases, "protobuf", release.protobuf or "")
+_held_to_wheel(ABI_PROTOBUF, "protobuf", lambda release: release.protobuf)
 
 
 @ABI_PROTOBUF.sign()

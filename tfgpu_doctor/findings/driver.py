@@ -23,9 +23,7 @@ UNRESPONSIVE = finding(
     fixes=lambda _: (
         inputs.KERNEL_LOG,
         inputs.RESTART,
-        Fix(
-            "If it only starts slowly (many GPUs), keep it loaded", ("sudo systemctl enable --now nvidia-persistenced",)
-        ),
+        Fix("If it starts slowly (many GPUs), keep it loaded", ("sudo systemctl enable --now nvidia-persistenced",)),
     ),
     docs="https://docs.nvidia.com/deploy/xid-errors/index.html",
 )
@@ -113,10 +111,7 @@ def mismatch_message(messages: MessageLog, os: str | None = None) -> Problem | N
 
 def _remove_stubs(context: Context) -> tuple[Fix, ...]:
     path = value_or(context.facts.variables, {}).get("LD_LIBRARY_PATH", "")
-    show = Fix(
-        "Remove folders named stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d",
-        ("ldconfig -p | grep libcuda", "echo $LD_LIBRARY_PATH"),
-    )
+    show = Fix("Remove folders named stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d", ("ldconfig -p | grep libcuda",))
     container = Fix("In a container without a GPU: start it with access to one (Docker: --gpus all)")
     return (*(off_library_path(context, {one for one in path.split(":") if "stubs" in one}) or (show,)), container)
 
@@ -411,7 +406,7 @@ def cannot_compile_ptx(
     if at_least(cuda_supported, ptx.cuda):
         return None  # libcuda is that of the forward-compatibility package
     expected = f"{needed} or newer for PTX {ptx.isa}", f"the fat binaries of TensorFlow {gpu_release.version}"
-    why = "it runs on this driver"
+    remedies, why = context.remedies, "it runs on this driver"
     return Problem(
         title=f"Driver {driver_version} is too old for TensorFlow {gpu_release.version} on this GPU",
         cause=f"{ptx.fat_binaries} of the {ptx.of} fat binaries in TensorFlow {gpu_release.version} have no machine "
@@ -419,11 +414,7 @@ def cannot_compile_ptx(
         f"{needed} is the first that knows PTX {ptx.isa}. Until then, the first such operation fails with "
         "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
         evidence=(evidence(f"driver {driver_version}", context.source("driver.version"), *expected),),
-        fixes=(
-            context.remedies.install_driver(needed),
-            *context.remedies.reinstall_best(why),
-            *context.remedies.beside_the_wheels(why),
-        ),
+        fixes=(remedies.install_driver(needed), *remedies.reinstall_best(why), *remedies.beside_the_wheels(why)),
     )
 
 

@@ -38,8 +38,8 @@ FAULT = finding(
 
 
 @FAULT.sign(conclusive=False)
-def error_counters(context: Context, gpus: tuple[Gpu, ...], xid_events: tuple[str, ...] = ()) -> Problem | None:
-    """Fallen off the bus, uncorrectable ECC errors, a row remapping that failed, Xid events."""
+def error_counters(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
+    """Fallen off the bus, uncorrectable ECC errors, a row remapping that failed."""
     source = context.source("gpus")
     found = []
     for gpu in gpus:
@@ -49,8 +49,7 @@ def error_counters(context: Context, gpus: tuple[Gpu, ...], xid_events: tuple[st
             found.append(evidence(f"{named(gpu)}: {errors} uncorrectable ECC errors", source, "0"))
         if value_or(gpu.remapped_rows_failed, False):
             found.append(evidence(f"{named(gpu)}: row remapping failed", source, "no failure"))
-    events = [evidence(line, context.source("driver.xid_events")) for line in xid_events[-3:]]
-    return Problem(evidence=(*found, *events) if found else ())
+    return Problem(evidence=tuple(found))
 
 
 # Xids that a program causes, most of the time; all others are about the GPU, its slot or the driver (see `docs`)
@@ -112,9 +111,7 @@ def instances(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, 
     if empty := [gpu for gpu in divided if value_or(gpu.mig_instances, None) == ()]:
         seen = (evidence(f"GPU {gpu.index}: MIG on, no instance", source, "an instance") for gpu in empty)
         return Problem(title=_NO_INSTANCE, evidence=tuple(seen))
-    found = [
-        evidence(f"GPU {one.index}: {name}", source) for one in divided for name in value_or(one.mig_instances, ())
-    ]
+    found = [evidence(f"GPU {one.index}: {mig}", source) for one in divided for mig in value_or(one.mig_instances, ())]
     used = (evidence(f"{one.name}: {one.device_name}", "TensorFlow's device list") for one in devices)
     return Problem(evidence=(*found, *(one for one in used if " MIG " in one.saw)), severity=Severity.WARNING)
 
@@ -222,9 +219,7 @@ def no_device_named(
         fixes += _unset(context)
     if nvidia in ("void", "none", "") and host_container != "none":
         found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={nvidia!r}", where, "all"))
-        fixes.append(
-            Fix("Start the container with all GPUs", ("docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ...",))
-        )
+        fixes.append(Fix("Start it with all GPUs", ("docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ...",)))
     unsure = bool(second) and len(found) == 1  # a second GPU need not be named
     return Problem(evidence=tuple(found), fixes=tuple(fixes), possible=unsure)
 

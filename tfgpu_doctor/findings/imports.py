@@ -209,15 +209,13 @@ _BEFORE_AVX = re.compile(
 )
 
 
-_SEE_INSTRUCTIONS = Fix(
-    "See which instructions the CPU has", ("grep -o -w -E 'avx|avx2|fma|avx512f' /proc/cpuinfo | sort -u",)
-)
+_SEE_CPU = Fix("See the instructions of the CPU", ("grep -o -w -E 'avx|avx2|fma|avx512f' /proc/cpuinfo | sort -u",))
 
 
 def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
     host = Fix("In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host)")
     conda = Fix("Without AVX in the hardware: conda-forge's build, or TensorFlow 1.5", CONDA_TENSORFLOW)
-    return (host, *(() if context.remedies.image else (conda,)), _SEE_INSTRUCTIONS)
+    return (host, *(() if context.remedies.image else (conda,)), _SEE_CPU)
 
 
 IMPORT_AVX = finding(
@@ -285,7 +283,7 @@ def illegal_instruction_message(
     if not messages.has("another-program") or messages.has("cpu-instructions-missing", "emulated"):
         return Problem(cause=cause, evidence=message_evidence(*seen), fixes=fixes)
     cause = f"any program can end like this, and the text does not name TensorFlow. If it is TensorFlow, {cause}"
-    fixes = tuple(dict.fromkeys((_SEE_INSTRUCTIONS, *fixes)))
+    fixes = tuple(dict.fromkeys((_SEE_CPU, *fixes)))
     return Problem(possible=True, cause=cause, evidence=message_evidence(*seen), fixes=fixes)
 
 

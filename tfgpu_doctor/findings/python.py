@@ -89,12 +89,10 @@ def _other_python(context: Context, others: list[OtherPython], expected: str, fo
     )
 
 
-def _default_kernel(
-    context: Context, elsewhere: tuple[OtherPython, ...], kernels: tuple[Kernel, ...]
-) -> Problem | None:
+def _default_kernel(context: Context, others: tuple[OtherPython, ...], kernels: tuple[Kernel, ...]) -> Problem | None:
     """This Python is fine, and a notebook for which no kernel was chosen starts one without TensorFlow."""
     kernel = next((one for one in kernels if one.name.lower() == "python3"), None)
-    if kernel is None or not any(one.via == "kernel python3" and one.tensorflow is None for one in elsewhere):
+    if kernel is None or not any(one.via == "kernel python3" and one.tensorflow is None for one in others):
         return None
     register = f"{context.remedies.python} -m ipykernel install --user --name tensorflow --display-name TensorFlow"
     text = "Register this Python as a kernel, and select it in the notebook"
@@ -212,9 +210,7 @@ def _for_glibc(context: Context) -> tuple[Fix, ...]:
 
 
 _BITS = "python -c \"import struct; print(8 * struct.calcsize('P'))\""
-_FOR_64_BITS = Fix(
-    "Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there", (_BITS,)
-)
+_FOR_64_BITS = Fix("Install a 64-bit Python that this TensorFlow has wheels for, and TensorFlow in it", (_BITS,))
 
 
 GUIDE = "https://www.tensorflow.org/install/pip"
@@ -270,9 +266,7 @@ def python_without_wheels(
 
 
 _ANY = (99,)  # where pip printed no list
-_NOTHING_OFFERED = (
-    "no version has a wheel for this Python or system (Alpine has no glibc), or the index cannot be reached"
-)
+_NOTHING_OFFERED = "no wheel is for this Python or system (Alpine has no glibc), or the index cannot be reached"
 
 
 def _what_decides(context: Context) -> Fix:

@@ -41,9 +41,7 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
         return (_data_dir(context, f"Install the {f'CUDA {version}'.strip()} toolkit with its compiler, and {folder}"),)
     package = f"nvidia-cuda-nvcc-cu{cuda}" if at_least(cuda, "13") is False else "nvidia-cuda-nvcc"
     pinned = package + (release.pip_nvidia.get(package, "") if release else "")
-    wheel = remedies.installing(
-        "Install NVIDIA's compiler package, which has both (in conda: -c nvidia cuda-nvcc)", pinned
-    )
+    wheel = remedies.installing("Install NVIDIA's compiler package, which has both (conda: cuda-nvcc)", pinned)
     if context.probed and wheel:
         return wheel
     there = _data_dir(context, f"{folder.capitalize()} (conda: $CONDA_PREFIX)")
