@@ -11,7 +11,6 @@ from tfgpu_doctor.findings import (
     answers,
     build,
     cuda,
-    cudnn,
     dependencies,
     driver,
     environment,
@@ -26,7 +25,7 @@ from tfgpu_doctor.findings import (
 from tfgpu_doctor.findings.declaration import Declaration
 
 # in the order of their rank
-FILES = (python, dependencies, imports, host, driver, gpu, build, cuda, cudnn, memory, xla, runs, environment, answers)
+FILES = (python, dependencies, imports, host, driver, gpu, build, cuda, memory, xla, runs, environment, answers)
 
 
 # of each file, in its order: findings by name, and tables of them

@@ -1,40 +1,48 @@
-"""CUDA's libraries: missing, of another version, not on the loader path."""
+"""CUDA's libraries and cuDNN: missing, of another version, not on the loader path; and a cuDNN that cannot start."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from tfgpu_doctor.facts.facts import DamagedPackage, Nvcc, Package, Soname, TfDevice, Toolkit, lists_gpu, value_or
-from tfgpu_doctor.facts.report import Alternative, Fix
-from tfgpu_doctor.facts.versions import at_least, major, minor
-from tfgpu_doctor.findings import symptoms
-from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.libraries import (
-    NO_GPU_SIDE,
-    NOT_THE_DRIVER,
-    ReportedCuda,
-    ReportedCudnn,
-    from_pip,
-    in_state,
-    known_to_be_installed,
-    missing_evidence,
-    names,
-    needed_by,
-    needed_library,
-    requested_in_vain,
+from tfgpu_doctor.facts.facts import (
+    CudnnFile,
+    DamagedPackage,
+    Message,
+    Nvcc,
+    Package,
+    Packages,
+    Soname,
+    TfDevice,
+    Toolkit,
+    lists_gpu,
+    value_or,
 )
+from tfgpu_doctor.facts.report import Alternative, Fix, Severity
+from tfgpu_doctor.facts.versions import at_least, major, minor
+from tfgpu_doctor.findings import libraries, symptoms
+from tfgpu_doctor.findings.declaration import (
+    OF_ANY_CRASH,
+    Context,
+    MessageLog,
+    Problem,
+    evidence,
+    finding,
+    message_evidence,
+)
+from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
 from tfgpu_doctor.findings.library_fixes import (
     PIP_FOLDERS,
     install_libraries,
     not_on_path,
+    off_library_path,
+    on_library_path,
     on_windows_path,
     tell_apart,
     without_bug,
 )
 from tfgpu_doctor.matrix.compatibility import forgets_folders
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.matrix.names import Library
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Findings about the CUDA libraries that TensorFlow opens by name.
@@ -44,9 +52,11 @@ PIP_GUIDE = "https://www.tensorflow.org/install/pip"
 BUILD_TABLE = "https://www.tensorflow.org/install/source#gpu"
 OF_THE_SYSTEM = "TensorFlow uses the CUDA of the system"
 WITHOUT_EXTRA = "pip installs TensorFlow without CUDA, unless the extra and-cuda is requested"
+Sonames = tuple[Soname, ...]
+Toolkits = tuple[Toolkit, ...]
 
 
-VERSION_MISMATCH = finding(
+CUDA_VERSION = finding(
     "cuda.version-mismatch",
     layer="CUDA",
     title="CUDA is installed, but not the version that TensorFlow loads",
@@ -57,32 +67,28 @@ VERSION_MISMATCH = finding(
 )
 
 
-@VERSION_MISMATCH.sign()
-def installed_version(
-    context: Context,
-    gpu_release: Release,
-    cuda_sonames: tuple[Soname, ...],
-    toolkits: tuple[Toolkit, ...] | None = None,
-    nvcc: Nvcc | None = None,
+@CUDA_VERSION.sign()
+def other_cuda(
+    context: Context, gpu_release: Release, cuda_sonames: Sonames, toolkits: Toolkits = (), nvcc: Nvcc | None = None
 ) -> Problem | None:
     """Libraries or a toolkit of another CUDA major are installed, and none of the wanted."""
     wanting = in_state(cuda_sonames, "other version", "absent")
-    kits = [kit for kit in toolkits or () if kit.version]
+    kits = [kit for kit in toolkits if kit.version]
     others = [kit for kit in kits if major(kit.version) != major(gpu_release.cuda)]
     if not wanting or len(others) < len(kits) or not (others or in_state(wanting, "other version")):
         return None
-    expected = f"CUDA {gpu_release.cuda}", needed_by(gpu_release)
+    expected = f"CUDA {gpu_release.cuda}", libraries.needed_by(gpu_release)
     found = [evidence(f"CUDA {kit.version}", kit.source, *expected) for kit in others[:3]]
     if nvcc and not others:
         found.append(evidence(f"nvcc {nvcc.version}", nvcc.path))
     return Problem(
-        title=_versions(gpu_release, gpu_release.cuda, [kit.version or "" for kit in others], "only "),
-        evidence=(*found, *missing_evidence(context, wanting, gpu_release)),
+        title=_versions(gpu_release, gpu_release.cuda, [kit.version or "" for kit in others]),
+        evidence=(*found, *libraries.missing_evidence(context, wanting, gpu_release)),
     )
 
 
-@VERSION_MISMATCH.sign(unless=NO_GPU_SIDE)
-def other_version_reported(
+@CUDA_VERSION.sign(unless=NO_GPU_SIDE)
+def other_cuda_reported(
     messages: MessageLog,
     reported_cuda: ReportedCuda,
     gpu_release: Release | None = None,
@@ -93,18 +99,16 @@ def other_version_reported(
     # a line says that cuDNN alone is missed, and that it is of another version says why
     of_cudnn = reported_cudnn is not None and reported_cudnn.not_opened and reported_cudnn.only_other_major
     stated = gpu_release and not of_cudnn and _only_cudnn_fails(messages, cuda)
-    if not (cuda.fails or cuda.dll or stated):
-        return None
-    if not cuda.installed or cuda.matching or cuda.wanted is None:
+    if not (cuda.fails or cuda.dll or stated) or not cuda.installed or cuda.matching or cuda.wanted is None:
         return None
     installed = [version for version, _ in cuda.installed]
     return Problem(title=_versions(gpu_release, cuda.wanted, installed), evidence=cuda.evidence)
 
 
-def _versions(release: Release | None, wanted: str | None, installed: list[str], only: str = "") -> str:
+def _versions(release: Release | None, wanted: str | None, installed: list[str]) -> str:
     found = ", ".join(dict.fromkeys(map(minor, installed))) or "another version"
     name = f"TensorFlow {release.version}" if release else "this TensorFlow"
-    return f"{name} loads CUDA {minor(wanted)}, but {only}CUDA {found} is installed"
+    return f"{name} loads CUDA {minor(wanted)}, but CUDA {found} is installed"
 
 
 def _only_cudnn_fails(messages: MessageLog, cuda: ReportedCuda) -> bool:
@@ -119,26 +123,22 @@ def _only_cudnn_fails(messages: MessageLog, cuda: ReportedCuda) -> bool:
     )
 
 
-@VERSION_MISMATCH.sign(unless=NO_GPU_SIDE)
+@CUDA_VERSION.sign(unless=NO_GPU_SIDE)
 def other_minor_reported(reported_cuda: ReportedCuda) -> Problem | None:
     """A library whose number changed between two minor versions of one CUDA cannot be opened, while the others can."""
-    solver = next((library for library, _ in reported_cuda.not_opened if library.component == "cusolver"), None)
-    if solver is None or not _is_of_other_minor(solver, reported_cuda):
+    missing = {library.component: library.version for library, _ in reported_cuda.not_opened}
+    alone = len(missing) == 1 and missing.get("cusolver") in ("10", "11")
+    found = [library.cuda_version for library in reported_cuda.opened]
+    later = any(at_least(version, "12") for version in found)  # all of 12 has libcusolver.so.11
+    found += [version for version, _ in reported_cuda.installed if at_least(version, "11.1")]
+    of_11 = any(at_least(version, "11") and not at_least(version, "12") for version in found)
+    if "cusolver" not in missing or later or not (alone or of_11):
         return None
     cause = "CUDA 11.0 has libcusolver.so.10, later versions have libcusolver.so.11: another minor version is installed"
     return Problem(cause=cause, evidence=reported_cuda.evidence)
 
 
-def _is_of_other_minor(solver: Library, cuda: ReportedCuda) -> bool:
-    alone = {library.component for library, _ in cuda.not_opened} == {"cusolver"} and solver.version in ("10", "11")
-    of_11 = any(
-        at_least(library.cuda_version, "11") and not at_least(library.cuda_version, "12") for library in cuda.opened
-    )
-    later = any(at_least(library.cuda_version, "12") for library in cuda.opened)  # all of 12 has libcusolver.so.11
-    return not later and (alone or of_11 or any(at_least(version, "11.1") for version, _ in cuda.installed))
-
-
-MISSING = finding(
+CUDA_MISSING = finding(
     "cuda.missing",
     layer="CUDA",
     title="The CUDA libraries are not installed",
@@ -150,83 +150,73 @@ MISSING = finding(
 )
 
 
-@MISSING.sign()
-def no_usable_file(
+@CUDA_MISSING.sign()
+def no_cuda_file(
     context: Context,
     gpu_release: Release,
-    cuda_sonames: tuple[Soname, ...],
-    packages: tuple[Package, ...] | None = None,
-    damaged: tuple[DamagedPackage, ...] | None = None,
+    cuda_sonames: Sonames,
+    packages: Packages = (),
+    damaged: tuple[DamagedPackage, ...] = (),
 ) -> Problem | None:
     """No file of the wanted soname anywhere: a plain `pip install tensorflow`, or an incomplete extra."""
     wanting = in_state(cuda_sonames, "absent", "other version", "unloadable")
-    if not wanting:
-        return None
-    partly = len(wanting) < len(cuda_sonames)
     cause = WITHOUT_EXTRA if gpu_release.extra else OF_THE_SYSTEM
+    partly = len(wanting) < len(cuda_sonames)
     if partly or _of_nvidia(packages):
         cause = "only some of the CUDA libraries are installed"
     # the libraries, or what those that are there need
-    missing = dict.fromkeys(needed_library(one) or one.soname for one in wanting)
-    needing = names(one for one in wanting if needed_library(one))
+    missing = dict.fromkeys(libraries.needed_library(one) or one.soname for one in wanting)
+    needing = libraries.names(one for one in wanting if libraries.needed_library(one))
     needs = f", which {needing} needs" if needing else ""
     return Problem(
         title=f"{', '.join(missing)} not installed{needs}" if partly and len(missing) <= 3 else None,
         cause=f"{cause}. {NOT_THE_DRIVER}",
-        evidence=missing_evidence(context, wanting, gpu_release),
+        evidence=libraries.missing_evidence(context, wanting, gpu_release),
         # files that are missing from TensorFlow itself do not explain CUDA packages that were never installed
         never_consequence=not _of_nvidia(damaged),
     )
 
 
-def _of_nvidia(packages: Iterable[Package | DamagedPackage] | None) -> bool:
-    return any(one.name.startswith("nvidia-") for one in packages or ())
+def _of_nvidia(packages: Iterable[Package | DamagedPackage]) -> bool:
+    return any(one.name.startswith("nvidia-") for one in packages)
 
 
-@MISSING.sign(unless=("cuda.lib-path", *NO_GPU_SIDE))
-def not_opened(
+@CUDA_MISSING.sign(unless=("cuda.lib-path", *NO_GPU_SIDE))
+def cuda_not_opened(
     context: Context, messages: MessageLog, reported_cuda: ReportedCuda, gpu_release: Release | None = None
 ) -> Problem | None:
     """Something of CUDA cannot be opened, and nothing shows that it is installed."""
-    cuda = reported_cuda
+    cuda, in_vain = reported_cuda, libraries.requested_in_vain(messages, reported_cuda, gpu_release)
     # the profiler's library alone is missed: the toolkit has it in a folder of its own
     only_cupti = {library.component for library, _ in cuda.not_opened} == {"cupti"}
-    installed = cuda.installed or only_cupti or known_to_be_installed(messages, gpu_release)
-    if not cuda.fails or (installed and not requested_in_vain(messages, cuda, gpu_release)):
+    installed = cuda.installed or only_cupti or libraries.known_to_be_installed(messages, gpu_release)
+    if not cuda.fails or (installed and not in_vain):
         return None
     has_extra = (gpu_release and gpu_release.extra) or cuda.without_extra or cuda.extra_would_help
-    cause = WITHOUT_EXTRA if has_extra else OF_THE_SYSTEM
-    certain = cuda.without_extra or requested_in_vain(messages, cuda, gpu_release)
     misses = messages.has("no-gpu-listed", "gpu-libraries-not-opened")  # who misses a GPU, and not only reads a line
+    certain = cuda.without_extra or in_vain
     return Problem(
         sure=cuda.without_extra or (cuda.extra_would_help and misses),
         title=None if certain else "The CUDA libraries are missing, or not on the loader path",
-        cause=f"{cause}, and the text shows none. The message is the same for libraries of another version, or not on "
-        f"the loader path. {NOT_THE_DRIVER}",
+        cause=f"{WITHOUT_EXTRA if has_extra else OF_THE_SYSTEM}, and the text shows none. The message is the same for "
+        f"libraries of another version, or not on the loader path. {NOT_THE_DRIVER}",
         evidence=cuda.evidence,
-        fixes=(*_install(context, cuda, gpu_release), tell_apart(context)),
+        fixes=(*install_libraries(context), tell_apart(context)),
     )
 
 
-def _install(context: Context, cuda: ReportedCuda, release: Release | None) -> tuple[Fix, ...]:
-    """Also for a release that is not known, by the CUDA that it wants."""
-    install, wanted = install_libraries(context), minor(cuda.wanted)
-    if release or not wanted:
-        return install
-    look = f"Look up the cuDNN that belongs to CUDA {wanted}; both must be installed"
-    return (*install, Alternative(look, (f"tfgpu matrix tensorflow --cuda {wanted}",)))
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The finding about CUDA libraries that are installed where the loader does not find them.
-
-
 def _add_to_path(context: Context) -> tuple[Fix, ...]:
+    """Let the loader find libraries that a text shows to be installed."""
     if context.remedies.os == "windows":
-        return _ON_WINDOWS
+        ignored = "Python 3.8 and later, and conda's from 3.7.2, ignore PATH for the DLLs of extension modules: "
+        folder = "python -c \"import os; os.add_dll_directory(os.environ['CUDA_PATH'] + r'\\bin')\""
+        return (
+            on_windows_path("CUDA's bin folder", "%CUDA_PATH%\\bin"),
+            Fix(f"{ignored}install CUDA with conda, or name the folder in the program", (folder,)),
+        )
     conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
     folder = "$CONDA_PREFIX/lib" if conda else "/usr/local/cuda/lib64"
-    find = "find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null"
+    find = "find / -name 'libcudart.so*' -o -name 'libcudnn*.so*' 2>/dev/null"
     path = f"export LD_LIBRARY_PATH={folder}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
     return (
         Fix("Find them, and add their folders to the loader path before Python starts", (find, path)),
@@ -234,15 +224,7 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
     )
 
 
-_ON_WINDOWS = (
-    on_windows_path("CUDA's bin folder", "%CUDA_PATH%\\bin"),
-    Fix(
-        text="Python 3.8 and later, and conda's from 3.7.2, ignore PATH for the DLLs of extension modules: install "
-        "CUDA with conda, or name the folder in the program",
-        commands=("python -c \"import os; os.add_dll_directory(os.environ['CUDA_PATH'] + r'\\bin')\"",),
-    ),
-)
-LIB_PATH = finding(
+CUDA_PATH = finding(
     "cuda.lib-path",
     layer="CUDA",
     title="The CUDA libraries are installed, but the loader does not find them",
@@ -254,35 +236,28 @@ LIB_PATH = finding(
 )
 
 
-@LIB_PATH.sign()
-def not_found_by_loader(
-    context: Context,
-    gpu_release: Release,
-    cuda_sonames: tuple[Soname, ...],
-    cudnn_sonames: tuple[Soname, ...] | None = None,
+@CUDA_PATH.sign()
+def cuda_not_on_path(
+    context: Context, gpu_release: Release, cuda_sonames: Sonames, cudnn_sonames: Sonames = ()
 ) -> Problem | None:
     """The right files are not on the loader path, or come after one that cannot be loaded."""
-    beside = in_state(cudnn_sonames or (), "off path")
-    return not_on_path(context, cuda_sonames, gpu_release, NOT_THE_DRIVER, beside=beside)
+    return not_on_path(context, cuda_sonames, gpu_release, NOT_THE_DRIVER, beside=in_state(cudnn_sonames, "off path"))
 
 
-_FIRST_LINES = {"absl-init", "onednn", "cpu-features"}
-
-
-@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
+@CUDA_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
 def extra_not_found_by_release(
     context: Context,
     messages: MessageLog,
     gpu_release: Release,
-    packages: tuple[Package, ...] | None = None,
+    packages: Packages = (),
     devices: tuple[TfDevice, ...] | None = None,
 ) -> Problem | None:
     """A release that is known not to find what its own extra installs, and no other reason for it."""
     bug = next(filter(forgets_folders, context.matrix.issues_for(gpu_release, extra=True)), None)
     failed, by_extra = messages.all("gpu-libraries-not-opened"), messages.all("asked-for-extra")
-    wheels = any(re.fullmatch(r"nvidia-[a-z-]+-cu\d+", one.name) for one in packages or ())
+    wheels = any(re.fullmatch(r"nvidia-[a-z-]+-cu\d+", one.name) for one in packages)
     # a log that is there from its first line, and does not miss libcudart: CUDA is installed
-    from_start = not _FIRST_LINES.isdisjoint(messages.values("harmless", "what"))
+    from_start = {"absl-init", "onednn", "cpu-features"} & {*messages.values("harmless", "what")}
     installed = by_extra or wheels or (from_start and not messages.has("cudart-not-found"))
     no_gpu = failed or (devices is not None and not lists_gpu(devices))
     named = [name for name, _ in messages.libraries("library-not-opened", "loader-error")]
@@ -298,23 +273,293 @@ def extra_not_found_by_release(
     )
 
 
-@LIB_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
-def installed_but_not_opened(
+@CUDA_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
+def cuda_not_opened_though_installed(
     context: Context, messages: MessageLog, reported_cuda: ReportedCuda, gpu_release: Release | None = None
 ) -> Problem | None:
     """Something of CUDA cannot be opened, although the right version is installed."""
     cuda = reported_cuda
-    if not cuda.fails or requested_in_vain(messages, cuda, gpu_release):
+    if not cuda.fails or libraries.requested_in_vain(messages, cuda, gpu_release):
         return None
-    if not cuda.matching and not known_to_be_installed(messages, gpu_release):
+    if not cuda.matching and not libraries.known_to_be_installed(messages, gpu_release):
         return None
-    by_pip = not cuda.matching and from_pip(messages, gpu_release)
-    where = ", ".join(dict.fromkeys(where for _, where in cuda.matching)) or (
-        "by the extra and-cuda" if by_pip else "another program finds it"
-    )
+    by_pip = not cuda.matching and libraries.from_pip(messages, gpu_release)
+    elsewhere = "by the extra and-cuda" if by_pip else "another program finds it"
+    where = ", ".join(dict.fromkeys(where for _, where in cuda.matching)) or elsewhere
     name = f"CUDA {minor(cuda.wanted)}" if cuda.wanted else "CUDA"
     return Problem(
         cause=f"{name} is installed ({where}), but not where the loader searches. {NOT_THE_DRIVER}",
         evidence=cuda.evidence,
         fixes=(*((PIP_FOLDERS,) if by_pip else ()), *_add_to_path(context)),
     )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The same questions about cuDNN.
+
+
+_DISABLES = "TensorFlow disables all GPUs if cuDNN cannot be loaded"
+
+
+def _one_version(context: Context) -> tuple[Fix, ...]:
+    look = "ldconfig -p | grep libcudnn; echo $LD_LIBRARY_PATH; python3 -m pip list | grep -i cudnn"
+    first = Fix("List the cuDNN versions, and remove the wrong one from the loader path", (look,))
+    return (*(() if context.probed else (first,)), *install_libraries(context))
+
+
+CUDNN_VERSION = finding(
+    "cudnn.version-mismatch",
+    layer="cuDNN",
+    title="cuDNN is installed, but not a version that TensorFlow can use",
+    cause="within a major version, TensorFlow works with the cuDNN that it was compiled with, and with later ones",
+    fixes=_one_version,
+    explained_by=("tf.install-damaged",),
+    symptoms=(symptoms.CUDNN_NOT_OPENED, symptoms.CUDNN_HANDLE),
+    docs=libraries.CUDNN_GUIDE,
+)
+
+
+@CUDNN_VERSION.sign(conclusive=False)
+def other_cudnn(
+    context: Context,
+    gpu_release: Release,
+    cudnn_sonames: Sonames,
+    cudnn_runtime: str | None = None,
+    cudnn_installed: tuple[CudnnFile, ...] = (),
+) -> Problem | None:
+    """Another major version, or a minor version older than the one compiled with."""
+    wanting = in_state(cudnn_sonames, "other version", "absent")
+    on_disk = next(((file.version, file.path) for file in cudnn_installed if file.version), (None, ""))
+    found, where = (cudnn_runtime, context.source("cudnn.runtime")) if cudnn_runtime else on_disk
+    compiled = gpu_release.cudnn
+    if found is None or compiled is None:
+        return None
+    same_major = major(found) == major(compiled)
+    # a later minor version serves, another major one does not
+    if same_major and (wanting or at_least(found, minor(compiled)) is not False):
+        return None
+    if not same_major and not wanting:
+        return None
+    needs = f"TensorFlow {gpu_release.version} needs {compiled} or a later {major(compiled)}.x"
+    seen = evidence(f"cuDNN {found}", where, f"cuDNN {compiled}", libraries.needed_by(gpu_release))
+    missing = libraries.missing_evidence(context, wanting, gpu_release)
+    return Problem(title=f"cuDNN {found} is installed, but {needs}", evidence=(seen, *missing))
+
+
+@CUDNN_VERSION.sign(unless=NO_GPU_SIDE)
+def comparison_message(messages: MessageLog) -> Problem | None:
+    """TensorFlow compares the version loaded with the one compiled with; cuDNN does so with those of its parts."""
+    differs = messages.all("cudnn-version-differs")
+    mixed = [m for m in messages.all("cudnn-status") if "VERSION_MISMATCH" in m.text]
+    if not (differs or mixed):
+        return None
+    runtime, compiled = (next(iter(messages.values("cudnn-version-differs", n)), None) for n in ("runtime", "compiled"))
+    known = runtime and compiled and compiled.strip(".")
+    return Problem(
+        title=f"cuDNN {runtime} is loaded, but TensorFlow was compiled with {known}" if known else None,
+        evidence=message_evidence(*differs, *mixed, *messages.all("no-dnn-library"), most=3),
+    )
+
+
+@CUDNN_VERSION.sign(unless=NO_GPU_SIDE)
+def other_cudnn_reported(
+    messages: MessageLog,
+    reported_cudnn: ReportedCudnn,
+    gpu_release: Release | None = None,
+    devices: tuple[TfDevice, ...] | None = None,
+) -> Problem | None:
+    """cuDNN cannot be opened, or is refused when it is first used, and only one that does not serve is installed."""
+    cudnn, used = reported_cudnn, messages.all("no-dnn-library", "cudnn-handle")
+    no_gpu = gpu_release is not None and devices is not None and not lists_gpu(devices)
+    fails = cudnn.not_opened or cudnn.unnamed or (no_gpu and messages.speaks_only_of(*OF_ANY_CRASH))
+    compiled = gpu_release.cudnn if gpu_release else None
+    older = tuple(one for one in cudnn.same_major if compiled and at_least(one[0], minor(compiled)) is False)
+    other = cudnn.installed if cudnn.only_other_major and fails else ()
+    installed = other or (older if used else ())
+    need = (f"cuDNN {compiled}", libraries.needed_by(gpu_release)) if gpu_release and compiled else (None, None)
+    lines = message_evidence(*cudnn.not_opened, *messages.all("no-dnn-library"), most=3)
+    versions = [evidence(f"cuDNN {version}", where, *need) for version, where in installed[:2]]
+    return Problem(evidence=(*lines, *versions) if versions else ())
+
+
+CUDNN_MISSING = finding(
+    "cudnn.missing",
+    layer="cuDNN",
+    title="cuDNN is not installed",
+    cause=_DISABLES,
+    fixes=install_libraries,  # of CUDA, too, so that missing CUDA explains it
+    explained_by=("cuda.missing", "cuda.version-mismatch", "tf.install-damaged"),
+    pointless_after=("cudnn.version-mismatch", "cudnn.dep-missing"),
+    docs=libraries.CUDNN_GUIDE,
+)
+
+
+@CUDNN_MISSING.sign()
+def no_cudnn_file(context: Context, gpu_release: Release, cudnn_sonames: Sonames) -> Problem | None:
+    """No libcudnn of the wanted major version anywhere."""
+    wanting = in_state(cudnn_sonames, "absent", "other version", "unloadable")
+    return Problem(evidence=libraries.missing_evidence(context, wanting, gpu_release))
+
+
+@CUDNN_MISSING.sign(unless=("cudnn.lib-path", "cuda.lib-path", *NO_GPU_SIDE))
+def cudnn_not_opened(
+    context: Context,
+    messages: MessageLog,
+    reported_cudnn: ReportedCudnn,
+    gpu_release: Release | None = None,
+    toolkits: Toolkits = (),
+) -> Problem | None:
+    """cuDNN cannot be opened, and nothing shows that it is installed."""
+    wanted_cuda = gpu_release.cuda if gpu_release else None
+    cuda = next((kit for kit in toolkits if libraries.serves(kit.version or "", wanted_cuda or "")), None)
+    other_cuda = toolkits and cuda is None  # explains a library that is not named
+    lines = (*reported_cudnn.not_opened, *(() if other_cuda else reported_cudnn.unnamed))
+    if messages.stops_import and not messages.has("loader-error", "self-check"):
+        return None
+    beside = f". CUDA {cuda.version}, which is installed, does not contain cuDNN" if cuda else ""
+    return Problem(
+        title=f"cuDNN is {'' if reported_cudnn.not_opened else 'probably '}missing, or not on the loader path",
+        cause=f"{_DISABLES}. The text does not show that it is installed{beside}",
+        evidence=message_evidence(*lines, most=3),
+        fixes=(*install_libraries(context), tell_apart(context)),
+    )
+
+
+CUDNN_PATH = finding(
+    "cudnn.lib-path",
+    layer="cuDNN",
+    title="cuDNN is installed, but the loader does not find it",
+    cause=_DISABLES,
+    fixes=_add_to_path,
+    explained_by=("cuda.lib-path", "tf.install-damaged"),
+    pointless_after=("tf.shadowed",),
+    symptoms=(symptoms.CUDNN_NOT_OPENED, symptoms.UNNAMED_DLL),
+    docs=libraries.CUDNN_GUIDE,
+)
+
+
+@CUDNN_PATH.sign()
+def cudnn_not_on_path(context: Context, gpu_release: Release, cudnn_sonames: Sonames) -> Problem | None:
+    """Neither installing CUDA nor adding its folder helps against what comes first."""
+    return not_on_path(context, cudnn_sonames, gpu_release, _DISABLES, of_cudnn=True)
+
+
+@CUDNN_PATH.sign(unless=("cudnn.version-mismatch", "cudnn.dep-missing", "cuda.lib-path", *NO_GPU_SIDE))
+def cudnn_not_opened_though_installed(messages: MessageLog, reported_cudnn: ReportedCudnn) -> Problem | None:
+    """cuDNN, or a part of it, cannot be opened although it is installed; or its parts miss each other."""
+    named = messages.libraries("library-not-opened", "cudnn-part-missing", "loader-error")
+    parts = [message for name, message in named if libraries.CUDNN_PART.search(name)]
+    parts += [message for message in messages.all("cudnn-part-missing") if "Unable to load any" in message.text]
+    installed = () if messages.has("image-without-cudnn") else reported_cudnn.installed
+    main = [message for message in reported_cudnn.not_opened if message.kind != "self-check"]
+    shown = (*(main if installed or libraries.is_said_to_work(messages) else ()), *parts)
+    if not shown or (messages.stops_import and not messages.has("loader-error")):
+        return None
+    versions = (evidence(f"cuDNN {version}", where) for version, where in installed[:1])
+    return Problem(
+        cause="cuDNN is in a folder that the loader does not search, or its parts are not in the folder of the main "
+        "library",
+        evidence=(*message_evidence(*main, *parts), *versions),
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Findings about a cuDNN that is found and cannot be used: a library that it needs, or its handle, is missing.
+
+
+CUDNN_DEPENDENCY = finding(
+    "cudnn.dep-missing",
+    layer="cuDNN",
+    title="cuDNN is installed, but a library that it needs is not",
+    cause="the loader does not load a library if one that it needs cannot be loaded",
+    fixes=install_libraries,
+    explained_by=("cuda.missing", "cuda.version-mismatch", "tf.install-damaged"),
+    docs=libraries.CUDNN_GUIDE,
+)
+_HELPERS = re.compile(r"zlibwapi|libz\.so|libnvrtc|nvrtc64|libcublasLt|cublasLt64|libcublas\.so", re.IGNORECASE)
+_FILE = re.compile(r"[\w./+-]+")
+_NAMES_THE_REASON = re.compile(r"Error code (?:126|127|193)|NULL Error|undefined symbol")
+_FIND_DEPENDENCIES = Fix(
+    "Add the folder of the missing library to the loader path (nvrtc and cublas are parts of CUDA)",
+    ("ldd $(find / -name 'libcudnn_cnn*.so*' 2>/dev/null | head -n 1) | grep 'not found'",),
+)
+_ZLIB_ON_WINDOWS = (
+    Fix("Put zlibwapi.dll, which cuDNN 8.3 to 8.9 need on Windows, and cuDNN's bin folder on PATH"),
+    Alternative(
+        "Install the versions that TensorFlow 2.10 was tested with, which do not need zlib",
+        ("conda install -c conda-forge cudatoolkit=11.2 cudnn=8.1.0",),
+    ),
+)
+
+
+@CUDNN_DEPENDENCY.sign(conclusive=False)
+def dependency_not_found(context: Context, gpu_release: Release, cudnn_sonames: Sonames) -> Problem | None:
+    """A DT_NEEDED entry of libcudnn or of its parts cannot be resolved."""
+    unusable = [one for one in in_state(cudnn_sonames, "unloadable") if libraries.good_candidate(one) is None]
+    files = [file for library in unusable for file in library.candidates if "not found" in (file.problem or "")]
+    hiding = [file for file in files if libraries.hides_wheels(file)]
+    return Problem(
+        evidence=tuple(
+            evidence(str(one.problem), one.path, "found", libraries.needed_by(gpu_release)) for one in files
+        ),
+        fixes=(*off_library_path(context, on_library_path(hiding)), *install_libraries(context)),
+        never_consequence=bool(hiding),
+    )
+
+
+@CUDNN_DEPENDENCY.sign(unless=("cudnn.version-mismatch", *NO_GPU_SIDE))
+def dependency_message(context: Context, messages: MessageLog, os: str | None = None) -> Problem | None:
+    """A part of cuDNN does not load because of what it needs: zlib on Windows, nvrtc, cublasLt."""
+    named = messages.libraries("cudnn-part-missing", "loader-error")
+    lines = [message for name, message in named if _needs_another(name, message)]
+    lines += [m for m in messages.all("cudnn-status") if "SUBLIBRARY_LOADING_FAILED" in m.text]
+    windows = os == "windows" or any(".dll" in message.text.lower() for message in lines)
+    first = _ZLIB_ON_WINDOWS if windows else (_FIND_DEPENDENCIES,)
+    return Problem(evidence=message_evidence(*lines), fixes=(*first, *install_libraries(context)))
+
+
+def _needs_another(name: str, message: Message) -> bool:
+    """Whether a line about a part of cuDNN gives another library, or the loader's number for one, as the reason."""
+    if name == "libnvrtc.so" or (message.kind == "cudnn-part-missing" and _HELPERS.search(name)):
+        return True  # only cuDNN 8 asks for nvrtc without its version
+    files = (file for file in _FILE.findall(message.text) if "lib" in file and ".so" in file)
+    reason = _NAMES_THE_REASON.search(message.text) or any(map(_HELPERS.search, files))
+    return bool(libraries.CUDNN_PART.search(name) and reason)
+
+
+def _free_memory(context: Context) -> tuple[Fix, ...]:
+    growth = f"{'set' if context.remedies.os == 'windows' else 'export'} TF_FORCE_GPU_ALLOW_GROWTH=true"
+    doctor = Fix("If memory is free, check that CUDA and cuDNN are those of this release", (context.remedies.doctor(),))
+    return (
+        Fix("See which processes use the GPU's memory, and end them", ("nvidia-smi",)),
+        Fix("Let TensorFlow allocate memory as needed", (growth,)),
+        *(() if context.probed else (doctor,)),
+    )
+
+
+CUDNN_INIT = finding(
+    "cudnn.init-failed",
+    layer="cuDNN",
+    title="cuDNN cannot be initialised",
+    cause="the library is found, but its handle cannot be created. Usually the GPU has no memory left for it, because "
+    "TensorFlow or another process has allocated it; otherwise cuDNN or CUDA is too old for the GPU",
+    fixes=_free_memory,
+    explained_by=(
+        *("memory.*", "driver.*", "gpu.arch-*"),
+        *("cuda.missing", "cuda.version-mismatch", "cuda.lib-path", "cudnn.lib-path"),
+    ),
+    pointless_after=("cudnn.version-mismatch", "cudnn.dep-missing"),
+    docs=libraries.CUDNN_GUIDE,
+)
+_STATUS = re.compile(r"NOT_INITIALIZED|INTERNAL_ERROR|EXECUTION_FAILED|ALLOC_FAILED")
+
+
+@CUDNN_INIT.sign(unless=("cudnn.missing", "cudnn.lib-path"))
+def no_handle_message(messages: MessageLog) -> Problem | None:
+    """The handle cannot be created."""
+    status = [message for message in messages.all("cudnn-status") if _STATUS.search(message.text)]
+    if not (messages.has("cudnn-handle", "no-dnn-library") or status):
+        return None
+    lines = messages.all("cudnn-handle", "no-dnn-library", "cublas-handle", "cusolver-handle")
+    full = messages.has("out-of-memory", "dst-not-initialized", "other-holder")  # a finding about memory says so itself
+    return Problem(evidence=message_evidence(*lines, *status), severity=Severity.WARNING if full else None)

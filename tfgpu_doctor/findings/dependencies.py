@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW, is_for_cpus
 from tfgpu_doctor.facts.facts import FailingFile, Message, Package, Packages, Phase, Phases
-from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
+    Declaration,
     MessageLog,
     Problem,
     evidence,
@@ -20,15 +21,7 @@ from tfgpu_doctor.findings.declaration import (
     message_evidence,
     phase_named,
 )
-from tfgpu_doctor.findings.requirements import (
-    allows,
-    bounds_of,
-    first_of_each,
-    narrowed,
-    refused_versions,
-    required_by,
-    without_gaps,
-)
+from tfgpu_doctor.findings.requirements import allows, bounds_of, first_of_each, narrowed, required_by, without_gaps
 from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound
 from tfgpu_doctor.matrix.loader import Release
 
@@ -94,22 +87,31 @@ def mixed_packages(
     """Two distributions in one folder `tensorflow`, or keras or tensorboard of another release."""
     tensorflows = _tensorflows(packages)
     if twice := _of_one_folder(tensorflows, context, messages):
-        folder = twice[0].location or "installed packages"
         return Problem(
             cause="they install their files into the same folder, and the last one has overwritten the others",
-            evidence=tuple(evidence(f"{p.name} {p.version}", folder, "one TensorFlow package") for p in twice),
+            evidence=tuple(evidence(_listed(one), _where(twice[0]), "one TensorFlow package") for one in twice),
             fixes=_again(context, tuple(dict.fromkeys(p.name for p in twice))),
         )
-    # where another version runs, the release is that of another environment
-    seen = () if messages and messages.has("other-version-runs") else (*_of_another_release(packages, release),)
+    if release is None or (messages and messages.has("other-version-runs")):
+        return None  # where another version runs, the release is that of another environment
+    wanted = [*_of_another_release(packages, release)]
     other_builds = (p.name for p in tensorflows if p.name != "tensorflow")  # beside which none can be installed
-    fixes = _again(context, (*other_builds, *(line.saw.split()[0] for line in seen)))
-    wanted = [line.need or "" for line in seen]
-    if all(one.startswith("tf-keras ") for one in wanted):  # which installing TensorFlow again would not bring back
-        text = "Install the tf-keras of this release"
-        fixes = context.remedies.installing(text, *(one.replace(" ", "") for one in wanted))
+    fixes = _again(context, (*other_builds, *(package.name for package, _ in wanted)))
+    if all(package.name == "tf-keras" for package, _ in wanted):  # which TensorFlow does not bring along
+        keras = (f"{package.name}{bound}" for package, bound in wanted)
+        fixes = context.remedies.installing("Install the tf-keras of this release", *keras)
+    wheel = f"TensorFlow {release.version} (wheel)"
+    seen = (evidence(_listed(one), _where(one), f"{one.name} {bound}", wheel) for one, bound in wanted)
     cause = "they belong to another TensorFlow release than the one that is installed"
-    return Problem(cause=cause, evidence=seen, fixes=fixes)
+    return Problem(cause=cause, evidence=tuple(seen), fixes=fixes)
+
+
+def _listed(package: Package) -> str:
+    return f"{package.name} {package.version}"
+
+
+def _where(package: Package) -> str:
+    return package.location or "installed packages"
 
 
 def _tensorflows(packages: Packages) -> list[Package]:
@@ -118,9 +120,7 @@ def _tensorflows(packages: Packages) -> list[Package]:
     return [p for p in found if p.installer != "conda"] or found[:1]
 
 
-def _of_one_folder(
-    packages: list[Package], context: Context, messages: MessageLog | None = None
-) -> list[Package] | None:
+def _of_one_folder(packages: list[Package], context: Context, messages: MessageLog | None) -> list[Package] | None:
     """Packages that overwrite each other; a pasted list names no folders: there they differ in build or release."""
     if messages and messages.has("gpu-created") and not context.probed:
         return None  # whatever else is listed, this build uses the GPU
@@ -132,18 +132,15 @@ def _of_one_folder(
     return next((same for same in folders if len(same) > 1), None)
 
 
-def _of_another_release(packages: Packages, release: Release | None) -> Iterator[Evidence]:
-    """Companions whose version the installed TensorFlow does not allow."""
+def _of_another_release(packages: Packages, release: Release) -> Iterator[tuple[Package, str]]:
+    """Companions whose version the installed TensorFlow does not allow, and what it allows."""
     tensorflow = next((one for one in packages if one.name in TENSORFLOW and one.requires), None)
     required = {one.name: str(one.specifier) for one in required_by(tensorflow, "3.8", None)} if tensorflow else {}
-    for package in packages if release else ():
-        if release is None or package.name not in _COMPANIONS:
-            continue
+    for package in (one for one in packages if one.name in _COMPANIONS):
         # 2.4 requires tensorboard ~=2.4, which is anything below 3
         bound = required.get(package.name, companion_bound(package.name, release))
         if bound and allows(bound, package.version) is False:
-            need = f"{package.name} {bound}", f"TensorFlow {release.version} (wheel)"
-            yield evidence(f"{package.name} {package.version}", package.location or "installed packages", *need)
+            yield package, bound
 
 
 def companion_bound(name: str, release: Release) -> str | None:
@@ -162,26 +159,23 @@ def requirement_refused(
     context: Context, packages: Packages, python_version: str, wheel_platform: str | None = None, phases: Phases = ()
 ) -> Problem | None:
     """A version that TensorFlow, or a package that it brings along, refuses, as `pip check` would say."""
-    there = first_of_each(packages)
-    asked = bounds_of(packages, python_version, wheel_platform).items()
-    bounds = {name: bound for name, bound in asked if name in there and name not in _COMPANIONS}
-    refusing = dict(refused_versions(there, bounds))
-    if not refusing:
+    there, seen, wanted = first_of_each(packages), [], []
+    for name, asked in bounds_of(packages, python_version, wheel_platform).items():
+        installed = there.get(name) if name not in _COMPANIONS else None
+        refusing = [pair for pair in asked if installed and allows(pair[1], installed.version) is False]
+        for asking, bound in refusing[:1]:
+            need = f"{name}{without_gaps(bound)}", f"metadata of {_listed(asking)}"
+            seen.append(evidence(_listed(there[name]), _where(there[name]), *need))
+            wanted.append(f"{name}{narrowed(one for _, one in asked)}")
+    if not seen:
         return None
-    wanted = (f"{name}{narrowed(bound for _, bound in bounds[name])}" for name in refusing)
-    seen = []
-    for name, (asking, bound) in refusing.items():
-        installed, where = there[name], there[name].location or "installed packages"
-        need = f"{name}{without_gaps(bound)}", f"metadata of {asking.name} {asking.version}"
-        seen.append(evidence(f"{name} {installed.version}", where, *need))
     whose = (seen[0].need_source or "").removeprefix("metadata of ")
+    text = "Install versions that it allows; the release of TensorFlow stays the same"
     return Problem(
         title=f"{seen[0].saw} is installed, {whose} requires {seen[0].need}",
         cause=f"the metadata of {whose} excludes this version (pip check reports it, too); it may fail when it is used",
         evidence=tuple(seen),
-        fixes=context.remedies.installing(
-            "Install versions that it allows; the release of TensorFlow stays the same", *wanted
-        ),
+        fixes=context.remedies.installing(text, *wanted),
         severity=None if import_fails(phases) else Severity.WARNING,
     )
 
@@ -193,32 +187,27 @@ def library_cannot_be_loaded(
     packages: Packages,
     phases: Phases,
     python_version: str = "3.8",
-    wheel_platform: str | None = None,
 ) -> Problem | None:
     """The import ends at a plugin, or at a library of a package that TensorFlow does not require."""
     failed = next((p for p in phases if p.outcome == "raised" and p.name in ("import", "keras")), Phase("", "ok"))
     exception = failed.exception or ""
     no_function = bool(_NO_SUCH_FUNCTION.search(exception))
-    own = {*TENSORFLOW, *bounds_of(packages, python_version, wheel_platform)}
+    own = {*TENSORFLOW, *bounds_of(packages, python_version, None)}
     foreign = [one for one in failing_files if one.package not in own and (no_function or PLUGINS in one.path)]
     if not foreign or not exception:
         return None
     named = f"{foreign[0].package} {foreign[0].version}" if foreign[0].package else foreign[0].path
     files = (evidence(one.path, f"RECORD of {one.package}" if one.package else "no RECORD") for one in foreign)
     of_plugin = f"TensorFlow loads every file in {PLUGINS} when it is imported, and one of them fails"
+    packages_of = dict.fromkeys(one.package for one in foreign if one.package)
+    moves = tuple(context.remedies.rename(one.path, one.path + ".off") for one in foreign)
+    move = Fix("No package lists this file: rename it, so that TensorFlow does not load it", moves)
     return Problem(
         title=f"{named} does not load in this TensorFlow",
         cause=_OTHER_RELEASE if no_function else of_plugin,
         evidence=(*files, evidence(exception, f"phase {failed.name}")),
-        fixes=_without_files(context, foreign),
+        fixes=_without(context, *packages_of) if packages_of else (move,),
     )
-
-
-def _without_files(context: Context, files: list[FailingFile]) -> tuple[Fix, ...]:
-    if names := dict.fromkeys(one.package for one in files if one.package):
-        return _without(context, *names)
-    moves = tuple(context.remedies.rename(one.path, one.path + ".off") for one in files)
-    return (Fix("No package lists this file: rename it, so that TensorFlow does not load it", moves),)
 
 
 @PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
@@ -228,13 +217,11 @@ def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem
     if not seen:
         return None
     addon = seen[0].values["addon"].replace("_", "-")
-    fixes = _without(context, addon)
-    if addon == PLUGINS:  # Apple's has one name; that of another stands in the RECORD of its package
-        fixes = _without(context, "tensorflow-metal")
-        file = _PLUGIN.search(seen[0].text)
-        if file and "libmetal_plugin" not in file[2]:
-            command = f"grep -l {PLUGINS}/{file[2]} {context.remedies.quote(file[1])}*.dist-info/RECORD"
-            fixes = (Fix("Find the package that installed it, and uninstall that", (command,)),)
+    fixes = _without(context, "tensorflow-metal" if addon == PLUGINS else addon)
+    file = _PLUGIN.search(seen[0].text) if addon == PLUGINS else None
+    if file and "libmetal_plugin" not in file[2]:  # not Apple's: its name stands in the RECORD of its package
+        command = f"grep -l {PLUGINS}/{file[2]} {context.remedies.quote(file[1])}*.dist-info/RECORD"
+        fixes = (Fix("Find the package that installed it, and uninstall that", (command,)),)
     only_warns = all("tensorflow_io" in one.values["addon"] and "caused by" in one.text for one in seen)
     return Problem(
         title=f"{f'A file in {PLUGINS}' if addon == PLUGINS else addon} was compiled for another TensorFlow",
@@ -261,13 +248,8 @@ def messages_of_mixed_packages(messages: MessageLog, release: Release | None = N
 
 # names of the module numpy → the version that removed them; seen by asking NumPy 1.19 to 2.4 for each (2.0 brought back
 # bool and long). All others that a message names went with 2.0
-_REMOVED_IN = {
-    **dict.fromkeys(("alen", "asscalar"), "1.23"),
-    **dict.fromkeys(
-        ("object", "bool", "int", "float", "complex", "str", "long", "unicode", "typeDict", "MachAr"), "1.24"
-    ),
-    **dict.fromkeys(("in1d", "trapz"), "2.4"),
-}
+_UNTIL_1_24 = ("object", "bool", "int", "float", "complex", "str", "long", "unicode", "typeDict", "MachAr")
+_REMOVED_IN = {"alen": "1.23", "asscalar": "1.23", **dict.fromkeys(_UNTIL_1_24, "1.24"), "in1d": "2.4", "trapz": "2.4"}
 # What is printed where the installed protobuf is older than the one that generated the code. The module runtime_version
 # came with 5.26, builder with 3.20, the arguments create_key and serialized_options with 3.12 and 3.6 (release notes);
 # 3.20.3 has the latter three, and also takes the code of all older releases.
@@ -277,22 +259,24 @@ _RUNTIME_VERSION = "5.26"
 _TENSORFLOW = re.compile(r"(?:tensorflow(?:-gpu|-cpu|-intel|-macos)?|tf-nightly)$")
 
 
-def _outside_bounds(
-    context: Context, release: Release, packages: Packages, phases: Phases, name: str, bound: str
-) -> Problem | None:
-    """A package outside the wheel's bounds, unless the import succeeds or conda's solver chose both."""
-    package = next((p for p in packages if p.name == name and allows(bound, p.version) is False), None)
-    phase = phase_named(phases, "import")
-    failed = phase is not None and phase.outcome in ("raised", "died")
-    from_conda = {p.name for p in packages if p.installer == "conda"} >= {name, "tensorflow"}
-    if package is None or (not failed and (from_conda or (phase and phase.outcome == "ok"))):
-        return None
-    requirement = f"{name}{bound}"
-    need = requirement, f"TensorFlow {release.version} (wheel)"
-    seen = evidence(f"{name} {package.version}", package.location or "installed packages", *need)
-    raised = (evidence(phase.exception, "import tensorflow"),) if phase and phase.exception else ()
-    cause = f"TensorFlow {release.version} is built for {requirement}"
-    return Problem(cause=cause, evidence=(seen, *raised), fixes=_install(context, requirement))
+def _held_to_wheel(declared: Declaration, name: str, bound_of: Callable[[Release], str | None]) -> None:
+    """Register the sign that a package is outside the wheel's bounds."""
+
+    @declared.sign(conclusive=False)
+    def outside_bounds(context: Context, release: Release, packages: Packages, phases: Phases = ()) -> Problem | None:
+        """A package outside the wheel's bounds, unless the import succeeds or conda's solver chose both."""
+        bound = bound_of(release) or ""
+        package = next((p for p in packages if p.name == name and allows(bound, p.version) is False), None)
+        phase = phase_named(phases, "import")
+        failed = phase is not None and phase.outcome in ("raised", "died")
+        from_conda = {p.name for p in packages if p.installer == "conda"} >= {name, "tensorflow"}
+        if package is None or (not failed and (from_conda or (phase and phase.outcome == "ok"))):
+            return None
+        requirement, built = f"{name}{bound}", f"TensorFlow {release.version}"
+        seen = evidence(_listed(package), _where(package), requirement, f"{built} (wheel)")
+        raised = (evidence(phase.exception, "import tensorflow"),) if phase and phase.exception else ()
+        cause = f"{built} is built for {requirement}"
+        return Problem(cause=cause, evidence=(seen, *raised), fixes=_install(context, requirement))
 
 
 def _install(context: Context, requirement: str) -> tuple[Fix, ...]:
@@ -312,9 +296,8 @@ def _conflicts_of_majors(messages: MessageLog, name: str) -> tuple[Message, ...]
     for message in messages.all("requirement-conflict"):
         values = message.values
         bound, installed = re.search(r"<=?(\d+)", values.get("need", "")), re.match(r"\d+", values.get("has", ""))
-        if not bound or not installed or int(installed[0]) < int(bound[1]) + bound[0].startswith("<="):
-            continue
-        if _TENSORFLOW.match(values.get("package", "")) and values.get("other") == name:
+        beyond = bound and installed and int(installed[0]) >= int(bound[1]) + bound[0].startswith("<=")
+        if beyond and _TENSORFLOW.match(values.get("package", "")) and values.get("other") == name:
             found.append(message)
     return tuple(found)
 
@@ -329,10 +312,7 @@ ABI_NUMPY = finding(
 )
 
 
-@ABI_NUMPY.sign(conclusive=False)
-def numpy_outside_bounds(context: Context, release: Release, packages: Packages, phases: Phases = ()) -> Problem | None:
-    """NumPy 2 under a TensorFlow that was compiled for NumPy 1."""
-    return _outside_bounds(context, release, packages, phases, "numpy", numpy_bound(release) or "")
+_held_to_wheel(ABI_NUMPY, "numpy", numpy_bound)
 
 
 @ABI_NUMPY.sign()
@@ -344,10 +324,8 @@ def numpy_messages(context: Context, messages: MessageLog, release: Release | No
     if name := next((m.values["name"] for m in seen if "name" in m.values and "'numpy'" in m.text), None):
         return _removed(context, seen, name, release)
     requirement = "numpy" + ((numpy_bound(release) if release else None) or "<2")
-    return Problem(
-        evidence=message_evidence(*seen, need=requirement),
-        fixes=(*_install(context, requirement), *_or_newer(context, "NumPy")),
-    )
+    fixes = (*_install(context, requirement), *_or_newer(context, "NumPy"))
+    return Problem(evidence=message_evidence(*seen, need=requirement), fixes=fixes)
 
 
 def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Release | None) -> Problem:
@@ -393,12 +371,7 @@ ABI_PROTOBUF = finding(
 )
 
 
-@ABI_PROTOBUF.sign(conclusive=False)
-def protobuf_outside_bounds(
-    context: Context, release: Release, packages: Packages, phases: Phases = ()
-) -> Problem | None:
-    """A protobuf whose major version does not support the generated code of this TensorFlow."""
-    return _outside_bounds(context, release, packages, phases, "protobuf", release.protobuf or "")
+_held_to_wheel(ABI_PROTOBUF, "protobuf", lambda release: release.protobuf)
 
 
 @ABI_PROTOBUF.sign()
@@ -454,12 +427,10 @@ _SELECT = Fix("Select Keras 2 as tf.keras, before TensorFlow is imported", ("exp
 def _keras_fixes(context: Context, release: Release | None, packages: Packages) -> Iterator[Fix]:
     """tf-keras of the very minor release: it requires a TensorFlow of the same, and pip would change TensorFlow."""
     remedies, wanted = context.remedies, minor(release.version) if release else None
-    present = next((one for one in packages if one.name == "tf-keras"), None)
     text = "Install Keras 2 of the same minor version as TensorFlow, and select it as tf.keras"
-    if present and (wanted is None or minor(present.version) == wanted):
+    if any(one.name == "tf-keras" and wanted in (None, minor(one.version)) for one in packages):
         code = '-c "import sys, tf_keras; print(sys.executable, tf_keras.__version__)"'
-        text = f"tf-keras {present.version} is listed: check that it is installed in the Python that fails"
-        yield Fix(text, (f"{remedies.python} {code}",))
+        yield Fix("Check that tf-keras is installed in the Python that fails", (f"{remedies.python} {code}",))
         yield _SELECT
     elif wanted:
         yield from remedies.installing(text, f"tf-keras~={wanted}.0", then=_SELECT.commands)

@@ -10,6 +10,7 @@ from tfgpu_doctor.facts.versions import at_least, numbers, parts, same_minor
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import MISMATCH, Card, Cards
+from tfgpu_doctor.findings.library_fixes import off_library_path
 from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
@@ -22,10 +23,7 @@ UNRESPONSIVE = finding(
     fixes=lambda _: (
         inputs.KERNEL_LOG,
         inputs.RESTART,
-        Fix(
-            "If it only starts slowly (many GPUs, no process that keeps them initialised), keep it loaded",
-            ("sudo systemctl enable --now nvidia-persistenced",),
-        ),
+        Fix("If it starts slowly (many GPUs), keep it loaded", ("sudo systemctl enable --now nvidia-persistenced",)),
     ),
     docs="https://docs.nvidia.com/deploy/xid-errors/index.html",
 )
@@ -49,11 +47,8 @@ def _restart(context: Context) -> tuple[Fix, ...]:
     """Let the same version of the driver be loaded everywhere."""
     if context.remedies.os == "wsl2":
         return (Fix("Restart WSL from Windows", ("wsl.exe --shutdown",)),)
-    reload = Alternative(
-        "Load the new module without a restart, while nothing uses the GPU",
-        ("sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia", "nvidia-smi"),
-    )
-    return (inputs.RESTART, reload)
+    reload = ("sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia", "nvidia-smi")
+    return (inputs.RESTART, Alternative("Load the new module without a restart, while nothing uses the GPU", reload))
 
 
 VERSION_MISMATCH = finding(
@@ -77,14 +72,11 @@ def versions_differ(
     libcuda: tuple[LibraryFile, ...] = (),
 ) -> Problem | None:
     """NVML 18 or CUDA 803: typically a driver update without a restart."""
-    found = [
-        inputs.returned(call, result, path, context)
-        for call, result, path, code in (
-            ("nvmlInit", nvml_init, "driver.nvml_init", _NVML_MISMATCH),
-            ("cuInit", cuda_init, "driver.cuda_init", _CUDA_MISMATCH),
-        )
-        if result and result.code == code
-    ]
+    found = []
+    if nvml_init and nvml_init.code == _NVML_MISMATCH:
+        found.append(inputs.returned("nvmlInit", nvml_init, "driver.nvml_init", context))
+    if cuda_init and cuda_init.code == _CUDA_MISMATCH:
+        found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
     if nvidia_smi and MISMATCH in nvidia_smi.output.lower():
         found.append(evidence("Driver/library version mismatch", context.source("driver.nvidia_smi"), "a table"))
     if not found and not _differ(kernel_module, libcuda, cuda_init, probed=context.probed):
@@ -119,13 +111,9 @@ def mismatch_message(messages: MessageLog, os: str | None = None) -> Problem | N
 
 def _remove_stubs(context: Context) -> tuple[Fix, ...]:
     path = value_or(context.facts.variables, {}).get("LD_LIBRARY_PATH", "")
-    kept = ":".join(part for part in path.split(":") if part and "stubs" not in part)
-    show = ("ldconfig -p | grep libcuda", "echo $LD_LIBRARY_PATH")
-    commands = (f"export LD_LIBRARY_PATH={context.remedies.quote(kept)}",) if "stubs" in path else show
-    return (
-        Fix("Remove folders named stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d", commands),
-        Fix("In a container without a GPU: start it with access to one (Docker: --gpus all)"),
-    )
+    show = Fix("Remove folders named stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d", ("ldconfig -p | grep libcuda",))
+    container = Fix("In a container without a GPU: start it with access to one (Docker: --gpus all)")
+    return (*(off_library_path(context, {one for one in path.split(":") if "stubs" in one}) or (show,)), container)
 
 
 STUB_LOADED = finding(
@@ -148,13 +136,13 @@ def stub_answers(
     variables: dict[str, str] | None = None,
 ) -> Problem | None:
     """cuInit returns 34 or -1, or the libcuda that is found first is in a directory named stubs."""
-    found, where = [], context.source("variables")
-    if libcuda:
-        found.append(evidence(libcuda[0].path, context.source("driver.libcuda"), "the driver's libcuda.so.1"))
-    if answered := cuda_init.code in inputs.STUB_LIBRARY:
-        found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
-    if not answered and not any("/stubs/" in one.path or (one.problem or "").startswith("stub") for one in libcuda[:1]):
+    first, where, source = libcuda[:1], context.source("variables"), context.source("driver.libcuda")
+    answered = cuda_init.code in inputs.STUB_LIBRARY
+    if not answered and not any("/stubs/" in one.path or (one.problem or "").startswith("stub") for one in first):
         return None
+    found = [evidence(one.path, source, "the driver's libcuda.so.1") for one in first]
+    if answered:
+        found.append(inputs.returned("cuInit", cuda_init, "driver.cuda_init", context))
     folders = (variables or {}).get("LD_LIBRARY_PATH", "").split(":")
     found += [evidence(f"LD_LIBRARY_PATH contains {folder}", where) for folder in folders if "/stubs" in folder]
     return Problem(evidence=tuple(found))
@@ -178,7 +166,6 @@ def neither_library_nor_module(
     libcuda: tuple[LibraryFile, ...],
     kernel_module_loaded: bool,
     pci_gpus: tuple[PciGpu, ...] = (),
-    nouveau_loaded: bool | None = None,
 ) -> Problem | None:
     """A GPU on the bus, no libcuda.so.1 and no kernel module."""
     if not has_gpu or libcuda or kernel_module_loaded:
@@ -187,8 +174,6 @@ def neither_library_nor_module(
     found = [evidence(f"{gpu.name or gpu.device_id} at {gpu.address}", bus) for gpu in pci_gpus]
     library = "nvcuda.dll" if context.remedies.os == "windows" else "libcuda.so.1"
     found.append(evidence(f"no {library}", context.source("driver.libcuda"), f"the driver's {library}"))
-    if nouveau_loaded:
-        found.append(evidence("nouveau uses the GPU", context.source("host.nouveau_loaded"), "the module nvidia"))
     return Problem(evidence=tuple(found))
 
 
@@ -197,7 +182,6 @@ def libcuda_message(
     context: Context,
     messages: MessageLog,
     kernel_module_loaded: bool | None = None,
-    kernel_module: str | None = None,
     nvidia_smi: SmiResult | None = None,
     cuda_init: CallResult | None = None,
 ) -> Problem | None:
@@ -212,9 +196,8 @@ def libcuda_message(
     found = message_evidence(*messages.all("driver-not-installed"), *inputs.driver_messages(messages))
     if not kernel_module_loaded and not inputs.smi_works(nvidia_smi):
         return Problem(evidence=found, fixes=(context.remedies.install_driver(), inputs.RUN_ON_HOST))
-    running = f"kernel module {kernel_module} is loaded" if kernel_module else "driver is loaded"
     return Problem(
-        title=f"The {running}, but its library libcuda.so.1 is not found",
+        title="The driver is loaded, but its library libcuda.so.1 is not found",
         cause="the driver's libraries are not installed, or are in a folder that the loader does not search",
         evidence=found,
         fixes=(
@@ -243,10 +226,8 @@ def smi_not_found(
     )
 
 
-_LOAD = Fix(
-    "Load the module, and read in the kernel log why it fails",
-    ("sudo modprobe nvidia", "sudo dmesg | grep -iE 'nvidia|nouveau' | tail -n 20"),
-)
+_SEE_WHY = "sudo dmesg | grep -iE 'nvidia|nouveau' | tail -n 20"
+_LOAD = Fix("Load the module, and read in the kernel log why it fails", ("sudo modprobe nvidia", _SEE_WHY))
 _REBUILD = Fix("After a kernel update, build the module again", ("sudo dkms autoinstall", "sudo reboot"))
 _DISABLE_NOUVEAU = Fix(
     "Disable nouveau",
@@ -294,19 +275,17 @@ def libraries_without_module(
         evidence("nvidia is not a loaded module", context.source("driver.kernel_module_loaded"), "nvidia loaded"),
         evidence(libcuda[0].path, context.source("driver.libcuda")),
     ]
-    modules = kernel_module_on_disk
+    modules, cause, fix = kernel_module_on_disk, None, _LOAD
     if nouveau_loaded:
         found.append(evidence("nouveau is loaded", context.source("host.nouveau_loaded"), "nouveau disabled"))
-        return Problem(cause="nouveau uses the GPU", evidence=tuple(found), fixes=(_DISABLE_NOUVEAU,))
-    if modules is not None and host_kernel and not any(f"/{host_kernel}/" in path for path in modules):
+        cause, fix = "nouveau uses the GPU", _DISABLE_NOUVEAU
+    elif modules is not None and host_kernel and not any(f"/{host_kernel}/" in path for path in modules):
         found.append(evidence(f"no nvidia.ko for kernel {host_kernel}", context.source("driver.kernel_module_on_disk")))
-        cause = "the module was not built for the running kernel: DKMS did not rebuild it"
-        return Problem(cause=cause, evidence=tuple(found), fixes=(_REBUILD,))
-    if secure_boot:
+        cause, fix = "the module was not built for the running kernel: DKMS did not rebuild it", _REBUILD
+    elif secure_boot:
         found.append(evidence("Secure Boot is on", context.source("host.secure_boot"), "a module with an enrolled key"))
-        cause = "Secure Boot rejects a kernel module whose signing key is not enrolled"
-        return Problem(cause=cause, evidence=tuple(found), fixes=(_ENROL_KEY,))
-    return Problem(evidence=tuple(found), fixes=(_LOAD,))
+        cause, fix = "Secure Boot rejects a kernel module whose signing key is not enrolled", _ENROL_KEY
+    return Problem(cause=cause, evidence=tuple(found), fixes=(fix,))
 
 
 # results of cuInit while the display driver runs: nvidia-uvm or the NVSwitch fabric is not ready
@@ -391,12 +370,9 @@ def _newer_driver(
 
 
 def _compatibility_refused(context: Context, seen: tuple[Evidence, ...], needed: str | None) -> Problem:
-    without = "Remove the package cuda-compat from the loader path, or use an image with an older CUDA"
-    return Problem(
-        cause="CUDA's forward-compatibility libcuda works on data-center GPUs only; this GPU needs a newer driver",
-        evidence=seen,
-        fixes=(context.remedies.install_driver(needed), Alternative(without)),
-    )
+    cause = "CUDA's forward-compatibility libcuda works on data-center GPUs only; this GPU needs a newer driver"
+    without = Alternative("Remove the package cuda-compat from the loader path, or use an image with an older CUDA")
+    return Problem(cause=cause, evidence=seen, fixes=(context.remedies.install_driver(needed), without))
 
 
 @TOO_OLD.sign()
@@ -423,14 +399,14 @@ def cannot_compile_ptx(
 ) -> Problem | None:
     """Recent enough for the CUDA of the release, but not for what it has for the GPU as PTX alone."""
     alone, needed = _alone(gpu_release, cards), _needed_on(context, gpu_release, cards)
-    oldest = oldest_driver(gpu_release, windows=_is_of_windows(context))
+    oldest = _needed_on(context, gpu_release, ())
     if alone is None or _is_older(driver_version, oldest) or not _is_older(driver_version, needed):
         return None
     card, ptx = alone
     if at_least(cuda_supported, ptx.cuda):
         return None  # libcuda is that of the forward-compatibility package
     expected = f"{needed} or newer for PTX {ptx.isa}", f"the fat binaries of TensorFlow {gpu_release.version}"
-    why = "it runs on this driver"
+    remedies, why = context.remedies, "it runs on this driver"
     return Problem(
         title=f"Driver {driver_version} is too old for TensorFlow {gpu_release.version} on this GPU",
         cause=f"{ptx.fat_binaries} of the {ptx.of} fat binaries in TensorFlow {gpu_release.version} have no machine "
@@ -438,11 +414,7 @@ def cannot_compile_ptx(
         f"{needed} is the first that knows PTX {ptx.isa}. Until then, the first such operation fails with "
         "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
         evidence=(evidence(f"driver {driver_version}", context.source("driver.version"), *expected),),
-        fixes=(
-            context.remedies.install_driver(needed),
-            *context.remedies.reinstall_best(why),
-            *context.remedies.beside_the_wheels(why),
-        ),
+        fixes=(remedies.install_driver(needed), *remedies.reinstall_best(why), *remedies.beside_the_wheels(why)),
     )
 
 
@@ -507,22 +479,13 @@ _RESULTS: dict[int, tuple[str, tuple[Fix, ...]]] = {
         "memory of the machine or the container is used up",
         (inputs.MEMORY_OF_PROCESS, inputs.KERNEL_LOG),
     ),
-    3: (
-        "the driver could not start: device nodes or the module nvidia-uvm are missing",
-        (inputs.DEVICE_NODES, inputs.KERNEL_LOG),
-    ),
-    100: (
-        "the driver lists a GPU that CUDA cannot use: no permission for /dev/nvidia*, or no nvidia-uvm",
-        (inputs.DEVICE_NODES,),
-    ),
+    3: ("device nodes or the module nvidia-uvm are missing", (inputs.DEVICE_NODES, inputs.KERNEL_LOG)),
+    100: ("CUDA cannot use the GPU: no permission for /dev/nvidia*, or no nvidia-uvm", (inputs.DEVICE_NODES,)),
     inputs.SYMBOL_NOT_FOUND: (
         f"libcuda lacks a function of its driver. In a container under WSL2: {inputs.NOT_MOUNTED}",
         (inputs.UPDATE_TOOLKIT, inputs.KERNEL_LOG),
     ),
-    802: (
-        "the NVSwitch fabric is not ready: the machine requires the Fabric Manager of exactly the driver's version",
-        (inputs.FABRIC_MANAGER,),
-    ),
+    802: ("the NVSwitch fabric is not ready: its Fabric Manager does not run", (inputs.FABRIC_MANAGER,)),
     999: (
         "an internal error of the driver: usually nvidia-uvm after suspend or an update, sometimes the hardware",
         (inputs.RELOAD_UVM, inputs.RESTART),

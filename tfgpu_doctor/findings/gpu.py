@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from tfgpu_doctor.facts.facts import CallResult, Gpu, Known, Message, PciGpu, TfDevice, Toolkit, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, numbers
-from tfgpu_doctor.findings import symptoms
+from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.inputs import KERNEL_LOG, Card, capabilities_of, needs, of_card, required_by, visible_devices
+from tfgpu_doctor.findings.inputs import Cards
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, runs_on
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.matrix.names import known_library
@@ -18,7 +17,8 @@ from tfgpu_doctor.matrix.names import known_library
 TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")  # messages about a GPU that is newer than the build
 
 
-def _named(gpu: Gpu) -> str:
+def named(gpu: Gpu) -> str:
+    """Return a GPU's index and model for the evidence."""
     return f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
 
 
@@ -30,30 +30,26 @@ FAULT = finding(
     cause="the GPU, its memory, its slot or its power supply reports a hardware error; results are not reliable",
     fixes=lambda _: (
         Fix("Check the error counters", ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",)),
-        KERNEL_LOG,
-        Fix(
-            "Restart the machine; if the error returns, reseat or replace the GPU and test its power supply",
-            ("sudo reboot",),
-        ),
+        inputs.KERNEL_LOG,
+        Fix("Restart the machine; if the error returns, reseat or replace the GPU", ("sudo reboot",)),
     ),
     docs="https://docs.nvidia.com/deploy/xid-errors/index.html",
 )
 
 
 @FAULT.sign(conclusive=False)
-def error_counters(context: Context, gpus: tuple[Gpu, ...], xid_events: tuple[str, ...] = ()) -> Problem | None:
-    """Fallen off the bus, uncorrectable ECC errors, a row remapping that failed, Xid events."""
+def error_counters(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
+    """Fallen off the bus, uncorrectable ECC errors, a row remapping that failed."""
     source = context.source("gpus")
     found = []
     for gpu in gpus:
         if (fault := value_or(gpu.fault, None)) is not None:
-            found.append(evidence(f"{_named(gpu)}: {fault}", source, "an answer"))
+            found.append(evidence(f"{named(gpu)}: {fault}", source, "an answer"))
         if errors := value_or(gpu.ecc_uncorrected, 0):
-            found.append(evidence(f"{_named(gpu)}: {errors} uncorrectable ECC errors", source, "0"))
+            found.append(evidence(f"{named(gpu)}: {errors} uncorrectable ECC errors", source, "0"))
         if value_or(gpu.remapped_rows_failed, False):
-            found.append(evidence(f"{_named(gpu)}: row remapping failed", source, "no failure"))
-    events = [evidence(line, context.source("driver.xid_events")) for line in xid_events[-3:]]
-    return Problem(evidence=(*found, *events) if found else ())
+            found.append(evidence(f"{named(gpu)}: row remapping failed", source, "no failure"))
+    return Problem(evidence=tuple(found))
 
 
 # Xids that a program causes, most of the time; all others are about the GPU, its slot or the driver (see `docs`)
@@ -81,18 +77,18 @@ def _in_mig_mode(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     return tuple(gpu for gpu in gpus if value_or(gpu.mig_mode, False))
 
 
-def _turn_off(gpus: tuple[Gpu, ...]) -> Fix:
-    commands = tuple(f"sudo nvidia-smi -i {gpu.index} -mig 0" for gpu in gpus)
-    return Alternative("Disable MIG while nothing uses it, to use the whole GPU", commands)
-
-
 def _choose_instance(context: Context) -> tuple[Fix, ...]:
+    """Fixes: create an instance where there is none, else choose one; or use the whole GPU."""
     gpus: tuple[Gpu, ...] = value_or(context.facts.gpus, ())
+    divided = _in_mig_mode(gpus) or (Gpu(index=0),)
     found = (_MIG_UUID.search(name) for gpu in gpus for name in value_or(gpu.mig_instances, ()))
     uuid = next((one[0] for one in found if one), "MIG-UUID-OF-ONE-INSTANCE")
     commands = ("nvidia-smi -L", f"export CUDA_VISIBLE_DEVICES={uuid}")
-    choose = Fix("List the instances, and assign one to each process by its UUID", commands)
-    return (choose, _turn_off(_in_mig_mode(gpus) or (Gpu(index=0),)))
+    first = Fix("List the instances, and assign one to each process by its UUID", commands)
+    if any(value_or(gpu.mig_instances, None) == () for gpu in divided):
+        first = Fix("Create an instance", ("nvidia-smi mig -lgip", "sudo nvidia-smi mig -cgi 0 -C"))
+    off = tuple(f"sudo nvidia-smi -i {gpu.index} -mig 0" for gpu in divided)
+    return (first, Alternative("Disable MIG while nothing uses it, to use the whole GPU", off))
 
 
 MIG = finding(
@@ -112,17 +108,10 @@ def instances(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, 
     """A GPU in MIG mode is no CUDA device until instances are created; then a process gets one of them."""
     source = context.source("gpus")
     divided = _in_mig_mode(gpus)
-    if empty := tuple(gpu for gpu in divided if value_or(gpu.mig_instances, None) == ()):
-        create = Fix("Create an instance", ("nvidia-smi mig -lgip", "sudo nvidia-smi mig -cgi 0 -C"))
-        return Problem(
-            title=_NO_INSTANCE,
-            cause="a GPU in MIG mode can be used only through its instances, and there are none",
-            evidence=tuple(evidence(f"GPU {gpu.index}: MIG on, no instance", source, "an instance") for gpu in empty),
-            fixes=(create, _turn_off(empty)),
-        )
-    found = [
-        evidence(f"GPU {gpu.index}: {name}", source) for gpu in divided for name in value_or(gpu.mig_instances, ())
-    ]
+    if empty := [gpu for gpu in divided if value_or(gpu.mig_instances, None) == ()]:
+        seen = (evidence(f"GPU {gpu.index}: MIG on, no instance", source, "an instance") for gpu in empty)
+        return Problem(title=_NO_INSTANCE, evidence=tuple(seen))
+    found = [evidence(f"GPU {one.index}: {mig}", source) for one in divided for mig in value_or(one.mig_instances, ())]
     used = (evidence(f"{one.name}: {one.device_name}", "TensorFlow's device list") for one in devices)
     return Problem(evidence=(*found, *(one for one in used if " MIG " in one.saw)), severity=Severity.WARNING)
 
@@ -169,22 +158,15 @@ _THROTTLES = {
 @THROTTLED.sign(conclusive=False)
 def slowdown(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
     """Heat or power brake slow it down, or its PCIe link has fewer lanes than it could."""
-    source = context.source("gpus")
-    found = tuple(
-        evidence(f"{_named(gpu)}: {state}", source, expected) for gpu in gpus for state, expected in _slowdowns(gpu)
-    )
-    return Problem(evidence=found)
-
-
-def _slowdowns(gpu: Gpu) -> Iterator[tuple[str, str]]:
-    """What a GPU reports, and what it should."""
-    degrees = f" at {gpu.temperature.value} °C" if isinstance(gpu.temperature, Known) else ""
-    for reason in value_or(gpu.throttle_reasons, ()):
-        if reason in _THROTTLES:
-            yield f"{reason}{degrees}", f"none; {_THROTTLES[reason]}"
-    width, widest = value_or(gpu.pcie_width, None), value_or(gpu.pcie_width_max, None)
-    if width and widest and width < widest and width <= 4:
-        yield f"PCIe x{width}", f"x{widest}"
+    found, source = [], context.source("gpus")
+    for gpu in gpus:
+        degrees = f" at {gpu.temperature.value} °C" if isinstance(gpu.temperature, Known) else ""
+        for reason in (one for one in value_or(gpu.throttle_reasons, ()) if one in _THROTTLES):
+            found.append(evidence(f"{named(gpu)}: {reason}{degrees}", source, f"none; {_THROTTLES[reason]}"))
+        width, widest = value_or(gpu.pcie_width, None), value_or(gpu.pcie_width_max, None)
+        if width and widest and width < widest and width <= 4:
+            found.append(evidence(f"{named(gpu)}: PCIe x{width}", source, f"x{widest}"))
+    return Problem(evidence=tuple(found))
 
 
 @THROTTLED.sign()
@@ -219,7 +201,7 @@ def no_device_named(
     context: Context,
     variables: dict[str, str],
     gpus: tuple[Gpu, ...] | None = None,
-    host_container: str | None = None,
+    host_container: str = "none",
     messages: MessageLog | None = None,
     pci_gpus: tuple[PciGpu, ...] = (),
 ) -> Problem | None:
@@ -232,13 +214,12 @@ def no_device_named(
     cuda, nvidia = variables.get("CUDA_VISIBLE_DEVICES"), variables.get("NVIDIA_VISIBLE_DEVICES")
     where = context.source("variables")
     second = gpus is None and len(pci_gpus) == 1 and re.fullmatch(r"[1-9]\d?", (cuda or "").strip())
-    if cuda is not None and (second or not visible_devices(cuda, gpus)):
+    if cuda is not None and (second or not inputs.visible_devices(cuda, gpus)):
         found.append(evidence(f"CUDA_VISIBLE_DEVICES={cuda!r}", where, "unset, or indices of GPUs that exist"))
         fixes += _unset(context)
-    if nvidia in ("void", "none", "") and (host_container or "none") != "none":
+    if nvidia in ("void", "none", "") and host_container != "none":
         found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={nvidia!r}", where, "all"))
-        command = "docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ..."
-        fixes.append(Fix("Start the container with all GPUs", (command,)))
+        fixes.append(Fix("Start it with all GPUs", ("docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ...",)))
     unsure = bool(second) and len(found) == 1  # a second GPU need not be named
     return Problem(evidence=tuple(found), fixes=tuple(fixes), possible=unsure)
 
@@ -367,34 +348,27 @@ ARCH_TOO_OLD = finding(
 def below_every_kernel(
     context: Context,
     gpu_release: Release,
-    cards: tuple[Card, ...],
-    cudnn_runtime: str | None = None,
+    cards: Cards,
     cudnn_release: CudnnRelease | None = None,
     messages: MessageLog | None = None,
 ) -> Problem | None:
     """Compute capability below every kernel in the wheel, or below what the installed cuDNN still supports."""
     kernels = (*gpu_release.sass, *gpu_release.ptx)
     # older than all of them, or in a gap, as 5.0 is in the wheels of 2.3
-    old = [
-        gpu
-        for gpu in cards
-        if runs_on(gpu_release, gpu.compute_capability) == "no"
-        and any(gpu.version < capability(kernel) for kernel in kernels)
-    ]
+    unable = [gpu for gpu in cards if runs_on(gpu_release, gpu.compute_capability) == "no"]
+    old = [gpu for gpu in unable if any(gpu.version < capability(kernel) for kernel in kernels)]
     if not old:
-        return _dropped_by_cudnn(context, gpu_release, cards, cudnn_runtime, cudnn_release)
+        return _dropped_by_cudnn(context, gpu_release, cards, cudnn_release)
     wheel = f"TensorFlow {gpu_release.version} (wheel)"
     softened = messages is not None and messages.complains and _is_stated(context)
     return Problem(
         cause=f"the wheel of TensorFlow {gpu_release.version} contains no kernel that this GPU can run",
-        evidence=tuple(needs(gpu, f"{kernels[0]} or higher", wheel) for gpu in old),
+        evidence=tuple(inputs.needs(gpu, f"{kernels[0]} or higher", wheel) for gpu in old),
         severity=Severity.WARNING if softened and any(gpu.version >= _OLDEST for gpu in old) else None,
     )
 
 
-def _dropped_by_cudnn(
-    context: Context, release: Release, cards: tuple[Card, ...], runtime: str | None, cudnn: CudnnRelease | None
-) -> Problem | None:
+def _dropped_by_cudnn(context: Context, release: Release, cards: Cards, cudnn: CudnnRelease | None) -> Problem | None:
     if cudnn is None or cudnn.min_compute_capability is None:
         return None
     lowest = cudnn.min_compute_capability_by_cuda.get(major(release.cuda), cudnn.min_compute_capability)
@@ -403,10 +377,10 @@ def _dropped_by_cudnn(
         return None
     bound = cudnn_bound(context.matrix, release, [gpu.compute_capability for gpu in cards])
     hold = context.remedies.installing("Install the last cuDNN that supports this GPU", bound) if bound else None
-    expected = f"{lowest} or higher for cuDNN {runtime or cudnn.version}"
+    expected = f"{lowest} or higher for cuDNN {cudnn.version}"
     return Problem(
         cause=f"TensorFlow supports this GPU, but the installed cuDNN {cudnn.version} does not support it any more",
-        evidence=tuple(needs(gpu, expected, "compat_matrix.yaml, cuDNN") for gpu in old),
+        evidence=tuple(inputs.needs(gpu, expected, "compat_matrix.yaml, cuDNN") for gpu in old),
         fixes=hold,
     )
 
@@ -416,13 +390,11 @@ _REFUSED = frozenset({*_NO_KERNEL, "invalid-ptx", "invalid-handle"})  # the driv
 
 
 @ARCH_TOO_OLD.sign()
-def left_out_message(
-    messages: MessageLog, cards: tuple[Card, ...] = (), gpu_release: Release | None = None
-) -> Problem | None:
+def left_out_message(messages: MessageLog, cards: Cards = (), gpu_release: Release | None = None) -> Problem | None:
     """TensorFlow leaves the GPU out, or finds no kernel for it and the GPU is an old one."""
     ignored, no_kernel = messages.all("gpu-ignored"), messages.all(*_NO_KERNEL)
     mismatch = [m for m in messages.all("cudnn-status", "cublas-handle") if "ARCH_MISMATCH" in m.text]
-    known, required = capabilities_of(messages, cards), required_by(ignored)
+    known, required = inputs.capabilities_of(messages, cards), inputs.required_by(ignored)
     old = known and not messages.has(*TOO_NEW) and not any(_is_newer(one, gpu_release) for one in known)
     if not (ignored or mismatch or (no_kernel and old)) or _is_of_pytorch(messages):
         return None
@@ -431,7 +403,7 @@ def left_out_message(
         return None  # another GPU is used
     expected = f"compute capability {required[0]} or higher" if required else None
     gap = "the build contains no kernel that this GPU can run; its list may have a gap, as that of 2.3 at 5.0"
-    found = (*message_evidence(*ignored, *no_kernel, *mismatch, need=expected), *of_card(messages, cards))
+    found = (*message_evidence(*ignored, *no_kernel, *mismatch, need=expected), *inputs.of_card(messages, cards))
     return Problem(cause=None if ignored else gap, evidence=found)
 
 
@@ -480,21 +452,18 @@ ARCH_TOO_NEW = finding(
 
 @ARCH_TOO_NEW.sign(conclusive=False)
 def no_machine_code(
-    context: Context, gpu_release: Release, cards: tuple[Card, ...], messages: MessageLog | None = None
+    context: Context, gpu_release: Release, cards: Cards, messages: MessageLog | None = None
 ) -> Problem | None:
     """No SASS for the GPU: PTX is compiled at first use, or there is none that it can run."""
     kernels = (*gpu_release.sass, *gpu_release.ptx)
     ways = {gpu: runs_on(gpu_release, gpu.compute_capability) for gpu in cards if kernels}
-    new = [
-        gpu
-        for gpu, way in ways.items()
-        if way == "ptx" or (way != "sass" and all(gpu.version > capability(kernel) for kernel in kernels))
-    ]
+    newest = max(map(capability, kernels), default=(0, 0))
+    new = [gpu for gpu, way in ways.items() if way == "ptx" or (way != "sass" and gpu.version > newest)]
     if not new:
         return None
     ptx = f" and PTX {', '.join(gpu_release.ptx)}" if gpu_release.ptx else ""
     expected = f"SASS for it; the wheel has {', '.join(gpu_release.sass)}{ptx}"
-    found = tuple(needs(gpu, expected, f"TensorFlow {gpu_release.version} (wheel)") for gpu in new)
+    found = tuple(inputs.needs(gpu, expected, f"TensorFlow {gpu_release.version} (wheel)") for gpu in new)
     if all(ways[gpu] == "ptx" for gpu in new):
         # what is stated weighs less than what programs print beside it
         softened = messages is not None and _is_stated(context)
@@ -510,7 +479,7 @@ def no_machine_code(
 def no_kernels_message(
     context: Context,
     messages: MessageLog,
-    cards: tuple[Card, ...] = (),
+    cards: Cards = (),
     gpu_release: Release | None = None,
     toolkits: tuple[Toolkit, ...] = (),
 ) -> Problem | None:
@@ -524,7 +493,7 @@ def no_kernels_message(
         )
     if messages.has("ptx-too-new-for-driver") and not messages.has("no-kernels-for-gpu"):
         return None
-    known = capabilities_of(messages, cards)
+    known = inputs.capabilities_of(messages, cards)
     reported, no_kernel = messages.all(*TOO_NEW), messages.all(*_NO_KERNEL)
     # these alone are evidence for a GPU that is newer only: a cuBLAS without kernels for it launches nothing
     failed = symptoms.failed_launches(messages) if gpu_release else ()
@@ -533,7 +502,7 @@ def no_kernels_message(
     compiled = _opened_before_gpu(context, messages, known) or _wrong_in_old_cuda(context, messages, toolkits, known)
     if not (reported or compiled or (rejected and newer)) or _is_of_pytorch(messages):
         return None
-    return Problem(evidence=(*message_evidence(*reported, *rejected, compiled), *of_card(messages, cards)))
+    return Problem(evidence=(*message_evidence(*reported, *rejected, compiled), *inputs.of_card(messages, cards)))
 
 
 def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> Message | None:

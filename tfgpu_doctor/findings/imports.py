@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from operator import attrgetter
 
 from packaging.utils import canonicalize_name
 
@@ -57,37 +56,23 @@ def files_differ_from_record(
 ) -> Problem | None:
     """Files that RECORD lists are missing, or another package has overwritten them."""
     wanted = [one for one in damaged if _is_used(one.name, release)]
-    if not wanted:
-        return None
     why = "files were deleted or changed, or an installation was interrupted"
     intruders = sorted({*filter(None, (_same_files_by(one.name, packages) for one in wanted))})
     if intruders:
         why = f"{' and '.join(intruders)} installed files of the same names into the same folder"
+    names = ", ".join(f"{one.name} {one.version}" for one in wanted[:3])
     # `strip` makes libraries smaller, and leaves them in order
-    fails = (
-        any(one.missing for one in wanted)
-        or intruders
-        or not {"raised", "died"}.isdisjoint(one.outcome for one in phases)
-    )
+    stops = any(one.outcome in ("raised", "died") for one in phases)
+    fails = stops or intruders or any(one.missing for one in wanted)
+    again = ("--force-reinstall", "--no-deps", *(f"{one.name}=={one.version}" for one in wanted))
+    first = (context.remedies.pip_uninstall(*intruders),) if intruders else ()
     return Problem(
-        title=_files_of(wanted),
+        title=f"Missing or overwritten files of {names}{' and others' if len(wanted) > 3 else ''}",
         cause=f"{why}; pip's records still list them, so pip install without --force-reinstall changes nothing",
         evidence=tuple(evidence(_shown(one), one.record, f"the files of {one.name} {one.version}") for one in wanted),
-        fixes=context.remedies.installing(
-            "Install the same releases again",
-            "--force-reinstall",
-            "--no-deps",
-            *(f"{one.name}=={one.version}" for one in wanted),
-            first=(context.remedies.pip_uninstall(*intruders),) if intruders else (),
-        ),
+        fixes=context.remedies.installing("Install the same releases again", *again, first=first),
         severity=None if fails else Severity.WARNING,
     )
-
-
-def _files_of(wanted: list[DamagedPackage]) -> str:
-    kinds = (kind for kind in ("missing", "overwritten") if any(map(attrgetter(kind), wanted)))
-    names = ", ".join(dict.fromkeys(f"{one.name} {one.version}" for one in wanted[:3]))
-    return f"{' and '.join(kinds).capitalize()} files of {names}{' and others' if len(wanted) > 3 else ''}"
 
 
 def _shown(one: DamagedPackage) -> str:
@@ -123,14 +108,12 @@ def requirement_not_installed(
     if not absent:
         return None
     named = list(dict.fromkeys(one.name for one in needed or [one for _, one in absent]))
-    release, source = f"{tensorflow.name} {tensorflow.version}", context.source("python.packages")
+    source = context.source("python.packages")
+    metadata = ((one, f"metadata of {asking.name} {asking.version}") for asking, one in absent)
     return Problem(
-        title=f"{', '.join(named)}, which {release} requires, {'are' if len(named) > 1 else 'is'} not installed",
+        title=f"Not installed, though {tensorflow.name} {tensorflow.version} requires it: {', '.join(named)}",
         cause=_IMPORTED if needed else "features of TensorFlow that use it fail",
-        evidence=tuple(
-            evidence(f"no {one.name}", source, str(one), f"metadata of {asking.name} {asking.version}")
-            for asking, one in absent
-        ),
+        evidence=tuple(evidence(f"no {one.name}", source, str(one), where) for one, where in metadata),
         fixes=_install_missing(context, named),
         severity=None if needed else Severity.WARNING,
     )
@@ -182,19 +165,19 @@ def version_not_found(
     if not seen:
         return None
     required = f"{seen[0].values.get('version', 'it')} or newer"
+    found = message_evidence(*seen, need=required)
     texts = [message.text for message in seen]
     if older := _on_library_path(texts, (variables or {}).get("LD_LIBRARY_PATH", "")):
         folder, name = older
         return Problem(
             title=f"LD_LIBRARY_PATH puts an older {name} before the one of the system",
             cause=f"the loader searches LD_LIBRARY_PATH first; the {name} in {folder} lacks what TensorFlow needs",
-            evidence=message_evidence(*seen, need=required),
+            evidence=found,
             fixes=off_library_path(context, {folder}),
         )
-    found = message_evidence(*seen, need=required)
-    if libc:
-        found = (evidence(libc, context.source("host.libc"), required), *found)
-    return Problem(evidence=found, fixes=_newer(context, messages.values("glibc-too-old", "version")))
+    system = (evidence(libc, context.source("host.libc"), required),) if libc else ()
+    fixes = _newer(context, messages.values("glibc-too-old", "version"))
+    return Problem(evidence=(*system, *found), fixes=fixes)
 
 
 def _on_library_path(texts: list[str], library_path: str) -> tuple[str, str] | None:
@@ -218,9 +201,6 @@ def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
 
 
 _ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
-_HOST_CPU = Fix("In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host)")
-
-
 # Intel's before Sandy Bridge and those of its low-cost lines that never got it; AMD's before Bulldozer
 _BEFORE_AVX = re.compile(
     r"Core(?:\(TM\))? ?2 (?:Duo|Quad|Extreme|Solo)|\bi[357](?: CPU)? +[A-Z]? ?\d{3}\b"
@@ -229,14 +209,13 @@ _BEFORE_AVX = re.compile(
 )
 
 
+_SEE_CPU = Fix("See the instructions of the CPU", ("grep -o -w -E 'avx|avx2|fma|avx512f' /proc/cpuinfo | sort -u",))
+
+
 def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
-    text = "Without AVX in the hardware: conda-forge's build, or TensorFlow 1.5"
-    see = "grep -o -w -E 'avx|avx2|fma|avx512f' /proc/cpuinfo | sort -u"
-    return (
-        _HOST_CPU,
-        *(() if context.remedies.image else (Fix(text, CONDA_TENSORFLOW),)),
-        Fix("See which instructions the CPU has", (see,)),
-    )
+    host = Fix("In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host)")
+    conda = Fix("Without AVX in the hardware: conda-forge's build, or TensorFlow 1.5", CONDA_TENSORFLOW)
+    return (host, *(() if context.remedies.image else (conda,)), _SEE_CPU)
 
 
 IMPORT_AVX = finding(
@@ -268,9 +247,8 @@ def killed_by_sigill(
         return None
     found = [evidence(f"SIGILL in phase {phase.name}", "the child process", "no illegal instruction")]
     no_avx = bool(cpu_flags) and "avx" not in cpu_flags
-    if cpu_flags:
-        has = f"{cpu_model}: {'no AVX' if no_avx else 'AVX'}"
-        found.append(evidence(has, context.source("host.cpu_flags"), "AVX", "TensorFlow's wheels"))
+    if no_avx:
+        found.append(evidence(f"{cpu_model}: no AVX", context.source("host.cpu_flags"), "AVX", "TensorFlow's wheels"))
     return Problem(
         title="Illegal instruction: this CPU has no AVX" if no_avx else None,
         cause=_missing_instruction(cpu_flags),
@@ -304,13 +282,9 @@ def illegal_instruction_message(
         fixes = (Fix(text, native), *fixes)
     if not messages.has("another-program") or messages.has("cpu-instructions-missing", "emulated"):
         return Problem(cause=cause, evidence=message_evidence(*seen), fixes=fixes)
-    return Problem(
-        possible=True,
-        severity=Severity.WARNING,
-        cause=f"any program can end like this, and the text does not name TensorFlow. If it is TensorFlow, {cause}",
-        evidence=message_evidence(*seen),
-        fixes=(Fix("To decide, see whether the CPU has AVX", ("grep -o -m 1 -w avx /proc/cpuinfo",)), *fixes),
-    )
+    cause = f"any program can end like this, and the text does not name TensorFlow. If it is TensorFlow, {cause}"
+    fixes = tuple(dict.fromkeys((_SEE_CPU, *fixes)))
+    return Problem(possible=True, cause=cause, evidence=message_evidence(*seen), fixes=fixes)
 
 
 _INSTALL_RUNTIME = Fix(
@@ -337,10 +311,8 @@ def runtime_incomplete(
     if vc_runtime is None or phase is None or "DLL load failed" not in (phase.exception or ""):
         return None
     there = {file.path.lower().rpartition("\\")[2] for file in vc_runtime}
-    if not (missing := [name for name in RUNTIME_DLLS if name not in there]):
-        return None
-    where = context.source("host.vc_runtime")
-    return Problem(evidence=(evidence(f"no {', '.join(missing)}", where), *last_lines(phase)))
+    missing = [evidence(f"no {name}", context.source("host.vc_runtime")) for name in RUNTIME_DLLS if name not in there]
+    return Problem(evidence=(*missing, *last_lines(phase)) if missing else ())
 
 
 IMPORT_DLL = finding(
@@ -357,9 +329,7 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
     """DLL load failed: Windows does not report which one."""
     if os not in (None, "windows"):
         return None
-    seen = messages.all("msvc-missing", "dll-load-failed")
-    if os == "windows":
-        seen += messages.all("native-traceback")
+    seen = messages.all("msvc-missing", "dll-load-failed", *(("native-traceback",) if os == "windows" else ()))
     # importlib prints this where the DLL exists and cannot be loaded (TensorFlow 1.x)
     modules = messages.all("module-not-found")
     seen += tuple(m for m in modules if m.values.get("module", "").startswith("_pywrap_tensorflow"))
@@ -368,14 +338,12 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
     cause = "Windows does not report which DLL; usually the Visual C++ runtime is missing or too old"
     if any("initialization routine failed" in message.text for message in seen):
         cause = "a DLL of TensorFlow ran and failed: usually a CPU without AVX, or a Visual C++ runtime that is too old"
-    libraries = "CUDA and cuDNN of this release"
-    if gpu_release and gpu_release.cuda:
-        libraries = f"CUDA {gpu_release.cuda} and cuDNN {gpu_release.cudnn}"
-    see = ("where.exe cudart64_*.dll cublas64_*.dll cudnn64_*.dll",)
+    of_release = f"CUDA {gpu_release.cuda} and cuDNN {gpu_release.cudnn}" if gpu_release else "CUDA and cuDNN"
+    see = Fix("See which CUDA DLLs Windows finds", ("where.exe cudart64_*.dll cublas64_*.dll cudnn64_*.dll",))
     return Problem(
-        cause=f"{cause}. Otherwise, check {libraries}, whose bin folders must be on PATH",
+        cause=f"{cause}. Otherwise, check {of_release}, whose bin folders must be on PATH",
         evidence=message_evidence(*seen),
-        fixes=(_INSTALL_RUNTIME, Fix("See which CUDA DLLs Windows finds", see)),
+        fixes=(_INSTALL_RUNTIME, see),
     )
 
 
@@ -412,11 +380,8 @@ def import_timed_out(context: Context, phases: tuple[Phase, ...]) -> Problem | N
             fixes=(Fix("Allow more time", (context.remedies.doctor(),)),),
             severity=Severity.NOTE,
         )
-    did_nothing = f"hangs: it did nothing for {phase.idle or 0:.0f} s"
-    never_ended = f"did not end within {phase.seconds or 0:.0f} s"
-    return Problem(
-        title=f"The import of TensorFlow {never_ended if phase.idle is None else did_nothing}", evidence=found
-    )
+    ended = f"did not end within {phase.seconds or 0:.0f} s" if phase.idle is None else "hangs and does nothing"
+    return Problem(title=f"The import of TensorFlow {ended}", evidence=found)
 
 
 IMPORT_HANG.printed("import-hangs")
@@ -464,22 +429,16 @@ def import_raised_or_died(phases: tuple[Phase, ...]) -> Problem | None:
     )
 
 
-@IMPORT_FAILED.sign(
-    unless=(
-        *_CAUSES,
-        *("tf.python-unsupported", "tf.wrong-env", "driver.*", "xla.*", "gpu.*", "container.*", "wsl.*"),
-        *("memory.*", "nccl.*"),
-    )
-)
+_BESIDE = ("tf.python-unsupported", "tf.wrong-env", "driver.*", "xla.*", "gpu.*", "container.*", "wsl.*", "memory.*")
+
+
+@IMPORT_FAILED.sign(unless=(*_CAUSES, *_BESIDE, "nccl.*"))
 def unexplained_failure(context: Context, messages: MessageLog) -> Problem | None:
     """The import fails for a reason that nothing else explains."""
-    seen = messages.all(
-        "native-runtime-failed", "undefined-symbol", "wrong-architecture", "segmentation-fault", "tf-module-missing"
-    )
-    if not seen:
-        return None
+    kinds = ("undefined-symbol", "wrong-architecture", "segmentation-fault", "tf-module-missing")
+    seen = messages.all("native-runtime-failed", *kinds)
     return Problem(
         cause="the text contains no other message; the last lines of the complete output usually name the cause",
-        evidence=message_evidence(*seen, *messages.all("exception")),
+        evidence=message_evidence(*seen, *messages.all("exception")) if seen else (),
         fixes=(Fix("Diagnose that environment", (context.remedies.doctor(),)), *_clean_environment(context)),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tfgpu_doctor.facts.facts import ComputeCheck, Gpu, GpuProcess, Gpus, Message, value_or
+from tfgpu_doctor.facts.facts import ComputeCheck, Gpu, Gpus, Message, value_or
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import GIB, KIB, MIB, TIB
 from tfgpu_doctor.findings import symptoms
@@ -17,6 +17,7 @@ from tfgpu_doctor.findings.declaration import (
     is_wrong,
     message_evidence,
 )
+from tfgpu_doctor.findings.gpu import named
 from tfgpu_doctor.findings.inputs import visible_devices
 
 _UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
@@ -30,6 +31,7 @@ def _bytes(text: str | None) -> float | None:
     return float(match[1]) * _UNITS[match[2].upper() or "B"] if match else None
 
 
+_OF_A_CONTEXT = re.compile(r"implicit initialization|primary context|PrimaryCtxRetain")
 _OF_A_HANDLE = re.compile(r"create (?:cudnn|cublas) handle", re.IGNORECASE)
 
 
@@ -56,12 +58,8 @@ def _little_free(log: MessageLog) -> list[Message]:
 
 def another_holder(log: MessageLog) -> list[Message]:
     """Lines that show that another process uses the memory."""
-    found = [*_little_free(log)]
-    found += [
-        m
-        for m in log.all("cuinit-failed", "out-of-memory")
-        if "context" in m.values or re.search(r"implicit initialization|primary context|PrimaryCtxRetain", m.text)
-    ]
+    contexts = log.all("cuinit-failed", "out-of-memory")
+    found = [*_little_free(log), *(m for m in contexts if "context" in m.values or _OF_A_CONTEXT.search(m.text))]
     found += log.all("devices-busy", "other-holder")
     if not failed_allocations(log):  # no tensor was refused, but a handle was: nothing at all is left
         found += [m for m in log.all("cublas-handle") if "ALLOC_FAILED" in m.text and _OF_A_HANDLE.search(m.text)]
@@ -84,8 +82,8 @@ def verification_failed(context: Context, checks: tuple[ComputeCheck, ...]) -> P
     """The residual against float64 on the CPU exceeds its tolerance, or the result came from another device."""
     found = []
     for one in filter(is_wrong, checks):
-        text = f"{one.kind} on {one.device}: {one.error or f'residual {one.residual}'}"
-        text += f", computed on {one.placed_on}" if one.placed_on else ""
+        where = one.placed_on or "an unknown device"
+        text = f"{one.kind} on {one.device}: {one.error or f'residual {one.residual}'}, computed on {where}"
         found.append(evidence(text, "verified in float64", f"at most {one.tolerance} on {one.device}"))
     return Problem(
         cause="the GPU computes incorrectly (memory errors, overclocking, a hardware fault), or another device did it",
@@ -127,16 +125,10 @@ def _visible(gpus: Gpus, variables: dict[str, str]) -> list[Gpu]:
     """The GPUs that this process sees, in its order; MIG slices have memory of their own."""
     whole = [gpu for gpu in gpus if not value_or(gpu.mig_mode, False)]
     chosen = variables.get("CUDA_VISIBLE_DEVICES")
-    return (
-        whole
-        if chosen is None
-        else [
-            gpu
-            for entry in visible_devices(chosen, gpus)
-            for gpu in whole
-            if entry == str(gpu.index) or (not entry.isdecimal() and value_or(gpu.uuid, "").startswith(entry))
-        ]
-    )
+    if chosen is None:
+        return whole
+    pairs = [(entry, gpu) for entry in visible_devices(chosen, gpus) for gpu in whole]
+    return [gpu for entry, gpu in pairs if entry == str(gpu.index) or value_or(gpu.uuid, "").startswith(entry)]
 
 
 def _free_share(gpu: Gpu) -> float:
@@ -146,18 +138,11 @@ def _free_share(gpu: Gpu) -> float:
 
 def _processes(context: Context, gpu: Gpu) -> list[Evidence]:
     """How much is free, and which processes NVML lists; it does not list those of other containers."""
-    name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
     free, total = value_or(gpu.memory_free, 0) / GIB, value_or(gpu.memory_total, 0) / GIB
-    source = context.source("gpus")
-    found = [evidence(f"{name}: {free:.1f} of {total:.1f} GiB free", source, "nearly all free")]
-    processes: tuple[GpuProcess, ...] = value_or(gpu.processes, ())
-    for process in processes[:8]:
-        size = f", {process.memory / GIB:.1f} GiB" if process.memory else ""
-        program = f" ({process.name})" if process.name else ""
-        found.append(evidence(f"process {process.pid}{program}{size}", source))
-    if not processes:
-        found.append(evidence("no process is listed: it runs in another container, or as another user", source))
-    return found
+    found = [f"process {one.pid} ({one.name or 'unknown'})" for one in value_or(gpu.processes, ())[:8]]
+    found = found or ["no process is listed: it runs in another container, or as another user"]
+    first = evidence(f"{named(gpu)}: {free:.1f} of {total:.1f} GiB free", context.source("gpus"), "nearly all free")
+    return [first, *(evidence(text, context.source("gpus")) for text in found)]
 
 
 def _in_use(gpus: Gpus) -> list[Evidence]:
@@ -168,10 +153,9 @@ def _in_use(gpus: Gpus) -> list[Evidence]:
         used, free = value_or(gpu.memory_used, None), value_or(gpu.memory_free, total)
         if used is None and free < total * FREE:
             found.append(evidence(f"{name}: {free // MIB} of {total // MIB} MiB free", "TensorFlow's log"))
-        if total and (used or 0) > total * (1 - _FREE_IN_TABLE):
-            names = ", ".join(f"{p.name or p.pid}" for p in value_or(gpu.processes, ())[:3])
-            by = f", by {names}" if names else ""
-            found.append(evidence(f"{name}: {(used or 0) // MIB} of {total // MIB} MiB in use{by}", "nvidia-smi"))
+        if total and used is not None and used > total * (1 - _FREE_IN_TABLE):
+            by = ", ".join(f"{p.name or p.pid}" for p in value_or(gpu.processes, ())[:3]) or "programs not listed"
+            found.append(evidence(f"{name}: {used // MIB} of {total // MIB} MiB in use by {by}", "nvidia-smi"))
     return found
 
 
@@ -203,10 +187,8 @@ def _program(messages: MessageLog) -> str:
 
 def _not_allocated(log: MessageLog) -> list[Message]:
     """Allocations that failed and were needed: TensorFlow also tries some that it can do without."""
-    optional = {m.line for m in log.all("allocation-not-a-failure")}
-    other = {m.line for m in log.all("no-space-left")}  # a ResourceExhaustedError of a file
-    failed = (m for m in failed_allocations(log) if m.line not in optional | other)
-    return [m for m in failed if "not a failure" not in m.text]
+    optional = {m.line for m in log.all("allocation-not-a-failure", "no-space-left")}  # the latter: of a file
+    return [m for m in failed_allocations(log) if m.line not in optional and "not a failure" not in m.text]
 
 
 def _is_on_host(message: Message) -> bool:
@@ -234,18 +216,16 @@ def allocation_failed(messages: MessageLog) -> Problem | None:
     if all(map(_is_on_host, failed)):
         return None
     program = "PyTorch" if all(_OF_PYTORCH.search(message.text) for message in failed) else _program(messages)
-    other = program != "TensorFlow"
-    return Problem(
-        cause=f"{program} reports it: its step needs more memory than is free" if other else None,
-        evidence=message_evidence(*failed),
-        fixes=(_REDUCE, _SEE_OTHERS) if other else None,
-    )
+    if program == "TensorFlow":
+        return Problem(evidence=message_evidence(*failed))
+    cause = f"{program} reports it: its step needs more memory than is free"
+    return Problem(cause=cause, evidence=message_evidence(*failed), fixes=(_REDUCE, _SEE_OTHERS))
 
 
 @OOM.sign(unless=("memory.taken", "gpu.fault"))
 def host_allocation_failed(messages: MessageLog) -> Problem | None:
     """The memory of the machine is full."""
-    failed, host, killed = (_not_allocated(messages), *map(messages.all, ("host-out-of-memory", "process-killed")))
+    failed, host, killed = _not_allocated(messages), messages.all("host-out-of-memory"), messages.all("process-killed")
     large = [m for m in messages.all("harmless") if m.values["what"] == "host-allocation"]
     host += (*large, *killed) if large and killed else ()
     if not all(map(_is_on_host, failed)) or not (failed or host):
@@ -265,16 +245,14 @@ def _find_and_end(context: Context) -> tuple[Fix, ...]:
     free = ",".join(str(gpu.index) for gpu in visible if gpu not in held)
     pids = list(dict.fromkeys(str(process.pid) for gpu in held for process in value_or(gpu.processes, ())))
     listed = "nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv"
+    processes = [f"ps -o pid,user,etime,command -p {','.join(pids)}" if pids else "sudo fuser -v /dev/nvidia*"]
     if context.remedies.os == "windows":
-        processes = tuple(f'tasklist /fi "PID eq {pid}"' for pid in pids)
-    else:
-        processes = (f"ps -o pid,user,etime,command -p {','.join(pids)}" if pids else "sudo fuser -v /dev/nvidia*",)
+        processes = [f'tasklist /fi "PID eq {pid}"' for pid in pids]
+    find = Fix("Find the processes that use it, and end those not needed", (listed, *processes))
     other = ("export CUDA_DEVICE_ORDER=PCI_BUS_ID", f"export CUDA_VISIBLE_DEVICES={free or 1}")
     choose = (Fix("Use another GPU", other),) if (held and free) or not visible else ()
     program = _program(MessageLog(value_or(context.facts.messages, ())))
-    share = (_GROWTH,) if program == "TensorFlow" else ()
-    find = Fix("Find the processes that use it, and end those not needed", (listed, *processes))
-    return (find, *choose, *share)
+    return (find, *choose, *((_GROWTH,) if program == "TensorFlow" else ()))
 
 
 TAKEN = finding(
@@ -319,32 +297,26 @@ def little_memory_free(
 @TAKEN.sign(unless=("gpu.fault",))
 def allocation_failed_beside_another(context: Context, messages: MessageLog, gpus: Gpus = ()) -> Problem | None:
     """Memory runs out, and another process uses some; a failed launch of cuBLAS alone leaves it open."""
-    kinds = ("cudnn-handle", "cublas-handle", "no-dnn-library", "devices-busy")
-    failed = (*failed_allocations(messages), *messages.all(*kinds))
+    allocations = failed_allocations(messages)
+    failed = (*allocations, *messages.all("cudnn-handle", "cublas-handle", "no-dnn-library", "devices-busy"))
     others, in_use = another_holder(messages), _in_use(gpus)
     certain = bool(others or in_use)
     # a routine that was executed had its memory
-    texts = [message.text for message in messages.all("cublas-handle")]
-    launch = any("launch failed" in one for one in texts) and not any("EXECUTION_FAILED" in one for one in texts)
-    possible = not certain and launch and not failed_allocations(messages) and not context.probed
-    if not failed or not (certain or possible):
+    texts = "\n".join(message.text for message in messages.all("cublas-handle"))
+    launch = "launch failed" in texts and "EXECUTION_FAILED" not in texts
+    if not failed or not (certain or (launch and not allocations and not context.probed)):
         return None
-    return Problem(
-        possible=possible,
-        severity=None if possible else Severity.ERROR,
-        evidence=(*message_evidence(*others, *failed), *in_use[:2]),
-    )
+    seen = (*message_evidence(*others, *failed), *in_use[:2])
+    return Problem(possible=not certain, severity=Severity.ERROR if certain else None, evidence=seen)
 
 
 @TAKEN.sign(unless=("gpu.fault",))
 def takes_all_memory(messages: MessageLog) -> Problem | None:
     """Nothing fails; somebody wonders about TensorFlow's default."""
-    if not messages.has("takes-all-memory") or not messages.speaks_only_of("takes-all-memory"):
-        return None
+    seen = messages.all("takes-all-memory") if messages.speaks_only_of("takes-all-memory") else ()
     return Problem(
         title="TensorFlow takes the whole memory of the GPU",
-        cause="it reserves nearly all of it when it starts, whatever the model needs, and leaves nothing for a second "
-        "program",
-        evidence=message_evidence(*messages.all("takes-all-memory")),
+        cause="it reserves nearly all of it when it starts, and leaves nothing for a second program",
+        evidence=message_evidence(*seen),
         fixes=(_GROWTH,),
     )

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import replace
-
-from msgspec import structs
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import (
-    NOT_IN_TEXT,
     Kernel,
     Message,
     OtherPython,
     Package,
     Packages,
-    Phase,
+    Phases,
     ShadowedModule,
     Soname,
     value_or,
@@ -23,30 +19,22 @@ from tfgpu_doctor.facts.facts import (
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, minor
 from tfgpu_doctor.findings import symptoms
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-    phase_named,
-)
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.requirements import newest_minor, offered, python_offered_to, requested
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
 
 _ACTIVATED = ("VIRTUAL_ENV", "CONDA_PREFIX")
+_EXECUTABLE = "python -c 'import sys; print(sys.executable)'"
 
 
 def _compare_interpreters(context: Context) -> tuple[Fix, ...]:
     install = context.remedies.pip_install(*context.remedies.tensorflow, python="python")
     kernel = "python -m pip install ipykernel && python -m ipykernel install --user --name tf"
     here = Fix("Install into the Python that runs, or make its environment a kernel", (*install, kernel))
-    executable = "python -c 'import sys; print(sys.executable)'"
     where = "Compare the interpreters, in the program or notebook and in the terminal"
-    compare = Fix(where, (executable, "python -m pip -V", "jupyter kernelspec list"))
+    compare = Fix(where, (_EXECUTABLE, "python -m pip -V", "jupyter kernelspec list"))
     return (compare, here) if install else (compare,)
 
 
@@ -88,13 +76,12 @@ def better_environment(
 
 def _other_python(context: Context, others: list[OtherPython], expected: str, found: str, runs: str) -> Problem:
     first = others[0]
-    seen = [evidence(found, runs, f"{first.tensorflow} ({first.via})", first.executable)]
     python = context.remedies.quote(first.executable)
     start = f"{python} -c 'import tensorflow; print(tensorflow.__version__)'"  # alone it would open a prompt
     which = "The activated environment" if first.via in _ACTIVATED else f"The Python of {first.via}"
     return Problem(
         title=f"{which} has {expected}, but another Python runs",
-        evidence=(*seen, *(evidence(f"{one.tensorflow} ({one.via})", one.executable) for one in others[1:])),
+        evidence=(evidence(found, runs, f"{first.tensorflow} ({first.via})", first.executable),),
         fixes=(
             Fix("Start your program with the Python that has it", (start,)),
             Fix("Diagnose that Python", (f"tfgpu doctor --python {python}",)),
@@ -102,23 +89,18 @@ def _other_python(context: Context, others: list[OtherPython], expected: str, fo
     )
 
 
-def _default_kernel(
-    context: Context, elsewhere: tuple[OtherPython, ...], kernels: tuple[Kernel, ...]
-) -> Problem | None:
+def _default_kernel(context: Context, others: tuple[OtherPython, ...], kernels: tuple[Kernel, ...]) -> Problem | None:
     """This Python is fine, and a notebook for which no kernel was chosen starts one without TensorFlow."""
     kernel = next((one for one in kernels if one.name.lower() == "python3"), None)
-    other = next((one for one in elsewhere if one.via == "kernel python3" and one.tensorflow is None), None)
-    if kernel is None or other is None:
+    if kernel is None or not any(one.via == "kernel python3" and one.tensorflow is None for one in others):
         return None
     register = f"{context.remedies.python} -m ipykernel install --user --name tensorflow --display-name TensorFlow"
     text = "Register this Python as a kernel, and select it in the notebook"
+    starts = f"kernel {kernel.name} ({kernel.display_name}) starts {kernel.executable}, which has no tensorflow"
     return Problem(
         title="Jupyter's default kernel starts a Python without TensorFlow",
         cause="a notebook runs the Python that its kernel names, whatever environment Jupyter was started from",
-        evidence=(
-            evidence(f"kernel {kernel.name} ({kernel.display_name}) starts {kernel.executable}", kernel.file),
-            evidence("no tensorflow", other.prefix, "the TensorFlow of this interpreter"),
-        ),
+        evidence=(evidence(starts, kernel.file, "the TensorFlow of this interpreter"),),
         fixes=context.remedies.installing(text, "ipykernel", then=(register,)),
         severity=Severity.NOTE,
     )
@@ -161,7 +143,7 @@ def _install_here(context: Context) -> tuple[Fix, ...]:
         other = "If it is installed in another Python, diagnose that one"
         return (*fixes, Fix(other, ("tfgpu doctor --python /path/to/python",)))
     which = "See which Python runs, and which packages it has"
-    commands = ("python -c 'import sys; print(sys.executable)'", remedies.filtered("python -m pip list", "tensorflow"))
+    commands = (_EXECUTABLE, remedies.filtered("python -m pip list", "tensorflow"))
     return (*fixes, Fix(which, commands))
 
 
@@ -222,17 +204,13 @@ def pythons_of(row: Release) -> str:
 
 
 def _for_glibc(context: Context) -> tuple[Fix, ...]:
-    """A system with glibc, and the release that is best there."""
-    host = structs.replace(context.facts.host, libc=NOT_IN_TEXT)
-    release = replace(context, facts=structs.replace(context.facts, host=host), derived={}).remedies.release
-    image = f"docker run -it --rm python:{release.python[-1] if release else '3.12'}-slim bash"
+    newest = context.matrix.stable("linux_x86_64", "tensorflow")[0]
+    image = f"docker run -it --rm python:{newest.python[-1]}-slim bash"
     return (Fix(f"Use {_GLIBC}: for example Python's image slim instead of alpine", (image,)),)
 
 
-_FOR_64_BITS = Fix(
-    "Install a 64-bit Python that this TensorFlow has wheels for, and install TensorFlow there",
-    ("python -c \"import struct; print(8 * struct.calcsize('P'))\"",),
-)
+_BITS = "python -c \"import struct; print(8 * struct.calcsize('P'))\""
+_FOR_64_BITS = Fix("Install a 64-bit Python that this TensorFlow has wheels for, and TensorFlow in it", (_BITS,))
 
 
 GUIDE = "https://www.tensorflow.org/install/pip"
@@ -270,13 +248,10 @@ def python_without_wheels(
     """No release has a wheel for this Python, or only releases as old as it; asked only where none is installed."""
     # a person can install into another Python than the one that a text names: pip's answer decides; the line of a
     # manifest that names TensorFlow is judged together with that of its Python
-    if (
-        (context.planned and context.planned.tensorflow)
-        or not context.probed
-        or not {p.name for p in packages}.isdisjoint(TENSORFLOW)
-    ):
+    installed = not {p.name for p in packages}.isdisjoint(TENSORFLOW)
+    if (context.planned and context.planned.tensorflow) or not context.probed or installed:
         return None
-    if (libc or "").startswith("musl"):
+    if libc.startswith("musl"):
         return Problem(title=MUSL_TITLE, cause=MUSL, evidence=(evidence(libc, context.source("host.libc"), "glibc"),))
     python = minor(python_version)
     rows = context.matrix.stable(wheel_platform, "tensorflow")
@@ -291,10 +266,7 @@ def python_without_wheels(
 
 
 _ANY = (99,)  # where pip printed no list
-_NOTHING_OFFERED = (
-    "pip offers no version at all: this Python is newer or older than every wheel, or 32-bit, or the system has no "
-    "glibc (Alpine), or the index cannot be reached or has no TensorFlow"
-)
+_NOTHING_OFFERED = "no wheel is for this Python or system (Alpine has no glibc), or the index cannot be reached"
 
 
 def _what_decides(context: Context) -> Fix:
@@ -302,10 +274,8 @@ def _what_decides(context: Context) -> Fix:
     newest = next(row for row in context.matrix.stable(package="tensorflow") if row.gpu)
     python = context.remedies.python
     system = "import platform as p, sys; print(sys.version, p.architecture()[0], p.machine(), p.libc_ver())"
-    text = (
-        f"See why no wheel matches. The wheels are for {pythons_of(newest)}, 64-bit, x86_64 or aarch64, and glibc. "
-        "The second command fails if the index cannot be reached"
-    )
+    wheels = f"for {pythons_of(newest)}, 64-bit, x86_64 or aarch64, and glibc"
+    text = f"See why no wheel matches: they are {wheels}. The second command fails if the index cannot be reached"
     return Fix(text, (f'{python} -c "{system}"', f"{python} -m pip download --no-deps pip"))
 
 
@@ -332,7 +302,9 @@ def no_matching_distribution(
 
 def _refused(context: Context, refused: tuple[Message, ...], stated: str | None, platform: str | None) -> Problem:
     """Say what is wrong where pip has a list of versions: no wheel for the Python, none at all, or a pip too old."""
-    row = _requested_row(context, refused, platform)
+    version = next((version for message in refused if (version := requested(message)[1])), None)
+    row = context.matrix.tensorflow(version, platform or "linux_x86_64") if version else None
+    row = row if row and row.python else None
     python, more = _pip_python(context, refused, stated, platform)
     need = f"{pythons_of(row)} for TensorFlow {row.version}" if row else None
     seen = (*message_evidence(*refused, need=need), *more)
@@ -355,13 +327,6 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
     return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
 
 
-def _requested_row(context: Context, refused: tuple[Message, ...], platform: str | None) -> Release | None:
-    """The release that was asked for by its version, if its wheels are known."""
-    version = next((version for message in refused if (version := requested(message)[1])), None)
-    row = context.matrix.tensorflow(version, platform or "linux_x86_64") if version else None
-    return row if row and row.python else None
-
-
 def _pip_python(
     context: Context, refused: tuple[Message, ...], stated: str | None, platform: str | None
 ) -> tuple[str | None, list[Evidence]]:
@@ -379,12 +344,8 @@ def _pip_python(
 def _environment_for(context: Context, row: Release | None = None) -> tuple[Fix, ...]:
     """A Python with wheels of this release, or of the best one, in an environment of its own."""
     platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
-    rows = (
-        [row]
-        if row
-        else [context.remedies.best_release(this_python=False), *context.matrix.stable(platform, "tensorflow")]
-    )
-    row = next((row for row in rows if row and context.remedies.can_use(row)), None)
+    rows = [context.remedies.best_release(this_python=False), *context.matrix.stable(platform, "tensorflow")]
+    row = next((one for one in ([row] if row else rows) if one and context.remedies.can_use(one)), None)
     if row is None or context.remedies.image:
         return ()
     text = f"Create an environment with Python {context.remedies.python_for(row)} for TensorFlow {row.version}"
@@ -460,11 +421,9 @@ def _after_the_last(version: str, versions: list[str] | None, os: str | None) ->
 
 
 # what every TensorFlow since 1.0 has, so that a module without it is another one
-_IN_EVERY_TENSORFLOW = frozenset(
-    {
-        *("__version__", "constant", "Variable", "keras", "config", "test", "nn", "python", "io", "float32"),
-        *("random", "train", "Tensor", "reduce_sum", "data", "function", "device"),
-    }
+_IN_EVERY_TENSORFLOW = (
+    *("__version__", "constant", "Variable", "keras", "config", "test", "nn", "python", "io", "float32"),
+    *("random", "train", "Tensor", "reduce_sum", "data", "function", "device"),
 )
 
 
@@ -531,7 +490,7 @@ def installed_twice(
     python_prefix: str | None = None,
     variables: dict[str, str] | None = None,
     user_site: str | None = None,
-    phases: tuple[Phase, ...] = (),
+    phases: Phases = (),
 ) -> Problem | None:
     """A TensorFlow outside of the environment comes before the one in it; within it, an order is intended."""
     folders = _folders(packages)
@@ -545,10 +504,10 @@ def installed_twice(
             return None
     folder, package = next(iter(others.items()))
     used, other = (f"{one.name} {one.version}" for one in (folders[first], package))
-    phase = phase_named(phases, "import")
+    works = any(phase.name == "import" and phase.outcome == "ok" for phase in phases)
     return Problem(
         title=f"{used} in {first} shadows {other}",
-        severity=Severity.WARNING if phase and phase.outcome == "ok" else None,
+        severity=Severity.WARNING if works else None,
         cause="two folders on sys.path contain TensorFlow, and Python imports the first; pip changes only one of them",
         evidence=(evidence(used, first, f"{other} alone", folder), evidence(other, folder)),
         fixes=(_off_sys_path(context, first, variables or {}, user_site),),
@@ -556,9 +515,8 @@ def installed_twice(
 
 
 def _off_sys_path(context: Context, folder: str, variables: dict[str, str], user_site: str | None) -> Fix:
-    on_pythonpath = context.remedies.without_folders("PYTHONPATH", variables.get("PYTHONPATH", ""), {folder})
-    if on_pythonpath:
-        return Fix(f"Remove {folder} from PYTHONPATH", (on_pythonpath,))
+    if kept := context.remedies.without_folders("PYTHONPATH", variables.get("PYTHONPATH", ""), {folder}):
+        return Fix(f"Remove {folder} from PYTHONPATH", (kept,))
     if user_site and _slashes(user_site) == folder:
         return Fix(f"Remove {folder}, your user site-packages, from sys.path", ("export PYTHONNOUSERSITE=1",))
     command = f"{context.remedies.python} -c 'import sys; print(sys.path)'"
@@ -571,25 +529,19 @@ def needed_module_elsewhere(context: Context, modules_in_the_way: tuple[Shadowed
     found = [one for one in modules_in_the_way if one.via != "PYTHONPATH"]
     if not found:
         return None
-    first = found[0]
+    first, folder = found[0], posixpath.dirname(_slashes(found[0].path))
+    fix = _rename(context, first.path) if first.version is None else _off_sys_path(context, folder, {}, None)
+    if first.via and first.line:
+        command = context.remedies.comment_out(first.via, first.line, posixpath.basename(folder))
+        fix = Fix(f"Remove {folder} from sys.path: this file adds it", (command,))
+    modules = ((one, f"{one.module} of {one.package} {one.package_version}") for one in found)
     return Problem(
         title=f"{first.path} shadows {first.package} {first.package_version}, which TensorFlow imports",
         cause=f"Python imports the first `{first.module}` on sys.path; that folder comes before the installed packages",
-        evidence=tuple(
-            evidence(one.path, one.via or "sys.path", f"{one.module} of {one.package} {one.package_version}")
-            for one in found
-        ),
-        fixes=(_out_of_the_way(context, first),),
+        evidence=tuple(evidence(one.path, one.via or "sys.path", expected) for one, expected in modules),
+        fixes=(fix,),
         rank_first=True,
     )
-
-
-def _out_of_the_way(context: Context, module: ShadowedModule) -> Fix:
-    folder = posixpath.dirname(_slashes(module.path))
-    if module.via and module.line:
-        command = context.remedies.comment_out(module.via, module.line, posixpath.basename(folder))
-        return Fix(f"Remove {folder} from sys.path: this file adds it", (command,))
-    return _rename(context, module.path) if module.version is None else _off_sys_path(context, folder, {}, None)
 
 
 @SHADOWED.sign(unless=("tf.abi-*", "tf.package-conflict", "tf.import-dll", "tf.glibc-too-old"))
@@ -597,13 +549,12 @@ def shadowing_messages(
     context: Context, messages: MessageLog, tensorflow_paths: tuple[str, ...] | None = None
 ) -> Problem | None:
     """A file of the user, or an empty folder that an uninstallation has left, is found first."""
-    standard = _shadowed_standard_module(messages)
-    certain = (*messages.all("shadowed", "own-tensorflow-file"), *standard)
+    if not messages.has("own-tensorflow-file") and (problem := _shadowed_standard_module(context, messages)):
+        return problem
+    certain = messages.all("shadowed", "own-tensorflow-file")
     empty = [m for m in messages.all("no-attribute") if m.values.get("name") in _IN_EVERY_TENSORFLOW]
     if not certain and (not empty or messages.has("native-runtime-failed")):
         return None
-    if standard and not messages.has("own-tensorflow-file"):
-        return _standard_module(standard[0], context)
     if tensorflow_paths is not None:
         return None  # where Python finds tensorflow has been looked at
     if sources := [m for m in certain if "__init__.py" in m.text or "source directory" in m.text]:
@@ -616,16 +567,13 @@ def shadowing_messages(
     return Problem(evidence=message_evidence(*certain, *empty))
 
 
-def _shadowed_standard_module(messages: MessageLog) -> tuple[Message, ...]:
+def _shadowed_standard_module(context: Context, messages: MessageLog) -> Problem | None:
     """A file named as a module of the standard library: in the message, or a frame below the import of TensorFlow."""
-    if named := tuple(m for m in messages.all("shadowed") if m.values.get("standard")):
-        return named
-    begins = next((m.line for m in messages.all("import-line")), None)
-    own = (m for m in messages.all("traceback") if "standard" in m.values)
-    return tuple(m for m in own if begins is not None and m.line > begins)
-
-
-def _standard_module(message: Message, context: Context) -> Problem:
+    begins = messages.first("import-line")
+    below = [m for m in messages.all("traceback") if begins and m.line > begins.line]
+    message = next((m for m in (*messages.all("shadowed"), *below) if m.values.get("standard")), None)
+    if message is None:
+        return None
     name, folder = message.values["standard"], posixpath.dirname(_slashes(message.values["file"]))
     return Problem(
         title=f"A local file {name}.py shadows the standard library's module {name}",

@@ -86,15 +86,6 @@ def bounds_of(packages: Packages, python: str, platform: str | None) -> dict[str
     return bounds
 
 
-def refused_versions(
-    there: dict[str, Package], bounds: dict[str, list[tuple[Package, str]]]
-) -> Iterator[tuple[str, tuple[Package, str]]]:
-    """The packages whose version is refused, with the first that refuses it."""
-    for name, asked in bounds.items():
-        if first := next((pair for pair in asked if allows(pair[1], there[name].version) is False), None):
-            yield name, first
-
-
 def unusable(
     shadowed: tuple[ShadowedModule, ...], packages: Packages, python: str, platform: str | None
 ) -> list[ShadowedModule]:

@@ -20,6 +20,7 @@ from tfgpu_doctor.findings.declaration import (
     message_evidence,
     was_cut_short,
 )
+from tfgpu_doctor.findings.gpu import named
 
 NCCL_GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
 _DOCKERS_SHM = 64 * MIB  # what Docker and containerd give a container that asks for nothing
@@ -55,11 +56,7 @@ SMALL = finding(
 
 @SMALL.sign(conclusive=False)
 def dockers_default(context: Context, shm: int, host_container: str, gpu_count: int | None = None) -> Problem | None:
-    """A container's 64 MiB: NCCL communicates in it, between the threads of one process too, and input pipelines do.
-
-    Source: NCCL user guide, "Runtime and MPI issues: Shared memory": when it does not suffice, NCCL fails to
-    initialise; --shm-size=1g --ulimit memlock=-1 is what it advises for Docker.
-    """
+    """A container's 64 MiB, in which NCCL communicates (its guide, "Shared memory"), and input pipelines do."""
     if host_container == "none" or shm > _DOCKERS_SHM or not gpu_count:
         return None
     return Problem(
@@ -93,10 +90,7 @@ FAILED = finding(
     "topology or the driver does not allow it",
     fixes=lambda _: (
         Fix("Bypass it (slower)", ("export NCCL_P2P_DISABLE=1",)),
-        Fix(
-            "Check the topology, and whether ACS is enabled",
-            (_TOPOLOGY, "nvidia-smi topo -p2p r", "sudo lspci -vvv | grep ACSCtl"),
-        ),
+        Fix("Check the topology, and whether ACS is enabled", (_TOPOLOGY, "sudo lspci -vvv | grep ACSCtl")),
         Fix("Disable ACS and the IOMMU in the firmware, or boot with iommu=pt"),
     ),
 )
@@ -110,9 +104,9 @@ def fails_only_on_several(messages: MessageLog) -> Problem | None:
     """A job on several GPUs hangs or computes NaN, and nothing shows another reason."""
     if messages.has("nccl-warning", "nccl-error", "out-of-memory", "shared-memory-full", "bus-error"):
         return None
-    found: tuple[Message, ...] = messages.all("nan-over-several-gpus", "several-gpus-hang")
-    if messages.has("job-hangs") and messages.has("several-gpus-asked", "peer-access-none"):
-        found = (*found, *messages.all("peer-access-none", "job-hangs", "several-gpus-asked"))
+    kinds = ("peer-access-none", "job-hangs", "several-gpus-asked")
+    hangs = messages.has("job-hangs") and messages.has("several-gpus-asked", "peer-access-none")
+    found = messages.all("nan-over-several-gpus", "several-gpus-hang", *(kinds if hangs else ()))
     return Problem(
         title="A job fails only on several GPUs: they probably cannot access each other's memory directly",
         evidence=message_evidence(*found),
@@ -140,12 +134,10 @@ def nccl_message(messages: MessageLog) -> Problem | None:
     found = (*warned, *messages.all("nccl-error", "nccl-timeout"), *missing)
     if not found and not messages.has("out-of-memory"):  # a worker that ran out of memory ends the others, too
         found = messages.all("collective-aborted")
-    without = Fix(
-        "Let TensorFlow reduce without NCCL: "
-        "tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())"
-    )
+    without = "tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())"
     debug = Fix("Show what NCCL does", ("export NCCL_DEBUG=INFO", _TOPOLOGY))
-    return Problem(evidence=message_evidence(*found), fixes=(debug, without))
+    fixes = (debug, Fix(f"Let TensorFlow reduce without NCCL: {without}"))
+    return Problem(evidence=message_evidence(*found), fixes=fixes)
 
 
 _LATER = ("keras", "build", "devices", "details", "compute", "xla")
@@ -178,8 +170,7 @@ def later_phase_failed(context: Context, phases: Phases, checks: tuple[ComputeCh
     seen += [evidence(f"{c.kind} on {c.device}: {c.error}", child) for c in raised]
     names = ", ".join(p.name for p in bad) or "compute"
     see = Fix("See the whole report, with TensorFlow's own log", (context.remedies.doctor("--format json"),))
-    title = f"TensorFlow can be imported, but fails in the phase{'s' * (len(bad) > 1)} {names}"
-    return Problem(title=title, evidence=tuple(seen), fixes=(see,))
+    return Problem(title=f"TensorFlow can be imported, but fails later: {names}", evidence=tuple(seen), fixes=(see,))
 
 
 @RUN_FAILED.sign()
@@ -207,18 +198,15 @@ _LOW = 0.6  # of the highest clock; a GPU at its power limit stays above, but fo
 _EXPECTED = {"sw_power_cap", "gpu_idle"}  # a GPU at its power limit is built that way; heat is gpu.throttled
 
 
-def _seconds(number: str, unit: str) -> float:
-    unit = unit.lower()
-    return float(number) * (1e-3 if unit.startswith(("ms", "milli")) else _SECONDS[unit[0]])
+def _seconds(message: Message, device: str) -> float:
+    unit = message.values[f"{device}_unit"].lower()
+    return float(message.values[device]) * (1e-3 if unit.startswith(("ms", "milli")) else _SECONDS[unit[0]])
 
 
 def _no_faster(log: MessageLog) -> tuple[Message, ...]:
     """Times of both devices, when the GPU's is no better."""
-    found = []
-    for message in log.all("time-on-both"):
-        gpu, cpu = (_seconds(message.values[one], message.values[f"{one}_unit"]) for one in ("gpu", "cpu"))
-        found += [message] if gpu >= _NO_FASTER * cpu else []
-    return tuple(found)
+    times = log.all("time-on-both")
+    return tuple(m for m in times if _seconds(m, "gpu") >= _NO_FASTER * _seconds(m, "cpu"))
 
 
 def _small(log: MessageLog) -> tuple[Message, ...]:
@@ -320,8 +308,7 @@ def low_under_load(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
         clock, most = value_or(gpu.sm_clock, None), value_or(gpu.sm_clock_max, None)
         load, reasons = value_or(gpu.utilization, 0), value_or(gpu.throttle_reasons, ())
         if clock and most and load >= _BUSY and clock < _LOW * most and _EXPECTED.isdisjoint(reasons):
-            because = f" ({', '.join(reasons)})" if reasons else ""
-            text = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')}): {clock} MHz, {load} % busy{because}"
+            text = f"{named(gpu)}: {clock} MHz, {load} % busy; reasons: {', '.join(reasons) or 'none'}"
             found.append(evidence(text, context.source("gpus"), f"up to {most} MHz"))
     return Problem(evidence=tuple(found))
 

@@ -34,16 +34,14 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
     version = (release and release.cuda) or ""
     cuda = major(version or "12")
     old = release and at_least(release.version, XLA_READS_PACKAGES_SINCE) is False
-    if release and old and cuda == "11" and remedies.os != "windows":
-        text = "Install NVIDIA's compiler package for CUDA 11, and tell XLA its folder: "
+    if old and cuda == "11" and remedies.os != "windows":
         commands = (*remedies.pip_install("nvidia-cuda-nvcc-cu11"), remedies.xla_data_dir(XLA_COMPILER))
-        return (Fix(f"{text}TensorFlow {release.version} does not look there by itself", commands),)
+        return (Fix("Install NVIDIA's compiler package for CUDA 11, and tell XLA its folder", commands),)
     if old or remedies.os == "windows":
         return (_data_dir(context, f"Install the {f'CUDA {version}'.strip()} toolkit with its compiler, and {folder}"),)
     package = f"nvidia-cuda-nvcc-cu{cuda}" if at_least(cuda, "13") is False else "nvidia-cuda-nvcc"
     pinned = package + (release.pip_nvidia.get(package, "") if release else "")
-    text = "Install NVIDIA's compiler package, which has both (conda: conda install -c nvidia cuda-nvcc)"
-    wheel = remedies.installing(text, pinned)
+    wheel = remedies.installing("Install NVIDIA's compiler package, which has both (conda: cuda-nvcc)", pinned)
     if context.probed and wheel:
         return wheel
     there = _data_dir(context, f"{folder.capitalize()} (conda: $CONDA_PREFIX)")
