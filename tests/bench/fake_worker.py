@@ -83,9 +83,6 @@ class FakeWorker:
     def _reference(self, _request: dict[str, Any]) -> dict[str, Any]:
         return {}
 
-    def _figures(self, _request: dict[str, Any]) -> dict[str, Any]:
-        return {"figures": []}
-
     def _farewell(self, _request: dict[str, Any]) -> dict[str, Any]:
         return {}
 

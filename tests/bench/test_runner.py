@@ -32,7 +32,6 @@ CPU = Case("CPU", ("/CPU:0",), ())
 GPU = Case("1 GPU", ("/GPU:0",), (0,))
 RULE = StoppingRule(deadline=30.0)
 RESTLESS = (0.1, 0.3)  # two modes: the interval of the median reaches from one to the other, however many samples
-FIT = {"figures": [{"name": "fit", "value": 812.5, "unit": "images/s", "ci95": [800.0, 820.0]}]}
 
 
 def job(case: Case = CPU, dtype: str = "float32", **options: Any) -> Job:
@@ -116,13 +115,19 @@ def test_the_deadline_is_kept_to_a_sample_and_a_slow_device_is_warmed_up_once() 
     assert (len(found.warmup_s), found.samples_s, found.stopped) == (1, (40.0,), "only 1 of 10 samples")
 
 
-def test_figures_beside_the_samples_and_the_last_word() -> None:
+def test_figures_of_the_samples_and_the_last_word() -> None:
     slowest = lambda samples: (Figure(name="slowest", value=max(samples), unit="s"),)  # noqa: E731
-    worker = says(FIT, "figures")
-    found = one(worker, of=job(figures=True, farewell=True, derive=slowest))
-    shown = [(figure.name, figure.value, figure.ci95) for figure in found.figures]
-    assert shown == [("slowest", pytest.approx(0.1), None), ("fit", 812.5, (800.0, 820.0))]
-    assert worker.asked[-2:] == ["figures", "farewell"]
+    worker = FakeWorker(Clock(), 0.1)
+    found = one(worker, of=job(farewell=True, derive=slowest))
+    assert [(figure.name, figure.value) for figure in found.figures] == [("slowest", pytest.approx(0.1))]
+    assert worker.asked[-1] == "farewell"
+
+    def differs(verb: str, _sample: int) -> None:
+        if verb == "farewell":
+            raise WorkerError("2 of 10 weights differ between the replicas at the end")
+
+    found = one(FakeWorker(Clock(), 0.1, differs), of=job(farewell=True))
+    assert found.failure == "2 of 10 weights differ between the replicas at the end" and found.throughput is None
 
 
 # ------------------------------------------------------------------------------------------------ processes
@@ -158,14 +163,14 @@ def test_several_processes_share_the_samples_and_the_time() -> None:
     assert (found.failure, found.samples_s, found.throughput) == ("the worker was killed by SIGSEGV", (), None)
 
 
-def test_steps_are_those_of_the_first_process_and_figures_of_the_last() -> None:
-    workers = [says(FIT, "figures"), says(FIT, "figures")]
+def test_steps_are_those_of_the_first_process_and_the_last_word_of_the_last() -> None:
+    workers = [FakeWorker(Clock()), FakeWorker(Clock())]
     for worker, seconds in zip(workers, (0.01, 0.02), strict=True):
         worker.clock, worker.seconds = workers[0].clock, iter(lambda seconds=seconds: seconds, None)
-    (found,) = runs([CPU], workers, of=job(blocks=True, figures=True), processes=2)
+    (found,) = runs([CPU], workers, of=job(blocks=True, farewell=True), processes=2)
     assert found.steps == 10 and found.samples_s == pytest.approx((0.1,) * 6 + (0.2,) * 6)
     assert found.flop == pytest.approx(2e10), "of a sample, which queues ten steps"
-    assert [worker.asked.count("figures") for worker in workers] == [0, 1] and len(found.figures) == 1
+    assert [worker.asked.count("farewell") for worker in workers] == [0, 1]
 
 
 # ------------------------------------------------------------------------------------------------ other programs

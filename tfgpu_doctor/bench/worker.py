@@ -10,8 +10,7 @@ Requests, as keys beside "do" (workloads/__init__.py says what a workload answer
     sample count steps                   seconds of each; answers to `recheck` for results unlike the verified one; how
                                          long threads of this process waited for a CPU meanwhile
     verify …                             what is needed to judge the last result; what it means is the parent's to say
-    figures                              figures beside the samples
-    farewell                             lets the workload tell others that this was the last
+    farewell                             lets the workload check what only the end shows, and other machines go
     follow                               on one of several machines: one piece of work that the first one leads
     reference workload parameters …      what the function `reference` of the workload's file says
 """
@@ -34,7 +33,7 @@ if "PATH" not in globals():
 CLEAN = list(sys.path)
 HERE = os.path.dirname(os.path.abspath(__file__))
 OWN = ("hello", "prepare", "sample", "reference")  # requests that the worker answers itself
-OF_WORK = ("verify", "figures", "follow", "farewell")  # and those that it hands to the workload
+OF_WORK = ("verify", "follow", "farewell")  # and those that it hands to the workload
 PACKAGE = "tfgpu_bench"  # what this folder is called here, where the package around it need not exist
 
 

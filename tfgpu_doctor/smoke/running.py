@@ -202,9 +202,9 @@ class Smoking:
     def _job(self, step: Step, folder: str) -> tuple[Job, dict[str, Scalar]]:
         """Return the job of a step, and what two results of it must share."""
         dtype = self.options.dtype
-        if step.workload == "cnn":  # its figures beside the steps take longer than all the rest
+        if step.workload == "cnn":
             cnn = Cnn(batch=BATCH)
-            return replace(cnn.job(CNN_TYPES[dtype], step.case), figures=False), cnn.parameters()
+            return cnn.job(CNN_TYPES[dtype], step.case), cnn.parameters()
         size = (GPU_SIZE if step.case.gpus else CPU_SIZE) // (2 if dtype == "float64" else 1)
         matpow = MatPow(dtypes=(dtype,), chosen=size, written=self.references)
         return matpow.job(step.case, dtype, size, folder), matpow.parameters()

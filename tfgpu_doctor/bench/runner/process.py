@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tfgpu_doctor.bench.devices import GpuFound, Job, Key
-from tfgpu_doctor.bench.results import Amount, Count, Figure, Pause, Time
+from tfgpu_doctor.bench.results import Amount, Count, Pause, Time
 from tfgpu_doctor.probes import launch
 from tfgpu_doctor.probes.process import Child, signal_name, temporary_folder
 
@@ -180,7 +180,6 @@ _ANSWERS: dict[str, type[Struct]] = {  # by request; of `reference` by task
     "hello": _record(tensorflow=str, numpy=str, python=str, gpus=list[_GPU]),  # type: ignore[valid-type]
     "prepare": _record(cold=dict[str, Pause]),
     "sample": Sampled,
-    "figures": _record(figures=list[Figure]),
     "follow": _record(done=str),
     "describe": _record(name=str, inputs=list[_SPEC]),  # type: ignore[valid-type]
     "unusable": _record(unusable=str),  # in place of `describe`: no such signature

@@ -17,7 +17,7 @@ import psutil
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.devices import Case, GpuFound, Job, Key
 from tfgpu_doctor.bench.plans.base import HOST, Group, PlanBase
-from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Check, Figure, Run, Verified
+from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Check, Run, Verified
 from tfgpu_doctor.bench.runner.process import PATIENCE, Clock, Worker, WorkerError, Workers, prepare
 from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids, busy_seconds
 from tfgpu_doctor.bench.samples import DISTURBED, lost_shares, samples_of, usable_cpus
@@ -68,7 +68,6 @@ class Measurement:
     throttled: list[int] = field(default_factory=list)  # places in `samples`
     placed_on: tuple[str, ...] = ()
     verified: Judgement | None = None
-    figures: tuple[Figure, ...] = ()
     steps: int = 1
     failure: str | None = None
     telemetry: Telemetry | None = None
@@ -155,11 +154,8 @@ class Measurement:
             return
         if self.elapsed < rule.deadline and len(current) < rule.max_samples and self.disturbed(rule, since):
             return  # enough samples, and too many of them disturbed by other programs
-        if len(self.begun) == self.setting.processes:
-            if self.job.figures:
-                self.figures = tuple(msgspec.convert(self._ask(do="figures")["figures"], list[Figure]))
-            if self.job.farewell:
-                self._ask(do="farewell")
+        if self.job.farewell and len(self.begun) == self.setting.processes:
+            self._ask(do="farewell")
         self.done = True
 
     def _ask(self, **request: Any) -> dict[str, Any]:
@@ -297,7 +293,7 @@ def to_run(measurement: Measurement, rule: StoppingRule) -> Run:
         stopped=None if case.virtual else rule.unmet(samples) or measurement.disturbed(rule),
     )
     counted = samples_of(measured, measurement.setting.cpus).settled().all()
-    measured = msgspec.structs.replace(measured, figures=(*job.derive(counted), *measurement.figures))
+    measured = msgspec.structs.replace(measured, figures=job.derive(counted))
     return with_speed(measured, job.work * steps, job.unit, measurement.setting.cpus)
 
 

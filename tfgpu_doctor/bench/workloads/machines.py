@@ -16,7 +16,7 @@ from typing import Any
 from .training import copies, place, short, summing
 
 ELSEWHERE = "/task:"  # how names of other machines' devices begin
-WORK = ("end", "steps", "verify", "reduce")  # what worker 0 may want; the small all-reduce carries its place here
+WORK = ("end", "steps", "verify")  # what worker 0 may want; the small all-reduce carries its place here
 
 
 def reference(task: str) -> dict[str, Any]:
