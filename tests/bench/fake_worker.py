@@ -78,6 +78,8 @@ class FakeWorker:
             "placed_on": self.devices,
             "misplaced": None,
             "rechecked": [],
+            "waited": None,
+            "busy": 0.0,
         }
 
     def _reference(self, _request: dict[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Group:
     """Jobs that take turns: one size, one type."""
 
     jobs: tuple[Job, ...]
-    expected: float | None = None  # seconds that a sample of the slowest device will take, where known
+    expected: float = 0.0  # seconds that a sample of the slowest device will take, where known
     keep: frozenset[Key] = frozenset()  # processes that a later group needs
     rule: StoppingRule | None = None  # when a case has enough; None: what holds for the whole benchmark
 

@@ -158,8 +158,8 @@ class Sampled(Struct):
     placed_on: list[str]
     misplaced: str | None
     rechecked: list[dict[str, Any]]
-    waited: Amount | None = None
-    busy: Amount = 0.0
+    waited: Amount | None
+    busy: Amount
 
     def __post_init__(self) -> None:
         """Every sample has its load."""
@@ -242,25 +242,22 @@ class Workers:
         self._start, self._shared = start, shared
         self._alive: dict[Key, Worker] = {}
         self._spare: list[Worker] = []  # started and greeted, not used for any case yet
-        self.found: tuple[GpuFound, ...] = ()  # the GPUs that the newest process lists
+        self.software: dict[str, str] = {}  # versions in the newest process
+        self.found: tuple[GpuFound, ...] = ()  # the GPUs that it lists
 
-    def first(self) -> tuple[Worker, dict[str, str], tuple[GpuFound, ...]]:
-        """Start one; return it with its versions and the GPUs that it lists.
-
-        Raises NoTensorFlowError: TensorFlow cannot be imported there.
-        """
+    def first(self) -> Worker:
+        """Start one. Raises NoTensorFlowError: TensorFlow cannot be imported there."""
         try:
-            worker, software = self._greeted()
+            self._spare.append(self._greeted())
         except WorkerError as error:
             raise NoTensorFlowError(str(error)) from error
-        self._spare.append(worker)
-        return worker, software, self.found
+        return self._spare[-1]
 
     def take(self, key: Key = ANY) -> Worker:
         """Return the process of a case, started where there is none. Raises WorkerError: it does not start."""
         key = ANY if self._shared else key
         if key not in self._alive:
-            self._alive[key] = self._spare.pop() if self._spare else self._greeted()[0]
+            self._alive[key] = self._spare.pop() if self._spare else self._greeted()
         return self._alive[key]
 
     @property
@@ -268,14 +265,14 @@ class Workers:
         """True if there is a process that need not be started."""
         return bool(self._alive)
 
-    def _greeted(self) -> tuple[Worker, dict[str, str]]:
+    def _greeted(self) -> Worker:
         worker = self._start()
         try:
-            software, self.found = hello(worker)
+            self.software, self.found = hello(worker)
         except BaseException:  # also Ctrl-C: the process would outlive the benchmark
             worker.close()
             raise
-        return worker, software
+        return worker
 
     def drop(self, key: Key = ANY) -> None:
         """End the process of a case, and free the memory of its devices."""

@@ -19,6 +19,7 @@ finite.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from .models import policy, same_weights
@@ -76,7 +77,7 @@ def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Ju
         return Check("both networks learn", not still, f"no change: {', '.join(still)}" if still else "")
 
     found = judge_training(answer, TOLERANCE[dtype], ("same gradients", "gradients"), learns, METHODS)
-    return found if "block" in answer else found._replace(residual=answer["update"], tolerance=TOLERANCE[dtype][1])
+    return found if "block" in answer else replace(found, residual=answer["update"], tolerance=TOLERANCE[dtype][1])
 
 
 class Dcgan(Training):

@@ -11,7 +11,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from .models import MODELS, batch, build
 
@@ -22,7 +23,8 @@ PRODUCTS = frozenset(
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 
-class Check(NamedTuple):
+@dataclass(frozen=True)
+class Check:
     """One thing that was looked at: "loss falls", "2.31 to 0.42"."""
 
     name: str
@@ -30,7 +32,8 @@ class Check(NamedTuple):
     saw: str
 
 
-class Judgement(NamedTuple):
+@dataclass(frozen=True)
+class Judgement:
     """Whether a result is right, and how that is known."""
 
     ok: bool
