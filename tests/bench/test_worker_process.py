@@ -17,7 +17,7 @@ from tfgpu_doctor.bench.runner.process import _ANSWERS, WorkerError, WorkerProce
 
 BENCH = Path(tfgpu_doctor.__file__).parent / "bench"
 ANSWER_ONCE = "import sys\nsys.stdin.readline()\nprint('hello from a profile\\n[1]\\n{\"fine\": 1}', flush=True)\n"
-SAMPLE = dict(samples=[0.1], loads=[1.0], placed_on=["/GPU:0"], misplaced=None, rechecked=[], waited=None, busy=0.5)
+SAMPLE = {"samples": [0.1], "loads": [1.0], "placed_on": [], "misplaced": None, "rechecked": [], "waited": 0, "busy": 0}
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
 SCRIPTS = ROWS["workers"]

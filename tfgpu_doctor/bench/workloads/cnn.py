@@ -17,8 +17,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .machines import ELSEWHERE, Machines
-from .training import Check, Judgement, Training, TrainingWorkload, judge_training, misplaced, on_devices
+from .machines import Machines
+from .training import Check, Judgement, Training, TrainingWorkload, judge_training
 
 UNIT = "images/s"
 METHODS = (
@@ -111,7 +111,3 @@ class Workload(TrainingWorkload):
         """Return the device of each replica's loss. Those of other machines were looked at there: who finds his part
         misplaced takes no more part, which ends the training."""
         return super().placed_on() + (self.machines.elsewhere if self.machines else [])
-
-    def misplaced(self) -> str | None:
-        here = [name for name in self.devices if not name.startswith(ELSEWHERE)]
-        return misplaced(here, on_devices(self.outputs), self.graph(), compiled=self.training.xla)

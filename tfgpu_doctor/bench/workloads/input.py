@@ -99,7 +99,7 @@ class Workload(TrainingWorkload):
         if self.trains:
             self.training.wait()
         else:
-            synchronise(())
+            synchronise(self.devices)
 
     def sample(self, steps: int) -> float:
         """Return the seconds of `steps` blocks of batches, after those that were ready are used up."""

@@ -83,7 +83,7 @@ class Machines:
         def mine(index: int) -> Any:
             return np.array(values if index == 0 else [0.0] * len(values))
 
-        ((first, *_),) = self._sum(place(self.strategy, self.local, mine, self.first))
+        first, *_ = self._sum(place(self.strategy, self.local, mine, self.first))
         return [float(one) for one in first.numpy()]
 
     def gather(self, values: Sequence[float]) -> list[list[float]]:

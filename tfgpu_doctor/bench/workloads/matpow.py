@@ -179,7 +179,7 @@ class Workload(BaseWorkload):
             matrices = [make_matrix(self.size, index) for index in range(self.terms)]
         with self.starting("to devices"):
             self.inputs = self._place(getattr(tf, "float32" if dtype == "tf32" else dtype), matrices)
-            synchronise(())
+            synchronise(devices)
         self.function = tf.function(self._chains, jit_compile=False, autograph=False)
         self.trusted: list[Any] = []
         self.expected: Any = None  # float64 [terms, size, vectors], once a result has been verified
@@ -225,7 +225,7 @@ class Workload(BaseWorkload):
         self.outputs = []  # the memory of the last result is free for the next
         started = time.perf_counter()
         self.outputs = self.function(self.inputs)
-        synchronise(output[:1, :1] for output in self.outputs)
+        synchronise(self.devices, (output[:1, :1] for output in self.outputs))
         return time.perf_counter() - started
 
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:

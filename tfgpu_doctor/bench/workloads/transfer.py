@@ -36,7 +36,6 @@ from .training import (
     BaseWorkload,
     Check,
     Judgement,
-    implementation,
     on_devices,
     place,
     short,
@@ -138,7 +137,7 @@ class Workload(BaseWorkload):
         with self.starting("to devices"):
             self.step = _all_reduce(devices, sets) if reduces else _copy(route, self.origin[0], self.target[0], sets)
             self.trusted = [[_placed(array, target) for target in self.target] for array in self.expected]
-            synchronise(())
+            synchronise(devices)
 
     def sample(self, steps: int) -> float:
         """Return the seconds of `steps` moves, one after the other, until the last device is done."""
@@ -148,7 +147,7 @@ class Workload(BaseWorkload):
         started = time.perf_counter()
         for source in sources:
             self.outputs = self.step.move(source)
-        synchronise(output[:1] for output in self.outputs)
+        synchronise(self.devices, (output[:1] for output in self.outputs))
         return time.perf_counter() - started
 
     def placed_on(self) -> list[str]:
@@ -266,5 +265,16 @@ def _all_reduce(devices: Sequence[str], sets: Sequence[Sequence[Any]]) -> Step:
         return place(strategy, devices, lambda index: _placed(arrays[index], devices[index]))
 
     sources, function = tuple(map(put, sets)), summing(strategy)
-    how = implementation(function.get_concrete_function(sources[0]).graph)
-    return Step(sources, lambda source: source, lambda source: tuple(function(source)[0]), how)
+    how = _implementation(function.get_concrete_function(sources[0]).graph)
+    return Step(sources, lambda source: source, lambda source: tuple(function(source)), how)
+
+
+def _implementation(graph: Any) -> str:
+    """Name what a graph of tf.distribute sums over devices with, by its operations."""
+    for op in graph.get_operations():
+        if op.type.startswith("CollectiveReduce"):
+            hint = op.get_attr("communication_hint").decode()
+            return "NCCL" if hint == "nccl" else "TensorFlow's ring"  # which "auto" is, too
+        if op.type.startswith("Nccl"):
+            return "NCCL"
+    return "reduction to one device"
