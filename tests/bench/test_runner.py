@@ -212,9 +212,11 @@ def test_a_disturbed_case_goes_on_until_enough_samples_are_undisturbed(monkeypat
     def measured(until: int, cpus: float | None) -> Run:
         def said(verb: str, sample: int) -> dict[str, Any] | None:
             waited = 1.0 if sample <= until else 0.0
-            return {"waited": waited, "busy": 0.5, "loads": [1.0, 1.0]} if verb == "sample" and sample > 2 else None
+            return {"waited": waited, "busy": 0.5} if verb == "sample" else None
 
-        return one(FakeWorker(Clock(), 0.1, said), cpus=cpus)
+        worker = FakeWorker(Clock(), 0.1, said)
+        worker.load = 1.0
+        return one(worker, cpus=cpus)
 
     found = measured(22, 2.0)
     assert len(found.samples_s) == 30, "the first 20 samples were disturbed"

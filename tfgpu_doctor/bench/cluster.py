@@ -81,11 +81,13 @@ def parse(text: str) -> Cluster | None:
         jobs = found.get("cluster") or {}
         parts = {"chief": tuple(jobs.get("chief", ())), "worker": tuple(jobs.get("worker", ()))}
         addresses = parts["chief"] + parts["worker"]
+        once = len({*map(split, addresses)}) == len(addresses)
+        if not once or len(parts["chief"]) > 1 or "ps" in jobs:
+            raise ValueError
         if len(addresses) < 2:
             return None
         kind, index = found["task"]["type"], int(found["task"]["index"])  # Kubernetes fills in text
-        once = len({*map(split, addresses)}) == len(addresses) and len(parts["chief"]) < 2
-        if not once or "ps" in jobs or index not in range(len(parts[kind])):
+        if index not in range(len(parts[kind])):
             raise ValueError
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise RequestError(f"TF_CONFIG must be like {EXAMPLE}; {RULES}") from error
@@ -168,7 +170,7 @@ def knock(address: str) -> str | None:
     try:
         with socket.create_connection(split(address), timeout=ANSWER):
             return None
-    except (OSError, UnicodeError) as error:  # also for what cannot be the name of a host
+    except (OSError, ValueError) as error:  # also for what cannot be the name of a host
         return getattr(error, "strerror", None) or str(error)
 
 

@@ -133,22 +133,20 @@ class Worker:
 
         Once a result has been verified, every other one must be the same, or is looked at itself.
         """
-        samples, loads, rechecked = [], [], []
+        samples, rechecked = [], []
         began, busy_before, waited = time.perf_counter(), time.process_time(), waited_for_cpus()
         for _ in range(request["count"]):
             busy = time.process_time()
             seconds = self.work.sample(request["steps"])
             if seconds <= 0:
                 raise RuntimeError("the clock of this process stood still or went back, so that its times mean nothing")
-            loads.append((time.process_time() - busy) / seconds)
-            samples.append(seconds)
+            samples.append((seconds, (time.process_time() - busy) / seconds))
             found = self.work.recheck()
             if found is not None:
                 rechecked.append(found)
         ended, after = time.perf_counter(), waited_for_cpus()
         return {
             "samples": samples,
-            "loads": loads,
             "waited": None if waited is None or after is None else max(after - waited, 0.0) / max(ended - began, 1e-9),
             "placed_on": self.work.placed_on(),
             "misplaced": self.work.misplaced(),

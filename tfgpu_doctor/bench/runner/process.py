@@ -150,23 +150,6 @@ class Asked:
 # What `verify` answers is between a workload and its judge.
 
 
-class Sampled(Struct):
-    """A block of samples."""
-
-    samples: Annotated[list[Time], Meta(min_length=1)]
-    loads: list[Amount]
-    placed_on: list[str]
-    misplaced: str | None
-    rechecked: list[dict[str, Any]]
-    waited: Amount | None
-    busy: Amount
-
-    def __post_init__(self) -> None:
-        """Every sample has its load."""
-        if len(self.samples) != len(self.loads):
-            raise ValueError(f"{len(self.samples)} samples, and the load of {len(self.loads)}")
-
-
 def _record(**fields: Any) -> type[Struct]:
     return msgspec.defstruct("Answer", list(fields.items()))
 
@@ -179,7 +162,14 @@ _GPU, _SPEC = (
 _ANSWERS: dict[str, type[Struct]] = {  # by request; of `reference` by task
     "hello": _record(tensorflow=str, numpy=str, python=str, gpus=list[_GPU]),  # type: ignore[valid-type]
     "prepare": _record(cold=dict[str, Pause]),
-    "sample": Sampled,
+    "sample": _record(
+        samples=Annotated[list[tuple[Time, Amount]], Meta(min_length=1)],  # seconds, and CPUs kept busy
+        placed_on=list[str],
+        misplaced=str | None,
+        rechecked=list[dict[str, Any]],
+        waited=Amount | None,
+        busy=Amount,
+    ),
     "follow": _record(done=str),
     "describe": _record(name=str, inputs=list[_SPEC]),  # type: ignore[valid-type]
     "unusable": _record(unusable=str),  # in place of `describe`: no such signature

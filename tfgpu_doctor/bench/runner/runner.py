@@ -132,7 +132,7 @@ class Measurement:
         cold, warmup = dict(prepare(self.worker, job)["cold"]), list[float]()
         steps, self.steps = self.steps, 1
         for _ in range(1 if self.setting.expected > self.setting.rule.deadline / 5 else WARM_UPS):
-            warmup += self._sampled(1)["samples"]
+            warmup += [seconds for seconds, _ in self._sampled(1)["samples"]]
         self.steps = steps
         if len(self.begun) == 1:  # start-up times are those of the first process, and its steps those of all
             self.cold, self.warmup = cold, warmup
@@ -194,7 +194,7 @@ class Measurement:
             answer = self._sampled(count)
         finally:
             throttled = self.telemetry.pause()
-        elapsed, samples = time.monotonic() - started, answer["samples"]
+        elapsed, (samples, loads) = time.monotonic() - started, zip(*answer["samples"], strict=True)
         others = busy_seconds() - busy - answer["busy"]  # may be a tick below zero; over the blocks, ticks even out
         self.watched += elapsed
         self.others += others
@@ -204,7 +204,7 @@ class Measurement:
         if throttled:
             self.throttled += range(len(self.samples), len(self.samples) + len(samples))
         self.samples += samples
-        self.loads += answer["loads"]
+        self.loads += loads
 
 
 def measure(
