@@ -98,7 +98,7 @@ def child(name: str, size: int, power: int) -> tuple[Callable[[], None], dict[st
     expected = [verify.power_times_vectors(matrix, power) for matrix in matrices]
     results = [one.numpy() if hasattr(one, "numpy") else one for one in run()]
     found = [verify.residual(one, y) for one, y in zip(results, expected, strict=True)]
-    ok = all(verify.is_right(one, "float32", power) for one in found)
+    ok = all(verify.is_right(*one, "float32", power) for one in found)
 
     def sample() -> None:
         run()

@@ -32,8 +32,7 @@ if "PATH" not in globals():
     PATH = sys.path
 CLEAN = list(sys.path)
 HERE = os.path.dirname(os.path.abspath(__file__))
-OWN = ("hello", "prepare", "sample", "reference")  # requests that the worker answers itself
-OF_WORK = ("verify", "follow", "farewell")  # and those that it hands to the workload
+OWN = ("hello", "prepare", "sample", "reference")  # requests that the worker answers itself; the workload does others
 PACKAGE = "tfgpu_bench"  # what this folder is called here, where the package around it need not exist
 
 
@@ -106,27 +105,21 @@ class Worker:
         tf = self.tf
         physical = tf.config.list_physical_devices("GPU")
         tf.config.set_visible_devices([physical[index] for index in request["gpus"]], "GPU")
+        tf.config.set_soft_device_placement(False)
         if request["virtual"] and request["spread"] != "workers":
-            self._split(physical, request)
+            gpus = [physical[index] for index in request["gpus"]]
+            limit = {"memory_limit": request["virtual_memory_mib"]} if gpus else {}
+            part = tf.config.LogicalDeviceConfiguration(**limit)
+            whole = (gpus or tf.config.list_physical_devices("CPU"))[0]
+            tf.config.set_logical_device_configuration(whole, [part] * len(request["devices"]))
         else:  # a whole card reserved by one case would leave nothing to the case beside it
             for index in request["gpus"]:
                 tf.config.experimental.set_memory_growth(physical[index], True)
-        tf.config.set_soft_device_placement(False)
         if request["spread"] == "workers":  # other machines must be known before the devices are made
             return
         started = time.perf_counter()
         tf.config.list_logical_devices()
         self.cold["devices"] = time.perf_counter() - started
-
-    def _split(self, physical: list[Any], request: dict[str, Any]) -> None:
-        tf, count = self.tf, len(request["devices"])
-        if request["gpus"]:
-            limit = request["virtual_memory_mib"]
-            parts = [tf.config.LogicalDeviceConfiguration(memory_limit=limit) for _ in range(count)]
-            tf.config.set_logical_device_configuration(physical[request["gpus"][0]], parts)
-        else:
-            cpu = tf.config.list_physical_devices("CPU")[0]
-            tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
 
     def sample(self, request: dict[str, Any]) -> dict[str, Any]:
         """Take samples; also how many CPUs this process kept busy in each.
@@ -188,8 +181,6 @@ def main() -> None:
         request = json.loads(line)
         verb = request["do"]
         try:
-            if verb not in (*OWN, *OF_WORK):
-                raise ValueError("no such request")
             answer = getattr(worker if verb in OWN else worker.work, verb)(request)
         except Exception as error:  # whatever TensorFlow raises is the answer; the parent decides
             answer = {"error": f"{type(error).__name__}: {str(error)[:2000]}"}
