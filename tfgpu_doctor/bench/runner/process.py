@@ -41,15 +41,12 @@ class Worker(Protocol):
 
     def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
         """Send a request and return the answer; raises WorkerError."""
-        ...
 
     def log(self) -> str:
         """Return what the process wrote to its standard error."""
-        ...
 
     def close(self) -> None:
         """End the process."""
-        ...
 
 
 class WorkerProcess:
@@ -77,9 +74,10 @@ class WorkerProcess:
             answer = self._answer(timeout)
         except BrokenPipeError:
             answer = None
-        except TimeoutError as error:
+        except TimeoutError:
             self.close()
-            raise WorkerError(f"no answer to {request['do']!r} {error}{self._wrote()}") from None
+            limits = f"within {timeout:.0f} s and {NOISE / 1e6:.0f} MB of output"
+            raise WorkerError(f"no answer to {request['do']!r} {limits}{self._wrote()}") from None
         if answer is None:
             raise WorkerError(self._how_it_ended())
         if "error" in answer:
@@ -92,14 +90,11 @@ class WorkerProcess:
     def _answer(self, timeout: float) -> dict[str, Any] | None:
         """Return the next line that is an answer, and not a wrapper script's; None at the end of the output.
 
-        Raises TimeoutError: there is none in time, or too much of other text; the message says so.
+        Raises TimeoutError: there is none in time, or too much of other text.
         """
         deadline, before = time.monotonic() + timeout, self._child.stdout.size
         while self._child.stdout.size - before <= NOISE:
-            try:
-                line = self._child.read_line_or_end(deadline)
-            except TimeoutError:
-                raise TimeoutError(f"within {timeout:.0f} s") from None
+            line = self._child.read_line_or_end(deadline)
             if line is None:
                 return None
             with suppress(ValueError, RecursionError):
@@ -107,7 +102,7 @@ class WorkerProcess:
                 if isinstance(answer, dict):
                     return answer
             self._noise = self._noise or line[:80]
-        raise TimeoutError(f"in {NOISE / 1e6:.0f} MB of output")
+        raise TimeoutError
 
     def _wrote(self) -> str:
         return f"; it wrote {self._noise!r}" if self._noise else ""

@@ -31,7 +31,6 @@ from tfgpu_doctor.matrix.loader import Matrix
 WARM_UPS = 2
 BLOCK = 0.25  # seconds of work asked for at once, so that the devices take turns often
 STEPS = 0.1  # seconds that the steps of one sample shall take together, where a workload queues several
-MANY = 6  # runs; of more, the labels are not listed
 NO_GPU = "TensorFlow lists no GPU: only the CPU is measured. tfgpu doctor explains why."
 VIRTUAL = "Virtual devices share one physical device: they test multi-device code, not speed."
 WATCHED = 1.0  # seconds, below which the ticks of 10 ms are too coarse to tell what other programs used
@@ -267,14 +266,15 @@ def to_run(measurement: Measurement) -> Run:
     if measurement.failure or found is None or not found.ok or not samples:
         return run
     counts = (after - before for before, after in pairwise((*measurement.begun, len(samples))))
+    waits = measurement.waits if len(measurement.waits) == len(samples) else ()
     measured = msgspec.structs.replace(
         run,
         computed_in=measurement.computed_in or job.dtype,
         warmup_s=tuple(measurement.warmup),
         samples_s=samples,
         processes=tuple(filter(None, counts)),
-        cpu_load=_rounded(measurement.loads),
-        cpu_wait=_rounded(measurement.waits if len(measurement.waits) == len(samples) else ()),
+        cpu_load=tuple(round(load, 3) for load in measurement.loads),
+        cpu_wait=tuple(round(wait, 3) for wait in waits),
         throttled_samples=tuple(measurement.throttled),
         others_cpus=max(measurement.others / measurement.watched, 0.0) if measurement.watched >= WATCHED else None,
         stopped=None if case.virtual else rule.unmet(samples) or measurement.disturbed(rule.min_samples),
@@ -282,10 +282,6 @@ def to_run(measurement: Measurement) -> Run:
     counted = samples_of(measured, measurement.setting.cpus).settled().all()
     measured = msgspec.structs.replace(measured, figures=job.derive(counted))
     return with_speed(measured, job.work * steps, job.unit, measurement.setting.cpus)
-
-
-def _rounded(values: Sequence[float]) -> tuple[float, ...]:
-    return tuple(round(value, 3) for value in values)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -343,9 +339,8 @@ class Session:
             besides: what else is done, as so many runs.
         """
         runs, self.total = len(labels), float(len(labels) + besides)
-        names = dict.fromkeys(labels)
-        what = f"{count(runs, 'run')} ({'; '.join(names)})" if len(names) <= MANY else count(runs, "run")
         most = self.rule.deadline * runs if sampling is None else sampling
+        what = f"{count(runs, 'run')} ({'; '.join(dict.fromkeys(labels))})"
         self.announce(f"{what}: at most {seconds(most)} of sampling")
 
     def skip(self, runs: int) -> None:
