@@ -12,7 +12,7 @@ from tfgpu_doctor.bench.workloads.training import Judgement
 from tfgpu_doctor.facts.units import count
 
 SPREADS = ("terms", "rows")
-_DEVICE = re.compile(r"/?(?:device:)?(cpu|gpu)(?::(\d+))?", re.IGNORECASE)
+_DEVICE = re.compile(r"/?(?:device:)?(?:cpu(?::0)?|gpu(?::(\d+))?)", re.IGNORECASE)
 
 
 class DeviceError(Exception):
@@ -73,9 +73,7 @@ def parse_devices(text: str) -> tuple[str, ...]:
         match = _DEVICE.fullmatch(part.strip())
         if match is None:
             raise RequestError(f"--devices: {part.strip()!r} is not a device; for example cpu,gpu:0,gpu:1")
-        name = f"/{match.group(1).upper()}:{int(match.group(2) or 0)}"
-        if name.startswith("/CPU") and name != "/CPU:0":
-            raise RequestError(f"--devices: {part.strip()!r}: TensorFlow has only one CPU device, cpu")
+        name = "/CPU:0" if "cpu" in part.lower() else f"/GPU:{int(match.group(1) or 0)}"
         if name not in found:
             found.append(name)
     return tuple(found)

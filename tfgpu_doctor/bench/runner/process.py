@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -49,7 +49,7 @@ class Worker(Protocol):
         """End the process."""
 
 
-class WorkerProcess:
+class WorkerProcess(AbstractContextManager["WorkerProcess"]):
     """A worker in a child process of the interpreter under test."""
 
     def __init__(self, executable: str, environ: Mapping[str, str] | None = None, script: Path = SCRIPT) -> None:
@@ -123,9 +123,6 @@ class WorkerProcess:
     def close(self) -> None:
         """Kill the process with all of its descendants."""
         self._stack.close()
-
-    def __enter__(self) -> WorkerProcess:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -215,7 +212,7 @@ def prepare(worker: Worker, job: Job) -> dict[str, Any]:
     )
 
 
-class Workers:
+class Workers(AbstractContextManager["Workers"]):
     """The processes that are alive, one for each case and type; a case that is measured at several sizes keeps its own.
 
     Use as a context manager: leaving the block ends them all. With `shared`, all cases have the same process as long
@@ -263,9 +260,6 @@ class Workers:
         """End the process of a case, and free the memory of its devices."""
         if worker := self._alive.pop(ANY if self._shared else key, None):
             worker.close()
-
-    def __enter__(self) -> Workers:
-        return self
 
     def __exit__(self, *error: object) -> None:
         for worker in (*self._spare, *self._alive.values()):

@@ -73,7 +73,7 @@ class Measurement:
     computed_in: str | None = None
     steps: int = 1
     failure: str | None = None
-    telemetry: Telemetry | None = None
+    telemetry: Telemetry = field(default_factory=lambda: Telemetry({}))
     watched: float = 0.0  # seconds in which it is known what other programs used
     others: float = 0.0  # CPU seconds that they used
     elapsed: float = 0.0
@@ -129,15 +129,14 @@ class Measurement:
         self.elapsed, self.done = 0.0, False
         self.worker = self.setting.workers.take(job.key)
         cold, warmup = dict(prepare(self.worker, job)["cold"]), list[float]()
-        steps, self.steps = self.steps, 1
         for _ in range(1 if self.setting.expected > self.setting.rule.deadline / 5 else WARM_UPS):
-            warmup += [seconds for seconds, _ in self._sampled(1)["samples"]]
-        self.steps = steps
+            warmup += [seconds for seconds, _ in self._sampled(1, 1)["samples"]]
         if len(self.begun) == 1:  # start-up times are those of the first process, and its steps those of all
             self.cold, self.warmup = cold, warmup
             if job.blocks:
                 self.steps = max(1, min(round(STEPS / max(warmup[-1], 1e-9)), 1000))
-            self.telemetry = Telemetry(bus_ids(self.worker.log()) if job.case.gpus else {})
+            if job.case.gpus:
+                self.telemetry = Telemetry(bus_ids(self.worker.log()))
         self.judge(self._ask(do="verify", **job.verify(self._ask)))
 
     def take(self) -> None:
@@ -173,10 +172,10 @@ class Measurement:
         if not judged.ok:
             raise WorkerError(f"the result is wrong: {judged.why}")
 
-    def _sampled(self, count: int) -> dict[str, Any]:
+    def _sampled(self, count: int, steps: int) -> dict[str, Any]:
         """Take a block of samples on the right devices, with right results."""
         # not by count: several samples are asked for only where all of them take about BLOCK seconds
-        answer = self._ask(do="sample", count=count, steps=self.steps)
+        answer = self._ask(do="sample", count=count, steps=steps)
         self.placed_on = tuple(answer["placed_on"])
         if answer["misplaced"] or set(self.placed_on) != set(self.job.case.devices):
             raise WorkerError(answer["misplaced"] or f"computed on {', '.join(self.placed_on)}")
@@ -186,11 +185,10 @@ class Measurement:
 
     def _block(self, count: int) -> None:
         """Take a block of samples that count, while the GPUs and the other programs are watched."""
-        assert self.telemetry is not None
         self.telemetry.start()
         started, busy = time.monotonic(), busy_seconds()
         try:
-            answer = self._sampled(count)
+            answer = self._sampled(count, self.steps)
         finally:
             throttled = self.telemetry.pause()
         elapsed, (samples, loads) = time.monotonic() - started, zip(*answer["samples"], strict=True)
@@ -236,8 +234,8 @@ def measure(
                     measurement.turn(measurement.take)
                 save(measurements)
     finally:
-        for telemetry in filter(None, (measurement.telemetry for measurement in measurements)):
-            telemetry.close()
+        for measurement in measurements:
+            measurement.telemetry.close()
     return measurements
 
 
@@ -260,7 +258,7 @@ def to_run(measurement: Measurement) -> Run:
         bytes_moved=None if job.bytes_moved is None else job.bytes_moved * steps,
         cold_start_s=measurement.cold,
         verified=msgspec.structs.replace(found, samples=len(samples) + 1) if found else None,
-        gpu=measurement.telemetry.summary(sum(samples)) if measurement.telemetry else (),
+        gpu=measurement.telemetry.summary(sum(samples)),
         failure=measurement.failure,
     )
     if measurement.failure or found is None or not found.ok or not samples:

@@ -85,13 +85,10 @@ class Dcgan(Training):
 
     count = 0  # steps done
 
-    def build(self) -> list[Any]:
-        return [*networks(self.dtype)]
-
-    def optimizer(self) -> Any:
+    def make(self) -> list[tuple[Any, Any]]:
         import tensorflow as tf
 
-        return tf.keras.optimizers.Adam(LEARNING_RATE)
+        return [(network, tf.keras.optimizers.Adam(LEARNING_RATE)) for network in networks(self.dtype)]
 
     def data(self, each: int) -> tuple[Any, ...]:
         import numpy as np
@@ -166,7 +163,7 @@ class Workload(TrainingWorkload):
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:
         """Compare the first steps; also how far the weights of each network have moved."""
         answer = super().verify(request)
-        added, count = self.training.added(), len(self.training.networks[0].trainable_variables)
+        added, count = Training.state(self.training), len(self.training.networks[0].trainable_variables)
         moved = [sum(float(abs(one).sum()) for one in part) for part in (added[:count], added[count:])]
         return {**answer, "moved": moved}
 

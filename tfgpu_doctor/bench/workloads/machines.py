@@ -64,7 +64,7 @@ class Machines:
         self.elsewhere = [name for name in devices if name.startswith(ELSEWHERE)]
         self.replicas = int(self.strategy.num_replicas_in_sync)
         self.first = index * len(self.local)  # number of this worker's first replica
-        want = [name for name in devices if not name.startswith(ELSEWHERE)]
+        want = [name for name in devices if name not in self.elsewhere]
         if [short(name) for name in self.local] != want or self.replicas != len(devices):
             raise ValueError(f"{self.replicas} replicas, here on {', '.join(map(short, self.local))}, not {want}")
         self._sum = summing(self.strategy)

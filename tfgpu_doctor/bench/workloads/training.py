@@ -249,25 +249,22 @@ class Training:
         self.strategy, self.devices, self.name, self.dtype = strategy, devices, name, dtype
         self.replicas, self.first, self.xla, self.shards = replicas, first, xla, shards
         with lenient(), strategy.scope():
-            self.networks = self.build()
-            self.optimizers = [self.optimizer() for _ in self.networks]
+            self.networks, self.optimizers = zip(*self.make())
             for network, optimizer in zip(self.networks, self.optimizers):
                 optimizer.jit_compile = False  # Keras 2.11 to 2.15 would compile it on a GPU alone
                 if hasattr(optimizer, "build"):  # its variables cannot be made within the step
                     optimizer.build(network.trainable_variables)
         self.initial = [network.get_weights() for network in self.networks]
         self.passes: Any = tf.function(self.gradients, jit_compile=True, autograph=False) if xla else self.gradients
-        self.step = tf.function(self._step, autograph=False)
+        local = strategy.experimental_local_results
+        self.step = tf.function(lambda *data: local(strategy.run(self._replica_step, args=data)), autograph=False)
 
-    def build(self) -> list[Any]:
-        """Make the networks, whose weights are always the same."""
-        return [build(self.name, self.dtype)]
-
-    def optimizer(self) -> Any:
-        """Make an optimiser."""
+    def make(self) -> list[tuple[Any, Any]]:
+        """Make each network, whose weights are always the same, with its optimiser."""
         import tensorflow as tf
 
-        return tf.keras.optimizers.SGD(MODELS[self.name].learning_rate, momentum=MOMENTUM)
+        rate = MODELS[self.name].learning_rate
+        return [(build(self.name, self.dtype), tf.keras.optimizers.SGD(rate, momentum=MOMENTUM))]
 
     def data(self, each: int) -> tuple[Any, ...]:
         """Put the data of a step on the devices, `each` images for every shard of every replica."""
@@ -315,9 +312,6 @@ class Training:
             losses.append(tf.stack(found) if len(found) > 1 else found[0])
         return losses[0] if len(losses) == 1 else tf.stack(losses), gradients
 
-    def _step(self, *data: Any) -> Any:
-        return self.strategy.experimental_local_results(self.strategy.run(self._replica_step, args=data))
-
     def _replica_step(self, *data: Any) -> Any:
         losses, gradients = self.passes(*data)
         for network, optimizer in zip(self.networks, self.optimizers):  # which sums over the replicas first
@@ -351,18 +345,14 @@ class Training:
         """Return the trained weights of all networks."""
         return [weight for network in self.networks for weight in network.trainable_variables]
 
-    def added(self) -> list[Any]:
-        """Return what the steps until now have added to each trained weight, float64 arrays of NumPy's."""
+    def state(self) -> list[Any]:
+        """Return what the steps until now have added to each trained weight, float64, to be compared with another's."""
         import numpy as np
 
         began: dict[int, Any] = {}
         for network, initial in zip(self.networks, self.initial):
             began.update(zip(map(id, network.weights), map(np.float64, initial)))
         return [np.float64(copies(self.strategy, one)[0].numpy()) - began[id(one)] for one in self.trained()]
-
-    def state(self) -> list[Any]:
-        """Return what the steps until now have made, to be compared with that of another training."""
-        return self.added()
 
     def identical(self) -> tuple[int, int]:
         """Return how many trained weights are the same in all replicas bit by bit, and how many there are."""

@@ -152,8 +152,7 @@ class Workload(BaseWorkload):
 
     def _origins(self) -> list[str]:
         source = self.step.sources[0]
-        values = getattr(source, "values", None)  # of several devices
-        return on_devices(values if isinstance(values, (list, tuple)) else [source])
+        return on_devices(getattr(source, "values", (source,)))  # values: of several devices
 
     def misplaced(self) -> str | None:
         """Say where bytes lay before and after, where they should not; None when they should."""
