@@ -196,8 +196,8 @@ class Ours:
 
     def sample(self) -> float:
         """Seconds of one sample."""
-        seconds: list[float] = self.worker.ask(600, do="sample", count=1, steps=self.steps)["samples"]
-        return seconds[0]
+        ((seconds, _),) = self.worker.ask(600, do="sample", count=1, steps=self.steps)["samples"]
+        return float(seconds)
 
     def close(self) -> None:
         """Kill the process."""

@@ -48,6 +48,7 @@ class FakeWorker:
         self.sizes: list[int] = []
         self.samples = 0
         self.closed = False
+        self.load = 2.0  # CPUs that it keeps busy
         self.devices: list[str] = []
 
     def ask(self, _timeout: float, **request: Any) -> dict[str, Any]:
@@ -73,18 +74,16 @@ class FakeWorker:
         self.samples += len(taken)
         self.clock.now += sum(taken)
         return {
-            "samples": taken,
-            "loads": [2.0] * len(taken),
+            "samples": [(seconds, self.load) for seconds in taken],
             "placed_on": self.devices,
             "misplaced": None,
             "rechecked": [],
+            "waited": None,
+            "busy": 0.0,
         }
 
     def _reference(self, _request: dict[str, Any]) -> dict[str, Any]:
         return {}
-
-    def _figures(self, _request: dict[str, Any]) -> dict[str, Any]:
-        return {"figures": []}
 
     def _farewell(self, _request: dict[str, Any]) -> dict[str, Any]:
         return {}

@@ -13,6 +13,7 @@ from tests.healthy import healthy, known, spoil
 from tests.tables import each
 from tfgpu_doctor.bench import samples
 from tfgpu_doctor.bench.comparison import ratio_of_times
+from tfgpu_doctor.bench.plans.inference import WANTED
 from tfgpu_doctor.bench.samples import DISTURBED, PROCESS_SPREAD, Samples, interval, lost_shares, usable_cpus
 from tfgpu_doctor.bench.statistics import (
     StoppingRule,
@@ -20,7 +21,6 @@ from tfgpu_doctor.bench.statistics import (
     percent,
     quantile,
     quantile_interval,
-    samples_for,
 )
 
 TIMES = [1.0] * 5 + [1.1] * 5  # median 1.05
@@ -55,9 +55,10 @@ def test_interval_covers_the_true_median_as_often_as_it_says(name: str, count: i
 def test_the_interval_of_a_quantile(q: float, count: int, ranks: tuple[int, int]) -> None:
     samples = [float(place) for place in range(count, 0, -1)]
     assert quantile_interval(samples, q) == ranks
-    enough = samples_for(q)
+    enough = math.ceil(math.log(0.025) / math.log(max(q, 1 - q)))
     assert enough <= count and quantile_interval([1.0] * enough, q) == (1.0, 1.0)
     assert quantile_interval([1.0] * (enough - 1), q) is None
+    assert quantile_interval([1.0] * WANTED, 0.99) and not quantile_interval([1.0] * (WANTED - 1), 0.99)
     assert median_interval([3.0, 1.0, 2.0]) == (1.0, 3.0), "of few samples it is their range"
 
 

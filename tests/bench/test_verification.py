@@ -44,7 +44,7 @@ BFLOAT16_TRUNCATED = to_mantissa(7, truncate=True)(chain(A, rounded=to_mantissa(
 
 
 def judged(computed: Any, dtype: str = "float32") -> bool:
-    return is_right(residual(computed, EXPECTED), dtype, POWER)
+    return is_right(*residual(computed, EXPECTED), dtype, POWER)
 
 
 @each(

@@ -10,6 +10,7 @@ import json
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from tfgpu_doctor.bench.devices import Case, GpuFound, Job, RequestError
 from tfgpu_doctor.bench.runner.process import Asked, Worker, WorkerError, Workers, prepare
 
 SPREAD = "workers"
+EXAMPLE = '{"cluster": {"worker": ["host:port", …]}, "task": {"type": "worker", "index": 0}}'
+RULES = "each address once, at most one chief, no ps, and the task one of those that are listed"
 
 
 @dataclass(frozen=True)
@@ -75,33 +78,20 @@ def parse(text: str) -> Cluster | None:
     """
     try:
         found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"TF_CONFIG is not JSON: {error}") from error
-    jobs, task = (found.get(part) if isinstance(found, dict) else None for part in ("cluster", "task"))
-    if not jobs:
-        return None
-    if not isinstance(jobs, dict) or not isinstance(task, dict):
-        raise RequestError('TF_CONFIG needs {"cluster": {"worker": [addresses]}, "task": {"type": …, "index": …}}')
-    chiefs, workers = (tuple(jobs.get(job, ())) for job in ("chief", "worker"))
-    if wrong := _wrong(jobs, chiefs, workers):
-        raise RequestError(f"TF_CONFIG {wrong}")
-    own, index = {"chief": chiefs, "worker": workers}.get(str(task.get("type")), ()), str(task.get("index"))
-    if not index.isdecimal() or int(index) >= len(own):  # Kubernetes fills in text
-        raise RequestError(f"TF_CONFIG: the task {task.get('type')} {task.get('index')} is not one of its workers")
-    place = int(index) + (len(chiefs) if task["type"] == "worker" else 0)
-    return Cluster((*chiefs, *workers), place, text) if len(chiefs) + len(workers) > 1 else None
-
-
-def _wrong(jobs: Mapping[str, Any], chiefs: Sequence[Any], workers: Sequence[Any]) -> str | None:
-    """Say what cannot be used of the jobs of TF_CONFIG."""
-    if "ps" in jobs:
-        return "lists parameter servers, which this benchmark does not use: remove the job ps"
-    addresses = [*chiefs, *workers]
-    if bad := [one for one in addresses if not isinstance(one, str) or not split(one)[1]]:
-        return f"lists {bad[0]!r}, which is not an address; write host:port"
-    if len(set(addresses)) < len(addresses):
-        return "lists an address twice"
-    return "lists several chiefs; there can be only one" if len(chiefs) > 1 else None
+        jobs = found.get("cluster") or {}
+        parts = {"chief": tuple(jobs.get("chief", ())), "worker": tuple(jobs.get("worker", ()))}
+        addresses = parts["chief"] + parts["worker"]
+        once = len({*map(split, addresses)}) == len(addresses)
+        if not once or len(parts["chief"]) > 1 or "ps" in jobs:
+            raise ValueError
+        if len(addresses) < 2:
+            return None
+        kind, index = found["task"]["type"], int(found["task"]["index"])  # Kubernetes fills in text
+        if index not in range(len(parts[kind])):
+            raise ValueError
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+        raise RequestError(f"TF_CONFIG must be like {EXAMPLE}; {RULES}") from error
+    return Cluster(addresses, index + (len(parts["chief"]) if kind == "worker" else 0), text)
 
 
 def config(cluster: Mapping[str, Sequence[str]], index: int) -> str:
@@ -116,9 +106,11 @@ def under_slurm(environ: Mapping[str, str]) -> bool:
 
 
 def split(address: str) -> tuple[str, int]:
-    """Return host and port of "host:port" or "[::1]:port"; port 0 where there is none, or no host."""
+    """Return host and port of "host:port" or "[::1]:port". Raises ValueError: it is neither."""
     host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port) if host and port.isdecimal() and int(port) < 65536 else 0
+    if not host or not 0 < int(port) < 65536:
+        raise ValueError(address)
+    return host.strip("[]"), int(port)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -131,8 +123,8 @@ def follow(
     *,
     patience: float,
     progress: Callable[[str, float], None] = lambda *_: None,
-) -> int:
-    """Take part in every job of the plan, each in a process of its own; returns how many pieces of work were done.
+) -> None:
+    """Take part in every job of the plan, each in a process of its own.
 
     Args:
         plan: this machine's jobs, by the GPUs that TensorFlow lists; the same jobs as the first machine's.
@@ -144,7 +136,6 @@ def follow(
         WorkerError: a machine is gone, or this one's part failed.
         DeviceError: the GPUs that were asked for are not there.
     """
-    done = 0
     progress("starting TensorFlow", 0.0)
     with Workers(start) as workers:
         workers.first()
@@ -154,9 +145,8 @@ def follow(
             prepare(worker, job)
             progress(f"{label}: working", 0.0)
             while worker.ask(max(patience, job.patience), do="follow")["done"] != "end":
-                done += 1
+                pass
             workers.drop(job.key)
-    return done
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -180,12 +170,8 @@ def knock(address: str) -> str | None:
     try:
         with socket.create_connection(split(address), timeout=ANSWER):
             return None
-    except TimeoutError:
-        return f"no answer within {ANSWER:g} s"
-    except UnicodeError:
-        return "this cannot be the name of a host"
-    except OSError as error:
-        return error.strerror or str(error)
+    except (OSError, ValueError) as error:  # also for what cannot be the name of a host
+        return getattr(error, "strerror", None) or str(error)
 
 
 class Watch:
@@ -199,8 +185,7 @@ class Watch:
         """Nothing is watched yet."""
         self._cluster, self._patience, self._knock = cluster, patience, knock
         self._workers: list[Worker] = []
-        self._stop = threading.Event()
-        self.armed = False  # the others are expected
+        self.armed: threading.Event | None = None  # while the others are expected; set when they may go
         self.lost: str | None = None  # which worker is missed, as a sentence without its end
 
     def over(self, worker: Worker) -> Worker:
@@ -210,42 +195,36 @@ class Watch:
 
     def arm(self) -> None:
         """The others are expected from now on."""
-        self._stop.set()
-        self._stop, self.armed = threading.Event(), True
-        threading.Thread(target=self._look, args=(self._stop,), name="peers", daemon=True).start()
+        self.disarm()
+        self.armed = threading.Event()
+        threading.Thread(target=self._look, args=(self.armed,), name="peers", daemon=True).start()
 
     def disarm(self) -> None:
         """The others may go."""
-        self._stop.set()
-        self.armed = False
+        if self.armed:
+            self.armed.set()
+        self.armed = None
 
     def _look(self, stop: threading.Event) -> None:
         """Look at the others again and again, until one is missed."""
-        began, others = time.monotonic(), dict(enumerate(self._cluster.addresses))
-        del others[self._cluster.index]
-        unseen = dict.fromkeys(others, "")  # why not seen yet
-        misses = dict.fromkeys(others, 0)  # looks without an answer
-        while not (stop.is_set() or self.lost):
-            for index, address in others.items():
-                why = self._knock(address)
-                misses[index] = 0 if why is None else misses[index] + 1
-                if why is None:
-                    unseen.pop(index, None)
-                elif index in unseen:
-                    unseen[index] = why
-                elif misses[index] >= MISSES:
-                    self._give_up(stop, f"{self._cluster.name(index)} is no longer reachable: {why}")
-            if unseen and time.monotonic() - began >= self._patience:
-                names = ", ".join(f"{self._cluster.name(index)}: {why}" for index, why in unseen.items())
-                advice = "start the same command on every machine, and open these ports between them"
-                self._give_up(stop, f"not reachable within {self._patience:g} s: {names}; {advice}")
+        began, seen, misses = time.monotonic(), set[int](), Counter[int]()
+        others = [index for index in range(self._cluster.count) if index != self._cluster.index]
+        while not stop.is_set():
+            for index in others:
+                if (why := self._knock(self._cluster.addresses[index])) is None:
+                    seen.add(index)
+                    misses[index] = 0
+                    continue
+                misses[index] += 1
+                missed = misses[index] >= MISSES if index in seen else time.monotonic() - began >= self._patience
+                if missed and not stop.is_set():
+                    return self._give_up(f"{self._cluster.name(index)} is not reachable: {why}")
             stop.wait(PERIOD)
 
-    def _give_up(self, stop: threading.Event, why: str) -> None:
-        if not stop.is_set():
-            self.lost = why
-            for worker in self._workers:
-                worker.close()
+    def _give_up(self, why: str) -> None:
+        self.lost = why
+        for worker in self._workers:
+            worker.close()
 
     def _ask(self, worker: Worker, timeout: float, **request: Any) -> dict[str, Any]:
         """Send a request; the others are expected from the preparation of their common work to its end.

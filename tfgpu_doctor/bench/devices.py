@@ -12,7 +12,7 @@ from tfgpu_doctor.bench.workloads.training import Judgement
 from tfgpu_doctor.facts.units import count
 
 SPREADS = ("terms", "rows")
-_DEVICE = re.compile(r"/?(?:device:)?(cpu|gpu)(?::(\d+))?", re.IGNORECASE)
+_DEVICE = re.compile(r"/?(?:device:)?(?:cpu(?::0)?|gpu(?::(\d+))?)", re.IGNORECASE)
 
 
 class DeviceError(Exception):
@@ -73,9 +73,7 @@ def parse_devices(text: str) -> tuple[str, ...]:
         match = _DEVICE.fullmatch(part.strip())
         if match is None:
             raise RequestError(f"--devices: {part.strip()!r} is not a device; for example cpu,gpu:0,gpu:1")
-        name = f"/{match.group(1).upper()}:{int(match.group(2) or 0)}"
-        if name.startswith("/CPU") and name != "/CPU:0":
-            raise RequestError(f"--devices: {part.strip()!r}: TensorFlow has only one CPU device, cpu")
+        name = "/CPU:0" if "cpu" in part.lower() else f"/GPU:{int(match.group(1) or 0)}"
         if name not in found:
             found.append(name)
     return tuple(found)
@@ -98,41 +96,36 @@ class Selection:
 
         Raises DeviceError: more GPUs were asked for than there are.
         """
+        cpu = [Case("CPU", ("/CPU:0",), ())]
         if self.devices is not None:
-            return self._named(found, self.devices, spreads)
+            return self._named(found, cpu if "/CPU:0" in self.devices else [], spreads)
         wanted = max(len(found), 1) if self.gpus is None else self.gpus
         if self.explicit and self.virtual is None and len(found) < wanted:
             requested = "all GPUs" if self.gpus is None else count(wanted, "GPU")
             raise DeviceError(f"{requested} requested, but {describe(found)}")
-        cases = [Case("CPU", ("/CPU:0",), ())]
-        if found:
-            cases.append(Case("1 GPU", ("/GPU:0",), (0,)))
+        cases = [*cpu, *([Case("1 GPU", ("/GPU:0",), (0,))] if found else [])]
+        several = _together(tuple(range(min(wanted, len(found)))), spreads)
         if self.virtual is not None:
-            kind = "GPU" if found else "CPU"
+            kind, gpus = ("GPU", (0,)) if found else ("CPU", ())
             names = tuple(f"/{kind}:{index}" for index in range(self.virtual))
-            cases += [
-                Case(f"{self.virtual} virtual {kind}s, {way}", names, (0,) if found else (), way, True)
-                for way in spreads
-            ]
-        elif wanted > 1 and found:
-            cases += _together(tuple(range(min(wanted, len(found)))), spreads)
-        return tuple(cases)
+            several = [Case(f"{self.virtual} virtual {kind}s, {way}", names, gpus, way, True) for way in spreads]
+        return (*cases, *several)
 
-    def _named(self, found: Sequence[GpuFound], devices: tuple[str, ...], spreads: Sequence[str]) -> tuple[Case, ...]:
-        indices = tuple(int(name.rpartition(":")[2]) for name in devices if name.startswith("/GPU"))
-        cases = [Case("CPU", ("/CPU:0",), ())] if "/CPU:0" in devices else []
+    def _named(self, found: Sequence[GpuFound], cases: list[Case], spreads: Sequence[str]) -> tuple[Case, ...]:
+        indices = tuple(int(name.rpartition(":")[2]) for name in self.devices or () if name.startswith("/GPU"))
         for index in indices:
             if index >= len(found):
                 raise DeviceError(f"GPU {index} requested, but {describe(found)}")
             # the worker sees this GPU alone, so that it is its GPU 0
-            label = "1 GPU" if len(indices) == 1 and index == 0 else f"1 GPU (GPU {index})"
+            label = "1 GPU" if indices == (0,) else f"1 GPU (GPU {index})"
             cases.append(Case(label, ("/GPU:0",), (index,)))
-        return (*cases, *(_together(indices, spreads) if len(indices) > 1 else ()))
+        return (*cases, *_together(indices, spreads))
 
 
 def _together(indices: tuple[int, ...], spreads: Sequence[str]) -> list[Case]:
     names = tuple(f"/GPU:{place}" for place in range(len(indices)))
-    return [Case(f"{count(len(indices), 'GPU')}, {way}", names, indices, way) for way in spreads]
+    ways = spreads if len(indices) > 1 else ()
+    return [Case(f"{len(indices)} GPUs, {way}", names, indices, way) for way in ways]
 
 
 def describe(found: Sequence[GpuFound]) -> str:
@@ -169,9 +162,8 @@ class Job:
     process: str = ""  # a name: jobs of one case that take turns have a process each; without, they share the case's
     step_name: str = "sample"
     blocks: bool = False  # several steps are queued together and waited for once, as training does
-    figures: bool = False  # the workload has figures beside the samples
     explain: Callable[[str], str] = lambda why: why  # a failure in words of this workload
-    farewell: bool = False  # the worker has others to tell that this was the last
+    farewell: bool = False  # the worker has something to check or to tell others at the end
     patience: float = 0.0  # seconds that one answer may take, where that is more than what holds for every workload
     virtual_memory_mib: int = 2048
     derive: Callable[[Sequence[float]], tuple[Figure, ...]] = lambda _: ()  # what the samples show

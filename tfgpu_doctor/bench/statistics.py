@@ -40,14 +40,6 @@ def relative_error(value: float, interval: tuple[float, float]) -> float:
     return max(value - interval[0], interval[1] - value) / value
 
 
-def samples_for(q: float) -> int:
-    """Return how many samples the largest of which lies above the q-quantile as surely as its 95 % interval wants.
-
-    (1 - CONFIDENCE) / 2 is the chance that all of n samples lie below: q^n. 368 for the 99th percentile.
-    """
-    return math.ceil(math.log((1 - CONFIDENCE) / 2) / math.log(max(q, 1 - q)))
-
-
 @lru_cache(maxsize=256)
 def _ranks(count: int, q: float) -> tuple[int, int] | None:
     """The narrowest k < l for which [x(k), x(l)] misses the q-quantile with at most 2.5 % on either side."""

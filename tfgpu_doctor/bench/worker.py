@@ -10,8 +10,7 @@ Requests, as keys beside "do" (workloads/__init__.py says what a workload answer
     sample count steps                   seconds of each; answers to `recheck` for results unlike the verified one; how
                                          long threads of this process waited for a CPU meanwhile
     verify …                             what is needed to judge the last result; what it means is the parent's to say
-    figures                              figures beside the samples
-    farewell                             lets the workload tell others that this was the last
+    farewell                             lets the workload check what only the end shows, and other machines go
     follow                               on one of several machines: one piece of work that the first one leads
     reference workload parameters …      what the function `reference` of the workload's file says
 """
@@ -33,8 +32,7 @@ if "PATH" not in globals():
     PATH = sys.path
 CLEAN = list(sys.path)
 HERE = os.path.dirname(os.path.abspath(__file__))
-OWN = ("hello", "prepare", "sample", "reference")  # requests that the worker answers itself
-OF_WORK = ("verify", "figures", "follow", "farewell")  # and those that it hands to the workload
+OWN = ("hello", "prepare", "sample", "reference")  # requests that the worker answers itself; the workload does others
 PACKAGE = "tfgpu_bench"  # what this folder is called here, where the package around it need not exist
 
 
@@ -107,49 +105,41 @@ class Worker:
         tf = self.tf
         physical = tf.config.list_physical_devices("GPU")
         tf.config.set_visible_devices([physical[index] for index in request["gpus"]], "GPU")
+        tf.config.set_soft_device_placement(False)
         if request["virtual"] and request["spread"] != "workers":
-            self._split(physical, request)
+            gpus = [physical[index] for index in request["gpus"]]
+            limit = {"memory_limit": request["virtual_memory_mib"]} if gpus else {}
+            part = tf.config.LogicalDeviceConfiguration(**limit)
+            whole = (gpus or tf.config.list_physical_devices("CPU"))[0]
+            tf.config.set_logical_device_configuration(whole, [part] * len(request["devices"]))
         else:  # a whole card reserved by one case would leave nothing to the case beside it
             for index in request["gpus"]:
                 tf.config.experimental.set_memory_growth(physical[index], True)
-        tf.config.set_soft_device_placement(False)
         if request["spread"] == "workers":  # other machines must be known before the devices are made
             return
         started = time.perf_counter()
         tf.config.list_logical_devices()
         self.cold["devices"] = time.perf_counter() - started
 
-    def _split(self, physical: list[Any], request: dict[str, Any]) -> None:
-        tf, count = self.tf, len(request["devices"])
-        if request["gpus"]:
-            limit = request["virtual_memory_mib"]
-            parts = [tf.config.LogicalDeviceConfiguration(memory_limit=limit) for _ in range(count)]
-            tf.config.set_logical_device_configuration(physical[request["gpus"][0]], parts)
-        else:
-            cpu = tf.config.list_physical_devices("CPU")[0]
-            tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
-
     def sample(self, request: dict[str, Any]) -> dict[str, Any]:
         """Take samples; also how many CPUs this process kept busy in each.
 
         Once a result has been verified, every other one must be the same, or is looked at itself.
         """
-        samples, loads, rechecked = [], [], []
+        samples, rechecked = [], []
         began, busy_before, waited = time.perf_counter(), time.process_time(), waited_for_cpus()
         for _ in range(request["count"]):
             busy = time.process_time()
             seconds = self.work.sample(request["steps"])
             if seconds <= 0:
                 raise RuntimeError("the clock of this process stood still or went back, so that its times mean nothing")
-            loads.append((time.process_time() - busy) / seconds)
-            samples.append(seconds)
+            samples.append((seconds, (time.process_time() - busy) / seconds))
             found = self.work.recheck()
             if found is not None:
                 rechecked.append(found)
         ended, after = time.perf_counter(), waited_for_cpus()
         return {
             "samples": samples,
-            "loads": loads,
             "waited": None if waited is None or after is None else max(after - waited, 0.0) / max(ended - began, 1e-9),
             "placed_on": self.work.placed_on(),
             "misplaced": self.work.misplaced(),
@@ -191,8 +181,6 @@ def main() -> None:
         request = json.loads(line)
         verb = request["do"]
         try:
-            if verb not in (*OWN, *OF_WORK):
-                raise ValueError("no such request")
             answer = getattr(worker if verb in OWN else worker.work, verb)(request)
         except Exception as error:  # whatever TensorFlow raises is the answer; the parent decides
             answer = {"error": f"{type(error).__name__}: {str(error)[:2000]}"}

@@ -21,7 +21,7 @@ from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.plans.training import Cnn
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.runner.process import Asked, Clock, Worker, WorkerError, Workers
-from tfgpu_doctor.bench.runner.runner import measure, to_run
+from tfgpu_doctor.bench.runner.runner import Setting, measure, to_run
 from tfgpu_doctor.bench.speeds import slowdowns, with_peak
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.facts.facts import Known, Phase, value_or
@@ -202,9 +202,9 @@ class Smoking:
     def _job(self, step: Step, folder: str) -> tuple[Job, dict[str, Scalar]]:
         """Return the job of a step, and what two results of it must share."""
         dtype = self.options.dtype
-        if step.workload == "cnn":  # its figures beside the steps take longer than all the rest
+        if step.workload == "cnn":
             cnn = Cnn(batch=BATCH)
-            return replace(cnn.job(CNN_TYPES[dtype], step.case), figures=False), cnn.parameters()
+            return cnn.job(CNN_TYPES[dtype], step.case), cnn.parameters()
         size = (GPU_SIZE if step.case.gpus else CPU_SIZE) // (2 if dtype == "float64" else 1)
         matpow = MatPow(dtypes=(dtype,), chosen=size, written=self.references)
         return matpow.job(step.case, dtype, size, folder), matpow.parameters()
@@ -245,10 +245,10 @@ class Smoking:
     def _computed(self, step: Step, workers: Workers, folder: str) -> SmokeCheck:
         """Measure and judge, in the process that is there."""
         ready, (job, parameters) = self.clock(), self._job(step, folder)
-        (measured,) = measure([job], workers, rule=RULE, keep=(job.key,), clock=self.clock)
+        (measured,) = measure([job], Setting(workers, RULE, keep=(job.key,), clock=self.clock))
         if not measured.failure:  # how long it hung tells nothing of the next one
             self.costs[step.workload] = max(self.clock() - ready, self.costs.get(step.workload, 0.0))
-        run = to_run(measured, RULE)
+        run = to_run(measured)
         own = tuple(gpu for gpu in run.gpu if gpu.device in run.devices)  # others took no part
         throttled = run.throttled_samples if any(map(slowdowns, own)) else ()
         run = msgspec.structs.replace(run, gpu=own, throttled_samples=throttled)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any, ClassVar
@@ -45,7 +44,7 @@ class Group:
     """Jobs that take turns: one size, one type."""
 
     jobs: tuple[Job, ...]
-    expected: float | None = None  # seconds that a sample of the slowest device will take, where known
+    expected: float = 0.0  # seconds that a sample of the slowest device will take, where known
     keep: frozenset[Key] = frozenset()  # processes that a later group needs
     rule: StoppingRule | None = None  # when a case has enough; None: what holds for the whole benchmark
 
@@ -205,10 +204,7 @@ def too_large(what: str, short: tuple[Memory, int], free: Free, advice: str, nam
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What a sweep shows: where one device overtakes another, and where each is fastest. Pure.
-#
-# A point counts as faster or slower when the interval of the quotient leaves 1 outside; between the last point that is
-# clearly slower and the first from which on all are clearly faster nothing is known.
+# What a sweep over ascending sizes shows: from which on a GPU is faster than the CPU, where each is fastest. Pure.
 
 
 FULL = 0.9  # of the best throughput: hardly more is to be had
@@ -217,60 +213,43 @@ Curve = dict[int, Throughput]  # by size, ascending
 
 
 def curves(runs: Sequence[Run], axis: str) -> dict[tuple[str, str], Curve]:
-    """Return the measured points of each device and type, by label and type, in the order of the runs.
-
-    Virtual devices have none: their speed says nothing.
-    """
+    """Return the measured points by label and type; none of virtual devices, whose speed says nothing."""
     found: dict[tuple[str, str], Curve] = {}
     for run in runs:
         point = run.parameters.get(axis)
         if run.throughput is not None and not run.virtual and isinstance(point, int):
             found.setdefault((run.label, run.dtype), {})[point] = run.throughput
-    return {key: dict(sorted(curve.items())) for key, curve in found.items()}
+    return found
 
 
 def overtaking(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
-    """Yield sentences: from which size on each GPU case is faster than the CPU. `name` is that of the size, "N"."""
+    """Yield sentences: from which size on each GPU case is faster than the CPU. `name` is that of the size, "N".
+
+    It is where the interval of the quotient lies above 1, there and at all larger sizes.
+    """
     found = curves(runs, axis)
     for (label, dtype), curve in found.items():
-        base = found.get(("CPU", dtype)) or (found.get(("CPU", "float32")) if dtype == "tf32" else None)
-        if label != "CPU" and base:
-            yield f"{label}, {dtype}: {_crossing(curve, base, name)}"
-
-
-def _crossing(curve: Curve, base: Curve, name: str) -> str:
-    """Say where `curve` rises above `base` for good."""
-    ratios = {size: ratio(curve[size], base[size]) for size in curve if size in base}
-    if not ratios:
-        return "no size was also measured on the CPU"
-    times = {size: approximate(one.value) for size, one in ratios.items()}
-    faster = list(takewhile(lambda size: ratios[size].low > 1, reversed(ratios)))[::-1]
-    slower = [size for size in ratios if ratios[size].high < 1]
-    last = max(ratios)
-    if not faster:
-        known = "slower than the CPU" if last in slower else "not clearly faster than the CPU"
-        return f"{known} up to {name} = {last}, the largest measured on both ({times[last]} times as fast)"
-    if len(faster) == len(ratios):
-        return f"faster than the CPU from the smallest size on ({name} = {faster[0]}, {times[faster[0]]} times)"
-    if not slower:
-        return f"faster than the CPU from {name} = {faster[0]} on; inconclusive below"
-    best = max(faster, key=lambda size: ratios[size].value)
-    where = f"between {name} = {slower[-1]} and {faster[0]}"
-    return f"overtakes the CPU {where}; {times[best]} times as fast at {best}"
+        base = found.get(("CPU", "float32" if dtype == "tf32" else dtype), {})
+        ratios = {size: ratio(curve[size], base[size]) for size in curve if size in base}
+        if label == "CPU" or not ratios:
+            continue
+        unclear = max((size for size, one in ratios.items() if one.low <= 1), default=0)
+        faster = [size for size in ratios if size > unclear]
+        best = max(faster, key=lambda size: ratios[size].value) if faster else unclear
+        until = f"not clearly faster than the CPU up to {name} = {unclear}"
+        known = f"faster than the CPU from {name} = {faster[0]} on" if faster else until
+        yield f"{label}, {dtype}: {known}; {approximate(ratios[best].value)} times as fast at {best}"
 
 
 def saturation(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
     """Yield sentences: at which size each device and type is fastest, and from which on nearly so."""
     for (label, dtype), curve in curves(runs, axis).items():
-        if len(curve) < 2:
-            continue
-        *_, before, last = curve
         best = max(curve, key=lambda size: curve[size].value)
         full = next(size for size in curve if curve[size].value >= FULL * curve[best].value)
         text = f"fastest at {name} = {best}"
-        if full == last:
-            more = 100 * (curve[last].value / curve[before].value - 1)
-            text += f", the largest, by {more:.0f} % over {before}: a larger one may be faster still"
+        if full == max(curve):
+            text += ", the largest: a larger one may be faster still"
         elif full != best:
             text += f"; {100 * FULL:.0f} % of that from {full} on"
-        yield f"{label}, {dtype}: {text}"
+        if len(curve) > 1:
+            yield f"{label}, {dtype}: {text}"

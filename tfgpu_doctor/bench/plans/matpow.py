@@ -239,7 +239,7 @@ class MatPow(PlanBase):
             size = min(probe, *self.sizes[:1] or (probe,))
             prepare(session.first, short.job(case, dtype, size, ""))
             session.first.ask(PATIENCE, do="sample", count=1, steps=1)
-            took: float = min(session.first.ask(PATIENCE, do="sample", count=2, steps=1)["samples"])
+            took: float = min(session.first.ask(PATIENCE, do="sample", count=2, steps=1)["samples"])[0]
             if took >= PROBE_SECONDS or size < probe:
                 break
         return matpow.flop(size, short.power, 2) / took

@@ -1,4 +1,4 @@
-"""`tfgpu bench cnn` and `gan`, the parent's side: cases, batches, and where the time of several GPUs goes."""
+"""`tfgpu bench cnn` and `gan`, the parent's side: cases and batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.bench.workloads import cnn, gan
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
 from tfgpu_doctor.bench.workloads.training import FEW
-from tfgpu_doctor.facts.units import approximate
 
 SPREAD = "replicas"
 # FLOP/s that even a weak CPU and a weak GPU train with: two cores of a cloud machine did 110e9 (mnist, float32). For
@@ -40,8 +39,6 @@ LONG = 10.0  # seconds of a step of the CPU from which on it is left out beside 
 FEWEST, USUAL = 2, 6  # steps for which there has to be time by a rough estimate, and for which more is advised
 STEPS_AN_ANSWER = 12  # that an answer takes at most: the verification trains 3 × 3, tracing comes to that
 LEAST, MOST = 2, 2**20  # images that a batch may have
-POOR = 0.9  # efficiency below which a reason is worth a sentence
-WEIGHTY = 0.1  # of a step, from which on a part of it is a reason
 # How it shows that memory ran out: what TensorFlow, cuDNN, cuBLAS and XLA say (as ResourceExhaustedError,
 # InternalError, UnknownError, NotFoundError: tensorflow/python/framework/errors_impl.py), NumPy, and Linux.
 OUT_OF_MEMORY = (
@@ -202,19 +199,6 @@ class Cnn(TrainingPlan):
             )
         return tuple(notes)
 
-    def advice(self, run: Run, _runs: Sequence[Run]) -> tuple[str, ...]:
-        """Say how much of a step the sum of the gradients takes, where several GPUs are not as many times as fast."""
-        found = {figure.name: figure for figure in run.figures}
-        reduce, bus = found.get("all-reduce"), found.get("all-reduce bus bandwidth")
-        poor = run.efficiency and run.efficiency.value < POOR
-        if not (poor and reduce and bus and run.median_s) or reduce.value * run.steps < WEIGHTY * run.median_s:
-            return ()
-        return (
-            f"summing the gradients takes {reduce.value * run.steps / run.median_s:.0%} of each step, "
-            f"{approximate(bus.value, 'B/s')} of bus bandwidth ({reduce.note}): use a larger --batch-size; "
-            "tfgpu bench transfer measures the links",
-        )
-
     def step_flop(self) -> float:
         return training_flop(self.model)
 
@@ -308,8 +292,7 @@ class Cnn(TrainingPlan):
             dtype,
             each,
             parameters,
-            figures=len(case.devices) > 1 and not case.virtual,  # figures are speeds
-            farewell="workers" in parameters,
+            farewell=len(case.devices) > 1,
             virtual_memory_mib=4096,
         )
 

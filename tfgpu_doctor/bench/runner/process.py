@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tfgpu_doctor.bench.devices import GpuFound, Job, Key
-from tfgpu_doctor.bench.results import Amount, Count, Figure, Pause, Time
+from tfgpu_doctor.bench.results import Amount, Count, Pause, Time
 from tfgpu_doctor.probes import launch
 from tfgpu_doctor.probes.process import Child, signal_name, temporary_folder
 
@@ -41,18 +41,15 @@ class Worker(Protocol):
 
     def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
         """Send a request and return the answer; raises WorkerError."""
-        ...
 
     def log(self) -> str:
         """Return what the process wrote to its standard error."""
-        ...
 
     def close(self) -> None:
         """End the process."""
-        ...
 
 
-class WorkerProcess:
+class WorkerProcess(AbstractContextManager["WorkerProcess"]):
     """A worker in a child process of the interpreter under test."""
 
     def __init__(self, executable: str, environ: Mapping[str, str] | None = None, script: Path = SCRIPT) -> None:
@@ -77,9 +74,10 @@ class WorkerProcess:
             answer = self._answer(timeout)
         except BrokenPipeError:
             answer = None
-        except TimeoutError as error:
+        except TimeoutError:
             self.close()
-            raise WorkerError(f"no answer to {request['do']!r} {error}{self._wrote()}") from None
+            limits = f"within {timeout:.0f} s and {NOISE / 1e6:.0f} MB of output"
+            raise WorkerError(f"no answer to {request['do']!r} {limits}{self._wrote()}") from None
         if answer is None:
             raise WorkerError(self._how_it_ended())
         if "error" in answer:
@@ -92,14 +90,11 @@ class WorkerProcess:
     def _answer(self, timeout: float) -> dict[str, Any] | None:
         """Return the next line that is an answer, and not a wrapper script's; None at the end of the output.
 
-        Raises TimeoutError: there is none in time, or too much of other text; the message says so.
+        Raises TimeoutError: there is none in time, or too much of other text.
         """
         deadline, before = time.monotonic() + timeout, self._child.stdout.size
         while self._child.stdout.size - before <= NOISE:
-            try:
-                line = self._child.read_line_or_end(deadline)
-            except TimeoutError:
-                raise TimeoutError(f"within {timeout:.0f} s") from None
+            line = self._child.read_line_or_end(deadline)
             if line is None:
                 return None
             with suppress(ValueError, RecursionError):
@@ -107,7 +102,7 @@ class WorkerProcess:
                 if isinstance(answer, dict):
                     return answer
             self._noise = self._noise or line[:80]
-        raise TimeoutError(f"in {NOISE / 1e6:.0f} MB of output")
+        raise TimeoutError
 
     def _wrote(self) -> str:
         return f"; it wrote {self._noise!r}" if self._noise else ""
@@ -129,9 +124,6 @@ class WorkerProcess:
         """Kill the process with all of its descendants."""
         self._stack.close()
 
-    def __enter__(self) -> WorkerProcess:
-        return self
-
     def __exit__(self, *error: object) -> None:
         self.close()
 
@@ -150,23 +142,6 @@ class Asked:
 # What `verify` answers is between a workload and its judge.
 
 
-class Sampled(Struct):
-    """A block of samples."""
-
-    samples: Annotated[list[Time], Meta(min_length=1)]
-    loads: list[Amount]
-    placed_on: list[str]
-    misplaced: str | None
-    rechecked: list[dict[str, Any]]
-    waited: Amount | None = None
-    busy: Amount = 0.0
-
-    def __post_init__(self) -> None:
-        """Every sample has its load."""
-        if len(self.samples) != len(self.loads):
-            raise ValueError(f"{len(self.samples)} samples, and the load of {len(self.loads)}")
-
-
 def _record(**fields: Any) -> type[Struct]:
     return msgspec.defstruct("Answer", list(fields.items()))
 
@@ -179,8 +154,14 @@ _GPU, _SPEC = (
 _ANSWERS: dict[str, type[Struct]] = {  # by request; of `reference` by task
     "hello": _record(tensorflow=str, numpy=str, python=str, gpus=list[_GPU]),  # type: ignore[valid-type]
     "prepare": _record(cold=dict[str, Pause]),
-    "sample": Sampled,
-    "figures": _record(figures=list[Figure]),
+    "sample": _record(
+        samples=Annotated[list[tuple[Time, Amount]], Meta(min_length=1)],  # seconds, and CPUs kept busy
+        placed_on=list[str],
+        misplaced=str | None,
+        rechecked=list[dict[str, Any]],
+        waited=Amount | None,
+        busy=Amount,
+    ),
     "follow": _record(done=str),
     "describe": _record(name=str, inputs=list[_SPEC]),  # type: ignore[valid-type]
     "unusable": _record(unusable=str),  # in place of `describe`: no such signature
@@ -231,7 +212,7 @@ def prepare(worker: Worker, job: Job) -> dict[str, Any]:
     )
 
 
-class Workers:
+class Workers(AbstractContextManager["Workers"]):
     """The processes that are alive, one for each case and type; a case that is measured at several sizes keeps its own.
 
     Use as a context manager: leaving the block ends them all. With `shared`, all cases have the same process as long
@@ -243,25 +224,22 @@ class Workers:
         self._start, self._shared = start, shared
         self._alive: dict[Key, Worker] = {}
         self._spare: list[Worker] = []  # started and greeted, not used for any case yet
-        self.found: tuple[GpuFound, ...] = ()  # the GPUs that the newest process lists
+        self.software: dict[str, str] = {}  # versions in the newest process
+        self.found: tuple[GpuFound, ...] = ()  # the GPUs that it lists
 
-    def first(self) -> tuple[Worker, dict[str, str], tuple[GpuFound, ...]]:
-        """Start one; return it with its versions and the GPUs that it lists.
-
-        Raises NoTensorFlowError: TensorFlow cannot be imported there.
-        """
+    def first(self) -> Worker:
+        """Start one. Raises NoTensorFlowError: TensorFlow cannot be imported there."""
         try:
-            worker, software = self._greeted()
+            self._spare.append(self._greeted())
         except WorkerError as error:
             raise NoTensorFlowError(str(error)) from error
-        self._spare.append(worker)
-        return worker, software, self.found
+        return self._spare[-1]
 
     def take(self, key: Key = ANY) -> Worker:
         """Return the process of a case, started where there is none. Raises WorkerError: it does not start."""
         key = ANY if self._shared else key
         if key not in self._alive:
-            self._alive[key] = self._spare.pop() if self._spare else self._greeted()[0]
+            self._alive[key] = self._spare.pop() if self._spare else self._greeted()
         return self._alive[key]
 
     @property
@@ -269,22 +247,19 @@ class Workers:
         """True if there is a process that need not be started."""
         return bool(self._alive)
 
-    def _greeted(self) -> tuple[Worker, dict[str, str]]:
+    def _greeted(self) -> Worker:
         worker = self._start()
         try:
-            software, self.found = hello(worker)
+            self.software, self.found = hello(worker)
         except BaseException:  # also Ctrl-C: the process would outlive the benchmark
             worker.close()
             raise
-        return worker, software
+        return worker
 
     def drop(self, key: Key = ANY) -> None:
         """End the process of a case, and free the memory of its devices."""
         if worker := self._alive.pop(ANY if self._shared else key, None):
             worker.close()
-
-    def __enter__(self) -> Workers:
-        return self
 
     def __exit__(self, *error: object) -> None:
         for worker in (*self._spare, *self._alive.values()):

@@ -17,13 +17,12 @@ import psutil
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.devices import Case, GpuFound, Job, Key
 from tfgpu_doctor.bench.plans.base import HOST, Group, PlanBase
-from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Check, Figure, Run, Verified
+from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run, Verified
 from tfgpu_doctor.bench.runner.process import PATIENCE, Clock, Worker, WorkerError, Workers, prepare
 from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids, busy_seconds
 from tfgpu_doctor.bench.samples import DISTURBED, lost_shares, samples_of, usable_cpus
 from tfgpu_doctor.bench.speeds import About, advise, relate, with_peak, with_speed
 from tfgpu_doctor.bench.statistics import StoppingRule
-from tfgpu_doctor.bench.workloads.training import Judgement
 from tfgpu_doctor.facts.facts import Facts, Known, value_or
 from tfgpu_doctor.facts.report import Tool
 from tfgpu_doctor.facts.units import count, seconds
@@ -32,7 +31,6 @@ from tfgpu_doctor.matrix.loader import Matrix
 WARM_UPS = 2
 BLOCK = 0.25  # seconds of work asked for at once, so that the devices take turns often
 STEPS = 0.1  # seconds that the steps of one sample shall take together, where a workload queues several
-MANY = 6  # runs; of more, the labels are not listed
 NO_GPU = "TensorFlow lists no GPU: only the CPU is measured. tfgpu doctor explains why."
 VIRTUAL = "Virtual devices share one physical device: they test multi-device code, not speed."
 WATCHED = 1.0  # seconds, below which the ticks of 10 ms are too coarse to tell what other programs used
@@ -40,16 +38,20 @@ WATCHED = 1.0  # seconds, below which the ticks of 10 ms are too coarse to tell 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all cases of a group share."""
+    """How the cases of a group are measured side by side, each until it has enough samples or its time is over."""
 
     workers: Workers
-    rule: StoppingRule  # for one process
+    rule: StoppingRule  # of a case: its processes share the time and the samples
     processes: int = 1  # that each case gets, one after the other
-    keep: Collection[Key] = ()  # processes that will be needed again
-    patience: float = PATIENCE  # seconds that an answer may take at least
-    warm_ups: int = WARM_UPS
-    cpus: float | None = None  # that a process may use, where known
+    cpus: float | None = None  # that a process may use, where known: it goes on until enough samples were undisturbed
+    expected: float = 0.0  # seconds that a sample of the slowest device will take, where known
+    keep: Collection[Key] = ()  # processes that will be needed again; the others end with their case
     clock: Clock = time.monotonic
+
+    @property
+    def patience(self) -> float:
+        """Seconds that an answer may take at least."""
+        return max(PATIENCE, self.rule.deadline, 4 * self.expected)
 
 
 @dataclass
@@ -67,11 +69,11 @@ class Measurement:
     begun: list[int] = field(default_factory=list)  # places in `samples` at which a process began
     throttled: list[int] = field(default_factory=list)  # places in `samples`
     placed_on: tuple[str, ...] = ()
-    verified: Judgement | None = None
-    figures: tuple[Figure, ...] = ()
+    verified: Verified | None = None
+    computed_in: str | None = None
     steps: int = 1
     failure: str | None = None
-    telemetry: Telemetry | None = None
+    telemetry: Telemetry = field(default_factory=lambda: Telemetry({}))
     watched: float = 0.0  # seconds in which it is known what other programs used
     others: float = 0.0  # CPU seconds that they used
     elapsed: float = 0.0
@@ -89,22 +91,27 @@ class Measurement:
         return self.done and (self.failure is not None or len(self.begun) == self.setting.processes)
 
     def part(self) -> float:
-        """How much of it is over, from 0 to 1: of each process a third when it has started, then by its deadline."""
+        """How much of it is over, from 0 to 1, by the deadlines of its processes."""
         if self.over:
             return 1.0
-        share = min(self.elapsed / self.setting.rule.deadline, 1.0)
-        at_work = (1 + 2 * share) / 3 if self.worker and not self.done else 0.0
-        return (max(len(self.begun) - (not self.done), 0) + at_work) / self.setting.processes
+        at_work = self.elapsed / self.rule.deadline
+        return (max(len(self.begun) - 1, 0) + (1.0 if self.done else min(at_work, 1.0))) / self.setting.processes
 
-    def disturbed(self, rule: StoppingRule, since: int = 0) -> str | None:
-        """Say how few samples from place `since` on other programs left alone, where too few; None where enough are."""
+    @property
+    def rule(self) -> StoppingRule:
+        """What one process has to reach; virtual devices need not settle, since their speed says nothing."""
+        rule = self.setting.rule.share(self.setting.processes)
+        return replace(rule, precision=math.inf) if self.job.case.virtual else rule
+
+    def disturbed(self, least: int, since: int = 0) -> str | None:
+        """Say that other programs left fewer than `least` samples alone from place `since` on; None for enough."""
         cpus = self.setting.cpus
         if cpus is None or len(self.waits) < len(self.samples):
             return None
         shares = lost_shares(self.loads[since:], self.waits[since:], cpus)
         calm = sum(share <= DISTURBED for share in shares)
-        enough = calm >= rule.min_samples or calm == len(shares)
-        return None if enough else f"only {calm} of {rule.min_samples} samples undisturbed by other programs"
+        enough = calm >= least or calm == len(shares)
+        return None if enough else f"only {calm} of {least} samples undisturbed by other programs"
 
     def turn(self, action: Callable[[], None]) -> None:
         """Take a turn; a case that is over ends its process, unless that is needed again."""
@@ -112,15 +119,8 @@ class Measurement:
             action()
         except WorkerError as error:
             self.failure, self.done = self.job.explain(str(error)), True
-        if self.over:
-            self.close()
         if self.done and (self.failure or self.job.key not in self.setting.keep or not self.over):
             self.setting.workers.drop(self.job.key)
-
-    def close(self) -> None:
-        """Stop watching its devices."""
-        if self.telemetry:
-            self.telemetry.close()
 
     def start(self) -> None:
         """Start the process, warm it up, and verify its result: later ones must be the same, or right."""
@@ -129,22 +129,19 @@ class Measurement:
         self.elapsed, self.done = 0.0, False
         self.worker = self.setting.workers.take(job.key)
         cold, warmup = dict(prepare(self.worker, job)["cold"]), list[float]()
-        steps, self.steps = self.steps, 1
-        for _ in range(self.setting.warm_ups):
-            warmup += self._sampled(1)["samples"]
-        self.steps = steps
+        for _ in range(1 if self.setting.expected > self.setting.rule.deadline / 5 else WARM_UPS):
+            warmup += [seconds for seconds, _ in self._sampled(1, 1)["samples"]]
         if len(self.begun) == 1:  # start-up times are those of the first process, and its steps those of all
             self.cold, self.warmup = cold, warmup
             if job.blocks:
                 self.steps = max(1, min(round(STEPS / max(warmup[-1], 1e-9)), 1000))
-            self.telemetry = Telemetry(bus_ids(self.worker.log()) if job.case.gpus else {})
+            if job.case.gpus:
+                self.telemetry = Telemetry(bus_ids(self.worker.log()))
         self.judge(self._ask(do="verify", **job.verify(self._ask)))
 
     def take(self) -> None:
         """Take a block of samples; the process ends when it has enough, or when its time is over."""
-        rule, since = self.setting.rule, self.begun[-1]
-        if self.job.case.virtual:  # its speed says nothing, so that its samples need not settle
-            rule = replace(rule, precision=math.inf)
+        rule, since = self.rule, self.begun[-1]
         typical = median(self.samples) if self.samples else median(self.warmup) * self.steps
         count = max(1, min(int(BLOCK / max(typical, 1e-9)), rule.max_samples - len(self.samples) + since, 500))
         started = self.setting.clock()
@@ -153,13 +150,11 @@ class Measurement:
         current = self.samples[since:]
         if not rule.done(current, self.elapsed):
             return
-        if self.elapsed < rule.deadline and len(current) < rule.max_samples and self.disturbed(rule, since):
-            return  # enough samples, and too many of them disturbed by other programs
-        if len(self.begun) == self.setting.processes:
-            if self.job.figures:
-                self.figures = tuple(msgspec.convert(self._ask(do="figures")["figures"], list[Figure]))
-            if self.job.farewell:
-                self._ask(do="farewell")
+        going_on = self.elapsed < rule.deadline and len(current) < rule.max_samples
+        if going_on and self.disturbed(rule.min_samples, since):
+            return
+        if self.job.farewell and len(self.begun) == self.setting.processes:
+            self._ask(do="farewell")
         self.done = True
 
     def _ask(self, **request: Any) -> dict[str, Any]:
@@ -169,17 +164,18 @@ class Measurement:
     def judge(self, answer: dict[str, Any]) -> None:
         """Judge what the worker says of a result. Raises WorkerError: it is wrong, or the answer cannot be used."""
         try:
-            verified = self.job.judge(answer, self.job.dtype, self.job.parameters)
-            self.verified = msgspec.convert(tuple(verified), Judgement)
+            judged = self.job.judge(answer, self.job.dtype, self.job.parameters)
+            self.verified = msgspec.convert(judged, Verified, from_attributes=True)
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:  # a ValidationError is a ValueError
             raise WorkerError(f"the answer to 'verify' cannot be used: {type(error).__name__}: {error}") from error
-        if not self.verified.ok:
-            raise WorkerError(f"the result is wrong: {self.verified.why}")
+        self.computed_in = judged.computed_in
+        if not judged.ok:
+            raise WorkerError(f"the result is wrong: {judged.why}")
 
-    def _sampled(self, count: int) -> dict[str, Any]:
+    def _sampled(self, count: int, steps: int) -> dict[str, Any]:
         """Take a block of samples on the right devices, with right results."""
         # not by count: several samples are asked for only where all of them take about BLOCK seconds
-        answer = self._ask(do="sample", count=count, steps=self.steps)
+        answer = self._ask(do="sample", count=count, steps=steps)
         self.placed_on = tuple(answer["placed_on"])
         if answer["misplaced"] or set(self.placed_on) != set(self.job.case.devices):
             raise WorkerError(answer["misplaced"] or f"computed on {', '.join(self.placed_on)}")
@@ -189,61 +185,45 @@ class Measurement:
 
     def _block(self, count: int) -> None:
         """Take a block of samples that count, while the GPUs and the other programs are watched."""
-        assert self.telemetry is not None
         self.telemetry.start()
         started, busy = time.monotonic(), busy_seconds()
         try:
-            answer = self._sampled(count)
+            answer = self._sampled(count, self.steps)
         finally:
             throttled = self.telemetry.pause()
-        elapsed, samples = time.monotonic() - started, answer["samples"]
-        if "busy" in answer:
-            others = busy_seconds() - busy - answer["busy"]  # may be a tick below zero; over the blocks, ticks even out
-            self.watched += elapsed
-            self.others += others
-            if answer.get("waited") is not None:
-                # threads also wait for one another, so that it is at most what others used meanwhile
-                self.waits += [min(answer["waited"], max(others, 0.0) / elapsed)] * len(samples)
+        elapsed, (samples, loads) = time.monotonic() - started, zip(*answer["samples"], strict=True)
+        others = busy_seconds() - busy - answer["busy"]  # may be a tick below zero; over the blocks, ticks even out
+        self.watched += elapsed
+        self.others += others
+        if answer["waited"] is not None:
+            # threads also wait for one another, so that it is at most what others used meanwhile
+            self.waits += [min(answer["waited"], max(others, 0.0) / elapsed)] * len(samples)
         if throttled:
             self.throttled += range(len(self.samples), len(self.samples) + len(samples))
         self.samples += samples
-        self.loads += answer["loads"]
+        self.loads += loads
 
 
 def measure(
     jobs: Sequence[Job],
-    workers: Workers,
+    setting: Setting,
     *,
-    rule: StoppingRule,
-    processes: int = 1,
-    cpus: float | None = None,
-    expected: float | None = None,
-    keep: Collection[Key] = (),
     progress: Callable[[str, float], object] = lambda *_: None,
     save: Callable[[Sequence[Measurement]], object] = lambda _: None,
-    clock: Clock = time.monotonic,
 ) -> list[Measurement]:
-    """Measure all cases of a group side by side, each until it has enough samples or its own deadline has come.
+    """Measure all cases of a group.
 
     Args:
-        processes: how many processes each case gets, one after the other; they share the time and the samples.
-        cpus: that a process may use, where known: a case goes on until enough samples were undisturbed by others.
-        expected: seconds that a sample of the slowest device will take, where known: one that takes longer than a
-            fifth of the deadline is warmed up only once.
-        keep: processes that will be needed again; the others end with their case.
         progress: gets what is done now, and how many of the cases are over, in parts.
         save: called whenever there is something worth keeping.
     """
-    patience = max(PATIENCE, rule.deadline, 4 * (expected or 0.0))
-    warm_ups = 1 if (expected or 0.0) > rule.deadline / 5 else WARM_UPS
-    setting = Setting(workers, rule.share(processes), processes, keep, patience, warm_ups, cpus, clock)
     measurements = [Measurement(job, setting) for job in jobs]
 
     def show(label: str) -> None:
         progress(label, sum(one.part() for one in measurements))
 
     try:
-        for _ in range(processes):
+        for _ in range(setting.processes):
             for measurement in (one for one in measurements if not one.failure):
                 show(f"{measurement.label}: starting")
                 measurement.turn(measurement.start)
@@ -255,13 +235,13 @@ def measure(
                 save(measurements)
     finally:
         for measurement in measurements:
-            measurement.close()
+            measurement.telemetry.close()
     return measurements
 
 
-def to_run(measurement: Measurement, rule: StoppingRule) -> Run:
+def to_run(measurement: Measurement) -> Run:
     """Turn a measurement into a result. What is not verified carries no speed."""
-    job, case, steps = measurement.job, measurement.job.case, measurement.steps
+    job, case, steps, rule = measurement.job, measurement.job.case, measurement.steps, measurement.setting.rule
     found, samples = measurement.verified, tuple(measurement.samples)
     run = Run(
         label=case.label,
@@ -277,38 +257,29 @@ def to_run(measurement: Measurement, rule: StoppingRule) -> Run:
         flop=None if job.flop is None else job.flop * steps,
         bytes_moved=None if job.bytes_moved is None else job.bytes_moved * steps,
         cold_start_s=measurement.cold,
-        verified=_record(found, len(samples) + 1) if found else None,
-        gpu=measurement.telemetry.summary(sum(samples)) if measurement.telemetry else (),
+        verified=msgspec.structs.replace(found, samples=len(samples) + 1) if found else None,
+        gpu=measurement.telemetry.summary(sum(samples)),
         failure=measurement.failure,
     )
     if measurement.failure or found is None or not found.ok or not samples:
         return run
     counts = (after - before for before, after in pairwise((*measurement.begun, len(samples))))
+    waits = measurement.waits if len(measurement.waits) == len(samples) else ()
     measured = msgspec.structs.replace(
         run,
-        computed_in=found.computed_in or job.dtype,
+        computed_in=measurement.computed_in or job.dtype,
         warmup_s=tuple(measurement.warmup),
         samples_s=samples,
         processes=tuple(filter(None, counts)),
-        cpu_load=_rounded(measurement.loads),
-        cpu_wait=_rounded(measurement.waits if len(measurement.waits) == len(samples) else ()),
+        cpu_load=tuple(round(load, 3) for load in measurement.loads),
+        cpu_wait=tuple(round(wait, 3) for wait in waits),
         throttled_samples=tuple(measurement.throttled),
         others_cpus=max(measurement.others / measurement.watched, 0.0) if measurement.watched >= WATCHED else None,
-        stopped=None if case.virtual else rule.unmet(samples) or measurement.disturbed(rule),
+        stopped=None if case.virtual else rule.unmet(samples) or measurement.disturbed(rule.min_samples),
     )
     counted = samples_of(measured, measurement.setting.cpus).settled().all()
-    measured = msgspec.structs.replace(measured, figures=(*job.derive(counted), *measurement.figures))
+    measured = msgspec.structs.replace(measured, figures=job.derive(counted))
     return with_speed(measured, job.work * steps, job.unit, measurement.setting.cpus)
-
-
-def _record(found: Judgement, samples: int) -> Verified:
-    fields = {name: value for name, value in found._asdict().items() if name in Verified.__struct_fields__}
-    checks = tuple(Check(**check._asdict()) for check in found.checks)
-    return Verified(**{**fields, "checks": checks, "samples": samples})
-
-
-def _rounded(values: Sequence[float]) -> tuple[float, ...]:
-    return tuple(round(value, 3) for value in values)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -350,7 +321,7 @@ class Session:
         """
         self.progress("starting TensorFlow", 0.0)
         with Workers(self.start_worker) as workers:
-            self.first, self.software, self.found = workers.first()
+            self.first, self.software, self.found = workers.first(), workers.software, workers.found
             for group in self.plan.groups(self):
                 self.runs = self._measure(group, workers)
         result = self._result(self.runs)
@@ -366,9 +337,8 @@ class Session:
             besides: what else is done, as so many runs.
         """
         runs, self.total = len(labels), float(len(labels) + besides)
-        names = dict.fromkeys(labels)
-        what = f"{count(runs, 'run')} ({'; '.join(names)})" if len(names) <= MANY else count(runs, "run")
         most = self.rule.deadline * runs if sampling is None else sampling
+        what = f"{count(runs, 'run')} ({'; '.join(dict.fromkeys(labels))})"
         self.announce(f"{what}: at most {seconds(most)} of sampling")
 
     def skip(self, runs: int) -> None:
@@ -382,22 +352,13 @@ class Session:
     def _measure(self, group: Group, workers: Workers) -> tuple[Run, ...]:
         def keep(measured: Sequence[Measurement]) -> tuple[Run, ...]:
             """Save what there is: an interrupt must lose nothing."""
-            runs = (*self.runs, *(to_run(one, group.rule or self.rule) for one in measured))
+            runs = (*self.runs, *map(to_run, measured))
             self.save(msgspec.structs.replace(self._result(runs), unfinished=True))
             return runs
 
-        measured = measure(
-            group.jobs,
-            workers,
-            rule=group.rule or self.rule,
-            processes=self.processes,
-            cpus=self.cpus,
-            expected=group.expected,
-            keep=group.keep,
-            progress=self.show,
-            save=keep,
-            clock=self.clock,
-        )
+        rule = group.rule or self.rule
+        setting = Setting(workers, rule, self.processes, self.cpus, group.expected, group.keep, self.clock)
+        measured = measure(group.jobs, setting, progress=self.show, save=keep)
         self.done += len(measured)
         return keep(measured)
 

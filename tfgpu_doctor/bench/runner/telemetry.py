@@ -47,7 +47,6 @@ class Telemetry:
         """Start the thread that asks; logical devices of one GPU are watched once."""
         self._devices = {bus_id: device for device, bus_id in reversed(tuple(devices.items()))}
         self._readings: dict[str, list[Reading]] = {bus_id: [] for bus_id in self._devices}
-        self._reasons: dict[str, set[str]] = {bus_id: set() for bus_id in self._devices}
         self._names: dict[str, str] = {}
         self._block: set[str] = set()  # throttle reasons since the last start
         self._on = threading.Event()
@@ -84,11 +83,10 @@ class Telemetry:
             return  # no NVML: the figures stay None
         while self._on.wait() and not self._end.is_set():
             for bus_id, handle in handles.items():
-                reading, reasons = _read(pynvml, handle)
+                reading = _read(pynvml, handle)
                 if self._on.is_set():  # the block may have ended while NVML answered
                     self._readings[bus_id].append(reading)
-                    self._reasons[bus_id] |= reasons
-                    self._block |= reasons
+                    self._block |= reading["throttled"]
             self._end.wait(PERIOD)
         pynvml.nvmlShutdown()
 
@@ -107,7 +105,7 @@ class Telemetry:
                     name=self._names.get(bus_id),
                     pci_bus_id=bus_id,
                     samples=len(readings),
-                    throttled=tuple(sorted(self._reasons[bus_id])),
+                    throttled=tuple(sorted(set().union(*(one["throttled"] for one in readings)))),
                     utilization=utilization(readings, sampled),
                     power_max_w=max(known["power_w"], default=None),
                     **{name: median(values) for name, values in known.items() if values},
@@ -126,8 +124,8 @@ def utilization(readings: Sequence[Reading], sampled: float) -> float | None:
     return median(found) if found else None
 
 
-def _read(nvml: Any, handle: Any) -> tuple[Reading, set[str]]:
-    """Look at one GPU: what it tells, and why it is throttled."""
+def _read(nvml: Any, handle: Any) -> Reading:
+    """Look at one GPU."""
 
     def ask(call: Callable[[], Any]) -> Any:
         try:
@@ -136,14 +134,14 @@ def _read(nvml: Any, handle: Any) -> tuple[Reading, set[str]]:
             return None
 
     mask = ask(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)) or 0
-    reading = {
+    return {
         "t": time.monotonic(),
         "utilization": ask(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
         "power_w": ask(lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000.0),  # given in mW
         "sm_clock_mhz": ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
         "temperature_c": ask(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+        "throttled": {name for bit, name in THROTTLE_REASONS.items() if mask & bit} - HARMLESS,
     }
-    return reading, {name for bit, name in THROTTLE_REASONS.items() if mask & bit} - HARMLESS
 
 
 # ---------------------------------------------------------------------------------------------------------------------

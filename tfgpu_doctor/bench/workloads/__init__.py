@@ -18,6 +18,5 @@ For the worker, `Workload(parameters, dtype, devices, spread)`, a :class:`~.trai
     misplaced()      what was computed elsewhere than asked for; None when nothing was
     verify(request)  what is needed to judge the last result, as JSON
     recheck()        the same for a sample that came after; None when it is the verified one bit by bit
-    figures(request) {"figures": …}: figures beside the samples; only where the job asks for it
-    farewell(request)  tells others who work with it that this was the last; only where the job asks for it
+    farewell(request)  checks what only the end shows, and lets other machines go; only where the job asks for it
 """

@@ -9,32 +9,16 @@ Verified by the function that is measured, from the initial weights: every loss 
   Several replicas: against one device that computes the same batches one after the other and averages the gradients,
   which is right for batch normalisation, too; and all replicas hold the same weights, bit by bit. So on several
   machines, too, which run under MultiWorkerMirroredStrategy (machines.py).
-Later blocks: their last losses are finite.
+Later blocks: their last losses are finite. At the end all replicas still hold the same weights.
 """
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
-from statistics import median
 from typing import Any
 
-from ..statistics import median_interval
-from .machines import ELSEWHERE, Machines
-from .training import (
-    Check,
-    Judgement,
-    Training,
-    TrainingWorkload,
-    copies,
-    implementation,
-    judge_training,
-    misplaced,
-    on_devices,
-    place,
-    summing,
-)
+from .machines import Machines
+from .training import Check, Judgement, Training, TrainingWorkload, judge_training
 
 UNIT = "images/s"
 METHODS = (
@@ -54,10 +38,6 @@ TOLERANCE = {
 }
 
 
-BLOCKS = 7  # of sums of the gradients
-BLOCK = 0.05  # seconds that one of them shall take
-
-
 def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Judgement:
     """Say whether losses are finite and fall, agree with the other computation, and replicas are alike."""
 
@@ -72,7 +52,6 @@ class Workload(TrainingWorkload):
     """A training over the devices of a case, or of several machines."""
 
     machines: Machines | None = None
-    reducing: Callable[[], Any] | None = None  # sums the gradients, once that was asked for
 
     def make(self) -> Training:
         """Build the training, over all machines where there are several."""
@@ -108,71 +87,23 @@ class Workload(TrainingWorkload):
         steps = [[loss for one in found for loss in one[step * here :][:here]] for step in range(len(losses))]
         return steps, self.machines.identical(self.training.trained())
 
-    def figures(self, _request: dict[str, Any]) -> dict[str, Any]:
-        """Return what the sum of the gradients takes (s a step), and its bus bandwidth (B/s); replicas must be alike.
-
-        It is measured beside the step, in blocks that are waited for once. A step may do the sum while it computes the
-        next gradients.
-        """
-        same, of = self.training.identical()
-        if same != of:
-            raise ValueError(f"{of - same} of {of} weights differ between the replicas at the end")
-        if len(self.devices) == 1:
-            return {"figures": []}
-
-        def timed(count: int) -> float:
-            self.lead("reduce", count)
-            started = time.perf_counter()
-            self.reduce(count)
-            return (time.perf_counter() - started) / count
-
-        timed(1)  # traces
-        count = max(1, min(round(BLOCK / max(timed(1), 1e-5)), 500))
-        seconds, replicas = [timed(count) for _ in range(BLOCKS)], self.training.replicas
-        size = sum(4 * int(weight.shape.num_elements()) for weight in self.training.trained())  # float32 for each
-        middle, note = median(seconds), f"{size} bytes of gradients / time × 2(n-1)/n, {self.by}"
-        bus = size / middle * 2 * (replicas - 1) / replicas
-        reduced = {"value": middle, "unit": "s", "ci95": [*median_interval(seconds)]}
-        return {
-            "figures": [
-                {"name": "all-reduce", **reduced, "note": f"sum of the gradients, {self.by}"},
-                {"name": "all-reduce bus bandwidth", "value": bus, "unit": "B/s", "note": note},
-            ]
-        }
-
-    def reduce(self, count: int) -> None:
-        """Sum what has the shapes of the gradients so many times, and wait once."""
-        import numpy as np
-
-        training = self.training
-        if self.reducing is None:
-
-            def ones(shape: tuple[int, ...]) -> Any:
-                return place(training.strategy, training.devices, lambda _: np.ones(shape, np.float32), training.first)
-
-            values = [ones(tuple(copies(training.strategy, weight)[0].shape)) for weight in training.trained()]
-            function = summing(training.strategy)
-            self.by = implementation(function.get_concrete_function(*values).graph)
-            self.reducing = lambda: [one for part in function(*values) for one in part]
-        for _ in range(count):
-            last = self.reducing()
-        training.wait(last)
-
     def follow(self, _request: dict[str, Any]) -> dict[str, Any]:
         """On machines other than the first: wait for what that wants, do it, and say what it was.
 
         Raises ValueError: this machine's part was computed elsewhere than asked for.
         """
         assert self.machines is not None
-        work: dict[str, Callable[[int], Any]] = {"steps": self.steps, "reduce": self.reduce}
-        done = self.machines.follow({**work, "verify": lambda _: self.first_steps_of_all()})
+        done = self.machines.follow({"steps": self.steps, "verify": lambda _: self.first_steps_of_all()})
         wrong = self.misplaced() if self.outputs else None
         if wrong:
             raise ValueError(wrong)
         return {"done": done}
 
     def farewell(self, _request: dict[str, Any]) -> dict[str, Any]:
-        """Let the other machines go."""
+        """Let the other machines go. Raises ValueError: the replicas here have come to differ."""
+        same, of = self.training.identical()
+        if same != of:
+            raise ValueError(f"{of - same} of {of} weights differ between the replicas at the end")
         self.lead("end")
         return {}
 
@@ -180,7 +111,3 @@ class Workload(TrainingWorkload):
         """Return the device of each replica's loss. Those of other machines were looked at there: who finds his part
         misplaced takes no more part, which ends the training."""
         return super().placed_on() + (self.machines.elsewhere if self.machines else [])
-
-    def misplaced(self) -> str | None:
-        here = [name for name in self.devices if not name.startswith(ELSEWHERE)]
-        return misplaced(here, on_devices(self.outputs), self.graph(), compiled=self.training.xla)

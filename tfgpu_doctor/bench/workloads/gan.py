@@ -19,6 +19,7 @@ finite.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from .models import policy, same_weights
@@ -76,7 +77,7 @@ def judge(answer: dict[str, Any], dtype: str, _parameters: dict[str, Any]) -> Ju
         return Check("both networks learn", not still, f"no change: {', '.join(still)}" if still else "")
 
     found = judge_training(answer, TOLERANCE[dtype], ("same gradients", "gradients"), learns, METHODS)
-    return found if "block" in answer else found._replace(residual=answer["update"], tolerance=TOLERANCE[dtype][1])
+    return found if "block" in answer else replace(found, residual=answer["update"], tolerance=TOLERANCE[dtype][1])
 
 
 class Dcgan(Training):
@@ -84,13 +85,10 @@ class Dcgan(Training):
 
     count = 0  # steps done
 
-    def build(self) -> list[Any]:
-        return [*networks(self.dtype)]
-
-    def optimizer(self) -> Any:
+    def make(self) -> list[tuple[Any, Any]]:
         import tensorflow as tf
 
-        return tf.keras.optimizers.Adam(LEARNING_RATE)
+        return [(network, tf.keras.optimizers.Adam(LEARNING_RATE)) for network in networks(self.dtype)]
 
     def data(self, each: int) -> tuple[Any, ...]:
         import numpy as np
@@ -165,7 +163,7 @@ class Workload(TrainingWorkload):
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:
         """Compare the first steps; also how far the weights of each network have moved."""
         answer = super().verify(request)
-        added, count = self.training.added(), len(self.training.networks[0].trainable_variables)
+        added, count = Training.state(self.training), len(self.training.networks[0].trainable_variables)
         moved = [sum(float(abs(one).sum()) for one in part) for part in (added[:count], added[count:])]
         return {**answer, "moved": moved}
 

@@ -11,6 +11,7 @@ float32 for a user's; every later call must give the same bit by bit, or be righ
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -41,24 +42,20 @@ def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Jud
         return Judgement(False, METHOD.format(other), why=answer["unlike"])
     slack = UNKNOWN_MODEL if other == "float32" else 1.0
     limit = TOLERANCE[dtype] * slack
-    checks = []
+    apart, checks = math.nan if residual is None else residual, []
     if answer["floats"]:
-        saw = "" if answer["finite"] else "some are infinite or NaN"
-        checks.append(Check("finite outputs", answer["finite"], saw))
-        near = residual is not None and residual <= limit
-        saw = "" if near else "NaN" if residual is None else f"{residual:.2g} relative difference"
-        checks.append(Check(f"outputs as on the CPU in {other}", near, saw))
+        checks.append(Check("finite outputs", answer["finite"], "some are infinite or NaN" * (not answer["finite"])))
+        checks.append(Check(f"outputs as on the CPU in {other}", apart <= limit, f"{apart:.2g} relative difference"))
     if answer["others"]:
-        saw = f"{answer['differing']} of {answer['others']} differ"
         right = answer["differing"] <= MAY_DIFFER[dtype] * answer["others"]
+        saw = f"{answer['differing']} of {answer['others']} differ"
         checks.append(Check("whole numbers as on the CPU", right, saw))
-    plain = dtype == "tf32" and residual is not None and residual <= TOLERANCE["float32"] * slack
     return judged(
         METHOD.format(other),
         checks,
         residual=residual,
         tolerance=limit if answer["floats"] else None,
-        computed_in="float32" if plain else dtype,
+        computed_in="float32" if dtype == "tf32" and apart <= TOLERANCE["float32"] * slack else dtype,
     )
 
 
@@ -103,9 +100,8 @@ class Replica:
         with lenient(), tf.device(device):  # reading files is the host's business; `misplaced` sees the rest
             self.model = tf.saved_model.load(folder)
             self.function = self.model.signatures[signature]
-        self.compiled = (
-            tf.function(lambda **values: self.function(**values), jit_compile=True) if xla else self.function
-        )
+        named = tf.function(lambda **values: self.function(**values), jit_compile=True)
+        self.compiled = named if xla else self.function
 
     def __call__(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Copy inputs to the device, call the signature, copy the outputs back."""
@@ -142,11 +138,9 @@ class Workload(BaseWorkload):
             inputs = make_inputs(parameters["inputs"], count)
         ends = [count * (place + 1) // len(devices) for place in range(len(devices))]
         batched = {spec["name"] for spec in parameters["inputs"] if spec["batched"]}
+        whole = {name: value for name, value in inputs.items() if name not in batched}
         self.parts = [
-            {
-                name: np.ascontiguousarray(value[first:last]) if name in batched else value
-                for name, value in inputs.items()
-            }
+            {**whole, **{name: np.ascontiguousarray(inputs[name][first:last]) for name in batched}}
             for first, last in zip([0, *ends], ends)
         ]
         self.pool = ThreadPoolExecutor(len(devices))
@@ -195,10 +189,9 @@ class Workload(BaseWorkload):
 
     def misplaced(self) -> str | None:
         for device, call in zip(self.devices, self.calls):
-            places = [*((one, "outputs") for one in call.where()), *((one, "weights") for one in call.weights())]
-            wrong = [f"{what} on {place} instead of {device}" for place, what in places if place != device]
-            if wrong:
-                return wrong[0]
+            for what, places in (("outputs", call.where()), ("weights", call.weights())):
+                if set(places) - {device}:
+                    return f"{what} on {', '.join(places)} instead of {device}"
         return None
 
 
@@ -221,9 +214,8 @@ def compare(found: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
         size = float(np.sqrt(np.square(exact).mean())) if right.size else 0.0
         apart = float(np.sqrt(np.square(wide - exact).mean())) if right.size else 0.0
         distances.append(apart / size if size else apart)
-    answer["floats"] = len(distances)
-    answer["residual"] = finite(float(np.max(distances))) if distances else None  # which hands on not-a-number
-    return answer
+    residual = finite(float(np.max(distances))) if distances else None  # which hands on not-a-number
+    return {**answer, "floats": len(distances), "residual": residual}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -247,9 +239,8 @@ def answers(parameters: dict[str, Any], batches: list[int], file: str) -> dict[s
     ours = bool(specs and specs[0].get("model"))
     known = call(make_inputs(specs, DISTINCT)) if ours else {}
     found = {}
-    for count in batches:
-        outputs = call(make_inputs(specs, count)) if not ours else {}
-        outputs.update({name: _repeated(value, count) for name, value in known.items()})  # no item depends on another
+    for count in batches:  # no item depends on another
+        outputs = {name: _repeated(value, count) for name, value in known.items()} or call(make_inputs(specs, count))
         found.update({f"{count}/{name}": value for name, value in outputs.items()})
     np.savez(file, **found)
     return {}
@@ -282,19 +273,10 @@ def describe(folder: str, signature: str | None) -> dict[str, Any]:
 
     loaded = tf.saved_model.load(folder)
     names = sorted(getattr(loaded, "signatures", {}))
-    wanted = signature or ("serving_default" if "serving_default" in names or len(names) != 1 else names[0])
+    wanted = signature or (names[0] if len(names) == 1 else "serving_default")
     if wanted not in names:
-        has = f"it has {', '.join(names)}" if names else "it has none (tf.saved_model.save(…, signatures=…) makes them)"
-        return {"unusable": f"there is no signature {wanted}: {has}"}
+        return {"unusable": f"there is no signature {wanted}: it has {', '.join(names) or 'none'}"}
     inputs = loaded.signatures[wanted].structured_input_signature[1]
-    return {
-        "name": wanted,
-        "inputs": [
-            {
-                "name": name,
-                "shape": None if spec.shape.rank is None else spec.shape.as_list(),
-                "dtype": spec.dtype.name,
-            }
-            for name, spec in sorted(inputs.items())
-        ],
-    }
+    shapes = {name: None if spec.shape.rank is None else spec.shape.as_list() for name, spec in inputs.items()}
+    specs = [{"name": name, "shape": shapes[name], "dtype": inputs[name].dtype.name} for name in sorted(inputs)]
+    return {"name": wanted, "inputs": specs}

@@ -99,7 +99,7 @@ class Workload(TrainingWorkload):
         if self.trains:
             self.training.wait()
         else:
-            synchronise(())
+            synchronise(self.devices)
 
     def sample(self, steps: int) -> float:
         """Return the seconds of `steps` blocks of batches, after those that were ready are used up."""
@@ -214,15 +214,6 @@ def _chance(index: Any, step: int, below: int) -> Any:
     return tf.math.floormod(mixed // 65536, below)
 
 
-def _light(index: Any) -> tuple[Any, Any]:
-    """Factor and summand that turn 0..255 into 0..1, a little brighter or darker."""
-    import tensorflow as tf
-
-    gain = 0.8 + tf.cast(_chance(index, 101, 400), tf.float32) * 0.001
-    shift = tf.cast(_chance(index, 211, 200), tf.float32) * 0.001 - 0.1
-    return gain * (1.0 / 255.0), shift
-
-
 def augment(pixels: Any, index: Any, image: tuple[int, int, int]) -> Any:
     """Move, mirror and light one image: uint8 to float32 from 0 to 1, both of shape `image`; `index` is int64."""
     import tensorflow as tf
@@ -232,8 +223,9 @@ def augment(pixels: Any, index: Any, image: tuple[int, int, int]) -> Any:
     down, right = _chance(index, 1, 2 * PAD + 1), _chance(index, 2, 2 * PAD + 1)
     moved = tf.slice(padded, tf.stack([down, right, tf.zeros_like(down)]), [height, width, channels])
     mirrored = tf.cond(_chance(index, 3, 2) > 0, lambda: tf.reverse(moved, [1]), lambda: moved)
-    factor, shift = _light(index)
-    return tf.clip_by_value(tf.cast(mirrored, tf.float32) * factor + shift, 0.0, 1.0)
+    gain = 0.8 + tf.cast(_chance(index, 101, 400), tf.float32) * 0.001
+    shift = tf.cast(_chance(index, 211, 200), tf.float32) * 0.001 - 0.1
+    return tf.clip_by_value(tf.cast(mirrored, tf.float32) * (gain * (1.0 / 255.0)) + shift, 0.0, 1.0)
 
 
 @lru_cache(maxsize=4)

@@ -16,7 +16,7 @@ from typing import Any
 from .training import copies, place, short, summing
 
 ELSEWHERE = "/task:"  # how names of other machines' devices begin
-WORK = ("end", "steps", "verify", "reduce")  # what worker 0 may want; the small all-reduce carries its place here
+WORK = ("end", "steps", "verify")  # what worker 0 may want; the small all-reduce carries its place here
 
 
 def reference(task: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Machines:
         self.elsewhere = [name for name in devices if name.startswith(ELSEWHERE)]
         self.replicas = int(self.strategy.num_replicas_in_sync)
         self.first = index * len(self.local)  # number of this worker's first replica
-        want = [name for name in devices if not name.startswith(ELSEWHERE)]
+        want = [name for name in devices if name not in self.elsewhere]
         if [short(name) for name in self.local] != want or self.replicas != len(devices):
             raise ValueError(f"{self.replicas} replicas, here on {', '.join(map(short, self.local))}, not {want}")
         self._sum = summing(self.strategy)
@@ -76,31 +76,27 @@ class Machines:
         if any(one != [mine] for one in found):
             raise ValueError("the machines were started with different options: use the same command on each")
 
-    def total(self, values: Sequence[float]) -> list[float]:
-        """Return the sum over all workers, element by element; each must give as many."""
-        import numpy as np
-
-        def mine(index: int) -> Any:
-            return np.array(values if index == 0 else [0.0] * len(values))
-
-        ((first, *_),) = self._sum(place(self.strategy, self.local, mine, self.first))
-        return [float(one) for one in first.numpy()]
-
     def gather(self, values: Sequence[float]) -> list[list[float]]:
         """Return what each worker gives, in their order; each must give as many."""
-        size = len(values)
-        slots = [0.0] * size * self.count
-        slots[self.index * size : (self.index + 1) * size] = values
-        found = self.total(slots)
-        return [found[index * size : (index + 1) * size] for index in range(self.count)]
+        import numpy as np
+
+        slots = np.zeros((self.count, len(values)))
+        slots[self.index] = values
+
+        def mine(index: int) -> Any:
+            return slots * (index == 0)
+
+        first, *_ = self._sum(place(self.strategy, self.local, mine, self.first))
+        found: list[list[float]] = first.numpy().tolist()
+        return found
 
     def lead(self, what: str, number: int = 0) -> None:
         """Tell the others what comes; only worker 0 does."""
-        self.total([float(WORK.index(what)), float(number)])
+        self.gather([float(WORK.index(what)), float(number)])
 
     def follow(self, work: dict[str, Callable[[int], Any]]) -> str:
         """Wait for what worker 0 wants, and do it; returns its name, "end" where there is no more."""
-        place, number = (int(one) for one in self.total([0.0, 0.0]))
+        place, number = map(int, self.gather([0.0, 0.0])[0])
         if place:
             work[WORK[place]](number)
         return WORK[place]

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from .training import BaseWorkload, Judgement, finite, misplaced, synchronise, unchanged
 
@@ -80,13 +80,6 @@ PER_PRODUCT = {"tf32": 7.5e-4, "bfloat16": 4e-3}
 ROW_FACTOR = 8.0  # a single row may be this much worse than the rms of all
 
 
-class Residual(NamedTuple):
-    """Relative errors: rms over all rows, and the worst single row; not a number where one is none."""
-
-    rms: float
-    worst_row: float
-
-
 def tolerance(dtype: str, power: int) -> float:
     """Return the largest relative rms residual that arithmetic of `dtype` explains, for `power` ≥ 1."""
     if dtype in PER_PRODUCT:
@@ -94,31 +87,26 @@ def tolerance(dtype: str, power: int) -> float:
     return PER_ROOT_N[dtype] * math.sqrt(power)
 
 
-def is_right(found: Residual, dtype: str, power: int) -> bool:
-    """True if the residual is one that `dtype` explains. Not-a-number is never right."""
+def is_right(rms: float, worst_row: float, dtype: str, power: int) -> bool:
+    """True if `dtype` explains a residual: of all rows, and of the worst one. Not-a-number is never right."""
     limit = tolerance(dtype, power)
-    return found.rms <= limit and found.worst_row <= ROW_FACTOR * limit
+    return rms <= limit and worst_row <= ROW_FACTOR * limit
 
 
 def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Judgement:
     """Say whether a residual is one that the type explains, which the worker is not asked."""
-    rms, worst, power = answer["rms"], answer["worst_row"], parameters["power"]
-    found = Residual(math.nan if rms is None else rms, math.nan if worst is None else worst)
-    limit, why = tolerance(dtype, power), ""
-    if not found.rms < math.inf:
-        why = "it contains infinite or NaN values"
-    elif found.rms > limit:
-        why = f"relative error {found.rms:.2g} (limit {limit:.2g})"
-    elif not is_right(found, dtype, power):
-        why = f"relative error of a row {found.worst_row:.2g} (limit {ROW_FACTOR * limit:.2g})"
+    power, limit = parameters["power"], tolerance(dtype, parameters["power"])
+    rms, worst = (math.nan if answer[name] is None else answer[name] for name in ("rms", "worst_row"))
+    why = f"relative error {rms:.2g} (limit {limit:.2g}), of the worst row {worst:.2g} (limit {ROW_FACTOR * limit:.2g})"
+    right = is_right(rms, worst, dtype, power)
     return Judgement(
-        ok=is_right(found, dtype, power),
+        ok=right,
         method=METHOD,
-        residual=rms,
+        residual=answer["rms"],
         tolerance=limit,
-        why=why,
-        computed_in="float32" if dtype == "tf32" and is_right(found, "float32", power) else dtype,
-        worst_row=worst,
+        why="" if right else why,
+        computed_in="float32" if dtype == "tf32" and is_right(rms, worst, "float32", power) else dtype,
+        worst_row=answer["worst_row"],
         row_tolerance=ROW_FACTOR * limit,
     )
 
@@ -146,14 +134,16 @@ def power_times_vectors(matrix: Any, power: int) -> Any:
     return y
 
 
-def residual(computed: Any, expected: Any) -> Residual:
-    """Compare a computed power, shape [size, size], with :func:`power_times_vectors`."""
+def residual(computed: Any, expected: Any) -> tuple[float, float]:
+    """Compare a computed power, shape [size, size], with :func:`power_times_vectors`.
+
+    Returns relative errors: rms over all rows, and the worst single row; not a number where one is none.
+    """
     import numpy as np
 
-    error = times(computed, vectors(computed.shape[1])) - expected
-    scale = math.sqrt(float(np.mean(expected**2)))
-    rms = math.sqrt(float(np.mean(error**2))) / scale
-    return Residual(rms, math.sqrt(float(np.max(np.mean(error**2, axis=1)))) / scale)
+    error = np.mean((times(computed, vectors(computed.shape[1])) - expected) ** 2, axis=1)
+    rms, worst = (float(np.sqrt(square / np.mean(expected**2))) for square in (np.mean(error), np.max(error)))
+    return rms, worst
 
 
 def reference(parameters: dict[str, Any], file: str, terms: int) -> None:
@@ -179,7 +169,7 @@ class Workload(BaseWorkload):
             matrices = [make_matrix(self.size, index) for index in range(self.terms)]
         with self.starting("to devices"):
             self.inputs = self._place(getattr(tf, "float32" if dtype == "tf32" else dtype), matrices)
-            synchronise(())
+            synchronise(devices)
         self.function = tf.function(self._chains, jit_compile=False, autograph=False)
         self.trusted: list[Any] = []
         self.expected: Any = None  # float64 [terms, size, vectors], once a result has been verified
@@ -197,14 +187,10 @@ class Workload(BaseWorkload):
         import tensorflow as tf
 
         placed = []
-        on_device: dict[tuple[str, int], Any] = {}
         for device, term, first, last in self.parts():
             with tf.device(device):
-                if (device, term) not in on_device:
-                    on_device[device, term] = tf.cast(tf.constant(matrices[term]), kind)
-                whole = on_device[device, term]
+                whole = tf.cast(tf.constant(matrices[term]), kind)
                 rows = whole if (first, last) == (0, self.size) else tf.identity(whole[first:last])
-            assert whole.dtype == kind, f"{whole.dtype} instead of {kind}"
             placed.append((rows, whole))
         return placed
 
@@ -225,7 +211,7 @@ class Workload(BaseWorkload):
         self.outputs = []  # the memory of the last result is free for the next
         started = time.perf_counter()
         self.outputs = self.function(self.inputs)
-        synchronise(output[:1, :1] for output in self.outputs)
+        synchronise(self.devices, (output[:1, :1] for output in self.outputs))
         return time.perf_counter() - started
 
     def verify(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -260,9 +246,8 @@ class Workload(BaseWorkload):
         import tensorflow as tf
 
         kind = tf.float64 if self.dtype == "float64" else tf.float32
-        with tf.device("/CPU:0"):
-            pieces = [tf.cast(output, kind).numpy() for output in self.outputs]
         found: list[list[Any]] = [[] for _ in range(self.terms)]
-        for (_, term, _, _), piece in zip(self.parts(), pieces):
-            found[term].append(piece)
+        with tf.device("/CPU:0"):
+            for (_, term, _, _), output in zip(self.parts(), self.outputs):
+                found[term].append(tf.cast(output, kind).numpy())
         return [np.concatenate(blocks) if len(blocks) > 1 else blocks[0] for blocks in found]

@@ -136,7 +136,13 @@ def _mnist(keras: Any, image: Any) -> Any:
 
 def _cifar(keras: Any, image: Any) -> Any:
     """6n+2 layers with n = 3, and shortcuts without parameters (option A there)."""
-    layers, Shortcut = keras.layers, _shortcut(keras)
+    import tensorflow as tf
+
+    layers = keras.layers
+
+    def narrowed(x: Any) -> Any:
+        """Take every other pixel, and add as many channels of zeros as there are."""
+        return tf.pad(x[:, ::2, ::2], [[0, 0], [0, 0], [0, 0], [0, x.shape[-1]]])
 
     def convolution(x: Any, filters: int, stride: int, name: str | None = None) -> Any:
         x = layers.Conv2D(filters, 3, strides=stride, padding="same", use_bias=False)(x)
@@ -146,21 +152,10 @@ def _cifar(keras: Any, image: Any) -> Any:
     for filters in (16, 32, 64):
         for block in range(3):
             narrower = block == 0 and filters > 16
-            shortcut = Shortcut()(x) if narrower else x
+            shortcut = layers.Lambda(narrowed)(x) if narrower else x
             x = layers.ReLU()(convolution(x, filters, 2 if narrower else 1))
             x = layers.ReLU()(layers.Add()([convolution(x, filters, 1, f"block{filters}_{block}_last"), shortcut]))
     return layers.Dense(MODELS["cifar"].classes)(layers.GlobalAveragePooling2D()(x))
-
-
-def _shortcut(keras: Any) -> Any:
-    """A layer that takes every other pixel, and adds as many channels of zeros as there are."""
-    import tensorflow as tf
-
-    class Shortcut(keras.layers.Layer):  # type: ignore[misc]  # Keras is not there when types are checked
-        def call(self, x: Any) -> Any:
-            return tf.pad(x[:, ::2, ::2], [[0, 0], [0, 0], [0, 0], [0, x.shape[-1]]])
-
-    return Shortcut
 
 
 def _resnet50(keras: Any, image: Any) -> Any:

@@ -11,7 +11,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from .models import MODELS, batch, build
 
@@ -22,7 +23,8 @@ PRODUCTS = frozenset(
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 
-class Check(NamedTuple):
+@dataclass(frozen=True)
+class Check:
     """One thing that was looked at: "loss falls", "2.31 to 0.42"."""
 
     name: str
@@ -30,7 +32,8 @@ class Check(NamedTuple):
     saw: str
 
 
-class Judgement(NamedTuple):
+@dataclass(frozen=True)
+class Judgement:
     """Whether a result is right, and how that is known."""
 
     ok: bool
@@ -93,36 +96,28 @@ def place(strategy: Any, devices: Sequence[str], make: Callable[[int], Any], fir
     return strategy.experimental_distribute_values_from_function(value)
 
 
-def synchronise(results: Iterable[Any], only: Sequence[str] = ()) -> None:
-    """Wait until every device has done what was queued; `results` are tensors or variables that come last.
-
-    Args:
-        only: this machine's devices, where there are others on other machines, which cannot be waited for.
-    """
+def synchronise(devices: Iterable[str], last: Iterable[Any] = ()) -> None:
+    """Wait until devices have done what was queued; `last` are the tensors or variables that come last on them."""
     import tensorflow as tf
 
-    sync = getattr(getattr(tf.test, "experimental", None), "sync_devices", None)
-    if sync is None:  # TensorFlow before 2.12: fetching a number that depends on the result waits for it
-        for result in results:
-            float(tf.reduce_sum(tf.cast(result, tf.float32)).numpy())
-    elif only:
-        for device in only:
-            with tf.device(device):
-                tf.raw_ops.SyncDevice()
-    else:
-        sync()
+    wait: Any = getattr(tf.raw_ops, "SyncDevice", None)
+    for result in last if wait is None else ():  # TensorFlow before 2.12: a number that depends on it waits for it
+        float(tf.reduce_sum(tf.cast(result, tf.float32)).numpy())
+    for device in devices if wait else ():
+        with tf.device(device):
+            wait()
 
 
 def summing(strategy: Any) -> Any:
-    """Compile a function that sums tensors over all replicas; of each it returns what every replica here gets."""
+    """Compile a function that sums a tensor over all replicas; it returns what every replica here gets."""
     import tensorflow as tf
 
-    def replica(*parts: Any) -> Any:
+    def replica(part: Any) -> Any:
         context = tf.distribute.get_replica_context()
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, [tf.identity(one) for one in parts])  # on its device
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(part))  # on its device
 
-    def run(*parts: Any) -> Any:
-        return [strategy.experimental_local_results(one) for one in strategy.run(replica, args=parts)]
+    def run(part: Any) -> Any:
+        return strategy.experimental_local_results(strategy.run(replica, args=(part,)))
 
     return tf.function(run, autograph=False)
 
@@ -167,17 +162,6 @@ def misplaced(devices: Sequence[str], found: Sequence[str], graph: Any, *, compi
     return None
 
 
-def implementation(graph: Any) -> str:
-    """Name what a graph of tf.distribute sums over devices with, by its operations."""
-    for op in graph.get_operations():
-        if op.type.startswith("CollectiveReduce"):
-            hint = op.get_attr("communication_hint").decode()
-            return "NCCL" if hint == "nccl" else "TensorFlow's ring"  # which "auto" is, too
-        if op.type.startswith("Nccl"):
-            return "NCCL"
-    return "reduction to one device"
-
-
 @contextmanager
 def lenient() -> Iterator[None]:
     """Let TensorFlow itself place what has no kernel on a GPU, while a network is built and its weights are made.
@@ -196,6 +180,9 @@ def lenient() -> Iterator[None]:
 
 class BaseWorkload:
     """What every workload has in the worker: the head of the folder's __init__.py lists what it must offer."""
+
+    unchanged: Callable[[], bool]  # True if the last result is the verified one bit by bit
+    compare: Callable[[], dict[str, Any]]  # what is needed to judge the last result
 
     def __init__(self, parameters: dict[str, Any], dtype: str, devices: list[str], spread: str) -> None:
         self.parameters, self.dtype, self.devices, self.spread = parameters, dtype, devices, spread
@@ -220,14 +207,6 @@ class BaseWorkload:
     def recheck(self) -> dict[str, Any] | None:
         """Return None when the last result is the verified one bit by bit, or nothing was verified yet."""
         return None if not self.verified or self.unchanged() else self.compare()
-
-    def unchanged(self) -> bool:
-        """True if the last result is one that needs no comparison."""
-        raise NotImplementedError
-
-    def compare(self) -> dict[str, Any]:
-        """Return what is needed to judge the last result."""
-        raise NotImplementedError
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -270,28 +249,22 @@ class Training:
         self.strategy, self.devices, self.name, self.dtype = strategy, devices, name, dtype
         self.replicas, self.first, self.xla, self.shards = replicas, first, xla, shards
         with lenient(), strategy.scope():
-            self.networks = self.build()
-            self.optimizers = [self.optimizer() for _ in self.networks]
+            self.networks, self.optimizers = zip(*self.make())
             for network, optimizer in zip(self.networks, self.optimizers):
+                optimizer.jit_compile = False  # Keras 2.11 to 2.15 would compile it on a GPU alone
                 if hasattr(optimizer, "build"):  # its variables cannot be made within the step
                     optimizer.build(network.trainable_variables)
         self.initial = [network.get_weights() for network in self.networks]
         self.passes: Any = tf.function(self.gradients, jit_compile=True, autograph=False) if xla else self.gradients
-        self.step = tf.function(self._step, autograph=False)
+        local = strategy.experimental_local_results
+        self.step = tf.function(lambda *data: local(strategy.run(self._replica_step, args=data)), autograph=False)
 
-    def build(self) -> list[Any]:
-        """Make the networks, whose weights are always the same."""
-        return [build(self.name, self.dtype)]
-
-    def optimizer(self) -> Any:
-        """Make an optimiser, which is not compiled on its own: Keras 2.11 to 2.15 would compile it on a GPU alone."""
+    def make(self) -> list[tuple[Any, Any]]:
+        """Make each network, whose weights are always the same, with its optimiser."""
         import tensorflow as tf
 
         rate = MODELS[self.name].learning_rate
-        try:
-            return tf.keras.optimizers.SGD(rate, momentum=MOMENTUM, jit_compile=False)
-        except (TypeError, ValueError):  # other Keras know no such argument
-            return tf.keras.optimizers.SGD(rate, momentum=MOMENTUM)
+        return [(build(self.name, self.dtype), tf.keras.optimizers.SGD(rate, momentum=MOMENTUM))]
 
     def data(self, each: int) -> tuple[Any, ...]:
         """Put the data of a step on the devices, `each` images for every shard of every replica."""
@@ -339,9 +312,6 @@ class Training:
             losses.append(tf.stack(found) if len(found) > 1 else found[0])
         return losses[0] if len(losses) == 1 else tf.stack(losses), gradients
 
-    def _step(self, *data: Any) -> Any:
-        return self.strategy.experimental_local_results(self.strategy.run(self._replica_step, args=data))
-
     def _replica_step(self, *data: Any) -> Any:
         losses, gradients = self.passes(*data)
         for network, optimizer in zip(self.networks, self.optimizers):  # which sums over the replicas first
@@ -358,10 +328,9 @@ class Training:
         """Return the losses of a step as they are compared with those of another training."""
         return [float(loss) for replica in losses for loss in replica.numpy().ravel()]
 
-    def wait(self, results: Sequence[Any] = ()) -> None:
-        """Wait until this machine's devices have done what was queued: a step, or what gave `results`."""
-        last = results or copies(self.strategy, self.trained()[-1])
-        synchronise(last, self.devices if self.replicas > len(self.devices) else ())
+    def wait(self) -> None:
+        """Wait until this machine's devices have done the steps that were queued."""
+        synchronise(self.devices, copies(self.strategy, self.trained()[-1]))
 
     def reset(self) -> None:
         """Go back to the initial weights, and to optimisers that have seen nothing."""
@@ -376,18 +345,14 @@ class Training:
         """Return the trained weights of all networks."""
         return [weight for network in self.networks for weight in network.trainable_variables]
 
-    def added(self) -> list[Any]:
-        """Return what the steps until now have added to each trained weight, float64 arrays of NumPy's."""
+    def state(self) -> list[Any]:
+        """Return what the steps until now have added to each trained weight, float64, to be compared with another's."""
         import numpy as np
 
         began: dict[int, Any] = {}
         for network, initial in zip(self.networks, self.initial):
             began.update(zip(map(id, network.weights), map(np.float64, initial)))
         return [np.float64(copies(self.strategy, one)[0].numpy()) - began[id(one)] for one in self.trained()]
-
-    def state(self) -> list[Any]:
-        """Return what the steps until now have made, to be compared with that of another training."""
-        return self.added()
 
     def identical(self) -> tuple[int, int]:
         """Return how many trained weights are the same in all replicas bit by bit, and how many there are."""
@@ -480,12 +445,10 @@ class TrainingWorkload(BaseWorkload):
             "identical": identical,
         }
 
-    def unchanged(self) -> bool:
-        """True if the last losses are numbers, which is all that is known of them."""
-        return None not in self.compare()["block"]
-
-    def compare(self) -> dict[str, Any]:
-        return {"block": numbers(self.training.fetched(self.outputs))}
+    def recheck(self) -> dict[str, Any] | None:
+        """Return None while the last losses are numbers, which is all that is known of them."""
+        losses = numbers(self.training.fetched(self.outputs))
+        return {"block": losses} if self.verified and None in losses else None
 
     def graph(self) -> Any:
         """Return the compiled step."""
@@ -493,7 +456,8 @@ class TrainingWorkload(BaseWorkload):
 
     def misplaced(self) -> str | None:
         """Say what was computed elsewhere than asked for; None when nothing was."""
-        return misplaced(self.devices, on_devices(self.outputs), self.graph())
+        here = [short(name) for name in self.training.devices]
+        return misplaced(here, on_devices(self.outputs), self.graph(), compiled=self.training.xla)
 
 
 def distance(found: Sequence[Any], expected: Sequence[Any]) -> float:
@@ -508,9 +472,7 @@ def distance(found: Sequence[Any], expected: Sequence[Any]) -> float:
 def losses_finite(losses: Sequence[float | None]) -> Check:
     """Return the check that all losses are numbers."""
     wrong = sum(loss is None for loss in losses)
-    return Check(
-        "loss finite", not wrong, f"{wrong} of {len(losses)} are not finite" if wrong else f"{len(losses)} losses"
-    )
+    return Check("loss finite", not wrong, f"{wrong} of {len(losses)} are not finite" if wrong else "")
 
 
 def judge_training(
@@ -534,7 +496,9 @@ def judge_training(
     if checks[0].ok:
         checks.append(learns())
     several = answer["replicas"] > 1
-    residual = _apart(answer["compared"], answer["expected"])
+    found, expected = answer["compared"], answer["expected"]
+    unknown = None in (*found, *expected)
+    residual = math.nan if unknown else max(abs(one - other) / abs(other) for one, other in zip(found, expected))
     like = "like one device" if several else "like float64"
     checks.append(Check(like, residual <= limits[0], f"losses differ by {residual:.2g} (limit {limits[0]:g})"))
     update = math.nan if answer["update"] is None else answer["update"]
@@ -544,11 +508,3 @@ def judge_training(
         saw = f"{same} of {of} weights in {answer['replicas']} replicas"
         checks.append(Check("replicas identical", same == of, saw))
     return judged(methods[several], checks, residual=finite(residual), tolerance=limits[0])
-
-
-def _apart(found: list[float | None], expected: list[float | None]) -> float:
-    """Return the largest relative difference; not a number where one is none."""
-    pairs = list(zip(found, expected))
-    if any(a is None or b is None for a, b in pairs):
-        return math.nan
-    return max(abs(a - b) / abs(b) for a, b in pairs if a is not None and b is not None)

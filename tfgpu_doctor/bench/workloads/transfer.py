@@ -36,7 +36,7 @@ from .training import (
     BaseWorkload,
     Check,
     Judgement,
-    implementation,
+    judged,
     on_devices,
     place,
     short,
@@ -78,33 +78,27 @@ def bytes_moved(route: str, count: int) -> float | None:
 
 def ends(route: str, devices: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return where the bytes lie before and after, each in the order of the tensors."""
-    if route == ALL_REDUCE:
-        return tuple(devices), tuple(devices)
-    first, second = devices[0], devices[-1]
+    first, second = devices[:1], devices[-1:]
     origin, target = {
         WITHIN: (first, first),
-        **dict.fromkeys((TO_DEVICE, TO_DEVICE_PINNED), (HOST, first)),
-        **dict.fromkeys((FROM_DEVICE, FROM_DEVICE_PINNED), (first, HOST)),
+        **dict.fromkeys((TO_DEVICE, TO_DEVICE_PINNED), ([HOST], first)),
+        **dict.fromkeys((FROM_DEVICE, FROM_DEVICE_PINNED), (first, [HOST])),
         PEER: (first, second),
         PEER_BACK: (second, first),
+        ALL_REDUCE: (devices, devices),
     }[route]
-    return (origin,), (target,)
+    return tuple(origin), tuple(target)
 
 
 def judge(answer: dict[str, Any], _dtype: str, _parameters: dict[str, Any]) -> Judgement:
     """Say whether all bytes arrived."""
-    same = answer["sent"] == answer["arrived"]
-    right = answer["wrong"] == 0 and same
-    why = f"{answer['wrong']} of {answer['elements']} numbers are not those that were sent"
-    return Judgement(
-        ok=right,
-        method=METHOD,
-        why="" if right else why if answer["wrong"] else "the checksums differ",
-        checks=(
-            Check("checksum", same, ", ".join(f"{one:08x}" for one in answer["arrived"])),
-            Check("by", True, answer["how"]),
-        ),
+    wrong, arrived = answer["wrong"], answer["arrived"]
+    checks = (
+        Check("numbers", wrong == 0, f"{wrong} of {answer['elements']} differ from those sent"),
+        Check("checksum", answer["sent"] == arrived, ", ".join(f"{one:08x}" for one in arrived)),
+        Check("by", True, answer["how"]),
     )
+    return judged(METHOD, checks)
 
 
 def make(count: int, index: int, replica: int, whole: bool) -> Any:
@@ -138,7 +132,7 @@ class Workload(BaseWorkload):
         with self.starting("to devices"):
             self.step = _all_reduce(devices, sets) if reduces else _copy(route, self.origin[0], self.target[0], sets)
             self.trusted = [[_placed(array, target) for target in self.target] for array in self.expected]
-            synchronise(())
+            synchronise(devices)
 
     def sample(self, steps: int) -> float:
         """Return the seconds of `steps` moves, one after the other, until the last device is done."""
@@ -148,7 +142,7 @@ class Workload(BaseWorkload):
         started = time.perf_counter()
         for source in sources:
             self.outputs = self.step.move(source)
-        synchronise(output[:1] for output in self.outputs)
+        synchronise(self.devices, (output[:1] for output in self.outputs))
         return time.perf_counter() - started
 
     def placed_on(self) -> list[str]:
@@ -158,18 +152,12 @@ class Workload(BaseWorkload):
 
     def _origins(self) -> list[str]:
         source = self.step.sources[0]
-        values = getattr(source, "values", None)  # of several devices
-        return on_devices(values if isinstance(values, (list, tuple)) else [source])
+        return on_devices(getattr(source, "values", (source,)))  # values: of several devices
 
     def misplaced(self) -> str | None:
-        """Say which bytes did not lie where they should, before or after; None when all did."""
-        for what, found, wanted in (
-            ("arrived on", on_devices(self.outputs), self.target),
-            ("sent from", self._origins(), self.origin),
-        ):
-            if tuple(found) != wanted:
-                return f"{what} {', '.join(found)} instead of {', '.join(wanted)}"
-        return None
+        """Say where bytes lay before and after, where they should not; None when they should."""
+        found, wanted = [*self._origins(), *on_devices(self.outputs)], [*self.origin, *self.target]
+        return None if found == wanted else f"moved over {', '.join(found)} instead of {', '.join(wanted)}"
 
     def verify(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Return the checksums of what was sent and of what arrived at each target, and how many numbers differ."""
@@ -266,5 +254,15 @@ def _all_reduce(devices: Sequence[str], sets: Sequence[Sequence[Any]]) -> Step:
         return place(strategy, devices, lambda index: _placed(arrays[index], devices[index]))
 
     sources, function = tuple(map(put, sets)), summing(strategy)
-    how = implementation(function.get_concrete_function(sources[0]).graph)
-    return Step(sources, lambda source: source, lambda source: tuple(function(source)[0]), how)
+    how = _implementation(function.get_concrete_function(sources[0]).graph)
+    return Step(sources, lambda source: source, lambda source: tuple(function(source)), how)
+
+
+def _implementation(graph: Any) -> str:
+    """Name what a graph of tf.distribute sums over devices with, by its operations."""
+    for op in graph.get_operations():
+        if op.type.startswith("Nccl"):
+            return "NCCL"
+        if op.type.startswith("CollectiveReduce"):  # "auto" is TensorFlow's ring, too
+            return "NCCL" if op.get_attr("communication_hint") == b"nccl" else "TensorFlow's ring"
+    return "reduction to one device"
