@@ -183,7 +183,7 @@ def test_names_hold_what_differs_and_nothing_else() -> None:
 
 def test_one_sentence_says_what_came_out() -> None:
     died = failed("CPU", "died")
-    fast = run("1 GPU", 0.05, percent_of_peak=80.4, peak_is="peak")
+    fast = run("1 GPU", 0.05, percent_of_peak=80.4)
     assert words.verdict(result()) == "Nothing was measured."
     assert words.verdict(result(died)) == "1 of 1 runs gave no verified result: no speed is reported."
     good = words.verdict(result(run(), fast))

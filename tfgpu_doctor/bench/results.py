@@ -31,13 +31,10 @@ class Workload:
     summary: str  # for `tfgpu bench --help`
     keras: bool = True  # Keras builds the model, so that two results must share its version
     larger: str | None = None  # what makes a step larger; None: steps are too small to fill a GPU by their nature
-    chosen: tuple[str, ...] = ()  # parameters chosen by the machine's speed unless the option of that name is given
 
 
 WORKLOADS = {
-    "matpow": Workload(
-        "Powers of large matrices: A^n and B^n.", keras=False, larger="a larger --size", chosen=("size",)
-    ),
+    "matpow": Workload("Powers of large matrices: A^n and B^n.", keras=False, larger="a larger --size"),
     "cnn": Workload("Training steps of an image classifier, on any number of GPUs.", larger="a larger --batch-size"),
     "transfer": Workload("Transfer bandwidth between host and GPUs, and between GPUs.", keras=False),
     "inference": Workload(
@@ -151,7 +148,6 @@ class Run(Record, frozen=True):
     spread_iqr: Amount | None = None  # interquartile range over the median
     throughput: Throughput | None = None
     percent_of_peak: Amount | None = None  # of the hardware: SMs × clock × FLOP per cycle
-    peak_is: str | None = None  # "peak"; None without per cent (older results also have "the CPU's best size")
     percent_of_bandwidth: Amount | None = None  # bytes_moved / median_s against the bandwidth of the GPUs' memory
     others_cpus: Amount | None = None  # CPUs that other programs kept busy on this machine while samples were taken
     verified: Verified | None = None
