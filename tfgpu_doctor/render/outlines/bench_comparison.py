@@ -172,7 +172,7 @@ def _evidence(run: RunChange) -> str:
     if not run.base or not run.new or not run.ratio:
         return ""
     base, new = run.base, run.new
-    left_out = f", left out because other programs used the CPUs {base.left_out} and {new.left_out}"
+    left_out = f" (left out, because other programs used the CPUs: {base.left_out} and {new.left_out})"
     counts = f"processes {base.processes} and {new.processes}, samples {base.samples} and {new.samples}"
     return counts + left_out * bool(base.left_out or new.left_out)
 
