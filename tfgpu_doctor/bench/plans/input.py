@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tfgpu_doctor.bench.devices import Case, Job, Scalar
+from tfgpu_doctor.bench.devices import Case, Job, RequestError, Scalar
 from tfgpu_doctor.bench.plans.base import CannotRunError, Group, Memory, PlanBase, demands, scratch, shortage, too_large
 from tfgpu_doctor.bench.plans.training import explain
 from tfgpu_doctor.bench.results import Ratio, Run, Throughput
@@ -43,6 +44,18 @@ class Input(PlanBase):
     images: int = 512
     found: int = 0  # images that there are
     bytes_each: float = 0.0  # of an encoded image
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any], **common: Any) -> Input:
+        """Make the plan that options ask for. Raises RequestError: the data set is no folder with images."""
+        model, batch, images, dataset = (options[name] for name in ("model", "batch_size", "images", "dataset"))
+        folder = None if dataset == "synthetic" else os.path.abspath(dataset)
+        if folder and not os.path.isdir(folder):
+            raise RequestError(f"--dataset {dataset}: no such folder; give a folder with images, or synthetic")
+        if folder and not workload.find(folder, 1):
+            suffixes = ", ".join(workload.SUFFIXES)
+            raise RequestError(f"--dataset {dataset}: no {suffixes} files found in it or its subfolders")
+        return cls(model=model, batch=batch, folder=folder, images=images, **common)
 
     @property
     def size(self) -> int:
