@@ -71,19 +71,11 @@ SHARED = (
     _option("--gpus N|all", None, "Number of GPUs to use together.  [default: 1, if there is one]"),
     _option("--devices DEVICE,...", Listed(), "Use exactly these devices, for example cpu,gpu:0,gpu:1."),
     _option(
-        "--virtual-gpus N",
-        click.IntRange(2, 16),
-        "Split the first GPU (or the CPU) into N logical devices: tests multi-GPU code, not speed.",
+        "--virtual-gpus N", click.IntRange(2, 16), "N logical devices on one GPU (or the CPU): no speed is reported."
     ),
+    _option("--min-samples N", click.IntRange(3, 1000), "Samples per run, at least.  [default: 10; inference: 368]"),
     _option(
-        "--min-samples N",
-        click.IntRange(3, 1000),
-        "Minimum number of samples per run.  [default: 10; inference: 368]",
-    ),
-    _option(
-        "--deadline S",
-        Seconds(),
-        "Maximum time to sample each run, in seconds.  [default: 20; inference: 60, input: 8, transfer: 3]",
+        "--deadline S", Seconds(), "Seconds per run, at most.  [default: 20; inference: 60, input: 8, transfer: 3]"
     ),
     _option(
         "--processes N",
@@ -117,43 +109,24 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         _option(
             "--batch-size N|auto",
             Size(2, 2**20, auto=True),
-            f"{_ONE_BATCH}; auto: the largest that fits into memory, within an eighth.  "
-            "[default: mnist 256, cifar 128, resnet50 32]",
+            f"{_ONE_BATCH}; auto: the largest that fits into memory.  [default: mnist 256, cifar 128, resnet50 32]",
         ),
-        _option(
-            "--global-batch-size N",
-            Size(2, 2**20),
-            "Images of all devices together: more devices share the same work (strong scaling).",
-        ),
+        _option("--global-batch-size N", Size(2, 2**20), "Images of all devices together (strong scaling)."),
         _dtype(NETWORK_TYPES),
-        Option(["--xla"], is_flag=True, help="Compile forward and backward pass with XLA, in every run."),
-        _option(
-            "--join-timeout S",
-            Seconds(1),
-            "Several machines: maximum time to wait for all of them, in seconds.",
-            120.0,
-        ),
+        _option("--xla", bool, "Compile forward and backward pass with XLA, in every run.", is_flag=True),
+        _option("--join-timeout S", Seconds(1), "Several machines: seconds to wait for all of them, at most.", 120.0),
     ),
     "transfer": (
         _option(
             "--size SIZE,...",
             Listed(Size(2**10, 2**36, multiple=4)),
-            "Sizes to transfer, for example 4KiB,16MiB,1GiB.  [default: those of 1MiB,16MiB,256MiB that fit into "
-            "memory]",
+            "Sizes, such as 4KiB,1GiB.  [default: those of 1MiB,16MiB,256MiB that fit into memory]",
         ),
     ),
     "inference": (
         _option("--model", _choice(MODELS), "A built-in network, exported as a SavedModel.  [default: mnist]"),
-        _option(
-            "--saved-model DIR",
-            click.Path(exists=True, file_okay=False),
-            "Your own SavedModel; its signature defines the inputs.",
-        ),
-        _option(
-            "--signature NAME",
-            None,
-            "Signature of --saved-model to call.  [default: serving_default, or the only one]",
-        ),
+        _option("--saved-model DIR", click.Path(exists=True, file_okay=False), "Your own SavedModel."),
+        _option("--signature NAME", None, "Signature of --saved-model.  [default: serving_default, or the only one]"),
         _option(
             "--shape [INPUT=]N,N,…",
             None,
@@ -162,17 +135,14 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         ),
         _option("--batch-size N,...", Listed(Size(1, 65536)), "Items per call.  [default: 1,8,32,128]"),
         _dtype(NETWORK_TYPES),
-        Option(["--xla"], is_flag=True, help="Compile the signature with XLA, on every device."),
+        _option("--xla", bool, "Compile the signature with XLA, on every device.", is_flag=True),
     ),
     "input": (
         _option("--model", _choice(MODELS), "The network to train; images are resized to its input.", "mnist"),
         _option("--batch-size N", Size(1, 2**20), "Images per device.  [default: the network's]"),
         _option("--dtype", _choice(NETWORK_TYPES), "Data type of the training.", "float32"),
         _option(
-            "--dataset DIR|synthetic",
-            click.Path(),
-            "Your own folder of .jpg, .jpeg, .png or .bmp files, subfolders included; or generated images.",
-            "synthetic",
+            "--dataset DIR|synthetic", click.Path(), "Folder of JPEG, PNG or BMP files, or synthetic.", "synthetic"
         ),
         _option("--images N", Size(16, 1_000_000), "Number of images per epoch.", 512),
     ),
