@@ -10,7 +10,7 @@ import msgspec
 
 from tests.healthy import gpu, healthy, known, spoil
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Check, Figure, GpuTelemetry, Run, Throughput, Verified
-from tfgpu_doctor.bench.speeds import About, advise, judged, relate
+from tfgpu_doctor.bench.speeds import advise, judged, relate
 from tfgpu_doctor.bench.statistics import iqr_spread, median_interval
 from tfgpu_doctor.facts.report import Tool
 
@@ -88,12 +88,11 @@ def result(*runs: Run, notes: tuple[str, ...] = (), **changes: Any) -> BenchResu
         "title": "A^10 and B^10, 4096 × 4096",
         **changes,
     }
-    about = About.of(fields["workload"], fields["environment"], fields["parameters"])
     return BenchResult(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version="1.2.3"),
         created="2026-11-21T08:00:00Z",
-        runs=advise(relate(runs), about),
+        runs=advise(relate(runs), fields["workload"], fields["environment"], fields["parameters"]),
         notes=notes,
         **fields,
     )
@@ -132,7 +131,7 @@ def four() -> BenchResult:
     hot = watched(2, throttled=("sw_power_cap",))
     return result(
         run(others_cpus=0.7),
-        run("1 GPU", 0.052, gpu=watched(1), percent_of_peak=77.4, peak_is="peak", percent_of_bandwidth=4.2),
+        run("1 GPU", 0.052, gpu=watched(1), percent_of_peak=77.4, percent_of_bandwidth=4.2),
         run("2 GPUs, terms", 0.027, spread="terms", gpu=hot, throttled_samples=(3, 4), steps=wavering(60, 20), **pair),
         run("2 GPUs, rows", 0.0265, spread="rows", gpu=watched(2), **pair),
         command="tfgpu bench matpow --size 4096 --gpus 2",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,15 @@ from tests.bench.samples import result, run
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.render.showing import printed
 from tests.tables import each, read_rows
-from tfgpu_doctor.bench.devices import Case, GpuFound, Selection
+from tfgpu_doctor.bench.devices import Case, GpuFound, RequestError, Selection
 from tfgpu_doctor.bench.plans.base import HOST, TooLargeError, demands, overtaking, saturation
 from tfgpu_doctor.bench.plans.matpow import (
     MatPow,
-    RequestError,
     fit,
     lacking,
-    parse_sizes,
     sane_size,
-    too_high_a_power,
 )
+from tfgpu_doctor.bench.requests import make_plan, read_request
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.render.outlines.bench import verdict
@@ -67,11 +66,17 @@ def test_a_sample_takes_about_two_seconds() -> None:
 
 
 def test_a_power_that_rounding_hides_is_refused() -> None:
-    every = ("float32", "tf32", "bfloat16", "float16", "float64")
-    assert too_high_a_power(10, every) is None and too_high_a_power(1000, ("float32", "float64")) is None
+    def request(power: int, *dtypes: str) -> MatPow:
+        plan = make_plan(read_request("matpow", sys.executable, {"power": power, "dtype": dtypes}, {}))
+        assert isinstance(plan, MatPow)
+        return plan
+
+    assert request(10, "float32", "tf32", "bfloat16", "float16", "float64").power == 10
+    assert request(1000, "float32", "float64").power == 1000
     for power, dtype, most in ((200, "tf32", 134), (1000, "bfloat16", 26)):
         why = f"--power {power} cannot be verified in {dtype}, whose rounding errors add up; use at most {most}"
-        assert too_high_a_power(power, ("float32", dtype)) == why
+        with pytest.raises(RequestError, match=why):
+            request(power, "float32", dtype)
 
 
 def test_cases_that_stand_side_by_side_share_the_memory() -> None:
@@ -85,26 +90,26 @@ def test_cases_that_stand_side_by_side_share_the_memory() -> None:
 
 def test_a_size_that_was_asked_for_and_does_not_fit_is_refused_with_one_that_does() -> None:
     free: dict[str | int, int] = {HOST: 200 * GIB, 0: 8 * GIB}
-    with pytest.raises(
-        TooLargeError, match=r"GPU 0 \(NVIDIA T4\), of which 8.0 GiB are free; --size (\d+) fits"
-    ) as info:
-        fit(TWO, ("float32",), 20000, 3072, free, {0: "NVIDIA T4"})
+    with pytest.raises(TooLargeError, match=r"GPU 0, of which 8.0 GiB are free; --size (\d+) fits") as info:
+        fit(TWO, ("float32",), 20000, 3072, free)
     fits = int(str(info.value).split("--size ")[1].split()[0])
-    assert fit(TWO, ("float32",), fits, 3072, free, {}) == fits
+    assert fit(TWO, ("float32",), fits, 3072, free) == fits
     with pytest.raises(TooLargeError, match=r"the host's memory, of which 0\.1 GiB are free; no size fits"):
-        fit(CPU, ("float32",), None, 3072, {HOST: GIB // 10}, {})
-    size = fit(CPU, ("float32", "float64"), None, 16384, {HOST: 4 * GIB}, {})
+        fit(CPU, ("float32",), None, 3072, {HOST: GIB // 10})
+    size = fit(CPU, ("float32", "float64"), None, 16384, {HOST: 4 * GIB})
     assert 2048 <= size < 8192, "one that was not asked for shrinks"
     assert lacking(CPU, size, "float64", {HOST: 4 * GIB}) is None
 
 
-@each(("text", "sizes"), ROWS["sizes"])
-def test_lists_of_sizes(text: str, sizes: tuple[int, ...] | None) -> None:
-    if sizes:
-        assert parse_sizes(text) == tuple(sizes)
-    else:
+def test_lists_of_sizes() -> None:
+    rows = {"auto": (256, 512, 1024, 2048, 4096, 8192, 16384), "1024, 256,512,256": (256, 512, 1024), "1k": (1024,)}
+    for text, sizes in rows.items():
+        plan = make_plan(read_request("matpow", sys.executable, {"size": text}, {}))
+        assert isinstance(plan, MatPow) and plan.sizes == sizes
+        assert plan.named is (text != "auto"), "of sizes that were asked for, those that are not measured are told"
+    for text in ("256,…,2048", "8,16", "16,200000", "²,512", "-1,2"):
         with pytest.raises(RequestError, match="--size"):
-            parse_sizes(text)
+            read_request("matpow", sys.executable, {"size": text}, {})
 
 
 # ------------------------------------------------------------------------------------------- what they show
@@ -151,4 +156,4 @@ def test_what_is_said_of_several_sizes_is_said_once_and_the_best_figure_stands_l
     assert all(sentence in "\n".join(lines) for sentence in found.conclusions)
     slow = result(*curve("CPU", {256: 4.0, 512: 2.0}, cpu_load=(1.0,) * 7), parameters={"sweep": "size"})
     (line,) = [line for line in printed("bench", slow, 400).splitlines() if line.startswith("!")]
-    assert line.startswith("! CPU, size 512 (and 1 other): used 1.0 of 2 CPUs")
+    assert line.startswith("! CPU, size 512 (and 1 more): used 1.0 of 2 CPUs")

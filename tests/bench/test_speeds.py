@@ -13,7 +13,6 @@ from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench.results import Run
 from tfgpu_doctor.bench.speeds import (
-    About,
     advise,
     drift,
     memory_bandwidth,
@@ -164,22 +163,22 @@ def test_a_run_is_held_against_the_memory_of_its_own_cards() -> None:
     one = run("1 GPU", 0.1, flop=1e12, bytes_moved=167.6e9, gpu=(telemetry(),))
     found = with_peak(one, environment, MATRIX)
     assert found.percent_of_bandwidth == pytest.approx(50, rel=0.01)
-    assert (found.percent_of_peak, found.peak_is) == (None, None)  # its clock is not known
+    assert found.percent_of_peak is None  # its clock is not known
     elsewhere = run("1 GPU", 0.1, bytes_moved=167.6e9, gpu=(telemetry(pci_bus_id="0000:99:00.0"),))
     assert with_peak(elsewhere, environment, MATRIX).percent_of_bandwidth is None
 
 
 # ------------------------------------------------------------------------------------------------ advice
 
-BUS_ID = "0000:65:00.0"
-ABOUT = About("matpow", 2, {BUS_ID: 700.0})
+CARDS = known((gpu(pci_bus_id="0000:65:00.0", power_limit=700.0),))
+MACHINE = spoil(healthy(), {"host.cpus": known(2), "gpus": CARDS})
 IDLE = telemetry(power_w=169.0)
 STRONG: dict[str, Any] = {**TWO, "scaling": "strong"}
 
 
-def advice(*runs: Run, about: About = ABOUT) -> list[str]:
+def advice(*runs: Run, workload: str = "matpow", **parameters: int | str) -> list[str]:
     """What is said of the last run."""
-    return list(advise(relate(runs), about)[-1].advice)
+    return list(advise(relate(runs), workload, MACHINE, parameters)[-1].advice)
 
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))["advice"]
@@ -197,15 +196,13 @@ def test_another_workload_has_other_options_or_none() -> None:
     idle = run("1 GPU", 0.1, gpu=(IDLE,), percent_of_peak=3.2)
 
     def of(workload: str, **parameters: int | str) -> list[str]:
-        return [
-            text.rpartition(": ")[2] for text in advice(idle, about=About(workload, 2, ABOUT.power_limits, parameters))
-        ]
+        return [text.rpartition(": ")[2] for text in advice(idle, workload=workload, **parameters)]
 
     assert of("cnn") == of("cnn", xla=1) == ["try a larger --batch-size"]
     assert of("cnn", xla=0) == ["try --xla or a larger --batch-size"]
     assert of("transfer") == of("inference", xla="off") == []  # what it waits for is not known
     short = msgspec.structs.replace(idle, steps=100, step_name="call")
-    assert advice(short, about=About("inference", 2, ABOUT.power_limits)) == [
+    assert advice(short, workload="inference") == [
         "mostly overhead (3 % of peak, 1 ms per call, 169 of 700 W): try a larger batch (--batch-size)"
     ]
 
@@ -226,9 +223,9 @@ def test_poor_scaling_gets_a_reason() -> None:
 
 
 def test_many_gpus_are_told_in_one_sentence() -> None:
-    many = tuple(telemetry(f"/GPU:{place}", throttled=("hw_slowdown", "sw_power_cap")) for place in range(8))
-    (one,) = advise([run("8 GPUs, rows", 0.1, gpu=many, throttled_samples=(2,))], ABOUT)
+    many = tuple(telemetry(f"/GPU:{place}", throttled=("hw_slowdown", "sw_power_cap")) for place in range(3))
+    (one,) = advise([run("3 GPUs, rows", 0.1, gpu=many, throttled_samples=(2,))], "matpow", MACHINE, {})
     assert [text.partition(": ")[0] for text in one.advice] == [
-        "8 GPUs were throttled (hw_slowdown) during 1 of 11 samples"
+        "/GPU:0, /GPU:1, /GPU:2 throttled (hw_slowdown) during 1 of 11 samples"
     ]
     assert one.notes == ("power-limited, as usual for this load",)

@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -70,19 +71,11 @@ SHARED = (
     _option("--gpus N|all", None, "Number of GPUs to use together.  [default: 1, if there is one]"),
     _option("--devices DEVICE,...", Listed(), "Use exactly these devices, for example cpu,gpu:0,gpu:1."),
     _option(
-        "--virtual-gpus N",
-        click.IntRange(2, 16),
-        "Split the first GPU (or the CPU) into N logical devices: tests multi-GPU code, not speed.",
+        "--virtual-gpus N", click.IntRange(2, 16), "N logical devices on one GPU (or the CPU): no speed is reported."
     ),
+    _option("--min-samples N", click.IntRange(3, 1000), "Samples per run, at least.  [default: 10; inference: 368]"),
     _option(
-        "--min-samples N",
-        click.IntRange(3, 1000),
-        "Minimum number of samples per run.  [default: 10; inference: 368]",
-    ),
-    _option(
-        "--deadline S",
-        Seconds(),
-        "Maximum time to sample each run, in seconds.  [default: 20; inference: 60, input: 8, transfer: 3]",
+        "--deadline S", Seconds(), "Seconds per run, at most.  [default: 20; inference: 60, input: 8, transfer: 3]"
     ),
     _option(
         "--processes N",
@@ -96,11 +89,10 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
     "matpow": (
         _option(
             "--size N,...|auto",
-            Listed(),
-            "Rows of the square matrices. Several show how the throughput grows: 256,512,1024 or 256,...,16384 "
-            "(doubling) or auto; those that do not fit into memory, or take too long for --deadline, are skipped and "
-            "listed.  [default: a sample takes about a second on the slowest device; GPUs are also measured at a size "
-            "that fills them]",
+            Listed(Size(16, 131072, auto=True)),
+            "Rows of the square matrices. Several show how the throughput grows: 256,512,1024 or auto; those that do "
+            "not fit into memory, or take too long for --deadline, are skipped and listed.  [default: a sample takes "
+            "about a second on the slowest device; GPUs are also measured at a size that fills them]",
         ),
         _option("--power n", click.IntRange(2, 1000), "The n of A^n.", 10),
         _dtype(MATRIX_TYPES),
@@ -117,43 +109,24 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         _option(
             "--batch-size N|auto",
             Size(2, 2**20, auto=True),
-            f"{_ONE_BATCH}; auto: the largest that fits into memory, within an eighth.  "
-            "[default: mnist 256, cifar 128, resnet50 32]",
+            f"{_ONE_BATCH}; auto: the largest that fits into memory.  [default: mnist 256, cifar 128, resnet50 32]",
         ),
-        _option(
-            "--global-batch-size N",
-            Size(2, 2**20),
-            "Images of all devices together: more devices share the same work (strong scaling).",
-        ),
+        _option("--global-batch-size N", Size(2, 2**20), "Images of all devices together (strong scaling)."),
         _dtype(NETWORK_TYPES),
-        Option(["--xla"], is_flag=True, help="Compile forward and backward pass with XLA, in every run."),
-        _option(
-            "--join-timeout S",
-            Seconds(1),
-            "Several machines: maximum time to wait for all of them, in seconds.",
-            120.0,
-        ),
+        _option("--xla", bool, "Compile forward and backward pass with XLA, in every run.", is_flag=True),
+        _option("--join-timeout S", Seconds(1), "Several machines: seconds to wait for all of them, at most.", 120.0),
     ),
     "transfer": (
         _option(
             "--size SIZE,...",
             Listed(Size(2**10, 2**36, multiple=4)),
-            "Sizes to transfer, for example 4KiB,16MiB,1GiB.  [default: those of 1MiB,16MiB,256MiB that fit into "
-            "memory]",
+            "Sizes, such as 4KiB,1GiB.  [default: those of 1MiB,16MiB,256MiB that fit into memory]",
         ),
     ),
     "inference": (
         _option("--model", _choice(MODELS), "A built-in network, exported as a SavedModel.  [default: mnist]"),
-        _option(
-            "--saved-model DIR",
-            click.Path(exists=True, file_okay=False),
-            "Your own SavedModel; its signature defines the inputs.",
-        ),
-        _option(
-            "--signature NAME",
-            None,
-            "Signature of --saved-model to call.  [default: serving_default, or the only one]",
-        ),
+        _option("--saved-model DIR", click.Path(exists=True, file_okay=False), "Your own SavedModel."),
+        _option("--signature NAME", None, "Signature of --saved-model.  [default: serving_default, or the only one]"),
         _option(
             "--shape [INPUT=]N,N,…",
             None,
@@ -162,17 +135,14 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         ),
         _option("--batch-size N,...", Listed(Size(1, 65536)), "Items per call.  [default: 1,8,32,128]"),
         _dtype(NETWORK_TYPES),
-        Option(["--xla"], is_flag=True, help="Compile the signature with XLA, on every device."),
+        _option("--xla", bool, "Compile the signature with XLA, on every device.", is_flag=True),
     ),
     "input": (
         _option("--model", _choice(MODELS), "The network to train; images are resized to its input.", "mnist"),
         _option("--batch-size N", Size(1, 2**20), "Images per device.  [default: the network's]"),
         _option("--dtype", _choice(NETWORK_TYPES), "Data type of the training.", "float32"),
         _option(
-            "--dataset DIR|synthetic",
-            click.Path(),
-            "Your own folder of .jpg, .jpeg, .png or .bmp files, subfolders included; or generated images.",
-            "synthetic",
+            "--dataset DIR|synthetic", click.Path(), "Folder of JPEG, PNG or BMP files, or synthetic.", "synthetic"
         ),
         _option("--images N", Size(16, 1_000_000), "Number of images per epoch.", 512),
     ),
@@ -232,50 +202,26 @@ def _selection(options: Mapping[str, Any]) -> Selection:
 # -------------------------------------------------------------------------------------------------------------- plans
 
 
+# where the class of a plan stands in bench/plans/
+_PLANS = {
+    "matpow": "matpow:MatPow",
+    "cnn": "training:Cnn",
+    "gan": "training:Gan",
+    "transfer": "transfer:Transfer",
+    "inference": "inference:Inference",
+    "input": "input:Input",
+}
+
+
 def make_plan(request: Request) -> PlanBase:
     """Make the plan of a workload. Raises RequestError: options exclude one another, or cannot be measured."""
-    options = dict(request.options)
-    dtypes = options.get("dtype") or ("float32",)
+    module, _, name = _PLANS[request.workload].partition(":")
+    plan: Any = getattr(import_module(f"tfgpu_doctor.bench.plans.{module}"), name)
+    dtypes = request.options.get("dtype") or ("float32",)
     common = {"selection": request.selection, "dtypes": (dtypes,) if isinstance(dtypes, str) else dtypes}
-    return _PLANS[request.workload](request, options, common)
-
-
-def _matpow(_request: Request, options: _Given, common: _Given) -> PlanBase:
-    from tfgpu_doctor.bench.plans.matpow import MatPow, parse_sizes, too_high_a_power
-
-    if too_high := too_high_a_power(options["power"], common["dtypes"]):
-        raise RequestError(too_high)
-    size, spread = options["size"], options["spread"]
-    sizes = parse_sizes(",".join(size)) if size else ()
-    common = {**common, "power": options["power"], "spreads": SPREADS if spread == "both" else (spread,)}
-    return MatPow(sizes=sizes, named=all(part.isdecimal() for part in size), **common)
-
-
-def _cnn(request: Request, options: _Given, common: _Given) -> PlanBase:
-    from tfgpu_doctor.bench.plans.training import Cnn
-
-    batch, together = options["batch_size"], options["global_batch_size"]
-    if batch is not None and together is not None:
-        raise RequestError(
-            "--batch-size (per device) and --global-batch-size (all devices together) cannot be combined"
-        )
-    plan = Cnn(
-        options["model"],
-        None if batch == "auto" else batch,
-        together,
-        options["xla"],
-        cluster=_cluster(request),
-        auto=batch == "auto",
-        **common,
-    )
-    if plan.auto and plan.cluster:
-        raise RequestError("--batch-size auto needs a single machine")
-    machines = plan.cluster.count if plan.cluster else 1
-    try:  # what is wrong however many devices are found
-        plan.batch_of(machines * (request.selection.virtual or request.selection.gpus or 1))
-    except DeviceError as error:
-        raise RequestError(str(error)) from error
-    return plan
+    more = {"cluster": _cluster(request)} if request.workload == "cnn" else {}
+    made: PlanBase = plan.read(request.options, **common, **more)
+    return made
 
 
 def _cluster(request: Request) -> Cluster | None:
@@ -307,76 +253,6 @@ def _slurm_config(executable: str) -> str:
     except WorkerError as error:
         raise WorkerError(f"cannot read the list of workers from Slurm: {error}") from error
     return config(found["cluster"], found["index"])
-
-
-def _transfer(_request: Request, options: _Given, common: _Given) -> PlanBase:
-    from tfgpu_doctor.bench.plans.transfer import DEFAULT_SIZES, Transfer
-
-    size = options["size"]
-    return Transfer(sizes=tuple(sorted(size)) or DEFAULT_SIZES, named=bool(size), **common)
-
-
-def _inference(_request: Request, options: _Given, common: _Given) -> PlanBase:
-    from tfgpu_doctor.bench.plans.inference import BATCHES, WANTED, Inference, parse_shape
-
-    model, folder = options["model"], options["saved_model"]
-    if model and folder:
-        raise RequestError("--model (a built-in network) and --saved-model (your own) cannot be combined")
-    if folder is None and (options["signature"] or options["shape"]):
-        raise RequestError("--signature and --shape need --saved-model DIR")
-    if folder:
-        _check_saved_model(folder, common["dtypes"])
-    return Inference(
-        model=None if folder else model or "mnist",
-        saved_model=folder,
-        signature=options["signature"],
-        shapes=dict(parse_shape(text) for text in options["shape"]),
-        batches=tuple(sorted(options["batch_size"] or BATCHES)),
-        xla=options["xla"],
-        wanted=options["min_samples"] or WANTED,
-        **common,
-    )
-
-
-def _check_saved_model(folder: str, dtypes: tuple[str, ...]) -> None:
-    """Refuse what is visibly no SavedModel, and types that it cannot have."""
-    if not any(os.path.isfile(os.path.join(folder, name)) for name in ("saved_model.pb", "saved_model.pbtxt")):
-        raise RequestError(
-            f"--saved-model {folder}: no saved_model.pb found; save one with model.export(DIR) or "
-            "tf.saved_model.save(model, DIR)"
-        )
-    if other := [dtype for dtype in dtypes if dtype not in ("float32", "tf32")]:
-        raise RequestError(f"--dtype {other[0]}: the types of a SavedModel are fixed; choose float32 or tf32")
-
-
-def _input(_request: Request, options: _Given, common: _Given) -> PlanBase:
-    from tfgpu_doctor.bench.plans.input import Input
-    from tfgpu_doctor.bench.workloads.input import SUFFIXES, find
-
-    dataset = options["dataset"]
-    folder = None if dataset == "synthetic" else os.path.abspath(dataset)
-    if folder and not os.path.isdir(folder):
-        raise RequestError(f"--dataset {dataset}: no such folder; give a folder with images, or synthetic")
-    if folder and not find(folder, 1):
-        raise RequestError(f"--dataset {dataset}: no {', '.join(SUFFIXES)} files found in it or its subfolders")
-    model, batch, images = (options[name] for name in ("model", "batch_size", "images"))
-    return Input(model=model, batch=batch, folder=folder, images=images, **common)
-
-
-def _gan(_request: Request, options: _Given, common: _Given) -> PlanBase:
-    from tfgpu_doctor.bench.plans.training import Gan
-
-    return Gan(batch=options["batch_size"], **common)
-
-
-_PLANS: dict[str, Callable[[Request, _Given, _Given], PlanBase]] = {
-    "matpow": _matpow,
-    "cnn": _cnn,
-    "transfer": _transfer,
-    "inference": _inference,
-    "input": _input,
-    "gan": _gan,
-}
 
 
 # ---------------------------------------------------------------------------------------------------------- measuring

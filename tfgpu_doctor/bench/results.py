@@ -8,7 +8,7 @@ with the numbers need not ask again. What one field says of another is held by `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
@@ -31,13 +31,10 @@ class Workload:
     summary: str  # for `tfgpu bench --help`
     keras: bool = True  # Keras builds the model, so that two results must share its version
     larger: str | None = None  # what makes a step larger; None: steps are too small to fill a GPU by their nature
-    chosen: tuple[str, ...] = ()  # parameters chosen by the machine's speed unless the option of that name is given
 
 
 WORKLOADS = {
-    "matpow": Workload(
-        "Powers of large matrices: A^n and B^n.", keras=False, larger="a larger --size", chosen=("size",)
-    ),
+    "matpow": Workload("Powers of large matrices: A^n and B^n.", keras=False, larger="a larger --size"),
     "cnn": Workload("Training steps of an image classifier, on any number of GPUs.", larger="a larger --batch-size"),
     "transfer": Workload("Transfer bandwidth between host and GPUs, and between GPUs.", keras=False),
     "inference": Workload(
@@ -151,7 +148,6 @@ class Run(Record, frozen=True):
     spread_iqr: Amount | None = None  # interquartile range over the median
     throughput: Throughput | None = None
     percent_of_peak: Amount | None = None  # of the hardware: SMs × clock × FLOP per cycle
-    peak_is: str | None = None  # "peak"; None without per cent (older results also have "the CPU's best size")
     percent_of_bandwidth: Amount | None = None  # bytes_moved / median_s against the bandwidth of the GPUs' memory
     others_cpus: Amount | None = None  # CPUs that other programs kept busy on this machine while samples were taken
     verified: Verified | None = None
@@ -199,50 +195,38 @@ class BenchResult(Document, frozen=True):
 def load_result(data: bytes, name: str, command: str = "tfgpu compare") -> BenchResult:
     """Decode a saved bench result; `name` and the `command` that reads it stand in the message.
 
-    Raises ReportError: not JSON, no bench result, or one of another schema version.
+    Raises ReportError: not JSON, no bench result, one of another schema version, or one that contradicts itself.
     """
     kind = schema_of(data, name)
     if kind != SCHEMA:
         raise ReportError(f"{name} {other_kind(kind, SCHEMA, command, 'a bench result')}")
     result = decode_saved(data, BenchResult, name, "bench result")
-    check_runs(result.runs, name, "bench result")
-    return result
-
-
-def check_runs(runs: Iterable[Run], name: str, what: str) -> None:
-    """Refuse runs that contradict themselves; `name` and `what` the file should be stand in the message.
-
-    Raises ReportError: one does; the message says which, and in what.
-    """
-    for number, run in enumerate(runs, 1):
+    for number, run in enumerate(result.runs, 1):
         for problem in contradictions(run):
-            raise ReportError(f"{name} is not a valid {what}: run {number} ({short(run.label)}): {problem}")
+            where = f"run {number} ({short(run.label)})"
+            raise ReportError(f"{name} is not a valid bench result: {where}: {problem}")
+    return result
 
 
 def contradictions(run: Run) -> Iterator[str]:
     """Yield what the fields of a run say against each other, in half a sentence each."""
-    count = len(run.samples_s)
-    if run.throughput:
-        yield from _speed_without_reason(run)
-    for title, values in (("cpu_load", run.cpu_load), ("cpu_wait", run.cpu_wait)):
-        if values and len(values) != count:
-            yield f"{title} has {len(values)} values for {count} samples"
-    if run.processes and sum(run.processes) != count:
-        yield f"its processes gave {sum(run.processes)} samples, but samples_s has {count}"
+    count, middle = len(run.samples_s), run.median_s
+    if run.throughput and (run.failure or run.verified is None or not run.verified.ok):
+        yield f"it has a speed, although {f'it failed: {short(run.failure)}' if run.failure else 'it was not verified'}"
+    if run.throughput and (middle is None or run.ci95_s is None or not run.samples_s):
+        yield "it has a speed without median_s, ci95_s and samples_s"
+    elif run.throughput and middle and not min(run.samples_s) <= middle <= max(run.samples_s):
+        yield f"median_s ({middle:g}) lies outside of samples_s"
+    if run.ci95_s and middle and not run.ci95_s[0] <= middle <= run.ci95_s[1]:
+        yield f"median_s ({middle:g}) lies outside of ci95_s"
+    for title, number in (
+        ("cpu_load", len(run.cpu_load)),
+        ("cpu_wait", len(run.cpu_wait)),
+        ("processes", sum(run.processes)),
+    ):
+        if number not in (0, count):
+            yield f"{title} has {number} values for {count} samples"
     if run.left_out and run.left_out >= count:
         yield f"left_out is {run.left_out} of {count} samples"
     if any(place >= count for place in run.throttled_samples):
         yield "throttled_samples names a sample that samples_s does not have"
-    if run.ci95_s and run.median_s and not run.ci95_s[0] <= run.median_s <= run.ci95_s[1]:
-        yield f"median_s ({run.median_s:g}) lies outside of ci95_s"
-
-
-def _speed_without_reason(run: Run) -> Iterator[str]:
-    if run.failure:
-        yield f"it has a speed, although it failed: {short(run.failure)}"
-    if run.verified is None or not run.verified.ok:
-        yield "it has a speed, although its result was not verified"
-    if run.median_s is None or run.ci95_s is None or not run.samples_s:
-        yield "it has a speed without median_s, ci95_s and samples_s"
-    elif not min(run.samples_s) <= run.median_s <= max(run.samples_s):
-        yield f"median_s ({run.median_s:g}) lies outside of samples_s"

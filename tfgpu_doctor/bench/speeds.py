@@ -7,8 +7,7 @@ few samples, a wide interval, a drift (it depends on when it was taken), other p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
 import msgspec
@@ -23,11 +22,10 @@ from tfgpu_doctor.bench.statistics import (
     relative_error,
 )
 from tfgpu_doctor.facts.facts import Facts, Gpu, Known, value_or
-from tfgpu_doctor.facts.units import seconds
+from tfgpu_doctor.facts.units import count, seconds
 from tfgpu_doctor.matrix.loader import Matrix
 
 LIMIT = 0.05  # share of the median
-DOUBTFUL = "uncertain: "  # how the advice begins that says what makes a figure doubtful
 
 
 def with_speed(run: Run, work: float, unit: str, cpus: float | None) -> Run:
@@ -59,8 +57,8 @@ def judged(run: Run, cpus: float | None) -> Run:
     if run.throughput is None or run.ci95_s is None or run.virtual:
         return run
     found = tuple(_doubts(samples_of(run, cpus).settled(), run.ci95_s))
-    said = (DOUBTFUL + "; ".join(found),) if found else ()
-    return msgspec.structs.replace(run, doubts=found, advice=(*said, *run.advice))
+    advice = (f"uncertain: {'; '.join(found)}",) if found else ()
+    return msgspec.structs.replace(run, doubts=found, advice=(*advice, *run.advice))
 
 
 def _doubts(kept: Samples, ci95: tuple[float, float]) -> Iterator[str]:
@@ -72,7 +70,7 @@ def _doubts(kept: Samples, ci95: tuple[float, float]) -> Iterator[str]:
     """
     samples = kept.all()
     if len(samples) < FEWEST_FOR_INTERVAL:
-        yield f"only {len(samples)} sample{'s' * (len(samples) != 1)}"
+        yield f"only {count(len(samples), 'sample')}"
     elif (error := relative_error(median(samples), ci95)) > LIMIT:
         yield f"95 % interval ±{percent(error)} %"
     if change := drift(samples):
@@ -108,16 +106,16 @@ def relate(runs: Sequence[Run]) -> tuple[Run, ...]:
     Efficiency is the speed-up over one GPU per GPU. Virtual devices get none of these: they prove no speed. Runs are
     compared within their type; the CPU's float32 run stands beside tf32.
     """
-    return tuple(_relate(run, runs) if run.throughput and not run.virtual else run for run in runs)
 
+    def related(run: Run) -> Run:
+        vs_cpu, count = _over(run, runs, "CPU"), len(run.devices)
+        vs_gpu = _over(run, runs, "1 GPU") if _on_gpu(run) else None
+        efficiency = None
+        if vs_gpu and count > 1:
+            efficiency = Ratio(value=vs_gpu.value / count, low=vs_gpu.low / count, high=vs_gpu.high / count)
+        return msgspec.structs.replace(run, speedup_vs_cpu=vs_cpu, speedup_vs_1gpu=vs_gpu, efficiency=efficiency)
 
-def _relate(run: Run, runs: Sequence[Run]) -> Run:
-    vs_cpu = _over(run, runs, "CPU")
-    vs_gpu = _over(run, runs, "1 GPU") if run.devices[0].startswith("/GPU") else None
-    efficiency, count = None, len(run.devices)
-    if vs_gpu and count > 1:
-        efficiency = Ratio(value=vs_gpu.value / count, low=vs_gpu.low / count, high=vs_gpu.high / count)
-    return msgspec.structs.replace(run, speedup_vs_cpu=vs_cpu, speedup_vs_1gpu=vs_gpu, efficiency=efficiency)
+    return tuple(related(run) if run.throughput and not run.virtual else run for run in runs)
 
 
 def _over(run: Run, runs: Sequence[Run], label: str) -> Ratio | None:
@@ -185,8 +183,7 @@ def with_peak(run: Run, environment: Facts, matrix: Matrix) -> Run:
         share = percent_of(run.flop / run.median_s, gpus, lambda gpu: peak_flops(gpu, dtype, matrix))
     if run.bytes_moved is not None:
         moved = percent_of(run.bytes_moved / run.median_s, gpus, memory_bandwidth)
-    peak_is = None if share is None else "peak"
-    return msgspec.structs.replace(run, percent_of_peak=share, peak_is=peak_is, percent_of_bandwidth=moved)
+    return msgspec.structs.replace(run, percent_of_peak=share, percent_of_bandwidth=moved)
 
 
 POWER_CAP = "sw_power_cap"  # the normal state of a GPU under full load; heat and the power supply are slowdowns
@@ -213,93 +210,68 @@ POOR = 0.7  # efficiency below which a reason is looked for
 SLOW_START = 20.0  # seconds of the first call that only compiling explains
 COMPILES = 50  # times the median, likewise
 
-_THROTTLE_HINTS = {  # by throttle reason: the first that applies is shown
-    "hw_thermal_slowdown": "check the cooling (nvidia-smi -q -d TEMPERATURE)",
-    "sw_thermal_slowdown": "check the cooling (nvidia-smi -q -d TEMPERATURE)",
-    "hw_power_brake_slowdown": "the power supply requests a slowdown",
-    "hw_slowdown": "nvidia-smi -q -d PERFORMANCE shows whether heat or the power supply is the reason",
-}
 
-
-@dataclass(frozen=True)
-class About:
-    """What is known beside the runs."""
-
-    workload: str
-    cpus: float | None = None  # that the benchmark may use
-    power_limits: Mapping[str, float] = field(default_factory=dict)  # watts, by PCI bus id, in lower case
-    parameters: Parameters = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, workload: str, environment: Facts, parameters: Parameters) -> About:
-        """Collect it from what a result holds."""
-        gpus = value_or(environment.gpus, ())
-        limits = {value_or(gpu.pci_bus_id, "").lower(): value_or(gpu.power_limit, 0.0) for gpu in gpus}
-        return cls(workload, usable_cpus(environment), limits, parameters)
-
-    def low_power(self, run: Run) -> str:
-        """Return the power of the GPU that drew most, where all are far below their limits: "169 of 700 W"."""
-        found = [(gpu.power_w, self.power_limits.get((gpu.pci_bus_id or "").lower())) for gpu in run.gpu]
-        known = [(power, limit) for power, limit in found if power is not None and limit]
-        is_low = len(known) == len(found) and all(power < LOW_POWER * limit for power, limit in known)
-        return "{:.0f} of {:.0f} W".format(*max(known)) if known and is_low else ""
-
-
-def advise(runs: Sequence[Run], about: About) -> tuple[Run, ...]:
+def advise(runs: Sequence[Run], workload: str, environment: Facts, parameters: Parameters) -> tuple[Run, ...]:
     """Add to each run with a speed what its figures give reason to say. Virtual devices prove no speed."""
-    return tuple(_advised(run, runs, about) if run.throughput and not run.virtual else run for run in runs)
-
-
-def _advised(run: Run, runs: Sequence[Run], about: About) -> Run:
-    doubtful = [text for text in run.advice if text.startswith(DOUBTFUL)]
-    others = [text for text in run.advice if text not in doubtful]
-    on_gpu, known = run.devices[0].startswith("/GPU"), WORKLOADS.get(about.workload)
+    known = WORKLOADS.get(workload)
     larger = known.larger if known else None
-    advice = [*_figures(run, larger if run.scaling == "strong" else None, on_gpu), *_cpus(run, about.cpus, on_gpu)]
-    if on_gpu:
-        advice += [*_launches(run, runs, about, larger), *_throttled(run)]
-    capped = any(POWER_CAP in gpu.throttled for gpu in run.gpu)
-    notes = ("power-limited, as usual for this load",) if capped else ()
-    return msgspec.structs.replace(run, advice=(*doubtful, *advice, *others), notes=notes)
+    smaller = f"--xla or {larger}" if parameters.get("xla") in (0, "off") else larger
+
+    def advised(run: Run) -> Run:
+        advice = [*_figures(run, larger), *_cpus(run, usable_cpus(environment))]
+        if _on_gpu(run):
+            if smaller and _is_best(run, runs):
+                advice += _launches(run, smaller, environment, is_resident=workload in RESIDENT)
+            advice += _throttled(run)
+        capped = any(POWER_CAP in gpu.throttled for gpu in run.gpu)
+        notes = ("power-limited, as usual for this load",) if capped else ()
+        return msgspec.structs.replace(run, advice=(*run.advice, *advice), notes=notes)
+
+    return tuple(advised(run) if run.throughput and not run.virtual else run for run in runs)
 
 
-def _figures(run: Run, larger: str | None, on_gpu: bool) -> Iterator[str]:
+def _on_gpu(run: Run) -> bool:
+    return run.devices[0].startswith("/GPU")
+
+
+def _figures(run: Run, larger: str | None) -> Iterator[str]:
     """Yield what a figure says alone; `larger` is what gives each of several GPUs more work."""
-    for share, what, why in (
-        (run.percent_of_peak, "peak", "the clock or the type differs from what was assumed"),
-        (
-            *(run.percent_of_bandwidth, "memory bandwidth"),
-            "part of the data was not read and written, or stayed in a cache",
-        ),
-    ):
+    for share, what in ((run.percent_of_peak, "peak"), (run.percent_of_bandwidth, "memory bandwidth")):
         if (share or 0.0) > 100:
-            yield f"{share:.0f} % of the {what} is implausible: {why}"
+            yield f"{share:.0f} % of the {what} is implausible: clock, type or amount of data differ from the assumed"
     if run.computed_in != run.dtype:
         yield f"{run.dtype} was requested, but {run.computed_in} was computed: the error is too small for {run.dtype}"
-    if run.efficiency and run.efficiency.high < POOR and larger:
+    if run.efficiency and run.efficiency.high < POOR and larger and run.scaling == "strong":
         value = 100 * run.efficiency.value
         yield f"efficiency {value:.0f} %: the work of each GPU may be too small: try {larger}"
     first = run.warmup_s[0] if run.warmup_s else 0.0
-    if on_gpu and first > max(SLOW_START, COMPILES * (run.median_s or first)):
+    if _on_gpu(run) and first > max(SLOW_START, COMPILES * (run.median_s or first)):
         yield (
             f"the first call took {first:.0f} s: kernels were compiled for this GPU. With "
             "CUDA_CACHE_MAXSIZE=4294967296, the driver keeps them"
         )
 
 
-def _launches(run: Run, runs: Sequence[Run], about: About, larger: str | None) -> Iterator[str]:
+def _launches(run: Run, options: str, environment: Facts, *, is_resident: bool) -> Iterator[str]:
     """Many small kernels: the GPU computes little and draws little power, or its steps are very short."""
-    share, step, resident = run.percent_of_peak, (run.median_s or 0.0) / run.steps, about.workload in RESIDENT
-    if not larger or not _is_best(run, runs) or (share is not None and share >= LOW_SHARE):
-        return
-    power = "" if share is None else about.low_power(run)
-    if step >= TINY and not (power and resident):
-        return
-    time = f"{seconds(step)} per {run.step_name}" if step < TINY else ""
-    saw = filter(None, ("" if share is None else f"{share:.0f} % of peak", time, power))
-    xla = "--xla or " if about.parameters.get("xla") in (0, "off") else ""
-    limit = "probably limited by kernel launches" if resident else "mostly overhead"
-    yield f"{limit} ({', '.join(saw)}): try {xla}{larger}"
+    share, step = run.percent_of_peak, (run.median_s or 0.0) / run.steps
+    power = "" if share is None else _low_power(run, environment)
+    if (share or 0.0) < LOW_SHARE and (step < TINY or (power and is_resident)):
+        saw = ["" if share is None else f"{share:.0f} % of peak"]
+        saw += [f"{seconds(step)} per {run.step_name}" if step < TINY else "", power]
+        limit = "probably limited by kernel launches" if is_resident else "mostly overhead"
+        yield f"{limit} ({', '.join(filter(None, saw))}): try {options}"
+
+
+def _low_power(run: Run, environment: Facts) -> str:
+    """Return the power of the GPU that drew most, where all are far below their limits: "169 of 700 W"."""
+    limits = [value_or(gpu.power_limit, 0.0) for gpu in gpus_of(run, environment)]
+    powers = [gpu.power_w for gpu in run.gpu if gpu.power_w is not None]
+    if len(limits) == len(powers) == len(run.gpu) > 0:
+        pairs = list(zip(powers, limits, strict=True))
+        if all(power < LOW_POWER * limit for power, limit in pairs):
+            return "{:.0f} of {:.0f} W".format(*max(pairs))
+    return ""
 
 
 def _is_best(run: Run, runs: Sequence[Run]) -> bool:
@@ -309,16 +281,13 @@ def _is_best(run: Run, runs: Sequence[Run]) -> bool:
 
 
 def _throttled(run: Run) -> Iterator[str]:
-    count = f"{len(run.throttled_samples)} of {len(run.samples_s)} samples"
+    during = f"during {len(run.throttled_samples)} of {len(run.samples_s)} samples"
     for reasons in dict.fromkeys(filter(None, map(slowdowns, run.gpu))):
-        alike = [gpu.device for gpu in run.gpu if slowdowns(gpu) == reasons]
-        named = ", ".join(alike) if len(alike) <= 3 else f"{len(alike)} GPUs"
-        was = "was" if len(alike) == 1 else "were"
-        hint = next((f": {_THROTTLE_HINTS[reason]}" for reason in _THROTTLE_HINTS if reason in reasons), "")
-        yield f"{named} {was} throttled ({', '.join(reasons)}) during {count}{hint}"
+        devices = ", ".join(gpu.device for gpu in run.gpu if slowdowns(gpu) == reasons)
+        yield f"{devices} throttled ({', '.join(reasons)}) {during}: check cooling and power (nvidia-smi -q)"
 
 
-def _cpus(run: Run, cpus: float | None, on_gpu: bool) -> Iterator[str]:
+def _cpus(run: Run, cpus: float | None) -> Iterator[str]:
     """A run that did not get the CPUs, by its own use and by that of others."""
     others = run.others_cpus or 0.0
     if not cpus:
@@ -327,6 +296,5 @@ def _cpus(run: Run, cpus: float | None, on_gpu: bool) -> Iterator[str]:
         yield f"other programs used {others:.1f} of {cpus:g} CPUs during the run: stop them and repeat"
     elif run.cpu_wait and (waited := median(run.cpu_wait)) > OTHERS_SHARE * cpus:
         yield f"the run waited for {waited:.1f} CPUs that other programs used: stop them and repeat"
-    elif not on_gpu and run.cpu_load and (used := median(run.cpu_load)) < BUSY_SHARE * cpus:
-        ran = "other programs ran, or " if run.others_cpus is None else ""
-        yield f"used {used:.1f} of {cpus:g} CPUs: {ran}its threads are limited or wait"
+    elif not _on_gpu(run) and run.cpu_load and (used := median(run.cpu_load)) < BUSY_SHARE * cpus:
+        yield f"used {used:.1f} of {cpus:g} CPUs: its threads are limited or wait, or other programs ran"

@@ -36,8 +36,8 @@ MARKS = {
     "": Mark(" ", " ", "", "", "", ""),  # of what is neither right nor wrong
 }
 STYLES = {name: mark.style for name, mark in MARKS.items()}
-_SYMBOLS = {"from": "←", "bar": "━", **{name: mark.symbol for name, mark in MARKS.items()}}
-_ASCII = {"from": "<-", "bar": "=", **{name: mark.ascii for name, mark in MARKS.items()}}
+_SYMBOLS = {"from": "←", **{name: mark.symbol for name, mark in MARKS.items()}}
+_ASCII = {"from": "<-", **{name: mark.ascii for name, mark in MARKS.items()}}
 _DEFAULT, _NARROWEST, _WIDEST = 80, 20, 1000  # columns; outside of the limits, the number is a mistake
 
 

@@ -61,7 +61,6 @@ class Table(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
     marks: tuple[str, ...] = ()
     right: tuple[int, ...] = ()  # columns of numbers
-    bars: tuple[float, ...] = ()  # of the rows, in a terminal: shares of the longest bar
     is_named: bool = False  # a terminal, too, shows the title
     is_folded: bool = False  # where others read: opened on demand
 

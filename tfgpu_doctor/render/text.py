@@ -17,7 +17,6 @@ from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part, Tab
 
 _NARROWEST = 12  # characters of the column that is wrapped; with fewer, it would be all wrapping
 _INDENT = 4  # of a text whose head is too long to stand beside it
-_BAR, _SHORTEST_BAR = 20, 8  # characters
 _COLOURS = {"+": "green", "-": "red", "@": "dim"}  # of the lines of a difference
 # what no line may end within: a command in a sentence, which is copied, a number before its unit, an arrow
 _OPTION = r" --?[a-z][a-z-]{0,24}(?: '[^'\n]{1,40}'| [A-Z]{2,12}\b)?"
@@ -214,16 +213,12 @@ def _columns(part: Table, console: Console) -> None:
 
 def _grid(part: Table, head: list[str], rows: list[list[Text]], widths: list[int], console: Console) -> None:
     gap = 2 if sum(widths) + 2 * (len(head) - 1) <= console.width else 1
-    room = min(console.width - sum(widths) - gap * len(head), _BAR)
     grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
     for place, name in enumerate(head):
         is_wrapped = place == widths.index(max(widths))
         grid.add_column(name, no_wrap=not is_wrapped, justify="right" if place in part.right else "left")
-    bars = part.bars if room >= _SHORTEST_BAR else ()
-    for place, row in enumerate(rows):
-        share = bars[place] if bars else 0
-        bar = [Text(marks(console)["bar"] * max(1, round(room * share)), "blue")] if share else []
-        grid.add_row(*row, *bar)
+    for row in rows:
+        grid.add_row(*row)
     for line in console.render_lines(grid, pad=False):
         text = Text.assemble(*((segment.text, segment.style or "") for segment in line))
         text.rstrip()

@@ -54,7 +54,32 @@ class Inference(PlanBase):
     batches: tuple[int, ...] = BATCHES
     xla: bool = False
     wanted: int = WANTED  # samples of each batch, if the deadline allows
-    fixed: int = 0  # the only batch that the model takes; 0: any
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any], **common: Any) -> Inference:
+        """Make the plan that options ask for. Raises RequestError: they exclude one another, or are no SavedModel's."""
+        model, folder = options["model"], options["saved_model"]
+        if model and folder:
+            raise RequestError("--model (a built-in network) and --saved-model (your own) cannot be combined")
+        if folder is None and (options["signature"] or options["shape"]):
+            raise RequestError("--signature and --shape need --saved-model DIR")
+        if folder and not any((Path(folder) / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
+            raise RequestError(
+                f"--saved-model {folder}: no saved_model.pb found; save one with model.export(DIR) or "
+                "tf.saved_model.save(model, DIR)"
+            )
+        if folder and (other := [dtype for dtype in common["dtypes"] if dtype not in ("float32", "tf32")]):
+            raise RequestError(f"--dtype {other[0]}: the types of a SavedModel are fixed; choose float32 or tf32")
+        return cls(
+            model=None if folder else model or "mnist",
+            saved_model=folder,
+            signature=options["signature"],
+            shapes=dict(parse_shape(text) for text in options["shape"]),
+            batches=tuple(sorted(options["batch_size"] or BATCHES)),
+            xla=options["xla"],
+            wanted=options["min_samples"] or WANTED,
+            **common,
+        )
 
     def title(self) -> str:
         return f"{self.parameters()['model']}, consecutive calls{', compiled with XLA' if self.xla else ''}"
@@ -73,13 +98,13 @@ class Inference(PlanBase):
     def groups(self, session: Session) -> Iterator[Group]:
         by_type = list(self.cases_by_type(self.selection.cases(session.found, (SPREAD,))))
         labels = [case.label for _, todo in by_type for case in todo]
-        deadline, asked = session.rule.deadline, len(self.batches)
+        deadline = session.rule.deadline
         slowest = cpu_seconds(self.batches[-1] * self.flop, session)
         check_time(slowest, deadline, self.batches[-1], "--batch-size")  # the CPU also computes what is right
-        session.begin(labels * asked, besides=1, sampling=deadline * len(labels))
+        session.begin(labels * len(self.batches), besides=1, sampling=deadline * len(labels))
         with scratch() as folder:
             prepared = self._prepare(session, Path(folder))
-            session.skip(1 + len(labels) * (asked - len(self.batches)))
+            session.skip(1)
             rule = LatencyRule(
                 min_samples=min(session.rule.min_samples, self.wanted),
                 min_seconds=session.rule.min_seconds,
@@ -93,17 +118,13 @@ class Inference(PlanBase):
             for dtype, todo in by_type:
                 yield from self.sweep(session, dtype, todo, self.batches, make, self._splits, rule)
 
-    def _skip(self, reason: str) -> None:
-        if (note := f"Skipped: {reason}.") not in self.left_out:
-            self.left_out.append(note)
-
     def _splits(self, job: Job, _beside: Sequence[Case]) -> bool:
         """True if each device of a case gets a part of the batch; notes what is left out."""
-        count, batch = len(job.case.devices), job.parameters["batch"]
-        if count == 1 or (batch >= count and not self.fixed):
-            return True
-        self._skip(f"batch {batch} cannot be split over {count} devices")
-        return False
+        count, batch = len(job.case.devices), int(job.parameters["batch"])
+        note = f"Skipped: batch {batch} cannot be split over {count} devices."
+        if batch < count and note not in self.left_out:
+            self.left_out.append(note)
+        return batch >= count
 
     def _prepare(self, session: Session, folder: Path) -> dict[str, dict[str, Any]]:
         """Return the worker's parameters for each type, once models and right answers lie in `folder`.
@@ -129,7 +150,7 @@ class Inference(PlanBase):
 
     def _own(self, ask: Any, folder: Path) -> dict[str, dict[str, Any]]:
         """Export a model for each type, and for what is right; float32 stands for tf32, a way to multiply it."""
-        inputs = [{"name": "images", "model": self.model, "batched": True}]
+        inputs = [{"name": "images", "model": self.model}]
         prepared = {}
         for dtype in ("right", *self.dtypes):
             stored = {"right": "float64", "tf32": "float32"}.get(dtype, dtype)
@@ -144,16 +165,10 @@ class Inference(PlanBase):
         """Look at the user's, whose types are its own."""
         described = ask("describe", folder=folder, signature=self.signature)
         try:
-            inputs, fixed = resolve(described, self.shapes)
+            inputs = resolve(described, self.shapes)
         except CannotRunError as error:
             raise CannotRunError(f"{folder}: {error}") from error
-        self.signature, self.fixed = described["name"], fixed
-        if fixed and fixed not in self.batches:
-            raise CannotRunError(f"{folder}: the model only takes batches of {fixed}: use --batch-size {fixed}")
-        for batch in self.batches:
-            if fixed and batch != fixed:
-                self._skip(f"batch {batch}: the model only takes {fixed}")
-        self.batches = (fixed,) if fixed else self.batches
+        self.signature = described["name"]
         model = {"folder": folder, "signature": self.signature, "inputs": inputs, "reference": "float32"}
         return dict.fromkeys(("right", *self.dtypes), model)
 
@@ -226,8 +241,8 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name.strip(), tuple(int(part) for part in parts)
 
 
-def resolve(described: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> tuple[list[dict[str, Any]], int]:
-    """Return the inputs to be made up, and the only batch that the model takes (0: any).
+def resolve(described: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> list[dict[str, Any]]:
+    """Return the inputs to be made up.
 
     Args:
         described: what the worker said of the signature.
@@ -242,27 +257,18 @@ def resolve(described: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]])
     wanted = {names[0] if name == "" and len(names) == 1 else name: shape for name, shape in shapes.items()}
     if unknown := [name for name in wanted if name not in names]:
         raise CannotRunError(f"--shape names {unknown[0] or 'no input'}: the signature takes {_listed(inputs)}")
-    batched, fixed = _batching([entry["shape"] for entry in inputs])
-    if fixed is None:
-        raise CannotRunError(f"no input has a batch dimension: the signature takes {_listed(inputs)}")
-    return [_spec(one, own, wanted.get(one["name"])) for one, own in zip(inputs, batched, strict=True)], fixed
+    return [_spec(one, wanted.get(one["name"])) for one in inputs]
 
 
-def _batching(shapes: Sequence[Any]) -> tuple[list[bool], int | None]:
-    """Return which inputs hold an item of the batch each, and the only batch (0: any); None where there is none."""
-    any_batch = [shape is None or shape[:1] == [None] for shape in shapes]
-    firsts = {shape[0] for shape in shapes if shape}
-    if any(any_batch) or not shapes:
-        return any_batch, 0
-    return [bool(shape) for shape in shapes], int(firsts.pop()) if len(firsts) == 1 else None
-
-
-def _spec(entry: Mapping[str, Any], batched: bool, wanted: tuple[int, ...] | None) -> dict[str, Any]:
+def _spec(entry: Mapping[str, Any], wanted: tuple[int, ...] | None) -> dict[str, Any]:
     """Return what `make_inputs` needs for one input. Raises CannotRunError: it cannot be made up."""
     name, shape = entry["name"], entry["shape"]
     if entry["dtype"] in ("string", "resource", "variant"):
         raise CannotRunError(f"the input {name} is of type {entry['dtype']}, for which no input can be generated")
-    rest = None if shape is None else shape[1:] if batched else shape
+    if shape is not None and shape[:1] != [None]:
+        why = "the first dimension is not a batch of any size; save the model with None there"
+        raise CannotRunError(f"the input {_listed([entry])} cannot be batched: {why}")
+    rest = None if shape is None else shape[1:]
     if wanted is not None:
         known = wanted if rest is None else rest
         if len(known) != len(wanted) or any(a not in (None, b) for a, b in zip(known, wanted, strict=True)):
@@ -270,7 +276,7 @@ def _spec(entry: Mapping[str, Any], batched: bool, wanted: tuple[int, ...] | Non
         rest = wanted
     if rest is None or None in rest:
         raise CannotRunError(f"the shape of the input {name} is unknown ({_listed([entry])}): add --shape {name}=…")
-    return {"name": name, "shape": list(rest), "dtype": entry["dtype"], "batched": batched}
+    return {"name": name, "shape": list(rest), "dtype": entry["dtype"]}
 
 
 def _listed(inputs: Any) -> str:

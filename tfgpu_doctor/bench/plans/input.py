@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tfgpu_doctor.bench.devices import Case, Job, Scalar
+from tfgpu_doctor.bench.devices import Case, Job, RequestError, Scalar
 from tfgpu_doctor.bench.plans.base import CannotRunError, Group, Memory, PlanBase, demands, scratch, shortage, too_large
 from tfgpu_doctor.bench.plans.training import explain
 from tfgpu_doctor.bench.results import Ratio, Run, Throughput
@@ -20,7 +20,7 @@ from tfgpu_doctor.bench.speeds import ratio
 from tfgpu_doctor.bench.workloads import input as workload
 from tfgpu_doctor.bench.workloads.input import FEEDING, PIPELINES
 from tfgpu_doctor.bench.workloads.models import MODELS, training_flop
-from tfgpu_doctor.facts.units import approximate, digits
+from tfgpu_doctor.facts.units import approximate, quantity
 
 MAKING = 300.0  # seconds that writing the images may take
 # Bytes of one image in a training step, generously: what all layers keep for the backward pass, and their gradients.
@@ -43,6 +43,18 @@ class Input(PlanBase):
     images: int = 512
     found: int = 0  # images that there are
     bytes_each: float = 0.0  # of an encoded image
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any], **common: Any) -> Input:
+        """Make the plan that options ask for. Raises RequestError: the data set is no folder with images."""
+        model, batch, images, dataset = (options[name] for name in ("model", "batch_size", "images", "dataset"))
+        folder = None if dataset == "synthetic" else os.path.abspath(dataset)
+        if folder and not os.path.isdir(folder):
+            raise RequestError(f"--dataset {dataset}: no such folder; give a folder with images, or synthetic")
+        if folder and not workload.find(folder, 1):
+            suffixes = ", ".join(workload.SUFFIXES)
+            raise RequestError(f"--dataset {dataset}: no {suffixes} files found in it or its subfolders")
+        return cls(model=model, batch=batch, folder=folder, images=images, **common)
 
     @property
     def size(self) -> int:
@@ -204,72 +216,49 @@ def _faster(new: Run, base: Run) -> bool:
 
 def verdicts(runs: Sequence[Run]) -> Iterator[str]:
     """Say for each device whether its training is input-bound, by how much, and what is enough or would help."""
-    alone, fed = _measured(runs, ALONE).get(HOST_CASE.label, {}), _measured(runs, FED)
-    most = max((_speed(run).value for run in alone.values()), default=0.0)
-    for label, trained in _measured(runs, MODEL).items():
-        pipelines = {name: fed[label][name] for name in FEEDING if name in fed.get(label, {})}
-        if pipelines:
-            yield f"{label}: {_verdict(pipelines, trained[RESIDENT], most)}"
+    alone, fed, trainings = (_measured(runs, kind) for kind in (ALONE, FED, MODEL))
+    most = max((_speed(run).value for run in alone.get(HOST_CASE.label, {}).values()), default=0.0)
+    for label in sorted(trainings.keys() & fed.keys(), key=lambda label: (label == HOST_CASE.label, label)):
+        training, pipelines = trainings[label][RESIDENT], fed[label]
+        speed = _speed(training)
+        told = {name: _state(run, training) for name, run in pipelines.items()}
+        best = max(pipelines, key=lambda name: _speed(pipelines[name]).value)
+        enough = next((name for name, (state, _) in told.items() if state == "not input-bound"), best)
+        texts = [f"{told[name][0]} with {name}: {told[name][1]}" for name in dict.fromkeys((next(iter(told)), enough))]
+        texts.append(f"training alone consumes {quantity(speed.value, speed.unit, speed.ci95)}")
+        if told[best][0] == "input-bound" and most < speed.value:
+            texts.append("try more or faster CPUs, smaller images, or already decoded images")
+        elif told[best][0] == "input-bound":
+            texts.append("pipeline and training share CPUs or the link to the device")
+        yield f"{label}: {'; '.join(texts)}"
 
 
-def _verdict(fed: Mapping[str, Run], training: Run, most: float) -> str:
-    """Say so of one device; `most` is the speed of the best pipeline alone, 0 where unknown."""
-    share = {name: waits(run, training) for name, run in fed.items()}
-    bound = {name: share[name].low > BOUND and _faster(training, run) for name, run in fed.items()}
-    told = {
-        name: f"training waits for input {_interval(one, lambda part: f'{100 * part:.0f}', ' % of the time')}"
-        for name, one in share.items()
-    }
-    best, plain = max(fed, key=lambda name: _speed(fed[name]).value), next(iter(fed))
-    alone = f"training alone consumes {_rate(training)}"
-    if bound[best]:
-        advice = "pipeline and training share CPUs or the link to the device"
-        if most < _speed(training).value:
-            advice = "try more or faster CPUs, smaller images, or already decoded images"
-        fastest = f"{_rate(fed[best])} with {best}: {told[best]}"
-        return f"input-bound with every pipeline; {alone}, and {fastest}; {advice}"
-    enough = next((name for name in fed if not bound[name] and share[name].high <= UNCLEAR), None)
-    if enough is None or share[best].high > UNCLEAR:
-        return f"inconclusive whether input-bound; {alone}; with {best} {told[best]}"
-    if enough == plain:
-        return f"not input-bound, not even with {plain}; {alone}; {told[plain]}"
-    slow, fast = ("input-bound", "not") if bound[plain] else ("inconclusive", "not input-bound")
-    return f"{slow} with {plain}: {told[plain]}; {fast} with {enough}: {told[enough]}; {alone}"
+def _state(fed: Run, training: Run) -> tuple[str, str]:
+    """Return whether a pipeline is too slow for a training, and how long that waits."""
+    share = waits(fed, training)
+    is_bound = share.low > BOUND and _faster(training, fed)
+    state = "input-bound" if is_bound else "not input-bound" if share.high <= UNCLEAR else "inconclusive"
+    value, low, high = (f"{100 * part:.0f}" for part in (share.value, share.low, share.high))
+    return state, f"training waits for input {value} % of the time ({low} to {high})"
 
 
 def ranking(runs: Sequence[Run]) -> Iterator[str]:
-    """Say what options bring, the best first: of the pipeline alone, and of each training that is fed."""
+    """Say what options bring, of the pipeline alone and of each training that is fed.
+
+    A pipeline is held against the nearest one with fewer options that was measured, too.
+    """
     for kind, what in ((ALONE, "of the pipeline alone"), (FED, "of the pipeline that feeds {}")):
-        for label, by_input in _measured(runs, kind).items():
-            if len(by_input) > 1:
-                yield f"options {what.format(label)}: {_ranked(by_input)}"
-
-
-def _ranked(measured: Mapping[str, Run]) -> str:
-    """ "cache 5.1 times (4.9 to 5.3) the speed of parallel decode; no clear effect: prefetch to device"."""
-    clear: list[tuple[float, str]] = []
-    unclear = []
-    for name, run in measured.items():
-        base = PIPELINES[name].base  # the nearest pipeline with fewer options that was measured, too
-        while base is not None and base not in measured:
-            base = PIPELINES[base].base
-        if base is None:
-            continue
-        effect = ratio(_speed(run), _speed(measured[base]))
-        if _faster(run, measured[base]) or _faster(measured[base], run):
-            times = _interval(effect, partial(digits, low=effect.low, high=effect.high), " times")
-            clear.append((effect.value, f"{name} {times} the speed of {base}"))
-        else:
-            unclear.append(name)
-    texts = [text for _, text in sorted(clear, reverse=True)]
-    return "; ".join(texts + ([f"no clear effect: {', '.join(unclear)}"] if unclear else []))
-
-
-def _rate(run: Run) -> str:
-    return f"{digits(_speed(run).value, *_speed(run).ci95)} images/s"
-
-
-def _interval(ratio: Ratio, show: Callable[[float], str], unit: str) -> str:
-    """ "5.1 times (4.9 to 5.3)"; without ends that look alike."""
-    value, low, high = (show(part) for part in (ratio.value, ratio.low, ratio.high))
-    return f"{value}{unit}" + (f" ({low} to {high})" if low != high else "")
+        for label, measured in _measured(runs, kind).items():
+            clear, unclear = [], []
+            for name, run in measured.items():
+                base = PIPELINES[name].base if PIPELINES[name].base in measured else "sequential"
+                if base not in measured or name == base:
+                    continue
+                effect = ratio(_speed(run), _speed(measured[base]))
+                if _faster(run, measured[base]) or _faster(measured[base], run):
+                    clear.append(f"{name} {quantity(effect.value, 'times', (effect.low, effect.high))} {base}")
+                else:
+                    unclear.append(name)
+            texts = [*clear, *([f"no clear effect: {', '.join(unclear)}"] if unclear else [])]
+            if texts:
+                yield f"options {what.format(label)}: {'; '.join(texts)}"

@@ -29,10 +29,10 @@ from tfgpu_doctor.bench.runner.process import PATIENCE, prepare
 from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
 from tfgpu_doctor.bench.workloads import matpow
-from tfgpu_doctor.facts.units import read_size
 
 TARGET = 1.0  # seconds that a sample of the slowest device shall take
 SMALLEST, LARGEST = 256, 16384  # sizes that are chosen
+AUTO = (256, 512, 1024, 2048, 4096, 8192, 16384)  # --size auto
 VERIFIABLE = 0.1  # tolerance above which a wrong power could pass: that of another matrix has a residual of 1.4
 PROBE_SIZES = (768, 1536, 3072, 6144)  # of the calibration, which goes on until a sample takes long enough to tell
 PROBE_SECONDS = 0.05
@@ -52,15 +52,6 @@ def sane_size(flop: float, power: int) -> int:
     return min(max(round(exact / step) * step, SMALLEST), LARGEST)
 
 
-def too_high_a_power(power: int, dtypes: Sequence[str]) -> str | None:
-    """Say up to which power each type can be verified where `power` is beyond; None when all can."""
-    for dtype in dtypes:
-        if matpow.tolerance(dtype, power) > VERIFIABLE:
-            highest = next(n for n in range(power, 1, -1) if matpow.tolerance(dtype, n) <= VERIFIABLE)
-            return f"--power {power} cannot be verified in {dtype}, whose rounding errors add up; use at most {highest}"
-    return None
-
-
 def lacking(cases: Sequence[Case], size: int, dtype: str, free: Free) -> tuple[Memory, int] | None:
     """Return the first memory that does not hold what cases need, which are all there at once, and the need."""
     needs = demands(cases, lambda case: matpow.device_bytes(size, dtype, len(case.devices), case.spread))
@@ -68,14 +59,7 @@ def lacking(cases: Sequence[Case], size: int, dtype: str, free: Free) -> tuple[M
     return shortage([*needs, (HOST, matpow.host_bytes(size, dtype, terms))], free)
 
 
-def fit(
-    cases: Sequence[Case],
-    dtypes: Sequence[str],
-    wanted: int | None,
-    chosen: int,
-    free: Free,
-    names: Mapping[int, str],
-) -> int:
+def fit(cases: Sequence[Case], dtypes: Sequence[str], wanted: int | None, chosen: int, free: Free) -> int:
     """Return the size to run: `wanted` when the user named one, else `chosen` or the largest that fits below it.
 
     Raises TooLargeError: `wanted` does not fit, or nothing does.
@@ -86,9 +70,8 @@ def fit(
             smaller = range(size // SMALLEST * SMALLEST, 0, -SMALLEST)
             fits = next((one for one in smaller if lacking(cases, one, dtype, free) is None), None)
             if wanted or fits is None:
-                name = "" if short[0] == HOST else names.get(int(short[0]), "unknown model")
                 advice = f"--size {fits} fits" if fits else "no size fits"
-                raise too_large(f"size {size} in {dtype} needs", short, free, advice, name)
+                raise too_large(f"size {size} in {dtype} needs", short, free, advice)
             size = fits
     return size
 
@@ -107,6 +90,24 @@ class MatPow(PlanBase):
     chosen: int = 0  # the size that all devices share, where there is one
     skipped: dict[str, list[int]] = field(default_factory=dict)  # of several sizes those that are left out, by reason
     written: set[str] = field(default_factory=set)
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any], **common: Any) -> MatPow:
+        """Make the plan that options ask for. Raises RequestError: a type cannot show a wrong power."""
+        sizes, power = options["size"], options["power"]
+        for dtype in common["dtypes"]:
+            if matpow.tolerance(dtype, power) > VERIFIABLE:
+                most = next(n for n in range(power, 1, -1) if matpow.tolerance(dtype, n) <= VERIFIABLE)
+                why = f"cannot be verified in {dtype}, whose rounding errors add up; use at most {most}"
+                raise RequestError(f"--power {power} {why}")
+        auto, spread = "auto" in sizes, options["spread"]
+        return cls(
+            power=power,
+            spreads=SPREADS if spread == "both" else (spread,),
+            sizes=AUTO if auto else tuple(sorted(sizes)),
+            named=not auto,
+            **common,
+        )
 
     @property
     def several(self) -> bool:
@@ -218,9 +219,8 @@ class MatPow(PlanBase):
         slowest = min(self._speed(session, cases[0], dtype) for dtype in self.dtypes)
         rule = session.rule.share(session.processes)
         target = min(TARGET, rule.deadline / rule.min_samples)
-        names = {index: gpu.name for index, gpu in enumerate(session.found)}
         chosen = sane_size(slowest * target, self.power)
-        size = fit(cases, self.dtypes, wanted, chosen, session.free(cases), names)
+        size = fit(cases, self.dtypes, wanted, chosen, session.free(cases))
         expected = matpow.flop(size, self.power, 2) / slowest
         if not wanted or max(FEWEST, session.processes) * expected <= session.rule.deadline:
             return cases, size, expected
@@ -266,37 +266,3 @@ class MatPow(PlanBase):
             return True
         self.skipped.setdefault(f"skipped on {job.case.label}, {job.dtype}{why}", []).append(size)
         return False
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# --size: one size, several, or a range.
-
-
-AUTO = (256, 512, 1024, 2048, 4096, 8192, 16384)
-LEAST, MOST = 16, 131072  # sizes that may be asked for
-DOTS = ("…", "...", "..")
-
-
-def parse_sizes(text: str) -> tuple[int, ...]:
-    """Read --size: "4096", "256,512,1024", "256,…,16k" (doubling), or "auto"; ascending, each once.
-
-    Raises RequestError: a part is no size.
-    """
-    if text.strip().lower() == "auto":
-        return AUTO
-    parts = [part.strip() for part in text.split(",")]
-    found: list[int] = []
-    for part, after in zip(parts, [*parts[1:], ""], strict=True):
-        last = read_size(after if part in DOTS else part)
-        if part in DOTS:
-            if not found or last is None:
-                raise RequestError(f"--size: {part} must stand between two sizes, for example 256,{part},16384")
-            while found[-1] * 2 < min(last, MOST):
-                found.append(found[-1] * 2)
-        elif last is not None and LEAST <= last <= MOST:
-            found.append(last)
-        else:
-            raise RequestError(
-                f"--size: {part!r} is not a size from {LEAST} to {MOST}; for example 4096, 256,512,1024 or auto"
-            )
-    return tuple(sorted(set(found)))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from tfgpu_doctor.bench.cluster import SPREAD as WORKERS
 from tfgpu_doctor.bench.cluster import Cluster
-from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound, Job, Scalar
+from tfgpu_doctor.bench.devices import Case, DeviceError, GpuFound, Job, RequestError, Scalar
 from tfgpu_doctor.bench.plans.base import (
     HOST,
     PROCESS,
@@ -140,6 +140,11 @@ class Gan(TrainingPlan):
     file: ClassVar[Any] = gan
     batch: int = gan.DEFAULT_BATCH  # images on each device
 
+    @classmethod
+    def read(cls, options: Mapping[str, Any], **common: Any) -> Gan:
+        """Make the plan that options ask for."""
+        return cls(batch=options["batch_size"], **common)
+
     def title(self) -> str:
         return f"steps of a DCGAN, 28 × 28 images, {self.batch} per device"
 
@@ -167,6 +172,25 @@ class Cnn(TrainingPlan):
     xla: bool = False
     cluster: Cluster | None = None  # several machines; this one is the first, which leads
     auto: bool = False  # the largest batch that fits, which is searched for
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any], *, cluster: Cluster | None, **common: Any) -> Cnn:
+        """Make the plan that options ask for. Raises RequestError: they exclude one another."""
+        batch, together = options["batch_size"], options["global_batch_size"]
+        auto = batch == "auto"
+        if batch is not None and together is not None:
+            raise RequestError(
+                "--batch-size (per device) and --global-batch-size (all devices together) cannot be combined"
+            )
+        if auto and cluster:
+            raise RequestError("--batch-size auto needs a single machine")
+        batch = None if auto else batch
+        plan = cls(options["model"], batch, together, options["xla"], cluster=cluster, auto=auto, **common)
+        try:  # what is wrong however many devices are found
+            plan.batch_of((cluster.count if cluster else 1) * (plan.selection.virtual or plan.selection.gpus or 1))
+        except DeviceError as error:
+            raise RequestError(str(error)) from error
+        return plan
 
     def __post_init__(self) -> None:
         self.option = "--global-batch-size" if self.global_batch else "--batch-size"

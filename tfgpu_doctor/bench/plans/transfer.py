@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, ClassVar
@@ -38,6 +38,11 @@ class Transfer(PlanBase):
     blocks = True
     sizes: tuple[int, ...] = DEFAULT_SIZES
     environment: Facts | None = None
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any], **common: Any) -> Transfer:
+        """Make the plan that options ask for."""
+        return cls(sizes=tuple(sorted(options["size"])) or DEFAULT_SIZES, named=bool(options["size"]), **common)
 
     def title(self) -> str:
         return "transfers between host and devices and between devices, all-reduce over all devices"

@@ -21,7 +21,7 @@ from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run, Verified
 from tfgpu_doctor.bench.runner.process import PATIENCE, Clock, Worker, WorkerError, Workers, prepare
 from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids, busy_seconds
 from tfgpu_doctor.bench.samples import DISTURBED, lost_shares, samples_of, usable_cpus
-from tfgpu_doctor.bench.speeds import About, advise, relate, with_peak, with_speed
+from tfgpu_doctor.bench.speeds import advise, relate, with_peak, with_speed
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.facts.facts import Facts, Known, value_or
 from tfgpu_doctor.facts.report import Tool
@@ -377,8 +377,8 @@ class Session:
         return usable_cpus(self.environment)
 
     def _result(self, runs: Sequence[Run]) -> BenchResult:
-        about = About.of(self.plan.workload, self.environment, self.plan.parameters())
-        related = advise(relate([with_peak(run, self.environment, self.matrix) for run in runs]), about)
+        related = relate([with_peak(run, self.environment, self.matrix) for run in runs])
+        related = advise(related, self.plan.workload, self.environment, self.plan.parameters())
         advised = tuple(
             msgspec.structs.replace(run, advice=(*run.advice, *self.plan.advice(run, related))) for run in related
         )

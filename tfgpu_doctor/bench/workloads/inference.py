@@ -74,7 +74,7 @@ def make_inputs(specs: list[dict[str, Any]], count: int) -> dict[str, Any]:
             made[spec["name"]] = _repeated(batch(spec["model"], DISTINCT, SEED)[0], count)
             continue
         rng = np.random.default_rng([SEED, count, index])
-        shape = (count, *spec["shape"]) if spec["batched"] else tuple(spec["shape"])
+        shape = (count, *spec["shape"])
         kind = spec["dtype"]
         if kind == "bool" or "int" in kind:
             made[spec["name"]] = rng.integers(0, SMALL, shape).astype(kind)
@@ -137,10 +137,8 @@ class Workload(BaseWorkload):
         with self.starting("inputs"):
             inputs = make_inputs(parameters["inputs"], count)
         ends = [count * (place + 1) // len(devices) for place in range(len(devices))]
-        batched = {spec["name"] for spec in parameters["inputs"] if spec["batched"]}
-        whole = {name: value for name, value in inputs.items() if name not in batched}
         self.parts = [
-            {**whole, **{name: np.ascontiguousarray(inputs[name][first:last]) for name in batched}}
+            {name: np.ascontiguousarray(value[first:last]) for name, value in inputs.items()}
             for first, last in zip([0, *ends], ends)
         ]
         self.pool = ThreadPoolExecutor(len(devices))

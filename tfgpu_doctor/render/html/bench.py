@@ -47,12 +47,6 @@ def short(name: str, longest: int = LONGEST) -> str:
     return shown if len(shown) <= longest else f"{shown[: longest - tail - 1]}…{shown[-tail:]}"
 
 
-def worth_drawing(runs: Sequence[Run]) -> Sequence[Run]:
-    """Return at most ROWS of the runs, in their order: those that were throttled or have advice before others."""
-    by_need = sorted(range(len(runs)), key=lambda place: (not runs[place].throttled_samples, not runs[place].advice))
-    return [runs[place] for place in sorted(by_need[:ROWS])]
-
-
 # ------------------------------------------------------------------------------------------------------- SVG and axes
 
 
@@ -94,43 +88,32 @@ def _label(x: float, y: float, words_: str, anchor: str = "start", colour: str =
     return f'<text x="{x:.2f}" y="{y:.2f}" style="{style}">{text(words_)}</text>'
 
 
-def _rectangle(x: float, y: float, width: float, height: float, colour: str) -> str:
-    size = f'width="{max(width, 0):.2f}" height="{height:.2f}"'
-    return f'<rect x="{x:.2f}" y="{y:.2f}" {size} style="fill: var(--{colour})"/>'
-
-
-def _rows(titles: Sequence[tuple[str, str]], axis: Axis, unit: str, row: float) -> tuple[float, list[str]]:
-    """Draw a row for each run, its name above it and a value at the right end, over the ticks of an axis."""
-    end = row * len(titles) + 4
-    pieces = []
-    for x, number in axis.ticks():
-        pieces += [_line(x, 4, x, end, "grid"), _label(x, end + 12, number, "middle")]
-    pieces.append(_label((_LEFT + _RIGHT) / 2, end + 26, unit, "middle"))
-    for place, (left, right) in enumerate(titles):
-        y = place * row + 14
-        pieces += [_label(_LEFT, y, left), _label(_RIGHT, y, right, "end")]
-    return end + 32, pieces
-
-
 # ------------------------------------------------------------------------------------------------------- the pictures
 
 
 def speed(runs: Sequence[Run], everything: Sequence[Run]) -> str:
-    """Draw bars of throughput with their intervals; one unit for all."""
+    """Draw bars of throughput with their intervals; one unit for all.
+
+    A row has the name of the run above the bar, and the value at its right end.
+    """
     measured = [run.throughput for run in everything if run.throughput and not run.virtual]
     factor, unit = scale_of(max(speed.value for speed in measured), measured[0].unit)
     axis = Axis(0, max(speed.ci95[1] for speed in measured) / factor, _LEFT, _RIGHT)
-    name_of = words.namer(everything)
+    end, name_of, pieces = _ROW * len(runs) + 4, words.namer(everything), []
+    for x, number in axis.ticks():
+        pieces += [_line(x, 4, x, end, "grid"), _label(x, end + 12, number, "middle")]
+    pieces.append(_label((_LEFT + _RIGHT) / 2, end + 26, unit, "middle"))
     titles = [(short(name_of(run)), short(words.throughput(run), 22)) for run in runs]
-    height, pieces = _rows(titles, axis, unit, _ROW)
-    for place, run in enumerate(runs):
-        if not run.throughput or run.virtual:
-            continue
-        y, (low, high) = place * _ROW + 18, run.throughput.ci95
-        colour = "c1" if run.devices[0].startswith("/GPU") else "c2"
-        pieces.append(_rectangle(_LEFT, y, axis(run.throughput.value / factor) - _LEFT, 14, colour))
-        pieces.append(_line(axis(low / factor), y + 7, axis(high / factor), y + 7, "ink", 1.6))
-    return _svg(height, pieces, f"Speed of {len(runs)} runs in {unit}: {_in_words(titles)}")
+    for place, (run, (left, right)) in enumerate(zip(runs, titles, strict=True)):
+        y = place * _ROW + 14
+        pieces += [_label(_LEFT, y, left), _label(_RIGHT, y, right, "end")]
+        if run.throughput and not run.virtual:
+            colour = "c1" if run.devices[0].startswith("/GPU") else "c2"
+            value, low, high = (axis(part / factor) for part in (run.throughput.value, *run.throughput.ci95))
+            size = f'width="{value - _LEFT:.2f}" height="14"'
+            pieces.append(f'<rect x="{_LEFT:.2f}" y="{y + 4:.2f}" {size} style="fill: var(--{colour})"/>')
+            pieces.append(_line(low, y + 11, high, y + 11, "ink", 1.6))
+    return _svg(end + 32, pieces, f"Speed of {len(runs)} runs in {unit}: {_in_words(titles)}")
 
 
 def _in_words(titles: Sequence[tuple[str, str]]) -> str:
@@ -186,8 +169,12 @@ def _pictures(result: BenchResult) -> Iterator[tuple[str, str]]:
     """Yield pictures with their captions; bars where the runs have one unit."""
     units = {run.throughput.unit for run in result.runs if run.throughput and not run.virtual}
     if len(units) == 1 and len(result.runs) > 1:
-        left_out = _LEFT_OUT.format(ROWS, len(result.runs)) if len(result.runs) > ROWS else ""
-        yield speed(worth_drawing(result.runs), result.runs), _BARS + left_out
+        runs = result.runs
+        by_need = sorted(
+            range(len(runs)), key=lambda place: (not runs[place].throttled_samples, not runs[place].advice)
+        )
+        left_out = _LEFT_OUT.format(ROWS, len(runs)) if len(runs) > ROWS else ""
+        yield speed([runs[place] for place in sorted(by_need[:ROWS])], runs), _BARS + left_out
     if picture := scaling(result.runs):
         yield picture, _SCALING
 

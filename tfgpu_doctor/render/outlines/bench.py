@@ -8,12 +8,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-
-from msgspec.structs import replace
+from typing import Any
 
 from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.bench.samples import DISTURBED
-from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL
 from tfgpu_doctor.facts.facts import value_or
 from tfgpu_doctor.facts.units import digits, plural, quantity, scale_of, seconds
 from tfgpu_doctor.render import formats
@@ -35,6 +33,7 @@ from tfgpu_doctor.render.shapes import (
     problems,
 )
 
+_NUMBER = re.compile(r"[\d.]*( %)?|-")
 _MANY = 8  # runs; of more, those without failure, advice or figures have their line in the table alone
 _LONGEST = 400  # characters of a failure in a list; TensorFlow's messages hold tracebacks
 LEAST_BANDWIDTH = 5.0  # per cent of the memory bandwidth; a copy over a slower link uses less, which says nothing
@@ -71,11 +70,17 @@ def _speed(run: Run) -> str:
     return throughput(run) + (f" ({', '.join(shares)})" if shares else "")
 
 
-def ratio(quotient: Ratio, interval: bool = True, factor: float = 1.0) -> str:
+def _measured(value: float, ends: tuple[float, float], unit: str = "") -> str:
+    """A value and its interval, with the digits that it supports: "12.3 (12.1 to 13.1) ms"."""
+    factor, shown = scale_of(value, unit)
+    low, high = (end / factor for end in ends)
+    middle, first, last = (digits(number, low, high) for number in (value / factor, low, high))
+    return f"{middle}{'' if first == last else f' ({first} to {last})'} {shown}".rstrip()
+
+
+def ratio(quotient: Ratio, factor: float = 1.0) -> str:
     """A quotient and its interval, with the digits that the interval supports."""
-    value, low, high = (factor * number for number in (quotient.value, quotient.low, quotient.high))
-    shown = [digits(number, low, high) for number in (value, low, high)]
-    return shown[0] if not interval or shown[1] == shown[2] else f"{shown[0]} ({shown[1]} to {shown[2]})"
+    return _measured(factor * quotient.value, (factor * quotient.low, factor * quotient.high))
 
 
 def point(run: Run, alike: Collection[str] = ()) -> str:
@@ -106,15 +111,10 @@ def namer(runs: Sequence[Run]) -> Callable[[Run], str]:
 
 def timing(run: Run) -> str:
     """The median of the samples with its interval, for one unit of work: a step, where a sample queues several."""
-    assert run.median_s is not None and run.ci95_s is not None
-    if run.virtual:
+    if run.virtual or run.median_s is None or run.ci95_s is None:
         return taken(run)
-    factor, unit = scale_of(run.median_s / run.steps, "s")
-    low, high = (edge / run.steps / factor for edge in run.ci95_s)
-    value, first, last = (digits(number, low, high) for number in (run.median_s / run.steps / factor, low, high))
-    # of too few samples, it is their range, which is no interval of 95 %
-    kind = "95 %" if len(run.samples_s) - run.left_out >= FEWEST_FOR_INTERVAL else "range"
-    return f"{value} {unit} per {run.step_name} ({kind}: {first} to {last} {unit}), {taken(run)}"
+    ends = run.ci95_s[0] / run.steps, run.ci95_s[1] / run.steps
+    return f"{_measured(run.median_s / run.steps, ends, 's')} per {run.step_name}, {taken(run)}"
 
 
 def mark(run: Run) -> str:
@@ -134,7 +134,7 @@ def comparisons(run: Run) -> Iterator[str]:
     """Speed-up and efficiency."""
     if run.speedup_vs_cpu:
         yield f"{ratio(run.speedup_vs_cpu)} times the CPU"
-    if run.speedup_vs_1gpu and len(run.devices) > 1:
+    if run.speedup_vs_1gpu:
         yield f"{ratio(run.speedup_vs_1gpu)} times one GPU"
     if run.efficiency:
         how = f" ({run.scaling} scaling)" if run.scaling else ""
@@ -148,13 +148,7 @@ def figures(run: Run) -> list[Figure]:
 
 def figure(item: Figure) -> str:
     """A figure beside the samples: "fit 812 (805 to 820) images/s"."""
-    shown = quantity(item.value, item.unit, item.ci95)
-    if item.ci95:
-        factor, unit = scale_of(item.value, item.unit)
-        low, high = (edge / factor for edge in item.ci95)
-        ends = (digits(low, low, high), digits(high, low, high))
-        if ends[0] != ends[1]:
-            shown = f"{digits(item.value / factor, low, high)} ({ends[0]} to {ends[1]}) {unit}".rstrip()
+    shown = _measured(item.value, item.ci95, item.unit) if item.ci95 else quantity(item.value, item.unit)
     return f"{item.name} {shown}" + (f": {item.note}" if item.note else "")
 
 
@@ -220,18 +214,15 @@ def notes(result: BenchResult) -> tuple[str, ...]:
     return (*result.notes, *disturbed, *((not_run,) if missing else ()), *((UNFINISHED,) if result.unfinished else ()))
 
 
-def shared_advice(runs: Sequence[Run]) -> list[tuple[tuple[Run, ...], str]]:
-    """Every piece of advice once, with the runs that have it; where only its figures differ, with those of the last."""
-    found: dict[str, dict[int, str]] = {}
-    for place, run in enumerate(runs):
+def shared_advice(runs: Sequence[Run]) -> list[str]:
+    """Every piece of advice once, with the number of runs that have it; figures are those of the last of them."""
+    name, found = namer(runs), dict[str, list[tuple[Run, str]]]()
+    for run in runs:
         for advice in run.advice:
-            found.setdefault(re.sub(r"[\d.]+", "#", advice), {})[place] = advice
-    return [(tuple(runs[place] for place in places), list(places.values())[-1]) for places in found.values()]
-
-
-def others(number: int) -> str:
-    """ " (and 2 others)"; empty for none."""
-    return f" (and {number} other{'s' * (number > 1)})" if number else ""
+            found.setdefault(re.sub(r"[\d.]+", "#", advice), []).append((run, advice))
+    return [
+        f"{name(run)}{f' (and {len(rest)} more)' if rest else ''}: {advice}" for *rest, (run, advice) in found.values()
+    ]
 
 
 def worst(result: BenchResult) -> str:
@@ -244,32 +235,24 @@ def worst(result: BenchResult) -> str:
 
 
 def leading(result: BenchResult) -> tuple[str, ...]:
-    """The conclusions that are the answer; that of a sweep over sizes is its best figure, and they stand beside it."""
-    return () if result.parameters.get("sweep") == "size" else result.conclusions
+    """The conclusion that is the answer; that of a sweep over sizes is its best figure, and they stand beside it."""
+    return () if result.parameters.get("sweep") == "size" else result.conclusions[:1]
 
 
 def verdict(result: BenchResult) -> str:
-    """Return one sentence: what came out, for who reads no further."""
-    runs, best, late = result.runs, _best(result), len(result.not_run)
+    """Return what came out, for who reads no further."""
+    runs, best = result.runs, _best(result)
     failed = sum(bool(run.failure) for run in runs)
     bad = f"{failed} of {len(runs)} runs gave no verified result" if failed else ""
     if not runs:
         return "Nothing was measured."
     if best is None:
         return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
-    not_run = f" {late} {'run was' if late == 1 else 'runs were'} not run, for lack of time." if late else ""
-    found = leading(result)
-    first = ". ".join(found) if found else _figures(best, runs)
-    return f"{first}. {bad or 'Every result is verified'}.{'' if found else _doubts(runs)}{not_run}"
-
-
-def _doubts(runs: Sequence[Run]) -> str:
-    """Return which speeds are uncertain, as a sentence after another."""
-    good = [run for run in runs if run.throughput and not run.virtual]
-    doubtful = [run for run in good if run.doubts]
-    labels = "; ".join(dict.fromkeys(run.label for run in doubtful))
-    several = f" Uncertain: {labels} ({len(doubtful)} of {len(good)} speeds)." if doubtful else ""
-    return " The speed is uncertain." if doubtful and len(good) == 1 else several
+    doubtful = ", ".join(dict.fromkeys(run.label for run in runs if run.doubts and not run.virtual))
+    sentences = [*leading(result)] or [_figures(best, runs)]
+    sentences += [bad or "Every result is verified", f"Uncertain: {doubtful}" if doubtful else ""]
+    sentences += [f"Not run, for lack of time: {len(result.not_run)}"] if result.not_run else []
+    return ". ".join(filter(None, sentences)) + "."
 
 
 def _best(result: BenchResult) -> Run | None:
@@ -295,116 +278,70 @@ def _figures(best: Run, runs: Sequence[Run]) -> str:
 
 def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     """A table of the runs, what to know about them, and how they were verified; or the verdict alone."""
-    command, first = f"tfgpu bench {result.workload}", leading(result)[:1]
+    command, runs, name = f"tfgpu bench {result.workload}", result.runs, namer(result.runs)
     about = (f"{command} {result.tool.version}, {result.title}", machine(result))
     whole = Page(command, about, worst(result), command, verdict(result), (), created=result.created)
-    if detail == "shared":
-        return whole._replace(parts=tuple(_shared(result)))
-    first = result.conclusions[:1] if detail == "least" else first
-    whole = whole._replace(sentence=verdict(replace(result, conclusions=first)), is_brief=detail == "least")
     if detail == "least":
-        return whole
-    end = (Items(notes(result), mark="note"), Items(result.conclusions[len(first) :]))
-    many = len(result.runs) > _MANY and detail != "full"
+        return whole._replace(is_brief=True)
+    is_shared, measured = detail == "shared", [run for run in runs if run.throughput]
+    many = len(runs) > _MANY and detail == "normal"
+    blocks: tuple[Part, ...] = tuple(_block(run, detail) for run in measured if not many or run.figures)
+    end: tuple[Part, ...] = ()
+    if is_shared:
+        rows = tuple((name(run), text) for run in runs for text in (texts(run) if run.throughput else [proof(run)]))
+        details = Table("Details of each run", ("Run", "Found"), tuple(row for row in rows if row[1]), is_folded=True)
+        blocks, end = (), (details, Code("Command", tuple(filter(None, [result.command])), is_folded=True))
+    parts = (
+        runs_table(runs if is_shared or (measured and len(runs) > 1) else ()),
+        *blocks,
+        Items(tuple(f"{name(run)}: {_failure(run)}" for run in runs if not run.throughput), mark="error"),
+        Items(tuple(shared_advice(runs)), mark="warning"),
+        Items(notes(result), mark="note"),
+        Items(result.conclusions[len(leading(result)) :]),
+        *end,
+    )
     hint = "For the details of each run: -v, --output FILE.html, or --output FILE.json." if many else ""
-    return whole._replace(parts=(*_runs(result.runs, detail, many), *end), hint=hint)
+    return whole._replace(parts=parts, hint=hint)
 
 
-def _shared(result: BenchResult) -> Iterator[Part]:
-    """For others to read, with what each figure stands on."""
-    runs, name = result.runs, namer(result.runs)
-    yield runs_table(runs)
-    advice = (_advised(having, text, name) for having, text in shared_advice(runs))
-    yield Items((*result.conclusions[len(leading(result)) :], *_failures(runs), *advice, *notes(result)))
-    rows = ((name(run), text) for run in runs for text in (texts(run) if run.throughput else [proof(run)]) if text)
-    yield Table("Details of each run", ("Run", "Found"), tuple(rows), is_folded=True)
-    yield Code("Command", (result.command,) if result.command else (), is_folded=True)
+def _failure(run: Run) -> str:
+    why = " ".join((run.failure or "not measured").split())
+    return why if len(why) <= _LONGEST else why[:_LONGEST] + "…"
 
 
-def _advised(having: Sequence[Run], text: str, name: Callable[[Run], str]) -> str:
-    """Advice with the runs that have it."""
-    return f"{name(having[-1])}{others(len(having) - 1)}: {text}"
+def _block(run: Run, detail: formats.Detail) -> Block:
+    title = "  ".join(filter(None, (run.label, run.dtype, point(run), _speed(run))))
+    return Block(mark(run), title, tuple(Line("", text) for text in texts(run, detail)))
 
 
-def _runs(runs: Sequence[Run], detail: formats.Detail, many: bool) -> Iterator[Part]:
-    """The table, a block for each run, and the advice that several runs share."""
-    name, advised = namer(runs), shared_advice(runs)
-    if len(runs) > 1 and any(run.throughput for run in runs):
-        yield runs_table(runs)
-    for run in runs:
-        own = [advice for having, advice in advised if having == (run,)]
-        if not many or run.failure or own or run.figures:
-            yield _block(run, own, "least" if many else detail)
-    yield Items(tuple(_advised(having, text, name) for having, text in advised if len(having) > 1), mark="warning")
+def _brief(quotient: Ratio | None, factor: float = 1.0, unit: str = "") -> str:
+    return ratio(quotient, factor).partition(" ")[0] + unit if quotient else ""
 
 
-def _block(run: Run, advised: Sequence[str], detail: formats.Detail) -> Block:
-    title = "  ".join(filter(None, (run.label, run.dtype, point(run))))
-    if run.throughput is None:
-        return Block("error", f"{title}  {run.failure or 'not measured'}", ())
-    lines = (*texts(run, detail), *(f"! {advice}" for advice in advised))
-    return Block(mark(run), f"{title}  {_speed(run)}", tuple(Line("", text) for text in lines))
-
-
-# heading, cell, and whether it is a number that is compared, of the columns that every workload has
-_COLUMNS: tuple[tuple[str, Callable[[Run], str], bool], ...] = (
-    ("speed", throughput, False),
-    ("vs CPU", lambda run: ratio(run.speedup_vs_cpu, False) if run.speedup_vs_cpu else "", True),
-    (
-        "vs 1 GPU",
-        lambda run: ratio(run.speedup_vs_1gpu, False) if run.speedup_vs_1gpu and len(run.devices) > 1 else "",
-        True,
-    ),
-    ("efficiency", lambda run: f"{ratio(run.efficiency, False, 100)} %" if run.efficiency else "", True),
-    ("of peak", lambda run: "" if run.percent_of_peak is None else f"{run.percent_of_peak:.0f} %", True),
-    ("verified", lambda run: "yes" if run.verified and run.verified.ok else "no", False),
+# heading and cell of the columns that every workload has
+_COLUMNS: tuple[tuple[str, Callable[[Run], str]], ...] = (
+    ("speed", throughput),
+    ("vs CPU", lambda run: _brief(run.speedup_vs_cpu)),
+    ("vs 1 GPU", lambda run: _brief(run.speedup_vs_1gpu)),
+    ("efficiency", lambda run: _brief(run.efficiency, 100, " %")),
+    ("of peak", lambda run: "" if run.percent_of_peak is None else f"{run.percent_of_peak:.0f} %"),
+    ("verified", lambda run: "yes" if run.verified and run.verified.ok else "no"),
 )
 
 
 def runs_table(runs: Sequence[Run]) -> Table:
-    """The runs beside each other; a column that would be empty or the same for all is left out."""
-    columns = [("run", [run.label for run in runs], False)]
-    columns += [("type", [run.dtype for run in runs], False)] if len({run.dtype for run in runs}) > 1 else []
-    columns += _parameters(runs)
-    found = ((title, [cell(run) for run in runs], is_number) for title, cell, is_number in _COLUMNS)
-    columns += (column for column in found if any(column[1]))
-    return Table(
-        "Runs",
-        tuple(title for title, _, _ in columns),
-        tuple(zip(*(cells for _, cells, _ in columns), strict=True)),
-        tuple(map(mark, runs)),
-        tuple(place for place, column in enumerate(columns) if column[2]),
-        _bars(runs),
-    )
-
-
-def _parameters(runs: Sequence[Run]) -> Iterator[tuple[str, list[str], bool]]:
-    """Those in which the runs differ."""
+    """The runs beside each other; a figure that none has, and a parameter that all share, is left out."""
+    columns = [("run", [run.label for run in runs])]
+    shared = [("type", [run.dtype for run in runs])]
     for key in dict.fromkeys(key for run in runs for key in run.parameters):
         cells = [value_of(key, run.parameters[key]) if key in run.parameters else "" for run in runs]
-        if len(set(cells)) > 1:
-            yield (
-                key.replace("_", " "),
-                cells,
-                all(isinstance(run.parameters.get(key), int | float | None) for run in runs),
-            )
-
-
-def _bars(runs: Sequence[Run]) -> tuple[float, ...]:
-    """Shares of the best speed; nothing where the runs have several units, or no speed."""
-    speeds = [run.throughput.value if run.throughput and not run.virtual else 0.0 for run in runs]
-    best, units = max(speeds, default=0.0), {run.throughput.unit for run in runs if run.throughput}
-    return tuple(speed / best for speed in speeds) if best and len(units) == 1 else ()
-
-
-def _failures(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield why there is no speed; what several runs have in common, once."""
-    name, failures = namer(runs), dict[str, list[str]]()
-    for run in runs:
-        if run.throughput is None:
-            failures.setdefault(" ".join((run.failure or "not measured").split()), []).append(name(run))
-    for why, names in failures.items():
-        yield f"{names[0]}{others(len(names) - 1)}: {why if len(why) <= _LONGEST else why[:_LONGEST] + '…'}"
+        shared.append((key.replace("_", " "), cells))
+    columns += [column for column in shared if len(set(column[1])) > 1]
+    found = ((title, [cell(run) for run in runs]) for title, cell in _COLUMNS)
+    columns += [column for column in found if any(column[1])]
+    numbers = [place for place, (_, cells) in enumerate(columns) if all(map(_NUMBER.fullmatch, cells))]
+    rows = tuple(zip(*(cells for _, cells in columns), strict=True))
+    return Table("Runs", tuple(title for title, _ in columns), rows, tuple(map(mark, runs)), tuple(numbers))
 
 
 # -------------------------------------------------------------------------------------------------- CI and monitoring
@@ -414,10 +351,7 @@ def checks(result: BenchResult) -> Checks:
     """A case for each run: red where it gave no verified result."""
     command, name = f"tfgpu bench {result.workload}", namer(result.runs)
     cases = tuple(_case(run, name(run)) for run in result.runs)
-    advice = (
-        Annotation("warning", f"tfgpu bench: {name(having[-1])}{others(len(having) - 1)}", (text,))
-        for having, text in shared_advice(result.runs)
-    )
+    advice = (Annotation("warning", "tfgpu bench", (text,)) for text in shared_advice(result.runs))
     log = (f"tfgpu bench: {verdict(result)}",)
     return Checks(command, result.created, (Suite(command, cases),), (*problems("tfgpu bench", cases), *advice), log)
 
@@ -427,6 +361,16 @@ def _case(run: Run, name: str) -> Case:
     if run.failure or run.throughput is None:
         return case._replace(outcome="failure", kind="failed", message=run.failure or "not measured")
     return case._replace(details=(_speed(run), *texts(run), *run.advice))
+
+
+# end of the name, what it is, field of the run, and by what that is multiplied
+_METRICS = (
+    ("peak_ratio", "Share of the peak of the GPUs.", "percent_of_peak", 0.01),
+    ("memory_bandwidth_ratio", "Share of the GPUs' memory bandwidth.", "percent_of_bandwidth", 0.01),
+    ("cpu_speedup_ratio", "Speed over that of the CPU.", "speedup_vs_cpu", 1.0),
+    ("gpu_speedup_ratio", "Speed over that of one GPU.", "speedup_vs_1gpu", 1.0),
+    ("efficiency_ratio", "Speed-up over the number of GPUs.", "efficiency", 1.0),
+)
 
 
 def metrics(result: BenchResult) -> Iterator[Metric]:
@@ -441,26 +385,14 @@ def metrics(result: BenchResult) -> Iterator[Metric]:
     yield gauge("tfgpu_bench_verified", "1 where the result of a run is right, else 0.", *verified)
     found: dict[tuple[str, str], list[Sample]] = {}
     for run, where in pairs:
-        for name, about, value in () if run.virtual else _measured(run):
-            if value is not None:
-                found.setdefault((name, about), []).append(Sample(value, where))
+        values: list[tuple[str, str, Any, float]] = [
+            ("step_seconds", "Median time of a step.", run.median_s, 1 / run.steps),
+            (rate(run.throughput.unit) if run.throughput else "", "Work per second.", run.throughput, 1.0),
+            *((name, about, getattr(run, field), factor) for name, about, field, factor in _METRICS),
+        ]
+        for name, about, value, factor in values:
+            if value is not None and not run.virtual:
+                number = factor * getattr(value, "value", value)
+                found.setdefault((name, about), []).append(Sample(number, where))
     for (name, about), samples in found.items():
         yield gauge(f"tfgpu_bench_{name}", about, *samples)
-
-
-def _measured(run: Run) -> Iterator[tuple[str, str, float | None]]:
-    """The end of a metric's name, what it is, and its value."""
-    yield "step_seconds", "Median time of a step.", run.median_s / run.steps if run.median_s else None
-    if run.throughput:
-        yield rate(run.throughput.unit), "Work per second.", run.throughput.value
-    for name, about, share in (
-        ("peak_ratio", "Share of the peak of the GPUs.", run.percent_of_peak),
-        ("memory_bandwidth_ratio", "Share of the GPUs' memory bandwidth.", run.percent_of_bandwidth),
-    ):
-        yield name, about, None if share is None else share / 100
-    for name, about, quotient in (
-        ("cpu_speedup_ratio", "Speed over that of the CPU.", run.speedup_vs_cpu),
-        ("gpu_speedup_ratio", "Speed over that of one GPU.", run.speedup_vs_1gpu),
-        ("efficiency_ratio", "Speed-up over the number of GPUs.", run.efficiency),
-    ):
-        yield name, about, quotient.value if quotient else None

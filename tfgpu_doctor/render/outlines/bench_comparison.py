@@ -8,7 +8,6 @@ from itertools import islice
 
 from tfgpu_doctor.bench.comparison import (
     WORDS,
-    Alone,
     BenchComparison,
     FailOnSpeed,
     RunChange,
@@ -20,7 +19,7 @@ from tfgpu_doctor.bench.comparison import (
 )
 from tfgpu_doctor.bench.results import Ratio
 from tfgpu_doctor.facts.report import EXIT_UNKNOWN
-from tfgpu_doctor.facts.units import count, digits, plural, quantity
+from tfgpu_doctor.facts.units import digits, quantity
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.outlines.bench import value_of
 from tfgpu_doctor.render.shapes import (
@@ -45,10 +44,7 @@ MARKS: dict[Verdict, str] = {
     "not comparable": "absent",
 }
 _NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "numpy": "NumPy", "python": "Python"}
-_ROUGHLY = 0.01  # of a figure without an interval: three digits
 _LARGE = 10.0  # a change beyond this factor is no matter of per cent
-
-
 _COMMAND = "tfgpu compare"
 _MOST_NOTES = 50
 _MANY = 8  # runs; of more, those that are the same have one line
@@ -128,7 +124,7 @@ def _mark(run: RunChange) -> str:
     return "error" if run.lost else MARKS[run.verdict]
 
 
-def _title(run: RunChange | Alone) -> tuple[str, ...]:
+def _title(run: RunChange) -> tuple[str, ...]:
     point = ", ".join(f"{name.replace('_', ' ')} {value_of(name, value)}" for name, value in run.parameters.items())
     return tuple(filter(None, (run.label, run.dtype, point)))
 
@@ -160,43 +156,41 @@ def _speeds(run: RunChange) -> str:
     """Throughput and time, before and after: "190 → 172 GFLOP/s, 25.1 → 27.6 ms per sample"; empty without both."""
     if not run.base or not run.new or run.verdict == "not comparable":
         return ""
-    parts = []
-    if run.base.throughput and run.new.throughput and run.base.unit and run.base.unit == run.new.unit:
-        parts.append(_arrow(run.base.throughput, run.new.throughput, run.base.unit))
-    parts.append(f"{_arrow(run.base.step_s, run.new.step_s, 's')} per {run.step_name}")
-    return ", ".join(parts)
+    speed = f"{_arrow(run.base.throughput, run.new.throughput, run.new.unit)}, " * (run.base.unit == run.new.unit)
+    return f"{speed}{_arrow(run.base.step_s, run.new.step_s, 's')} per {run.step_name}"
 
 
 def _arrow(base: float, new: float, unit: str) -> str:
     """Two quantities with three digits; their unit once, where it is the same."""
-    before, after = (quantity(one, unit, (one * (1 - _ROUGHLY), one * (1 + _ROUGHLY))) for one in (base, new))
+    before, after = (quantity(one, unit, (0.99 * one, 1.01 * one)) for one in (base, new))
     number, _, shown = before.partition(" ")
     return f"{number if shown == after.partition(' ')[2] else before} → {after}"
 
 
 def _evidence(run: RunChange) -> str:
-    """What the verdict rests on: "5 and 5 processes, 370 and 350 samples"; empty where nothing was judged."""
+    """What the verdict rests on: "processes 5 and 5, samples 370 and 350"; empty where nothing was judged."""
     if not run.base or not run.new or not run.ratio:
         return ""
-    parts = []
-    for word in ("process", "sample"):
-        before, after = getattr(run.base, plural(word)), getattr(run.new, plural(word))
-        parts.append(f"{count(before, word)} each" if before == after else f"{before} and {after} {plural(word)}")
-    left_out = f"{run.base.left_out} and {run.new.left_out} left out, because other programs used the CPUs"
-    return ", ".join(parts) + (f"; {left_out}" if run.base.left_out or run.new.left_out else "")
+    base, new = run.base, run.new
+    left_out = f" (left out, because other programs used the CPUs: {base.left_out} and {new.left_out})"
+    counts = f"processes {base.processes} and {new.processes}, samples {base.samples} and {new.samples}"
+    return counts + left_out * bool(base.left_out or new.left_out)
 
 
 def _figures(run: RunChange, factor: float) -> Iterator[str]:
-    """Figures that moved by more than the factor."""
-    for figure in run.figures:
-        if figure.ratio is None or not 1 / factor <= figure.ratio.value <= factor:
-            yield f"{figure.name} {_arrow(figure.base, figure.new, figure.unit)}"
+    """Figures of runs that were compared which moved by more than the factor."""
+    if run.base and run.new and run.verdict != "not comparable":
+        before = {(one.name, one.unit): one.value for one in run.base.figures}
+        for one in run.new.figures:
+            old = before.get((one.name, one.unit), one.value)
+            if not old / factor <= one.value <= old * factor:
+                yield f"{one.name} {_arrow(old, one.value, one.unit)}"
 
 
 def _alone(comparison: BenchComparison) -> Iterator[str]:
     """Yield the cases that one result has alone: "only in base.json: 1 GPU float32"."""
-    for ones, side in ((comparison.only_base, comparison.base), (comparison.only_new, comparison.new)):
-        titles = [" ".join(_title(one)) + ("" if one.measured else " (without a speed)") for one in ones]
+    for runs, side in ((comparison.only_base, comparison.base), (comparison.only_new, comparison.new)):
+        titles = [" ".join(_title(run)) + ("" if run.base or run.new else " (without a speed)") for run in runs]
         if titles:
             yield f"only in {side.name}: {'; '.join(titles)}"
 
@@ -214,7 +208,7 @@ def _worst(comparison: BenchComparison) -> str:
     """The symbol of the whole."""
     marks = {_mark(run) for run in comparison.runs}
     inconclusive = any(run.base and run.verdict == "not comparable" for run in comparison.runs)
-    if inconclusive or any(alone.measured for alone in comparison.only_base):
+    if inconclusive or any(run.base for run in comparison.only_base):
         marks.add("unknown")
     return next((mark for mark in ("error", "unknown", "ok") if mark in marks), "unknown")
 
