@@ -7,15 +7,13 @@ adds them; `tfgpu check` does so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from msgspec import structs
-
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
-from tfgpu_doctor.facts.versions import at_least, capability, major, minor, numbers, same_minor
+from tfgpu_doctor.facts.versions import at_least, capability, major, minor, numbers
 from tfgpu_doctor.findings.answers import is_about_architecture
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.cuda import OF_THE_SYSTEM, WITHOUT_EXTRA
@@ -30,33 +28,21 @@ from tfgpu_doctor.matrix.compatibility import cudnn_limit, driver_reaches, numpy
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
 from tfgpu_doctor.plan.alternatives import is_data_centre
-from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
+from tfgpu_doctor.plan.constraints import span
 from tfgpu_doctor.plan.file_edits import (
     add_to_container,
     remove,
     replacement,
-    with_extra,
     write,
     write_beside,
     write_best,
-    write_conda_cuda,
-    write_cudnn,
+    write_cuda,
     write_image,
     write_python,
     write_release,
-    write_tensorflow,
 )
-from tfgpu_doctor.plan.planned import (
-    HAVE_WHEELS,
-    Conflict,
-    Cuda,
-    PlannedEnvironment,
-    driver_of,
-    fitting,
-    pinned,
-    pythons_for,
-)
-from tfgpu_doctor.plan.resolving import specifier
+from tfgpu_doctor.plan.planned import HAVE_WHEELS, PlannedEnvironment, driver_of, fitting, pinned, pythons_for
+from tfgpu_doctor.plan.resolving import Wanted, specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 
@@ -66,9 +52,7 @@ _DECIDED_BY_PACKAGE = ("tf.windows-native", "tf.cpu-build")
 _NO_CUDA_AT_ALL = (*_DECIDED_BY_PACKAGE, "cuda.version-mismatch", "cuda.missing")
 _NOT_INSTALLED = ("tf.package-removed", "tf.python-unsupported")
 _DISCONTINUED = ("tensorflow-gpu", "tf-nightly-gpu")
-_CONDA_RECIPE = "conda-forge's tensorflow recipe"
 _USE_PIP = Alternative("Install TensorFlow with pip instead: tfgpu plan lists the commands")
-_KNOWN_ISSUE = frozenset({"known-issue"})
 
 
 def in_manifests(finding: str, unless: tuple[str, ...] = ()) -> Callable[[Search], Search]:
@@ -103,20 +87,6 @@ def _joined(problems: list[Problem]) -> Problem | None:
 
 def _seen(one: Requirement | Image, need: str, source: str) -> tuple[Evidence, ...]:
     return (evidence(one.reference if isinstance(one, Image) else one.text, str(one.place), need, source),)
-
-
-def _conda_builds(view: PlannedEnvironment) -> tuple[CondaBuild, ...]:
-    """conda-forge's builds that the match spec allows on the platform; none where another channel may be used."""
-    tensorflow, channels = view.tensorflow, view.environment.channels
-    if tensorflow is None or not view.conda or (channels and "conda-forge" not in channels):
-        return ()
-    wanted = specifier(tensorflow.specifier)
-    rows = (row for row in view.matrix.data.conda_forge if row.platform == view.target.platform)
-    return tuple(row for row in rows if wanted is not None and wanted.contains(row.version))
-
-
-def _recipe(row: CondaBuild) -> str:
-    return f"{_CONDA_RECIPE}, {row.version}"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -204,22 +174,7 @@ def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[P
         title=f"No release of {tensorflow.name} matches {tensorflow.specifier} on {view.target.platform}",
         cause=_NO_MATCH,
         evidence=_seen(tensorflow, f"a release such as {newest.version}", "names of the wheels"),
-        fixes=write_best(view, tensorflow),
-    )
-
-
-@in_manifests("tf.python-unsupported", unless=("tf.package-removed",))
-def no_conda_build_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
-    """conda-forge has no build of these versions for the Python."""
-    rows, pythons, tensorflow = _conda_builds(view), view.pythons, view.tensorflow
-    if tensorflow is None or not rows or not pythons or any(one in row.python for row in rows for one in pythons):
-        return
-    first, last = rows[0].python[0], rows[0].python[-1]
-    yield Problem(
-        title=f"conda-forge has no {tensorflow.text} for Python {pythons[-1]}",
-        cause="conda cannot solve the environment",
-        evidence=(evidence(f"Python {pythons[-1]}", view.python_place, f"Python {first} to {last}", _recipe(rows[0])),),
-        fixes=(write_python(view, rows[0].python), _USE_PIP),
+        fixes=write_best(view),
     )
 
 
@@ -256,83 +211,49 @@ def _under_its_name(view: PlannedEnvironment, one: Requirement, better: str | No
     if row and view.pythons and not set(view.pythons) & set(row.python):
         yield write_python(view, row.python)
     elif row:
-        yield write_tensorflow(one, f"tensorflow{one.specifier}")
+        yield write_release(view, one, f"tensorflow{one.specifier}")
     elif better and pinned(one) is None:
-        yield write_tensorflow(one, better)
+        yield write_release(view, one, better)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Lines that exclude each other.
 
 
-def _refused(view: PlannedEnvironment, *, only: str | None = None, but: Collection[str] = ()) -> Iterator[Problem]:
-    """Lines that pip cannot install together.
-
-    Args:
-        only: those of which the line of this package has to give way.
-        but: not those, as they are problems of other findings.
-    """
+def _refused(view: PlannedEnvironment, name: str | None = None) -> Iterator[Problem]:
+    """Lines that pip cannot install together: those of which NumPy's or protobuf's has to give way, or the others."""
     for conflict in view.conflicts:
         names = {line.name for line, _ in conflict.changes}
-        alone = names.pop() if len(names) == 1 else None
-        if (only is None and alone not in but) or (only is not None and alone == only):
-            pairs = [(line, _for_the_gpu(view, better)) for line, better in conflict.changes]
-            yield Problem(
-                title=_title(view, conflict),
-                cause="the installer finds no versions that meet all requirements, and installs nothing",
-                evidence=conflict.evidence,
-                fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text)
-                # a Python for which all packages have a wheel, where there is one
-                or ((write_python(view, pythons, HAVE_WHEELS),) if (pythons := fitting(view)) else ()),
-            )
-
-
-def _for_the_gpu(view: PlannedEnvironment, better: str | None) -> str | None:
-    """A TensorFlow that goes with the other lines, where it goes with the GPU, too; else what the report advises."""
-    name, _, version = (better or "").partition("==")
-    row = view.matrix.tensorflow(version, view.target.platform, name) if name in TENSORFLOW and version else None
-    request = PlanRequest(view.matrix, structs.replace(view.target, python=None))
-    suits = row is None or not row.gpu or broken_within(request, row, _KNOWN_ISSUE) is not None
-    return better if suits else replacement(view)
-
-
-def _title(view: PlannedEnvironment, conflict: Conflict) -> str:
-    first, *rest = conflict.lines
-    if not rest:
-        return f"{first.text} cannot be installed with Python {view.resolved.universe.python}"
-    if first.name in TENSORFLOW and view.release and len(rest) == 1:
-        return f"{rest[0].text} is incompatible with TensorFlow {view.release.version}"
-    texts = [first.text, *(one.text for one in rest)]
-    return f"{', '.join(texts[:-1])} and {texts[-1]} exclude each other"
+        if name not in (names if len(names) == 1 and names <= {"numpy", "protobuf"} else {None}):
+            continue
+        texts = [one.text for one in conflict.lines]
+        refused = f"cannot be installed with Python {view.resolved.universe.python}"
+        # beside lines that stay, the TensorFlow that goes with the GPU, too
+        pairs = [(one, replacement(view) if one.name in TENSORFLOW else better) for one, better in conflict.changes]
+        yield Problem(
+            title=f"{' and '.join(texts)} {'exclude each other' if texts[1:] else refused}",
+            cause="the installer finds no versions that meet all requirements, and installs nothing",
+            evidence=conflict.evidence,
+            fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text)
+            # a Python for which all packages have a wheel, where there is one
+            or ((write_python(view, pythons, HAVE_WHEELS),) if (pythons := fitting(view)) else ()),
+        )
 
 
 def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> Iterator[Problem]:
     """A requirement that allows none of the versions within a bound of TensorFlow's, which pip may not know of."""
-    row, line = view.release, view.requirement(name)
+    row, line, universe = view.release, view.requirement(name), view.resolved.universe
     if row is None or line is None or bound is None or view.conda:
         return
     giving_way = {line.name for conflict in view.conflicts for line, _ in conflict.changes}
-    if name not in giving_way and _both(view, line, bound) is False:
+    known = name not in giving_way and universe.is_judged(Wanted(name, line.specifier))
+    if known and not universe.package(name).allowed(line.specifier) & universe.package(name).allowed(bound):
         yield Problem(
             title=f"{line.text} is incompatible with TensorFlow {row.version}",
             cause="the installer refuses this combination, or the import fails",
             evidence=_seen(line, f"{name}{bound}", f"TensorFlow {row.version} (metadata)"),
             fixes=(write(line, f"{name}{bound}"),),
         )
-
-
-def _both(view: PlannedEnvironment, line: Requirement, bound: str) -> bool | None:
-    """Whether some version meets both; those that are named in either count, too. None: one cannot be read."""
-    wanted, allowed = specifier(line.specifier), specifier(bound)
-    if wanted is None or allowed is None:
-        return None
-    named = [one.version.removesuffix(".*") for one in (*wanted, *allowed)]
-    if any(wanted.contains(one) and allowed.contains(one) for one in named):
-        return True
-    if line.name not in view.matrix.packages:
-        return False
-    package = view.resolved.universe.package(line.name)
-    return bool(package.allowed(line.specifier) & package.allowed(bound))
 
 
 @in_manifests("tf.package-conflict")
@@ -353,7 +274,7 @@ def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
 def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Problem]:
     """Versions that pip cannot install together: a Keras of another release, a tf-keras for another TensorFlow."""
     row = view.release
-    yield from _refused(view, but=("numpy", "protobuf"))
+    yield from _refused(view)
     yield from _outside_bounds(view, "keras", row.keras if row else None)
     # the metadata of 2.14.1 and 2.15.0 names no TensorFlow; beside 2.20.0 the import of 2.15.0 fails (tried)
     yield from _outside_bounds(view, "tf-keras", companion_bound("tf-keras", row) if row else None)
@@ -364,7 +285,7 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A NumPy that the release cannot be imported with, or no upper bound where the release needs one."""
     row, tensorflow, python = view.release, view.tensorflow, view.python
     bound = numpy_bound(row) if row else None
-    yield from _refused(view, only="numpy")
+    yield from _refused(view, "numpy")
     yield from _outside_bounds(view, "numpy", bound)
     if row is None or bound in (None, row.numpy) or tensorflow is None or view.conda or view.requirement("numpy"):
         return
@@ -381,7 +302,7 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
 @in_manifests("tf.abi-protobuf", unless=("tf.package-removed",))
 def protobuf_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A protobuf that does not support the release's generated code."""
-    yield from _refused(view, only="protobuf")
+    yield from _refused(view, "protobuf")
     yield from _outside_bounds(view, "protobuf", view.release.protobuf if view.release else None)
 
 
@@ -497,50 +418,18 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     if release is None or tensorflow is None or view.conda or not view.extra:
         return
     name = f"nvidia-cudnn-cu{major(release.cuda)}"
-    pin = release.pip_nvidia.get(name, "==")
-    for gpu in view.target.gpus if not pin.startswith("==") else ():
+    named = view.requirement(name)
+    pin = pinned(named) if named else None  # also a version that the matrix does not have
+    chosen = pin or view.resolved.versions.get(name) if named else None  # None: pip installs the newest
+    for gpu in view.target.gpus if not release.pip_nvidia.get(name, "==").startswith("==") else ():
         dropped = cudnn_limit(view.matrix, release, [gpu.compute_capability])
-        if dropped and (exact := _cudnn_from(view, name, dropped)):
-            named = view.requirement(name)
-            held = write_beside(tensorflow, f"{name}<{dropped}")
+        if dropped and (named is None or (chosen and at_least(chosen, dropped))):
             yield Problem(
-                title=f"{exact} has dropped {gpu.shown}",
+                title=f"{f'cuDNN {pin}' if pin else 'The newest cuDNN'} has dropped {gpu.shown}",
                 cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
                 evidence=_seen(named or tensorflow, f"cuDNN before {dropped}", "compat_matrix.yaml, cudnn"),
-                fixes=(write(named, f"{name}{pin.split(',')[0]},<{dropped}") if named else held,),
+                fixes=() if named else (write_beside(tensorflow, f"{name}<{dropped}"),),
             )
-
-
-def _cudnn_from(view: PlannedEnvironment, name: str, first: str) -> str | None:
-    """The cuDNN that pip installs, where it is of this version or later; without a line of its own, the newest."""
-    named = view.requirement(name)
-    if named is None:
-        return "The newest cuDNN"
-    pin = pinned(named)  # also a version that the matrix does not have, or that pip chooses for the line
-    chosen = pin or view.resolved.versions.get(name)
-    exact = f"cuDNN {pin}" if pin else "The newest cuDNN"
-    return exact if chosen and at_least(chosen, first) else None
-
-
-def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Problem]:
-    """The described GPU is newer, or older, than the kernels of every build of conda-forge."""
-    rows = [row for row in _conda_builds(view) if row.cuda and (row.sass or row.ptx)]
-    for gpu in view.target.gpus if rows else ():
-        found = gpu.compute_capability
-        above = capability(found) > max(map(capability, (*rows[0].sass, *rows[0].ptx)))
-        if above == newer and not any(runs_on(row, found) == "sass" for row in rows):
-            name = gpu.shown
-            expected = f"one of SASS {' '.join(rows[0].sass)}"
-            yield Problem(
-                title=f"conda-forge's TensorFlow {rows[0].version} has no kernels for {name}",
-                cause="its builds contain no SASS for the GPU",
-                evidence=(evidence(f"{name}: compute capability {found}", "--gpu", expected, _recipe(rows[0])),),
-                fixes=(Fix("See which build has kernels for it", ("tfgpu plan --gpu NAME",)),),
-            )
-
-
-in_manifests("gpu.arch-too-old", unless=_NOT_INSTALLED)(partial(_without_kernels, newer=False))
-in_manifests("gpu.arch-too-new", unless=_NOT_INSTALLED)(partial(_without_kernels, newer=True))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -560,7 +449,7 @@ def required_on_windows(view: PlannedEnvironment) -> Iterator[Problem]:
         return
     fixes = [Fix("Run it in WSL2")]
     if tensorflow and (better := replacement(view, "2.11")):
-        fixes.append(write_tensorflow(tensorflow, better))
+        fixes.append(write_release(view, tensorflow, better))
     yield Problem(
         title=f"TensorFlow {row.version} has no CUDA on Windows",
         cause=DECLARATIONS["tf.windows-native"].cause,
@@ -596,59 +485,83 @@ def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
 
 
 def _cpu_requirement(view: PlannedEnvironment, tensorflow: Requirement, title: str) -> Problem:
-    better = replacement(view)
     other = _NOT_A_MAC if view.target.os == "macos" else _OTHER_HARDWARE
     return Problem(
         title=title,
         cause=_RUNS_ON_CPU,
         evidence=_seen(tensorflow, "a build with CUDA", "compat_matrix.yaml"),
-        fixes=(write_tensorflow(tensorflow, better) if better else other,),
+        fixes=write_best(view) or (other,),
     )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# conda-forge's builds.
+
+
+def _conda_builds(view: PlannedEnvironment) -> tuple[CondaBuild, ...]:
+    """conda-forge's builds that the match spec allows on the platform; none where another channel may be used."""
+    tensorflow, channels = view.tensorflow, view.environment.channels
+    if tensorflow is None or not view.conda or (channels and "conda-forge" not in channels):
+        return ()
+    wanted = specifier(tensorflow.specifier)
+    rows = (row for row in view.matrix.data.conda_forge if row.platform == view.target.platform)
+    return tuple(row for row in rows if wanted is not None and wanted.contains(row.version))
+
+
+def _not_built(newest: CondaBuild, title: str, cause: str, found: str, place: str, need: str, *fixes: Fix) -> Problem:
+    """conda-forge has no build for a Python, a CUDA or a GPU; TensorFlow from pip may have."""
+    seen = evidence(found, place, need, f"conda-forge's tensorflow recipe, {newest.version}")
+    return Problem(title=f"conda-forge has no {title}", cause=cause, evidence=(seen,), fixes=(*fixes, _USE_PIP))
+
+
+@in_manifests("tf.python-unsupported", unless=("tf.package-removed",))
+def no_conda_build_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
+    """conda-forge has no build of these versions for the Python."""
+    rows, pythons, tensorflow = _conda_builds(view), view.pythons, view.tensorflow
+    if tensorflow and rows and pythons and not any(one in row.python for row in rows for one in pythons):
+        title, need = f"{tensorflow.text} for Python {pythons[-1]}", f"Python {span(rows[0].python)}"
+        other = write_python(view, rows[0].python)
+        cause = "conda cannot solve the environment"
+        yield _not_built(rows[0], title, cause, f"Python {pythons[-1]}", view.python_place, need, other)
+
+
+def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Problem]:
+    """The described GPU is newer, or older, than the kernels of every build of conda-forge."""
+    rows = [row for row in _conda_builds(view) if row.cuda and (row.sass or row.ptx)]
+    for gpu in view.target.gpus if rows else ():
+        above = capability(gpu.compute_capability) > max(map(capability, (*rows[0].sass, *rows[0].ptx)))
+        if above == newer and not any(runs_on(row, gpu.compute_capability) == "sass" for row in rows):
+            title, cause = f"TensorFlow {rows[0].version} with kernels for {gpu.shown}", "its builds contain none"
+            found, need = f"compute capability {gpu.compute_capability}", f"one of SASS {' '.join(rows[0].sass)}"
+            yield _not_built(rows[0], title, cause, found, "--gpu", need)
+
+
+in_manifests("gpu.arch-too-old", unless=_NOT_INSTALLED)(partial(_without_kernels, newer=False))
+in_manifests("gpu.arch-too-new", unless=_NOT_INSTALLED)(partial(_without_kernels, newer=True))
 
 
 @in_manifests("tf.cpu-build", unless=("tf.package-removed", "tf.windows-native"))
 def no_conda_gpu_build(view: PlannedEnvironment) -> Iterator[Problem]:
     """conda-forge has only CPU builds of these versions, or for this platform."""
-    rows, tensorflow = _conda_builds(view) if view.wants_gpu else (), view.tensorflow
-    if tensorflow and rows and not any(row.cuda for row in rows):
-        yield Problem(
-            title=f"conda-forge has no GPU build of {tensorflow.text} for {view.target.platform}",
-            cause=_RUNS_ON_CPU,
-            evidence=_seen(tensorflow, "a build with CUDA", _recipe(rows[0])),
-            fixes=(_USE_PIP,),
-        )
+    rows, one = _conda_builds(view) if view.wants_gpu else (), view.tensorflow
+    if one and rows and not any(row.cuda for row in rows):
+        title = f"GPU build of {one.text} for {view.target.platform}"
+        yield _not_built(rows[0], title, _RUNS_ON_CPU, one.text, str(one.place), "a build with CUDA")
+
+
+@in_manifests("cuda.version-mismatch", unless=_DECIDED_BY_PACKAGE)
+def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A CUDA is pinned for which conda-forge has no build of these versions."""
+    rows = [row for row in _conda_builds(view) if row.cuda]
+    for pin in view.cudas if rows else ():
+        if "." in pin.version and not any(minor(pin.version) in map(minor, row.cuda) for row in rows):
+            title, need = f"build of TensorFlow {rows[0].version} for CUDA {pin.version}", ", ".join(rows[0].cuda)
+            cause = "conda cannot solve the environment, or installs a CPU build"
+            yield _not_built(rows[0], title, cause, pin.text, pin.place, f"CUDA {need}")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # CUDA, cuDNN and XLA's compiler.
-
-
-def edits_for_cuda(view: PlannedEnvironment, release: Release, other: Cuda) -> Iterator[Fix]:
-    """Either the requirement or what brings the CUDA can change: first what keeps the TensorFlow that is asked for."""
-    line, of_conda = view.tensorflow, write_conda_cuda(view, release.cuda, release.cudnn)
-    if line is None:
-        yield from filter(None, (of_conda,))
-        return
-    extra = (release.extra and with_extra(view, release)) or line.text
-    edit, written = write_tensorflow(line, extra) if extra != line.text else None, extra.partition("==")[2]
-    keeps = edit is not None and same_minor(written, release.version)
-    yield from filter(None, (edit, of_conda) if keeps else (of_conda, edit))
-    near = _nearest(view, release, other.major)
-    if near and (edit is None or near.version != written):
-        by_pip = other.text.startswith("nvidia-")  # beside them, the extra brings the rest
-        if better := with_extra(view, near) if by_pip and near.extra else f"{near.package}=={near.version}":
-            edit = write(line, better, f": it loads CUDA {minor(near.cuda)}")
-            yield Fix(f"Keep that CUDA: {edit.text[0].lower()}{edit.text[1:]}", edits=edit.edits)
-
-
-def _nearest(view: PlannedEnvironment, release: Release, cuda: str) -> Release | None:
-    """The release for another CUDA that is the fewest releases away, the next before the previous ones."""
-    rows = view.matrix.stable(platform=view.target.platform, package="tensorflow")
-    request = PlanRequest(view.matrix, structs.replace(view.target, python=view.python))
-    of_cuda = (row for row in rows if row.cuda and major(row.cuda) == cuda)
-    fitting = [row for row in of_cuda if broken_within(request, row, _KNOWN_ISSUE) is not None]
-    newer = [row for row in fitting if at_least(row.version, release.version)]
-    return newer[-1] if newer else next(iter(fitting), None)
 
 
 @in_manifests("cuda.version-mismatch", unless=_DECIDED_BY_PACKAGE)
@@ -665,25 +578,8 @@ def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     yield Problem(
         title=f"{loads}, but {others[0].text} contains CUDA {others[0].version}",
         evidence=tuple(evidence(cuda.text, cuda.place, expected, source) for cuda in others),
-        fixes=tuple(edits_for_cuda(view, release, others[0])),
+        fixes=write_cuda(view, release),
     )
-
-
-@in_manifests("cuda.version-mismatch", unless=_DECIDED_BY_PACKAGE)
-def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A CUDA is pinned for which conda-forge has no build of these versions."""
-    rows = [row for row in _conda_builds(view) if row.cuda]
-    for pin in view.cudas if rows else ():
-        if "." not in pin.version or any(minor(pin.version) in map(minor, row.cuda) for row in rows):
-            continue
-        built, first = ", ".join(rows[0].cuda), rows[0].cuda[0]
-        words = Fix(f"In {pin.place}, write cuda-version={first}, or leave the choice to conda")
-        yield Problem(
-            title=f"conda-forge has no build of TensorFlow {rows[0].version} for CUDA {pin.version}",
-            cause="conda cannot solve the environment, or installs a CPU build",
-            evidence=(evidence(pin.text, pin.place, f"CUDA {built}", _recipe(rows[0])),),
-            fixes=(write_conda_cuda(view, first, rows[0].cudnn) or words, _USE_PIP),
-        )
 
 
 @in_manifests("cuda.missing", unless=(*_DECIDED_BY_PACKAGE, "gpu.arch-too-new"))
@@ -708,20 +604,9 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         title=nothing if certain and view.wants_gpu else f"{tensorflow.text} does not install CUDA",
         cause=cause,
         evidence=(evidence(found, str(tensorflow.place), need, f"{wheel} (wheel)"),),
-        fixes=tuple(_bring_cuda(view, release, tensorflow)),
+        fixes=write_cuda(view, release),
         severity=grave if view.wants_gpu else Severity.NOTE,
     )
-
-
-def _bring_cuda(view: PlannedEnvironment, release: Release, tensorflow: Requirement) -> Iterator[Fix]:
-    """The line with its extra; another release only where a GPU is meant and the extra of this one is broken."""
-    better = with_extra(view, release) if release.extra else replacement(view)
-    version, wanted = (better or "").partition("==")[2], specifier(tensorflow.specifier)
-    keeps = version and (same_minor(version, release.version) or (wanted and wanted.contains(version)))
-    if not (view.wants_gpu and release.extra) and not keeps:
-        yield Fix("List the ways to install CUDA for it", (f"tfgpu plan --tensorflow {minor(release.version)}",))
-    elif better and better != tensorflow.text:
-        yield write_tensorflow(tensorflow, better)
 
 
 def _lacks_cuda(view: PlannedEnvironment) -> bool:
@@ -750,21 +635,8 @@ def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         yield Problem(
             title=f"TensorFlow {release.version} needs {need}, but {cudnn.text} contains cuDNN {cudnn.version}",
             evidence=(evidence(cudnn.text, cudnn.place, need, source),),
-            fixes=(_edit_for_cudnn(view, release, cudnn),),
+            fixes=write_cuda(view, release),
         )
-
-
-def _edit_for_cudnn(view: PlannedEnvironment, release: Release, found: Cuda) -> Fix:
-    """TensorFlow's line, where its extra brings cuDNN, or the one that brings it."""
-    better = with_extra(view, release) if view.tensorflow and release.extra else None
-    if view.tensorflow and better:
-        return write_tensorflow(view.tensorflow, better)
-    line, needed = found.line, f">={minor(release.cudnn)},<{int(major(release.cudnn)) + 1}"
-    if line and line.installer in ("pip", "conda") and found.major == major(release.cudnn):
-        return write(line, f"{line.name}{needed}")
-    if line:
-        return Fix(f"In {found.place}, install cuDNN {needed} in place of {found.text}")
-    return Fix(f"In {found.place}, use an image with cuDNN {needed}")
 
 
 @in_manifests("cudnn.missing", unless=_NO_CUDA_AT_ALL)
@@ -778,7 +650,7 @@ def image_without_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         yield Problem(
             title=f"{base.image.reference} contains no cuDNN",
             evidence=_seen(base.image, f"cuDNN {release.cudnn}", f"TensorFlow {release.version} (wheel)"),
-            fixes=tuple(write_cudnn(view, release, base)),
+            fixes=write_cuda(view, release),
         )
 
 
@@ -798,15 +670,11 @@ def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
         return
     if _has_compiler(view) or not release.cuda or not at_least(release.version, KERAS_SINCE):
         return
-    image = base.image
-    better = with_extra(view, release) if view.tensorflow and release.extra else None
+    devel = f"the CUDA compiler, as in {base.image.reference.replace('-runtime', '-devel')}"
     yield Problem(
-        title=f"{image.reference} contains neither libdevice nor ptxas, which XLA needs",
-        evidence=_seen(image, "an image with the CUDA compiler", _FLAVOURS),
-        fixes=(
-            write_image(image, f"{image.name}:{(image.tag or '').replace('-runtime', '-devel')}"),
-            *((write_tensorflow(view.tensorflow, better),) if view.tensorflow and better else ()),
-        ),
+        title=f"{base.image.reference} contains neither libdevice nor ptxas, which XLA needs",
+        evidence=_seen(base.image, devel, _FLAVOURS),
+        fixes=write_best(view) if release.extra else (),
         severity=Severity.WARNING,
     )
 
@@ -826,10 +694,7 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     issues = view.matrix.issues_for(
         row, python=view.python, compute_capabilities=view.target.capabilities, extra=view.extra
     )
-    better = replacement(view) if view.tensorflow and row.extra else None
-    nearest: tuple[Fix, ...] = ()
-    if view.tensorflow and better and better != requirement(row):
-        nearest = (write_tensorflow(view.tensorflow, better),)
+    nearest = write_best(view) if row.extra and replacement(view) != requirement(row) else ()
     for issue in issues:
         if _concerns(view, issue):
             yield Problem(

@@ -112,19 +112,6 @@ def _cuda(image: Image, tag: str) -> Base:
     return Base(image, cuda=found["cuda"], cudnn=cudnn, flavour=found["flavour"], python=python, gpu=True)
 
 
-def with_cudnn(base: Base, wanted: str) -> str | None:
-    """The same image of nvidia/cuda with a cuDNN of a major version; None where there is no such tag.
-
-    cuDNN is 7 up to CUDA 10, 8 up to 12.2, and 9 from 12.3.2 on; since 12.4 its number is not in the tag.
-    """
-    cuda = numbers(base.cuda or "")
-    there = "7" if cuda < (11,) else "8" if cuda < (12, 3) else "9" if cuda >= (12, 3, 2) else None
-    if cuda < (9,) or there != wanted or base.cudnn is not None or base.flavour not in ("runtime", "devel"):
-        return None
-    word = "cudnn" if cuda >= (12, 4) else f"cudnn{wanted}"
-    return f"{base.image.name}:{re.sub(f'-(?={base.flavour})', f'-{word}-', base.image.tag or '', count=1)}"
-
-
 def _tensorflow(image: Image, matrix: Matrix) -> Base:
     found = _TENSORFLOW_TAG.fullmatch(image.tag or "latest")
     if found is None:
@@ -183,7 +170,6 @@ class Cuda:
     version: str  # as far as it is told: "11", "11.8", "12.3.2"
     text: str  # "cudatoolkit=11.2", "nvidia/cuda:11.8.0-base-ubuntu22.04"
     place: str  # "Dockerfile:1"
-    line: Requirement | None = None  # that brings it; None: an image
 
     @property
     def major(self) -> str:
@@ -246,7 +232,7 @@ class PlannedEnvironment:
             elif of_apt := re.fullmatch(r"cuda-(?:toolkit|libraries|runtime)-(\d+)-(\d+)", one.name):
                 version = f"{of_apt[1]}.{of_apt[2]}"
             if version:
-                yield Cuda(version, one.text, str(one.place), one)
+                yield Cuda(version, one.text, str(one.place))
 
     def _cudnns(self) -> Iterator[Cuda]:
         """Every cuDNN that it names; its version may be empty where the image does not tell."""
@@ -255,7 +241,7 @@ class PlannedEnvironment:
         for one in self.environment.requirements:
             of_apt = re.fullmatch(r"libcudnn(\d+)(?:-cuda-\d+)?", one.name)
             if of_apt or one.name == "cudnn" or re.fullmatch(r"nvidia-cudnn-cu\d+", one.name):
-                yield Cuda(pinned(one) or (of_apt[1] if of_apt else ""), one.text, str(one.place), one)
+                yield Cuda(pinned(one) or (of_apt[1] if of_apt else ""), one.text, str(one.place))
 
     @cached_property
     def allowed(self) -> tuple[Release, ...]:
@@ -331,33 +317,37 @@ class PlannedEnvironment:
     @cached_property
     def conflicts(self) -> tuple[Conflict, ...]:
         """All conflicts among the requirements; after each, its lines are taken to be changed."""
-        if not self.resolved.refused:
-            return ()
         universe = self.resolved.universe
         original = self.wanted_in(universe)
         wanted = dict(enumerate(one for _, one in original))  # by position; without those of which there is no version
         found: list[tuple[list[int], list[int]]] = []  # positions that give way, and all that exclude each other
-        for _ in range(_MOST):
-            left = sorted(wanted)
-            core = [left[index] for index in smallest_conflict(universe, [wanted[index] for index in left])]
+        for _ in range(_MOST) if self.resolved.refused else ():
+            left = [*wanted]
+            core = [left[index] for index in smallest_conflict(universe, [*wanted.values()])]
             freed = _giving_way(universe, {index: wanted[index] for index in core})
             if not freed:
                 break
             found.append((freed, core))
             for index in freed:
-                one = wanted.pop(index)
-                if universe.package(one.name).allowed(""):
-                    wanted[index] = replace(one, specifier="")
+                wanted[index] = replace(wanted[index], specifier="")
+                if not universe.package(wanted[index].name).allowed(""):
+                    del wanted[index]
         versions: dict[str, str] = {}
         with suppress(Unsolvable, TooHard):
-            versions = solve(universe, [wanted[index] for index in sorted(wanted)])
+            versions = solve(universe, [*wanted.values()]) if found else {}
 
-        def conflict(freed: list[int], core: list[int]) -> Conflict:
-            lines, changed = [original[index] for index in core], [original[index][0] for index in freed]
-            changes = tuple((line, _better(universe, line, versions)) for line in changed)
-            return Conflict(tuple(line for line, _ in lines), tuple(_evidence(universe, lines)), changes)
+        def better(line: Requirement) -> str | None:
+            extras = f"[{','.join(line.extras)}]" if line.extras else ""
+            return f"{line.name}{extras}=={versions[line.name]}" if line.name in versions else None
 
-        return tuple(conflict(*one) for one in found)
+        return tuple(
+            Conflict(
+                tuple(original[index][0] for index in core),
+                tuple(_evidence(universe, [original[index] for index in core])),
+                tuple((line, better(line)) for index in freed for line in original[index][:1]),
+            )
+            for freed, core in found
+        )
 
 
 def _admitted(bounds: Sequence[SpecifierSet]) -> tuple[str, ...]:
@@ -412,49 +402,24 @@ def _giving_way(universe: Universe, core: Mapping[int, Wanted]) -> list[int]:
     return without or [index for index in changed if core[index].specifier]
 
 
-def _better(universe: Universe, line: Requirement, versions: dict[str, str]) -> str | None:
-    """What TensorFlow itself requires of the package, or the version that goes with the rest."""
-    extras = f"[{','.join(line.extras)}]" if line.extras else ""
-    for name in TENSORFLOW if line.name not in TENSORFLOW else ():
-        required = universe.package(name).requires(Version(versions[name]), ("and-cuda",)) if name in versions else ()
-        bounds = next((one.specifier for one in required if one.name == line.name), "")
-        if bounds:
-            return f"{line.name}{extras}{bounds}"
-    return f"{line.name}{extras}=={versions[line.name]}" if line.name in versions else None
-
-
 def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> list[Evidence]:
-    """Which line requires what of which other one; without such a pair, what each requires of a third package."""
-    found, required = list[Evidence](), list[dict[str, str]]()  # package → versions, by the newest of each line
+    """What the lines require of a package of which no version meets it all: of one of them, or of a third one."""
+    found, required = list[Evidence](), dict[str, list[tuple[Requirement, str, str]]]()  # by package
     for line, one in lines:
         package = universe.package(one.name)
         newest = max(package.allowed(one.specifier), default=None)
-        required.append({need.name: need.specifier for need in package.requires(newest, one.extras)} if newest else {})
         if newest is None or len(lines) == 1:
             wheel = f"a version with a wheel for Python {universe.python}"
             found.append(Evidence(line.text, str(line.place), wheel, "names of the wheels"))
-        source = f"{'TensorFlow' if line.name == 'tensorflow' else line.name} {newest} (metadata)"
-        for other, wanted in lines:
-            bound = required[-1].get(other.name)
-            if bound is not None and not _meet(universe, other.name, (bound, wanted.specifier)):
-                found.append(Evidence(other.text, str(other.place), f"{other.name}{bound}", source))
-    return found or _about_a_third(universe, [line for line, _ in lines], required)
-
-
-def _about_a_third(
-    universe: Universe, lines: Sequence[Requirement], required: Sequence[dict[str, str]]
-) -> list[Evidence]:
-    shared = sorted(set.intersection(*map(set, required)))
-    third = next((name for name in shared if not _meet(universe, name, [one[name] for one in required])), None)
-    if third is None:
-        return [Evidence(line.text, str(line.place), None, None) for line in lines]
-    pairs = zip(lines, required, strict=True)
-    return [Evidence(one.text, str(one.place), f"{third}{own[third]}", f"{one.name} (metadata)") for one, own in pairs]
-
-
-def _meet(universe: Universe, name: str, bounds: Iterable[str]) -> bool:
-    """True if some version of a package is within all bounds."""
-    return bool(frozenset.intersection(*map(universe.package(name).allowed, bounds)))
+        for need in package.requires(newest, one.extras) if newest else ():
+            required.setdefault(need.name, []).append((line, need.specifier, f"{one.name} {newest} (metadata)"))
+    for name, needs in required.items():
+        own = next(((line, one.specifier) for line, one in lines if one.name == name), None)
+        bounds = [*(bound for _, bound, _ in needs), *(own[1:] if own else ())]
+        if not frozenset.intersection(*map(universe.package(name).allowed, bounds)):
+            shown = [(own[0] if own else line, f"{name}{bound}", source) for line, bound, source in needs]
+            found += [Evidence(line.text, str(line.place), need, source) for line, need, source in shown]
+    return found or [Evidence(line.text, str(line.place), None, None) for line, _ in lines]
 
 
 HAVE_WHEELS = "the packages that are named have wheels for it"  # why another Python is advised
