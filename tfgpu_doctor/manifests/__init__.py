@@ -89,7 +89,7 @@ class Image:
 class Setting:
     """An environment variable, a size or another value that the file sets."""
 
-    name: str  # "LD_LIBRARY_PATH", "NVIDIA_VISIBLE_DEVICES", "shm_size" (bytes)
+    name: str  # "LD_LIBRARY_PATH", "NVIDIA_VISIBLE_DEVICES", "shm_size"
     value: str
     place: Place
 

@@ -309,7 +309,6 @@ def environment(
     place: Place | None = None,
     read_as: str | None = None,
     contexts: tuple[str, ...] = ("",),
-    hint: str = "",
     **others: Any,
 ) -> Environment:
     """The environment that commands make, with the other fields that the file tells.
@@ -318,7 +317,6 @@ def environment(
         python: the one that something else than the commands names.
         read_as: the path relative to which files are named, where that is not the file's own.
         contexts: folders that can be the build context, relative to that of `read_as`.
-        hint: what to do about a file that is not found.
     """
     base, context, label = read_as or path, contexts[0], label or path
     lines = Lines(base, include)
@@ -333,7 +331,7 @@ def environment(
             inside = _candidates(wanted, installed.copied[:MOST_SOURCES])
             name, text = _look((posixpath.join(one, name) for one in contexts for name in inside), include)
         except IncludeError as error:
-            lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}{hint}")
+            lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}")
             continue
         depth = name.count("../")  # of the context in which it was found, which is that of the others
         contexts = tuple(sorted(contexts, key=lambda one: one.count("..") != depth))

@@ -91,7 +91,8 @@ def write_cuda(view: PlannedEnvironment, release: Release) -> tuple[Fix, ...]:
     """Bring CUDA and cuDNN by TensorFlow's own line; the commands of a plan where no line brings them."""
     if found := write_best(view) if release.extra else ():
         return found
-    return (Fix("List the ways to install CUDA and cuDNN for it", (f"tfgpu plan --tensorflow {minor(release.version)}",)),)
+    command = f"tfgpu plan --tensorflow {minor(release.version)}"
+    return (Fix("List the ways to install CUDA and cuDNN for it", (command,)),)
 
 
 def write_beside(one: Requirement, more: str) -> Fix:

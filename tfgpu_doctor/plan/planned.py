@@ -327,7 +327,9 @@ class PlannedEnvironment:
             freed = _giving_way(universe, {index: wanted[index] for index in core})
             if not freed:
                 break
-            found.append((freed, core))
+            # what a TensorFlow that has a wheel requires, and has none, exists as archives, which pip builds
+            if len(core) > 1 or wanted[core[0]].name not in TENSORFLOW:
+                found.append((freed, core))
             for index in freed:
                 wanted[index] = replace(wanted[index], specifier="")
                 if not universe.package(wanted[index].name).allowed(""):
@@ -408,7 +410,7 @@ def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -
     for line, one in lines:
         package = universe.package(one.name)
         newest = max(package.allowed(one.specifier), default=None)
-        if newest is None or len(lines) == 1:
+        if newest is None:
             wheel = f"a version with a wheel for Python {universe.python}"
             found.append(Evidence(line.text, str(line.place), wheel, "names of the wheels"))
         for need in package.requires(newest, one.extras) if newest else ():
@@ -428,24 +430,13 @@ HAVE_WHEELS = "the packages that are named have wheels for it"  # why another Py
 def pythons_for(view: PlannedEnvironment, rows: Sequence[Release]) -> tuple[str, ...]:
     """The Pythons to allow for releases of TensorFlow, newest first, of which one is to be installed.
 
-    Those of the newest with wheels of everything, as it is written; else of any of them; else those for which the
-    other packages have a wheel of some version; else those of the newest.
+    Those of the newest with wheels of everything, as it is written; else of any of them; else those of the newest.
     """
-    newest = rows[0].python
-    return (
-        fitting(view, newest)
-        or fitting(view, _all_of(rows))
-        or fitting(view, newest, versions_may_change=True)
-        or tuple(newest)
-    )
+    return fitting(view, rows[0].python) or fitting(view, _all_of(rows)) or tuple(rows[0].python)
 
 
 def fitting(
-    view: PlannedEnvironment,
-    pythons: Iterable[str] | None = None,
-    release: Release | None = None,
-    *,
-    versions_may_change: bool = False,
+    view: PlannedEnvironment, pythons: Iterable[str] | None = None, release: Release | None = None
 ) -> tuple[str, ...]:
     """Of some Pythons, ascending, the newest without a gap for which everything can be installed.
 
@@ -453,17 +444,14 @@ def fitting(
         view: the environment.
         pythons: to choose from; None: all those of the releases that are allowed.
         release: stands in TensorFlow's line; None: what is written there.
-        versions_may_change: of the other packages.
     """
     found: list[str] = []
     for python in _all_of(view.allowed) if pythons is None else pythons:
         universe = universe_of(view.matrix, view.target.platform, python)
-        wanted = [one for _, one in view.wanted_in(universe)]
-        for index, one in enumerate(wanted):
-            if release and one.name in TENSORFLOW:
-                wanted[index] = Wanted(release.package, f"=={release.version}", one.extras)
-            elif versions_may_change and one.name not in TENSORFLOW:
-                wanted[index] = replace(one, specifier="")
+        wanted = [
+            Wanted(release.package, f"=={release.version}", one.extras) if release and one.name in TENSORFLOW else one
+            for _, one in view.wanted_in(universe)
+        ]
         if can_be_met(universe, wanted):
             has_gap = found and numbers(python)[1] != numbers(found[-1])[1] + 1
             found = [*(() if has_gap else found), python]

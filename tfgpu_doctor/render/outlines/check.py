@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfgpu_doctor.facts.report import Checked, FailOn, ReadFile, Report, Severity, Verdict
+from tfgpu_doctor.facts.report import Checked, FailOn, ReadFile, Report, Verdict
 from tfgpu_doctor.manifests import LATER, UNTIL_THEN
 from tfgpu_doctor.plan.check import Repair
 from tfgpu_doctor.plan.planned import PlannedEnvironment
@@ -96,20 +96,9 @@ def read_file(seen: PlannedEnvironment) -> ReadFile:
 
 
 def not_changed(repaired: Repair) -> Iterator[str]:
-    """What --fix does not change, each with its place and the reason: edits that were refused, and what has none."""
+    """The edits that --fix refuses, each with its place and the reason; a finding without one has no edit."""
     for one in repaired.refused:
         yield f"{one.edit.path}:{one.edit.line}: {one.reason}"
-    for finding in repaired.report.findings:
-        if (
-            finding.root_cause
-            and finding.severity is not Severity.NOTE
-            and not (finding.fixes and finding.fixes[0].edits)
-        ):
-            place = place_of(finding)
-            where = f"{place[0]}:{place[1]}: " if place else ""
-            others = any(fix.edits for fix in finding.fixes)
-            why = "the first of its fixes is not an edit of a file" if others else "no edit of these files repairs it"
-            yield f"{where}{finding.title} ({finding.id}): {why}"
     if not repaired.is_complete:
         yield "more changes are needed: run the command again"
 
