@@ -122,21 +122,20 @@ def add_to_container(view: PlannedEnvironment, lines: tuple[str, ...]) -> Fix:
     return Fix("Add to the container", lines, places)
 
 
-def write_python(view: PlannedEnvironment, pythons: Sequence[str], why: str = "") -> Fix:
+def write_python(view: PlannedEnvironment, pythons: Sequence[str]) -> Fix:
     """Allow only some Pythons, ascending, where the files say which one is used; of these, those that they allow."""
     pythons = [one for one in pythons if one in (view.pythons or ())] or pythons
-    first, last, reason = pythons[0], pythons[-1], f": {why}" if why else ""
+    first, last = pythons[0], pythons[-1]
     if view.environment.python and view.environment.kind != "notebook":  # there it is what the kernel has
         one = view.environment.python[0]
         old, new = _python_line(one, first, last)
         edit = Edit(one.place.path, one.place.line, old, new)
-        return Fix(f"In {one.place}, write {new!r} instead of {old!r}{reason}", edits=(edit,))
+        return Fix(f"In {one.place}, write {new!r} instead of {old!r}", edits=(edit,))
     if view.base and view.base.python and (tag := view.base.image.tag):
         better = re.sub(rf"(?<![\d.]){re.escape(view.base.python)}(?:\.\d+)*", last, tag)
         if better != tag:  # python:3.13-slim, but not ubuntu:24.04
-            fix = write_image(view.base.image, f"{view.base.image.name}:{better}")
-            return Fix(f"{fix.text}{reason}", edits=fix.edits)
-    return Fix(f"Use Python {last}{reason}")
+            return write_image(view.base.image, f"{view.base.image.name}:{better}")
+    return Fix(f"Use Python {last}")
 
 
 def _python_line(one: Requirement, first: str, last: str) -> tuple[str, str]:

@@ -41,7 +41,7 @@ from tfgpu_doctor.plan.file_edits import (
     write_python,
     write_release,
 )
-from tfgpu_doctor.plan.planned import HAVE_WHEELS, PlannedEnvironment, driver_of, fitting, pinned, pythons_for
+from tfgpu_doctor.plan.planned import PlannedEnvironment, driver_of, fitting, pinned, pythons_for
 from tfgpu_doctor.plan.resolving import Wanted, specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
@@ -134,7 +134,7 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
             title=f"{tensorflow.text} has no wheel for Python {without[-1]}",
             cause=_NO_MATCH,
             evidence=seen,
-            fixes=_another_python(view, tensorflow, allowed),
+            fixes=_another_python(view, allowed),
         )
     elif without and tensorflow.specifier:
         yield Problem(
@@ -146,19 +146,10 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
         )
 
 
-def _another_python(view: PlannedEnvironment, tensorflow: Requirement, allowed: Sequence[Release]) -> tuple[Fix, ...]:
-    """A Python that has wheels, or another release; first the release where this one has no CUDA anyway."""
-    newest, pythons = allowed[0], pythons_for(view, allowed)
-    own = pythons == tuple(newest.python)
-    use = write_python(view, pythons, f"{newest.package} {newest.version} has wheels for it" if own else HAVE_WHEELS)
-    better = replacement(view)
-    if not better:
-        return (use,)
-    other = write_release(view, tensorflow, better)
-    if len(view.pythons or ()) > 1:
-        return (other,)  # bounds of a project are narrowed, not moved
-    without_cuda = view.wants_gpu and not newest.extra and not view.cudas
-    return (other, use) if without_cuda else (use, other)
+def _another_python(view: PlannedEnvironment, allowed: Sequence[Release]) -> tuple[Fix, ...]:
+    """A Python that has wheels, or another release; bounds of a project are narrowed, not moved."""
+    use, other = write_python(view, pythons_for(view, allowed)), write_best(view)
+    return other if other and len(view.pythons or ()) > 1 else (use, *other)
 
 
 def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
@@ -188,32 +179,18 @@ def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]
         wanted = specifier(one.specifier)
         nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
         nothing = nothing or (one is view.tensorflow and view.python is not None and view.release is None)
-        if not nothing and pinned(one) and _renamed(view, one) is None:
+        row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
+        same = f"tensorflow{one.specifier}" if row and row.gpu else None  # before 2.1, that was the CPU build
+        if pinned(one) and not (nothing or same):
             continue  # the GPU build of that release has no other name
+        better = same if pinned(one) else replacement(view)
         yield Problem(
             title=f"{one.name} cannot be installed" if nothing else f"{one.name} has been discontinued",
             cause=DECLARATIONS["tf.package-removed"].cause,
             evidence=_seen(one, "tensorflow", GUIDE),
-            fixes=tuple(_under_its_name(view, one, replacement(view))),
+            fixes=(write_release(view, one, better),) if better else (),
             severity=Severity.ERROR if nothing else Severity.WARNING,
         )
-
-
-def _renamed(view: PlannedEnvironment, one: Requirement) -> Release | None:
-    """The release that is asked for by its number, under the name `tensorflow`; before 2.1 that was the CPU build."""
-    row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
-    return row if row and row.gpu else None
-
-
-def _under_its_name(view: PlannedEnvironment, one: Requirement, better: str | None) -> Iterator[Fix]:
-    """The same release as `tensorflow`; another one only where none is asked for by its number."""
-    row = _renamed(view, one)
-    if row and view.pythons and not set(view.pythons) & set(row.python):
-        yield write_python(view, row.python)
-    elif row:
-        yield write_release(view, one, f"tensorflow{one.specifier}")
-    elif better and pinned(one) is None:
-        yield write_release(view, one, better)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -236,7 +213,7 @@ def _refused(view: PlannedEnvironment, name: str | None = None) -> Iterator[Prob
             evidence=conflict.evidence,
             fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text)
             # a Python for which all packages have a wheel, where there is one
-            or ((write_python(view, pythons, HAVE_WHEELS),) if (pythons := fitting(view)) else ()),
+            or ((write_python(view, pythons),) if (pythons := fitting(view)) else ()),
         )
 
 
@@ -362,15 +339,11 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 def several_gpus_requested(view: PlannedEnvironment) -> Iterator[Problem]:
     """A service or a pod requests several GPUs, and no more than a container's 64 MiB."""
     request, kind = view.environment.gpu, view.environment.kind
-    # without a request, container.no-gpu advises one of all GPUs in a compose file, and of one in a pod
-    advised = request is None and kind == "compose" and view.needs_request
-    several = advised or (request is not None and (request.count is None or request.count > 1))
     given = any(one.name in ("shm_size", "ipc") for one in view.environment.settings)
-    if several and not given and kind in ("compose", "kubernetes"):
-        found, place = (request.text, request.place) if request else (view.environment.label, view.environment.place)
+    if request and request.count not in (0, 1) and not given and kind in ("compose", "kubernetes"):
         yield Problem(
-            title=f"/dev/shm has 64 MiB, and several GPUs are {'to be ' * advised}requested",
-            evidence=(evidence(found, str(place), "1 GiB or more", "NVIDIA's container notes"),),
+            title="/dev/shm has 64 MiB, and several GPUs are requested",
+            evidence=(evidence(request.text, str(request.place), "1 GiB or more", "NVIDIA's container notes"),),
             fixes=(Fix("Add", POD_SHM) if kind == "kubernetes" else add_to_container(view, ("shm_size: 1gb",)),),
             severity=Severity.WARNING,
         )
@@ -658,17 +631,14 @@ _COMPILERS = re.compile(r"nvidia-cuda-nvcc.*|cuda-(?:nvcc|toolkit|compiler|minim
 _FLAVOURS = "https://hub.docker.com/r/nvidia/cuda, Overview of Images: the compiler is in devel"
 
 
-def _has_compiler(view: PlannedEnvironment) -> bool:
-    return view.extra or view.conda or any(_COMPILERS.fullmatch(one.name) for one in view.environment.requirements)
-
-
 @in_manifests("xla.libdevice-missing", unless=_NO_CUDA_AT_ALL)
 def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
     """The -runtime images of nvidia/cuda hold the libraries, but neither libdevice nor ptxas; -devel has both."""
     release, base = view.release, view.base
     if release is None or base is None or base.flavour != "runtime" or base.tensorflow:
         return
-    if _has_compiler(view) or not release.cuda or not at_least(release.version, KERAS_SINCE):
+    has_compiler = any(_COMPILERS.fullmatch(one.name) for one in view.environment.requirements)
+    if view.extra or view.conda or has_compiler or not release.cuda or not at_least(release.version, KERAS_SINCE):
         return
     devel = f"the CUDA compiler, as in {base.image.reference.replace('-runtime', '-devel')}"
     yield Problem(

@@ -424,9 +424,6 @@ def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -
     return found or [Evidence(line.text, str(line.place), None, None) for line, _ in lines]
 
 
-HAVE_WHEELS = "the packages that are named have wheels for it"  # why another Python is advised
-
-
 def pythons_for(view: PlannedEnvironment, rows: Sequence[Release]) -> tuple[str, ...]:
     """The Pythons to allow for releases of TensorFlow, newest first, of which one is to be installed.
 
