@@ -104,15 +104,6 @@ def test_a_service_is_judged_with_the_dockerfile_that_it_is_built_from() -> None
     assert ids(report, "error") == ["container.no-gpu", "cuda.version-mismatch"]
 
 
-def test_shared_memory_is_named_with_the_missing_request() -> None:
-    """Where the request that is advised is of all GPUs; of a pod it is of one."""
-    file = "services: {a: {image: 'tensorflow/tensorflow:2.17.0-gpu'}}"
-    assert ids(judged(file)) == ["container.no-gpu", "shm.small"]
-    containers = "[{name: a, image: 'tensorflow/tensorflow:2.17.0-gpu'}]"
-    pod = f"{{apiVersion: v1, kind: Pod, metadata: {{name: a}}, spec: {{containers: {containers}}}}}"
-    assert ids(judged(pod)) == ["container.no-gpu"]
-
-
 def test_a_second_tensorflow_is_only_removed() -> None:
     """The file gets no second release, and what is wrong with the first is named, too."""
     for second in ("tensorflow-gpu", "tensorflow-cpu==2.15.1"):

@@ -116,13 +116,6 @@ def test_lines_that_contradict_each_other_are_repaired(path: str, gpus: tuple[st
         loads(done.texts[path])
 
 
-def test_the_line_that_decides_is_changed_first() -> None:
-    """What only the old release would need is not written: 2.11 would need NumPy 1."""
-    name, text = case_file("Dockerfile", "3.13", "tensorflow<2.12")
-    after = repaired(name, text, describe(MATRIX, gpu=("A100",))).texts[name]
-    assert "tensorflow[and-cuda]==2.20.0" in after and "numpy" not in after
-
-
 def test_a_card_that_no_wheel_serves_is_one_problem() -> None:
     """Whatever the file says, no edit helps: what else would be missing is no question."""
     for case in CASES[::211]:

@@ -170,8 +170,6 @@ def _refusal(path: str, text: str) -> str | None:
     """Why a text is not read at all."""
     if len(text) > LARGEST:
         return f"{path} is larger than {LARGEST // 1_000_000} MB, too large for a file of these kinds"
-    if re.fullmatch(r"(.*/)?(meta|recipe)\.ya?ml", path.lower()) and "requirements:" in text:
-        return f"{path}: a conda recipe, which is none of the kinds that are read: {', '.join(KINDS)}"
     if re.search(r"[\0\ud800-\udfff]", text):
         return f"{path}: not a text file"
     for number, line in enumerate(text.splitlines(), 1):
@@ -192,12 +190,11 @@ def _bounded(found: tuple[Environment, ...]) -> Iterator[Environment]:
         notes["lines that are not understood"] = len(one.not_understood) - PER_NAME
         notes["environments"] = len(found) - number if number == MOST_ENVIRONMENTS else 0
         left_out = [f"{one.place.path}: {count} more {what} are left out" for what, count in notes.items() if count > 0]
+        kept = one.requirements
         if left_out:
             kept = tuple(each for several in by_name.values() for each in several[:PER_NAME])
-            not_understood = (*one.not_understood[:PER_NAME], *left_out[-PER_NAME:])
-            yield replace(one, requirements=kept, not_understood=not_understood)
-        else:
-            yield one
+        not_understood = (*one.not_understood[:PER_NAME], *left_out[-PER_NAME:])
+        yield replace(one, requirements=kept, not_understood=not_understood)
 
 
 def kind_of(path: str) -> Kind | None:

@@ -51,27 +51,27 @@ def _nearest_sound(planned: PlannedEnvironment) -> Release | None:
     version = there.version if there else pinned(planned.tensorflow) if planned.tensorflow else None
     if version is None:
         return None
-    sound = [
-        row
-        for row in same_minor_releases(PlanRequest(planned.matrix, planned.target), version)
-        if row.extra and (planned.pythons is None or set(planned.pythons) & set(row.python)) and _is_sound(planned, row)
-    ]
-    return next(iter(sound), None)
+    for row in same_minor_releases(PlanRequest(planned.matrix, planned.target), version):
+        # no line of a file is to be needed beside it: a plan also has those that a command repairs
+        issues = planned.matrix.issues_for(
+            row, python=planned.python, compute_capabilities=planned.target.capabilities, extra=True
+        )
+        has_wheel = planned.pythons is None or set(planned.pythons) & set(row.python)
+        if row.extra and has_wheel and not any(issue.severity == "error" for issue in issues):
+            return row
+    return None
 
 
-def write(one: Requirement, better: str, note: str = "") -> Fix:
+def write(one: Requirement, better: str) -> Fix:
     """Replace a requirement by another one, given as pip has it."""
     new = _as_written(one, better)
-    text = f"In {one.place}, write {new!r} instead of {one.text!r}{note}"
-    return Fix(text, edits=(Edit(one.place.path, one.place.line, one.text, new),))
+    edit = Edit(one.place.path, one.place.line, one.text, new)
+    return Fix(f"In {one.place}, write {new!r} instead of {one.text!r}", edits=(edit,))
 
 
 def write_release(view: PlannedEnvironment, one: Requirement, better: str) -> Fix:
-    """Replace TensorFlow's requirement, and allow only those Pythons that the release has wheels for.
-
-    A release without an extra needs more than the line.
-    """
-    fix = write(one, better, "" if "[" in better else ", with CUDA and cuDNN beside it (tfgpu plan has the commands)")
+    """Replace TensorFlow's requirement, and allow only those Pythons that the release has wheels for."""
+    fix = write(one, better)
     name, _, version = _parts(better)
     row = view.matrix.tensorflow(version.lstrip("="), view.target.platform, name)
     if row is None or view.pythons is None or set(view.pythons) <= set(row.python):
@@ -177,14 +177,6 @@ def _parts(text: str) -> tuple[str, tuple[str, ...], str]:
     found = re.fullmatch(r"([\w.-]+)(?:\[([\w,-]+)\])?(.*)", text)
     assert found
     return found[1], tuple(found[2].split(",")) if found[2] else (), found[3]
-
-
-def _is_sound(planned: PlannedEnvironment, row: Release) -> bool:
-    """Whether no line of a file is needed beside the release: a plan also has those that a command repairs."""
-    issues = planned.matrix.issues_for(
-        row, python=planned.python, compute_capabilities=planned.target.capabilities, extra=True
-    )
-    return not any(issue.severity == "error" for issue in issues)
 
 
 class FileEdits(Fixes):
