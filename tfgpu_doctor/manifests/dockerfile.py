@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, TypeAlias
 
 from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Setting, quoted
@@ -150,7 +148,7 @@ class _Reader:
         """Take one instruction."""
         match one.verb:
             case "ARG":
-                for name, given, _ in _pairs(one):
+                for name, given in _pairs(one):
                     if name not in self.arguments and (default := substitute(given, self.values)) is not None:
                         self.values[name] = default
             case "FROM":
@@ -240,12 +238,11 @@ class _Reader:
         pairs = [*_pairs(one)]
         if one.value.strip() and not re.match(r"\s*[^\s=]+=", one.value):  # ENV NAME the rest of the line
             name, *rest = one.value.split(None, 1)
-            pairs = [(name, unquoted("".join(rest).strip()), one.lines[0][0])]
-        for name, given, line in pairs:
-            plain = substitute(given, self.values)
-            if plain is not None:
-                self.values[name] = plain
-            self.stages[-1].settings.append(Setting(name, given if plain is None else plain, Place(self.path, line)))
+            pairs = [(name, unquoted("".join(rest).strip()))]
+        for name, given in pairs:
+            if (plain := substitute(given, self.values)) is not None:
+                self.values[name] = given = plain
+            self.stages[-1].settings.append(Setting(name, given, Place(self.path, one.line)))
 
     def _run(self, one: Instruction) -> None:
         """RUN pip install, and RUN ["pip", "install"]."""
@@ -260,11 +257,9 @@ class _Reader:
         )
 
 
-def _pairs(one: Instruction) -> Iterator[tuple[str, str, int]]:
-    """Names and values of ENV A="1 2" B=3, without the quotes, each with its line."""
-    ends = list(accumulate(len(text) for _, text in one.lines))
-    for found in _PAIR.finditer(one.value):
-        yield found[1], unquoted(found[2]), one.lines[bisect_right(ends, found.start())][0]
+def _pairs(one: Instruction) -> Iterator[tuple[str, str]]:
+    """Names and values of ENV A="1 2" B=3, without the quotes."""
+    return ((found[1], unquoted(found[2])) for found in _PAIR.finditer(one.value))
 
 
 _HEADER = re.compile(r"\s*(bootstrap|from|stage)\s*:\s*(\S+)\s*(?:#.*)?", re.IGNORECASE)

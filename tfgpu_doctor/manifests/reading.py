@@ -52,7 +52,6 @@ _REQUIREMENT = re.compile(
     r"[A-Za-z0-9][\w.-]*(?:\[[\w,.\s-]*\])?\s*(?P<version>[=<>!~]=?=?\s*\d[\w.*+!,=<>~ ]*)?(?:\s*;.*)?"
 )
 _OPTION = re.compile(r"-(?:r|c|e|f|i)\b.*|--[a-z].*")
-_ABOUT_PACKAGES = re.compile(r"req|dep|pip|install|gpu|cpu|cuda|env|packages", re.IGNORECASE)
 
 
 def read(
@@ -223,7 +222,7 @@ def is_list_of_packages(path: str, text: str) -> bool:
         found = _REQUIREMENT.fullmatch(bare[:1000])
         if number > MOST_REQUIREMENTS or (bare and found is None and not _OPTION.fullmatch(bare)):
             return False
-        versions += found is not None and (found["version"] is not None or bool(_ABOUT_PACKAGES.search(path)))
+        versions += found is not None and found["version"] is not None
     return versions > 0
 
 

@@ -318,13 +318,10 @@ def environment(
         read_as: the path relative to which files are named, where that is not the file's own.
         contexts: folders that can be the build context, relative to that of `read_as`.
     """
-    base, context, label = read_as or path, contexts[0], label or path
+    base = read_as or path
     lines = Lines(base, include)
     lines.not_understood += installed.not_understood
     lines.requirements += installed.requirements
-    if len(installed.files) > MOST_FILES:
-        first = installed.files[MOST_FILES].place
-        lines.not_understood.append(f"{first}: more than {MOST_FILES} files to install from; the others are not read")
     for file in installed.files[:MOST_FILES]:
         wanted = "pyproject.toml" if file.kind == "project" else file.name
         try:
@@ -333,13 +330,9 @@ def environment(
         except IncludeError as error:
             lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}")
             continue
-        depth = name.count("../")  # of the context in which it was found, which is that of the others
-        contexts = tuple(sorted(contexts, key=lambda one: one.count("..") != depth))
         _follow(file, name, text, base, lines, include)
-    if contexts[0] != context:
-        label += f", built from {posixpath.normpath(posixpath.join(posixpath.dirname(base), contexts[0]))}"
     complaints = (*unknown_part(image), *lines.not_understood)
-    made = environment_of(kind, path, lines.found(), complaints, label=label, image=image, **others)
+    made = environment_of(kind, path, lines.found(), complaints, label=label or path, image=image, **others)
     pythons = tuple(python) or _pythons(installed, made)
     return replace(made, python=pythons, place=place or made.place)
 

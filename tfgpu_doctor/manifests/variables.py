@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tfgpu_doctor.manifests import LATER, Image, Place, quoted
+from tfgpu_doctor.manifests import Image, Place, quoted
 
 _HOLE = re.compile(r"\{\{(?:(?!\{\{).){0,1000}?\}\}|\{%(?:(?!\{%).){0,1000}?%\}|\{#(?:(?!\{#).){0,1000}?#\}")
 
@@ -23,7 +23,7 @@ def hole(text: str) -> str | None:
 
 def filled_later(place: Place, expression: str, *, quote: bool = True) -> str:
     """A line for `not_understood`."""
-    return f"{place}: a template: {quoted(expression) if quote else 'a value'} {LATER}"
+    return f"{place}: a template: {quoted(expression) if quote else 'a value'} is filled in later"
 
 
 def complaint(place: Place, text: str, error: ValueError, *, quote: bool) -> str:

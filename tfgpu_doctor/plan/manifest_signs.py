@@ -410,8 +410,7 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 
 
 _RUNS_ON_CPU = "TensorFlow will run on the CPU, even with a GPU"
-_OTHER_HARDWARE = Fix("Use an x86_64 Linux machine, or a container: tfgpu plan")
-_NOT_A_MAC = Fix("Use a Linux machine with an NVIDIA GPU; containers on a Mac have none", ("tfgpu plan --os linux",))
+_OTHER_HARDWARE = Fix("Use an x86_64 Linux machine with an NVIDIA GPU", ("tfgpu plan --os linux",))
 
 
 @in_manifests("tf.windows-native")
@@ -442,29 +441,26 @@ def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
     row, tensorflow, base = view.release, view.tensorflow, view.base
     if not view.wants_gpu or _is_windows_native(view):
         return
+    if tensorflow is None and base and base.tensorflow and not base.gpu:
+        image = base.image
+        yield Problem(
+            title=f"{image.reference} is the image without CUDA",
+            cause=_RUNS_ON_CPU,
+            evidence=_seen(image, f"{image.reference}-gpu", "image tags"),
+            fixes=(write_image(image, f"{image.name}:{image.tag}-gpu"),),
+        )
     if tensorflow is None:
-        if base and base.tensorflow and not base.gpu:
-            image = base.image
-            yield Problem(
-                title=f"{image.reference} is the image without CUDA",
-                cause=_RUNS_ON_CPU,
-                evidence=_seen(image, f"{image.reference}-gpu", "image tags"),
-                fixes=(write_image(image, f"{image.name}:{image.tag}-gpu"),),
-            )
-    elif tensorflow.build and "cpu" in tensorflow.build:
-        yield _cpu_requirement(view, tensorflow, f"{tensorflow.text} selects a CPU build of conda")
-    elif row is not None and not row.gpu and not (view.conda or tensorflow.name == "tensorflow-base"):
-        yield _cpu_requirement(view, tensorflow, f"{row.package} {row.version} contains no CUDA on {row.platform}")
-
-
-def _cpu_requirement(view: PlannedEnvironment, tensorflow: Requirement, title: str) -> Problem:
-    other = _NOT_A_MAC if view.target.os == "macos" else _OTHER_HARDWARE
-    return Problem(
-        title=title,
-        cause=_RUNS_ON_CPU,
-        evidence=_seen(tensorflow, "a build with CUDA", "compat_matrix.yaml"),
-        fixes=write_best(view) or (other,),
-    )
+        return
+    of_conda = view.conda or tensorflow.name == "tensorflow-base"
+    selected = tensorflow.build is not None and "cpu" in tensorflow.build
+    if selected or (row is not None and not row.gpu and not of_conda):
+        found = f"{tensorflow.text} selects a CPU build of conda" if selected else None
+        yield Problem(
+            title=found or f"{tensorflow.name} {row and row.version} contains no CUDA on {view.target.platform}",
+            cause=_RUNS_ON_CPU,
+            evidence=_seen(tensorflow, "a build with CUDA", "compat_matrix.yaml"),
+            fixes=write_best(view) or (_OTHER_HARDWARE,),
+        )
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -540,11 +536,9 @@ def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 @in_manifests("cuda.version-mismatch", unless=_DECIDED_BY_PACKAGE)
 def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """An image or a package brings CUDA of another major version, and nothing brings the right one."""
-    release = view.release
-    if release is None or release.cuda is None or view.extra or view.conda:
-        return
-    others = [cuda for cuda in view.cudas if cuda.major != major(release.cuda)]
-    if not others or len(others) < len(view.cudas):
+    release = view.needs_cuda
+    others = [cuda for cuda in view.cudas if release and major(cuda.version) != major(release.cuda)]
+    if release is None or not others or len(others) < len(view.cudas):
         return
     loads = f"TensorFlow {release.version} loads CUDA {minor(release.cuda)}"
     expected, source = f"CUDA {release.cuda}", f"TensorFlow {release.version} ({view.where})"
@@ -558,10 +552,15 @@ def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 @in_manifests("cuda.missing", unless=(*_DECIDED_BY_PACKAGE, "gpu.arch-too-new"))
 def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """TensorFlow from pip without its extra, where nothing else brings CUDA; a note where no GPU is meant."""
-    release, tensorflow, base = view.release, view.tensorflow, view.base
-    if release is None or tensorflow is None or release.cuda is None or not _lacks_cuda(view):
+    release, tensorflow, base = view.needs_cuda, view.tensorflow, view.base
+    runtime_only = base is not None and base.flavour == "base" and not view.cudas[1:]
+    if release is None or tensorflow is None or (view.cudas and not runtime_only):
         return
-    runtime_only, wheel = _has_runtime_only(view), f"TensorFlow {release.version}"
+    # or an image for the CPU
+    unknown = base is not None and (not base.no_cuda or base.tensorflow is not None)
+    if not view.wants_gpu and (unknown or view.cudnns):
+        return
+    wheel = f"TensorFlow {release.version}"
     # an image whose content its name does not tell, or no image at all: CUDA may come from elsewhere
     certain = runtime_only or (base is not None and base.no_cuda)
     cause = WITHOUT_EXTRA if release.extra else OF_THE_SYSTEM
@@ -582,27 +581,16 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     )
 
 
-def _lacks_cuda(view: PlannedEnvironment) -> bool:
-    if view.extra or view.conda or (view.cudas and not _has_runtime_only(view)):
-        return False
-    unknown = view.base is not None and (not view.base.no_cuda or view.base.tensorflow)  # or an image for the CPU
-    return view.wants_gpu or not (unknown or view.cudnns)
-
-
-def _has_runtime_only(view: PlannedEnvironment) -> bool:
-    return view.base is not None and view.base.flavour == "base" and not view.cudas[1:]
-
-
 @in_manifests("cudnn.version-mismatch", unless=_NO_CUDA_AT_ALL)
 def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """cuDNN of another major version, or older than the one compiled against."""
-    release = view.release
-    if release is None or release.cudnn is None or view.extra or view.conda:
+    release = view.needs_cuda
+    if release is None or release.cudnn is None:
         return
     for cudnn in view.cudnns:
-        exact = "." in cudnn.version
-        serves = at_least(cudnn.version, minor(release.cudnn)) if exact else cudnn.major == major(release.cudnn)
-        if not cudnn.version or serves is None or (serves and cudnn.major == major(release.cudnn)):
+        same = major(cudnn.version) == major(release.cudnn)
+        serves = at_least(cudnn.version, minor(release.cudnn)) if "." in cudnn.version else same
+        if not cudnn.version or serves is None or (serves and same):
             continue
         need, source = f"cuDNN {release.cudnn}", f"TensorFlow {release.version} ({view.where})"
         yield Problem(
@@ -615,11 +603,10 @@ def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 @in_manifests("cudnn.missing", unless=_NO_CUDA_AT_ALL)
 def image_without_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """An image with CUDA but without cuDNN."""
-    release, base = view.release, view.base
-    if release is None or release.cudnn is None or base is None or base.flavour in (None, "base"):
+    release, base = view.needs_cuda, view.base
+    if release is None or base is None or base.cuda is None or base.flavour in (None, "base") or view.cudnns:
         return
-    same = bool(base.cuda) and major(base.cuda) == major(release.cuda)
-    if same and not (view.extra or view.conda or view.cudnns):
+    if release.cudnn and major(base.cuda) == major(release.cuda):
         yield Problem(
             title=f"{base.image.reference} contains no cuDNN",
             evidence=_seen(base.image, f"cuDNN {release.cudnn}", f"TensorFlow {release.version} (wheel)"),
@@ -634,11 +621,11 @@ _FLAVOURS = "https://hub.docker.com/r/nvidia/cuda, Overview of Images: the compi
 @in_manifests("xla.libdevice-missing", unless=_NO_CUDA_AT_ALL)
 def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
     """The -runtime images of nvidia/cuda hold the libraries, but neither libdevice nor ptxas; -devel has both."""
-    release, base = view.release, view.base
+    release, base = view.needs_cuda, view.base
     if release is None or base is None or base.flavour != "runtime" or base.tensorflow:
         return
     has_compiler = any(_COMPILERS.fullmatch(one.name) for one in view.environment.requirements)
-    if view.extra or view.conda or has_compiler or not release.cuda or not at_least(release.version, KERAS_SINCE):
+    if has_compiler or not at_least(release.version, KERAS_SINCE):
         return
     devel = f"the CUDA compiler, as in {base.image.reference.replace('-runtime', '-devel')}"
     yield Problem(

@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from tfgpu_doctor.facts.distributions import CONDA_BASE, TENSORFLOW
 from tfgpu_doctor.facts.report import Evidence
-from tfgpu_doctor.facts.versions import major, numbers
+from tfgpu_doctor.facts.versions import numbers
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
 from tfgpu_doctor.manifests.variables import read_image
 from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -158,8 +158,13 @@ def _python(name: str, tag: str) -> str | None:
 
 
 _TENSORFLOWS = frozenset({*TENSORFLOW, CONDA_BASE})
-# conda packages and what they say of CUDA
-_TOOLKITS = ("cudatoolkit", "cuda-version", "cuda-toolkit", "cuda-runtime", "cuda")
+# packages by their installer; a group is the version that the name tells
+_CUDAS = {
+    "conda": "cudatoolkit|cuda-version|cuda-toolkit|cuda-runtime|cuda",
+    "pip": r"nvidia-(?:cuda-runtime|cublas|cudnn)-cu(\d+)",
+    "apt": r"cuda-(?:toolkit|libraries|runtime)-(\d+)-(\d+)",
+}
+_CUDNNS = {"conda": "cudnn", "pip": r"nvidia-cudnn-cu\d+", "apt": r"libcudnn(\d+)(?:-cuda-\d+)?"}
 PYTHONS = tuple(f"3.{minor}" for minor in range(4, 15))
 
 
@@ -170,11 +175,6 @@ class Cuda:
     version: str  # as far as it is told: "11", "11.8", "12.3.2"
     text: str  # "cudatoolkit=11.2", "nvidia/cuda:11.8.0-base-ubuntu22.04"
     place: str  # "Dockerfile:1"
-
-    @property
-    def major(self) -> str:
-        """The part that the sonames carry."""
-        return major(self.version)
 
 
 class Resolution(NamedTuple):
@@ -206,7 +206,8 @@ class PlannedEnvironment:
         by_extra = self.tensorflow is not None and self.tensorflow.extras != ()
         self.wants_gpu = bool(target.gpus or environment.gpu or (self.base and self.base.gpu) or by_extra)
         self.judged = bool(self.tensorflow or (self.base and self.base.tensorflow))
-        self.cudas, self.cudnns = tuple(self._cudas()), tuple(self._cudnns())
+        self.cudas = tuple(self._named(_CUDAS, self.base.cuda if self.base else None))
+        self.cudnns = tuple(self._named(_CUDNNS, self.base.cudnn if self.base else None))
 
     def _python_of(self, target: Target) -> tuple[tuple[str, ...] | None, str]:
         environment = self.environment
@@ -221,27 +222,17 @@ class PlannedEnvironment:
         python = image.python if image else target.python
         return (python,) if python else None, place
 
-    def _cudas(self) -> Iterator[Cuda]:
-        """Every CUDA that it names."""
-        if self.base and self.base.cuda:
-            yield Cuda(self.base.cuda, self.base.image.reference, str(self.base.image.place))
+    def _named(self, packages: Mapping[str, str], of_image: str | None) -> Iterator[Cuda]:
+        """Every CUDA or cuDNN that it names; the version of a cuDNN may be empty where its line does not tell."""
+        if self.base and of_image is not None:
+            yield Cuda(of_image, self.base.image.reference, str(self.base.image.place))
         for one in self.environment.requirements:
-            version = pinned(one) if one.installer == "conda" and one.name in _TOOLKITS else None
-            if of_pip := re.fullmatch(r"nvidia-(?:cuda-runtime|cublas|cudnn)-cu(\d+)", one.name):
-                version = of_pip[1]
-            elif of_apt := re.fullmatch(r"cuda-(?:toolkit|libraries|runtime)-(\d+)-(\d+)", one.name):
-                version = f"{of_apt[1]}.{of_apt[2]}"
-            if version:
-                yield Cuda(version, one.text, str(one.place))
-
-    def _cudnns(self) -> Iterator[Cuda]:
-        """Every cuDNN that it names; its version may be empty where the image does not tell."""
-        if self.base and self.base.cudnn is not None:
-            yield Cuda(self.base.cudnn, self.base.image.reference, str(self.base.image.place))
-        for one in self.environment.requirements:
-            of_apt = re.fullmatch(r"libcudnn(\d+)(?:-cuda-\d+)?", one.name)
-            if of_apt or one.name == "cudnn" or re.fullmatch(r"nvidia-cudnn-cu\d+", one.name):
-                yield Cuda(pinned(one) or (of_apt[1] if of_apt else ""), one.text, str(one.place))
+            name = packages.get(one.installer)
+            if name and (found := re.fullmatch(name, one.name)):
+                named = ".".join(filter(None, found.groups()))
+                version = named if packages is _CUDAS and named else pinned(one) or named
+                if version or packages is _CUDNNS:
+                    yield Cuda(version, one.text, str(one.place))
 
     @cached_property
     def allowed(self) -> tuple[Release, ...]:
@@ -270,6 +261,12 @@ class PlannedEnvironment:
         """True if TensorFlow's extra brings CUDA."""
         row = self.release
         return bool(self.tensorflow and row and row.extra and row.extra in self.tensorflow.extras)
+
+    @property
+    def needs_cuda(self) -> Release | None:
+        """The release, where neither its extra nor conda brings its CUDA and cuDNN."""
+        row = self.release
+        return None if row is None or row.cuda is None or self.extra or self.conda else row
 
     @property
     def needs_request(self) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -263,11 +264,10 @@ def solve(universe: Universe, wanted: Sequence[Wanted]) -> dict[str, str]:
 def can_be_met(universe: Universe, wanted: Sequence[Wanted]) -> bool:
     """Return True if the requirements can be met, or that is unknown."""
     try:
-        solve(universe, wanted)
+        with suppress(TooHard):
+            solve(universe, wanted)
     except Unsolvable:
         return False
-    except TooHard:
-        return True
     return True
 
 

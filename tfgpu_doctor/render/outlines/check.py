@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfgpu_doctor.facts.report import Checked, FailOn, ReadFile, Report, Verdict
-from tfgpu_doctor.manifests import LATER, UNTIL_THEN
 from tfgpu_doctor.plan.check import Repair
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.render.ci import place_of
@@ -28,9 +27,7 @@ _MEANING: dict[Verdict, str] = {
     "broken": "it will not work",
     "unknown": "these files name no TensorFlow",
 }
-_LATER = "what these files install is known only when they are filled in or run"
-
-
+_NOT_READ = "what these files install is not known: not every line can be read"
 _COMMAND = "tfgpu check"
 
 
@@ -84,8 +81,7 @@ def checks(checked: Checked, fail_on: FailOn = "error") -> Checks:
 
 def meaning(report: Report) -> str:
     """What the verdict means."""
-    later = any(LATER in one.reason or UNTIL_THEN in one.reason for one in report.undetermined)
-    return _LATER if later and report.verdict == "unknown" else _MEANING[report.verdict]
+    return _NOT_READ if report.undetermined and report.verdict == "unknown" else _MEANING[report.verdict]
 
 
 def read_file(seen: PlannedEnvironment) -> ReadFile:
