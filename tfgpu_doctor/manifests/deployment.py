@@ -128,18 +128,16 @@ def _settings(chain: list[Node]) -> Iterator[Setting]:
 
 
 def _gpu(chain: list[Node]) -> Iterator[GpuRequest]:
-    """gpus: all, a reservation of devices, CDI's device names, or runtime: nvidia; what has no effect comes last."""
+    """gpus: all, a reservation of devices, CDI's device names, or runtime: nvidia."""
     if gpus := _first(chain, "gpus"):
         yield GpuRequest(None, gpus.place, f"gpus: {gpus.text or 'a list'}")
-    reserved = [request for node in chain for request in _reserved(node)]
-    yield from (one for one in reserved if one.problem is None)
+    yield from (request for node in chain for request in _reserved(node))
     for device in (device for node in chain for device in node.items("devices")):
         if (device.text or "").startswith("nvidia.com/gpu="):
             yield GpuRequest(None, device.place, f"devices: {device.text}")
     runtime = _first(chain, "runtime")
     if runtime and runtime.text == "nvidia":
         yield GpuRequest(None, runtime.place, "runtime: nvidia")
-    yield from reserved
 
 
 def _reserved(node: Node) -> Iterator[GpuRequest]:
@@ -150,8 +148,6 @@ def _reserved(node: Node) -> Iterator[GpuRequest]:
         if names & {"gpu", "nvidia"}:
             shown = f"devices: {driver or 'nvidia'}, count {count or number or 'all'}"
             yield GpuRequest(number, device.place, shown)
-        elif driver == "nvidia":
-            yield GpuRequest(number, device.place, "driver: nvidia", "its capabilities do not name gpu")
 
 
 # where the pod stands below an object, by kind
@@ -201,7 +197,7 @@ def _pod(label: str, pod: Node) -> Iterator[Environment]:
 
 
 def _settings_of_pod(pod: Node, container: Node) -> Iterator[Setting]:
-    """Variables, a volume in memory that is mounted at /dev/shm, the host's IPC namespace, the runtime."""
+    """Variables, a volume in memory that is mounted at /dev/shm, the host's IPC namespace."""
     for item in container.items("env"):
         if (value := item.get("value")) and value.text is not None:
             yield Setting(item.string("name") or "", value.text, value.place)
@@ -212,8 +208,6 @@ def _settings_of_pod(pod: Node, container: Node) -> Iterator[Setting]:
             yield Setting("shm_size", limit or "unlimited", volume.place)
     if (ipc := pod.get("hostIPC")) and ipc.text == "true":
         yield Setting("ipc", "host", ipc.place)
-    if (runtime := pod.get("runtimeClassName")) and runtime.text:
-        yield Setting("runtimeClassName", runtime.text, runtime.place)
 
 
 def _gpu_of_kubernetes(container: Node) -> GpuRequest | None:

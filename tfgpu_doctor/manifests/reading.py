@@ -169,6 +169,8 @@ def _refusal(path: str, text: str) -> str | None:
     """Why a text is not read at all."""
     if len(text) > LARGEST:
         return f"{path} is larger than {LARGEST // 1_000_000} MB, too large for a file of these kinds"
+    if re.fullmatch(r"(.*/)?(meta|recipe)\.ya?ml", path.lower()) and "requirements:" in text:
+        return f"{path}: a conda recipe, which is none of the kinds that are read: {', '.join(KINDS)}"
     if re.search(r"[\0\ud800-\udfff]", text):
         return f"{path}: not a text file"
     for number, line in enumerate(text.splitlines(), 1):

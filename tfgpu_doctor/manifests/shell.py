@@ -24,7 +24,7 @@ from tfgpu_doctor.manifests import (
 from tfgpu_doctor.manifests.pip import Include, Lines, documents, read_environment
 from tfgpu_doctor.manifests.pyproject import read_pyproject
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement, poetry_specifier
-from tfgpu_doctor.manifests.variables import filled_later, hole, unknown_part
+from tfgpu_doctor.manifests.variables import complaint, unknown_part
 
 _QUOTED = r"""'[^']*'|"(?:\\.|[^"\\])*"|\\."""
 _TOKEN = re.compile(
@@ -222,9 +222,8 @@ def _add(installer: Installer, text: str, place: Place, found: Installed) -> Non
     try:
         one = _package(installer, text, place)
     except ValueError as error:
-        reason = "its variables are known only when it is built; give them defaults" if "$" in text else str(error)
-        note = f"{place}: {quoted(text)}: {reason}"
-        found.not_understood.append(filled_later(place, expression) if (expression := hole(text)) else note)
+        later = ValueError("its variables are known only when it is built; give them defaults")
+        found.not_understood.append(complaint(place, text, later if "$" in text else error, quote=True))
     else:
         if one:
             found.requirements.append(replace(one, text=text))
