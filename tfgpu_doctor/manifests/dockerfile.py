@@ -264,7 +264,6 @@ def _pairs(one: Instruction) -> Iterator[tuple[str, str]]:
 
 _HEADER = re.compile(r"\s*(bootstrap|from|stage)\s*:\s*(\S+)\s*(?:#.*)?", re.IGNORECASE)
 _SECTION = re.compile(r"%(\w+)")
-_EXPORT = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)=(\"[^\"]*\"|'[^']*'|\S*)\s*")
 
 
 def read_definition(path: str, text: str, include: Include) -> tuple[Environment, ...]:
@@ -287,6 +286,4 @@ def read_definition(path: str, text: str, include: Include) -> tuple[Environment
     image = read_image(reference, place) if reference and of_docker else None
     installed = Installed(copied=[line.split()[0] for _, line in sections.get("files", []) if line.split()])
     read_commands(sections.get("post", []), path, installed)
-    exports = [(number, _EXPORT.fullmatch(line[:2000])) for number, line in sections.get("environment", [])]
-    settings = tuple(Setting(one[1], one[2].strip("\"'"), Place(path, number)) for number, one in exports if one)
-    return (environment("singularity", path, installed, include, image=image, place=place, settings=settings),)
+    return (environment("singularity", path, installed, include, image=image, place=place),)

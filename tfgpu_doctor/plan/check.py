@@ -141,7 +141,6 @@ class Repair(NamedTuple):
     texts: dict[str, str]  # by path, those of changed files
     refused: tuple[Refused, ...]
     report: Report  # of the files as they are then
-    is_complete: bool  # no fix is left that is an edit
 
 
 def repair(
@@ -176,7 +175,7 @@ def repair(
         if not reasons:
             texts, report = {**texts, **changed}, after
     advised = {edit for one in report.findings for edit in _first(one)}
-    return Repair(texts, tuple(one for one in refused if one.edit in advised), report, not batch)
+    return Repair(texts, tuple(one for one in refused if one.edit in advised), report)
 
 
 def _without_effect(batch: Iterable[Finding], after: Report) -> list[Refused]:

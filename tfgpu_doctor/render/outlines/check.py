@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfgpu_doctor.facts.report import Checked, FailOn, ReadFile, Report, Verdict
-from tfgpu_doctor.plan.check import Repair
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.render.ci import place_of
 from tfgpu_doctor.render.formats import Detail
@@ -89,14 +88,6 @@ def read_file(seen: PlannedEnvironment) -> ReadFile:
     one = seen.environment
     content = f"is {one.part_of}" if one.part_of else "; ".join(_content(seen)) or "nothing"
     return ReadFile(label=one.label, path=one.place.path, content=content)
-
-
-def not_changed(repaired: Repair) -> Iterator[str]:
-    """The edits that --fix refuses, each with its place and the reason; a finding without one has no edit."""
-    for one in repaired.refused:
-        yield f"{one.edit.path}:{one.edit.line}: {one.reason}"
-    if not repaired.is_complete:
-        yield "more changes are needed: run the command again"
 
 
 def _content(seen: PlannedEnvironment) -> Iterator[str]:
