@@ -525,7 +525,7 @@ def _checked(sources: Sources, target: Target, matrix: Matrix, changes: bool, fi
     from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.plan.check import judge, repair
     from tfgpu_doctor.plan.planned import PlannedEnvironment
-    from tfgpu_doctor.render.outlines.check import not_changed, read_file
+    from tfgpu_doctor.render.outlines.check import read_file
     from tfgpu_doctor.render.outlines.plan import target_line
 
     created = now()
@@ -540,7 +540,7 @@ def _checked(sources: Sources, target: Target, matrix: Matrix, changes: bool, fi
             lambda edited: judge(sources.environments(edited), target, matrix, created),
             shells,
         )
-    texts = repaired.texts if repaired else {}
+    texts, refused = (repaired.texts, repaired.refused) if repaired else ({}, ())
     if fixing:
         for path, text in texts.items():
             try:
@@ -555,7 +555,7 @@ def _checked(sources: Sources, target: Target, matrix: Matrix, changes: bool, fi
         target=target_line(target),
         files=tuple(read_file(PlannedEnvironment(one, target, matrix)) for one in environments),
         changes=tuple(Change(path, sources.text(path) or "", text) for path, text in texts.items()),
-        not_changed=tuple(not_changed(repaired)) if repaired else (),
+        not_changed=tuple(f"{one.edit.path}:{one.edit.line}: {one.reason}" for one in refused),
         fixed=fixing is not None,
     )
 

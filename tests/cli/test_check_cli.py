@@ -134,7 +134,7 @@ WORKFLOW = """jobs:
 
 def test_what_cannot_be_changed_is_said(tmp_path: Path) -> None:
     hashes = "tensorflow-gpu==2.12.0 \\\n    --hash=sha256:00\n"
-    matrix = "the value comes from matrix.python: change it there"
+    matrix = "it may come from a variable or another file"
     files = {"requirements.txt": (hashes, "it has hashes"), ".github/workflows/ci.yml": (WORKFLOW, matrix)}
     for name, (text, says) in files.items():
         put(tmp_path, {name: text})

@@ -34,7 +34,6 @@ NAMING: dict[str, tuple[Kind, str]] = {
     "-r=": ("requirements", "numpy\n--requirement={}\n"),
     "-c": ("requirements", "-c {}\n"),
     "dynamic": ("pyproject", '[tool.setuptools.dynamic]\ndependencies = {{file = ["{}"]}}\n'),
-    "dynamic extra": ("pyproject", '[tool.setuptools.dynamic.optional-dependencies]\na = {{file = "{}"}}\n'),
     "conda's pip": ("conda", "dependencies:\n- pip:\n  - -r {}\n"),
     "Dockerfile": ("dockerfile", "FROM x\nRUN pip install -r {}\n"),
     "Dockerfile -c": ("dockerfile", "FROM x\nRUN pip install -c {} a\n"),

@@ -58,9 +58,9 @@ def test_what_is_read(case: dict[str, Any]) -> None:
     assert [shown(one) for one in read(case["path"], case["text"], None, FILES.get)] == case["found"]
 
 
-def test_what_a_template_fills_in_is_open() -> None:
+def test_what_a_template_fills_in_is_named() -> None:
     (pod,) = read("pod.yaml", "apiVersion: v1\nkind: Pod\nspec:\n  containers: [{image: '{{ image }}'}]\n")
-    assert pod.open == ("pod.yaml:4: a template: {{ image }} is filled in later",)
+    assert pod.not_understood == ("pod.yaml:4: a template: {{ image }} is filled in later",)
 
 
 def test_copied_files_are_found_and_the_host_s_own_are_not_read() -> None:

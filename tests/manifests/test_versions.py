@@ -9,7 +9,7 @@ import pytest
 from tests.tables import each, read_rows
 from tfgpu_doctor.manifests import Place
 from tfgpu_doctor.manifests.requirement import conda_requirement, poetry_specifier
-from tfgpu_doctor.manifests.variables import fill, read_quantity, read_size, substitute
+from tfgpu_doctor.manifests.variables import fill, substitute
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
@@ -41,10 +41,3 @@ def test_variables_that_grow_without_end() -> None:
     for number in range(1, 30):
         values[f"A{number}"] = fill(f"$A{number - 1}" * 10, values)
     assert max(map(len, values.values())) <= 2_000
-
-
-def test_sizes() -> None:
-    assert [read_size(one) for one in ("8gb", "64m", "1024", "0.5g", "lots")] == [
-        str(8 * 2**30), str(64 * 2**20), "1024", str(2**29), "lots",
-    ]  # fmt: skip
-    assert [read_quantity(one) for one in ("1Gi", "1G", "512Mi", "10")] == [str(2**30), "1000000000", str(2**29), "10"]

@@ -104,15 +104,6 @@ def test_a_service_is_judged_with_the_dockerfile_that_it_is_built_from() -> None
     assert ids(report, "error") == ["container.no-gpu", "cuda.version-mismatch"]
 
 
-def test_shared_memory_is_named_with_the_missing_request() -> None:
-    """Where the request that is advised is of all GPUs; of a pod it is of one."""
-    file = "services: {a: {image: 'tensorflow/tensorflow:2.17.0-gpu'}}"
-    assert ids(judged(file)) == ["container.no-gpu", "shm.small"]
-    containers = "[{name: a, image: 'tensorflow/tensorflow:2.17.0-gpu'}]"
-    pod = f"{{apiVersion: v1, kind: Pod, metadata: {{name: a}}, spec: {{containers: {containers}}}}}"
-    assert ids(judged(pod)) == ["container.no-gpu"]
-
-
 def test_a_second_tensorflow_is_only_removed() -> None:
     """The file gets no second release, and what is wrong with the first is named, too."""
     for second in ("tensorflow-gpu", "tensorflow-cpu==2.15.1"):
@@ -186,35 +177,24 @@ def test_fixes_differ(machine: dict[str, Any], base: str, release: str) -> None:
         assert all(edits not in texts[:n] for n, edits in enumerate(texts)), one.id
 
 
-@each(("specs", "line", "expected"), ROWS["test_what_keeps_the_asked_tensorflow_is_first"])
-def test_what_keeps_the_asked_tensorflow_is_first(specs: tuple[str, ...], line: str, expected: list[str]) -> None:
-    """Where conda pins another CUDA, its lines are changed and not TensorFlow's."""
-    file = f"dependencies: [{', '.join(specs)}, {{pip: [{line}]}}]"
-    (found,) = (one for one in judged(file).findings if one.id == "cuda.version-mismatch")
-    assert [edit.new for edit in found.fixes[0].edits if edit.new not in ("numpy<2", "protobuf<3.20")] == expected
-    assert len(found.fixes) < 2 or not found.fixes[1].edits or found.fixes[1].edits[0].new.startswith("tensorflow==")
-
-
-def test_conda_has_no_cudatoolkit_of_every_version() -> None:
-    file = "dependencies: [python=3.11, cudatoolkit=11.2, {pip: [tensorflow==2.15.1]}]"
-    edits = [edit.new for one in judged(file).findings for fix in one.fixes for edit in fix.edits]
-    assert "tensorflow[and-cuda]==2.15.1" in edits and not any("cudatoolkit" in one for one in edits)
-
-
 def test_a_variable_is_unset_on_the_line_that_sets_it() -> None:
     (environment,) = read("Dockerfile", f"FROM python:3.12\nENV A=1\nENV B=1\nRUN pip install '{GOOD}'")
     edits = FileEdits(Facts(), MATRIX, PlannedEnvironment(environment, describe(MATRIX), MATRIX))
     assert edits.where_it_belongs(Fix("Unset it", ("unset B",))).text == "Remove B from Dockerfile:3"
 
 
-@each(("tag", "tensorflow", "expected"), ROWS["test_an_image_without_cudnn_has_an_edit"])
-def test_an_image_without_cudnn_has_an_edit(tag: str, tensorflow: str, expected: list[str]) -> None:
-    report = judged(written(f"tensorflow=={tensorflow}", base=f"nvidia/cuda:{tag}"))
-    (missing,) = (one for one in report.findings if one.id == "cudnn.missing")
-    assert [fix.edits[0].new for fix in missing.fixes] == expected
-    base = expected[0] if expected[0].startswith("nvidia") else f"nvidia/cuda:{tag}"
-    line = f"tensorflow=={tensorflow}" if expected[0].startswith("nvidia") else expected[0]
-    assert "cudnn.missing" not in ids(judged(written(line, base=base)))
+@each(
+    ("base", "release"),
+    [("12.2.2-devel-ubuntu22.04", "2.15.1"), ("12.3.2-base-ubuntu22.04", "2.16.2"), (CUDA_11[12:], "2.18.0")],
+)
+def test_cuda_and_cudnn_come_by_the_line_of_tensorflow(base: str, release: str) -> None:
+    """Or not at all: no other line is changed for them."""
+    report = judged(written(f"tensorflow=={release}", base=f"nvidia/cuda:{base}"))
+    first = next(one for one in report.findings if one.id.startswith(("cuda.", "cudnn.")))
+    assert [edit.new for fix in first.fixes for edit in fix.edits] == [f"tensorflow[and-cuda]=={release}"]
+    old = judged("dependencies: [python=3.8, cudatoolkit=10.1, {pip: [tensorflow==2.10.1]}]")
+    (found,) = (one for one in old.findings if one.id == "cuda.version-mismatch")
+    assert [fix.commands for fix in found.fixes] == [("tfgpu plan --tensorflow 2.10",)]
 
 
 def test_tensorflow_gpu_hides_no_other_finding_and_keeps_its_release() -> None:

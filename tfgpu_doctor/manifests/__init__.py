@@ -25,10 +25,6 @@ INSTEAD = "not read; give requirements.txt, or the image"  # of lock files, Pipf
 MOST_REQUIREMENTS = 20_000  # lines of requirements that are read
 
 
-LATER = "is filled in later"  # of a line of `not_understood` that a template or a variable is the reason of
-UNTIL_THEN = "is known only when"
-
-
 class ManifestError(Exception):
     """A file that cannot be read; the message has the file and, where known, the line."""
 
@@ -89,7 +85,7 @@ class Image:
 class Setting:
     """An environment variable, a size or another value that the file sets."""
 
-    name: str  # "LD_LIBRARY_PATH", "NVIDIA_VISIBLE_DEVICES", "shm_size" (bytes)
+    name: str  # "LD_LIBRARY_PATH", "NVIDIA_VISIBLE_DEVICES", "shm_size"
     value: str
     place: Place
 
@@ -123,11 +119,6 @@ class Environment:
     not_understood: tuple[str, ...] = ()  # lines, "path:line: reason"
     read: tuple[str, ...] = ()  # files that were read for it, besides its own
     part_of: str | None = None  # why it is not judged by itself: "part of Dockerfile"
-
-    @property
-    def open(self) -> tuple[str, ...]:
-        """The lines whose values are not in the files."""
-        return tuple(line for line in self.not_understood if LATER in line or UNTIL_THEN in line)
 
 
 def environment_of(

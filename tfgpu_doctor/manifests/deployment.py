@@ -10,7 +10,7 @@ from dataclasses import replace
 from tfgpu_doctor.manifests import Environment, GpuRequest, IncludeError, ManifestError, Setting, quoted
 from tfgpu_doctor.manifests.dockerfile import read_dockerfile
 from tfgpu_doctor.manifests.pip import Include, Node
-from tfgpu_doctor.manifests.variables import fill, hole, read_image, read_quantity, read_size, unknown_part
+from tfgpu_doctor.manifests.variables import fill, hole, read_image, unknown_part
 
 MOST_PARENTS = 10
 _VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)=\s*([^#]*?)\s*(?:\s#.*)?")
@@ -122,52 +122,37 @@ def _settings(chain: list[Node]) -> Iterator[Setting]:
     for node in reversed(chain):
         yield from (replace(one, value=fill(one.value, {})) for one in _variables(node, "environment"))
     if (shm := _first(chain, "shm_size")) and shm.text:
-        yield Setting("shm_size", read_size(fill(shm.text, {})), shm.place)
+        yield Setting("shm_size", fill(shm.text, {}), shm.place)
     if (ipc := _first(chain, "ipc")) and ipc.text == "host":
         yield Setting("ipc", "host", ipc.place)
 
 
 def _gpu(chain: list[Node]) -> Iterator[GpuRequest]:
-    """gpus: all, a reservation of devices, CDI's device names, or runtime: nvidia; what has no effect comes last."""
+    """gpus: all, a reservation of devices, CDI's device names, or runtime: nvidia."""
     if gpus := _first(chain, "gpus"):
-        yield GpuRequest(_counted(gpus), gpus.place, f"gpus: {gpus.text or 'a list'}")
-    reserved = [request for node in chain for request in _reserved(node)]
-    yield from (one for one in reserved if one.problem is None)
+        yield GpuRequest(None, gpus.place, f"gpus: {gpus.text or 'a list'}")
+    yield from (request for node in chain for request in _reserved(node))
     for device in (device for node in chain for device in node.items("devices")):
         if (device.text or "").startswith("nvidia.com/gpu="):
             yield GpuRequest(None, device.place, f"devices: {device.text}")
     runtime = _first(chain, "runtime")
     if runtime and runtime.text == "nvidia":
         yield GpuRequest(None, runtime.place, "runtime: nvidia")
-    yield from reserved
-
-
-def _counted(gpus: Node) -> int | None:
-    """How many GPUs a list of devices names; None where one of them does not say."""
-    counts = [_count(one) for one in gpus.items() if one.string("driver") in (None, "nvidia")]
-    return None if None in counts else sum(filter(None, counts)) or None
 
 
 def _reserved(node: Node) -> Iterator[GpuRequest]:
     for device in node.items("deploy", "resources", "reservations", "devices"):
         names = {one.text for listed in device.items("capabilities") for one in (listed, *listed.items())}
-        number, driver = _count(device), device.string("driver")
+        count, driver = device.string("count"), device.string("driver")
+        number = int(count) if count and count.isdecimal() else len(device.items("device_ids")) or None
         if names & {"gpu", "nvidia"}:
-            shown = f"devices: {driver or 'nvidia'}, count {device.string('count') or number or 'all'}"
+            shown = f"devices: {driver or 'nvidia'}, count {count or number or 'all'}"
             yield GpuRequest(number, device.place, shown)
-        elif driver == "nvidia":
-            yield GpuRequest(number, device.place, "driver: nvidia", "its capabilities do not name gpu")
-
-
-def _count(device: Node) -> int | None:
-    count = device.string("count")
-    return int(count) if count and count.isdecimal() else len(device.items("device_ids")) or None
 
 
 # where the pod stands below an object, by kind
 _PODS: dict[str, tuple[str, ...]] = {
     "Pod": ("spec",),
-    "PodTemplate": ("template", "spec"),
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
 }
 _TEMPLATE = ("spec", "template", "spec")  # Deployment, StatefulSet, DaemonSet, ReplicaSet, Job ...
@@ -212,53 +197,30 @@ def _pod(label: str, pod: Node) -> Iterator[Environment]:
 
 
 def _settings_of_pod(pod: Node, container: Node) -> Iterator[Setting]:
-    """Variables, a volume in memory that is mounted at /dev/shm, the host's IPC namespace, the runtime."""
+    """Variables, a volume in memory that is mounted at /dev/shm, the host's IPC namespace."""
     for item in container.items("env"):
-        value, name = item.get("value"), item.string("name")
-        if value is not None and value.text is not None and name:
-            yield Setting(name, value.text, value.place)
+        if (value := item.get("value")) and value.text is not None:
+            yield Setting(item.string("name") or "", value.text, value.place)
     mounts = {one.string("name") for one in container.items("volumeMounts") if one.string("mountPath") == "/dev/shm"}
     for volume in pod.items("volumes"):
         if volume.string("name") in mounts and volume.string("emptyDir", "medium") == "Memory":
             limit = volume.string("emptyDir", "sizeLimit")
-            yield Setting("shm_size", read_quantity(limit) if limit else "unlimited", volume.place)
+            yield Setting("shm_size", limit or "unlimited", volume.place)
     if (ipc := pod.get("hostIPC")) and ipc.text == "true":
         yield Setting("ipc", "host", ipc.place)
-    if (runtime := pod.get("runtimeClassName")) and runtime.text:
-        yield Setting("runtimeClassName", runtime.text, runtime.place)
 
 
 def _gpu_of_kubernetes(container: Node) -> GpuRequest | None:
-    """nvidia.com/gpu, or a MIG slice, under limits; requests alone, or others than the limits, are refused."""
+    """nvidia.com/gpu, or a MIG slice, under limits; under requests alone, it has no effect."""
     resources = container.get("resources")
     given = resources.get("limits") or resources if resources else None
     if given and given.text and hole(given.text):
         return GpuRequest(1, given.place, given.text)  # a template, which may ask for some
-    limits, requests = _devices(container, "limits"), _devices(container, "requests")
-    if not limits and not requests:
-        claim = next(iter(container.items("resources", "claims")), None)  # dynamic resource allocation
-        return GpuRequest(None, claim.place, f"claims: {claim.string('name') or ''}") if claim else None
-    name, node = next(iter((limits or requests).items()))
-    return GpuRequest(_count_of_kubernetes(node), node.place, f"{name}: {node.text}", _problem(name, limits, requests))
-
-
-def _count_of_kubernetes(node: Node) -> int | None:
-    """How many; of a template one or more."""
-    text = node.text or ""
-    return int(text) if text.isdecimal() else 1 if hole(text) else None
-
-
-def _problem(name: str, limits: dict[str, Node], requests: dict[str, Node]) -> str | None:
-    """Why the request has no effect."""
-    if name not in limits:
-        return "it stands under requests only, and Kubernetes wants it under limits"
-    limit = limits[name]
-    if _count_of_kubernetes(limit) == 0:
-        return "its limit is 0"
-    if name in requests and requests[name].text != limit.text:
-        return f"requests say {requests[name].text} and limits {limit.text}; they must be equal"
-    return None
-
-
-def _devices(container: Node, section: str) -> dict[str, Node]:
-    return {name: one for name, one in container.pairs("resources", section) if name.startswith("nvidia.com/")}
+    for section, problem in (("limits", None), ("requests", "it stands under requests only, not under limits")):
+        for name, node in container.pairs("resources", section):
+            if name.startswith("nvidia.com/"):
+                text = node.text or ""
+                count = int(text) if text.isdecimal() else 1 if hole(text) else None  # of a template one or more
+                return GpuRequest(count, node.place, f"{name}: {text}", "its limit is 0" if count == 0 else problem)
+    claim = next(iter(container.items("resources", "claims")), None)  # dynamic resource allocation
+    return GpuRequest(None, claim.place, f"claims: {claim.string('name') or ''}") if claim else None

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, TypeAlias
 
 from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Setting, quoted
 from tfgpu_doctor.manifests.pip import Include
-from tfgpu_doctor.manifests.pyproject import texts
 from tfgpu_doctor.manifests.shell import (
     MOST_SOURCES,
     Installed,
-    Word,
     brings,
     environment,
     has_tensorflow,
-    read_command,
     read_commands,
     unquoted,
 )
@@ -31,8 +24,6 @@ from tfgpu_doctor.manifests.variables import fill, read_image, substitute
 
 Lines: TypeAlias = "tuple[tuple[int, str], ...]"  # numbered from 1
 
-# directives stand above all else; "`" continues lines in Windows containers
-_BACKTICK = re.compile(r"(?:[ \t]*#[ \t]*[A-Za-z]\w*[ \t]*=.*\n)*?[ \t]*#[ \t]*escape[ \t]*=[ \t]*`", re.IGNORECASE)
 # <<EOF, <<-EOF, 3<<"EOF": a word of its own, with no blank inside
 _HEREDOC = re.compile(r"(?<!\S)\d*<<-?([\"']?)(?P<name>\w[\w.-]*)\1(?!\S)")
 _WITH_HEREDOC = re.compile(r"(?:ONBUILD\s+)?(?:RUN|COPY|ADD)\s+(?!\[)", re.IGNORECASE)
@@ -57,11 +48,10 @@ def instructions(text: str) -> Iterator[Instruction]:
     """Split a Dockerfile."""
     text = text.removeprefix("\ufeff")
     lines = text.replace("\r\n", "\n").split("\n")
-    escape = "`" if _BACKTICK.match(text) else "\\"
     last = {line.strip(): index for index, line in enumerate(lines)}
     at = 0
     while at < len(lines):
-        pieces, at = _logical_line(lines, at, escape)
+        pieces, at = _logical_line(lines, at)
         if not pieces:
             continue
         number, first = pieces[0]
@@ -77,7 +67,7 @@ def instructions(text: str) -> Iterator[Instruction]:
         yield Instruction(verb.upper(), number, tuple(pieces), tuple(heredocs))
 
 
-def _logical_line(lines: list[str], at: int, escape: str) -> tuple[list[tuple[int, str]], int]:
+def _logical_line(lines: list[str], at: int) -> tuple[list[tuple[int, str]], int]:
     """The lines of one instruction and where the next one begins. Blank lines and comments among them are skipped."""
     pieces: list[tuple[int, str]] = []
     while at < len(lines):
@@ -86,7 +76,7 @@ def _logical_line(lines: list[str], at: int, escape: str) -> tuple[list[tuple[in
         bare = line.strip()
         if not bare or bare.startswith("#"):
             continue
-        continued = bare.endswith(escape) and not bare.endswith(2 * escape)
+        continued = bare.endswith("\\") and not bare.endswith("\\\\")
         text = line.rstrip()[:-1] if continued else line
         if pieces or text.strip():
             pieces.append((at, text))
@@ -98,9 +88,6 @@ def _logical_line(lines: list[str], at: int, escape: str) -> tuple[list[tuple[in
 _FROM = re.compile(r"(?:--platform=\S+\s+)?(?P<image>\S+)(?:\s+as\s+(?P<name>\S+))?", re.IGNORECASE)
 _PAIR = re.compile(r"(?<!\S)([^\s=\"']+)=((?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\])*)", re.DOTALL)
 _FLAGS = re.compile(r"(?:\s*--\w+(?:=\S+)?\s+)*")
-_MOUNT = re.compile(r"--mount=(\S+)")
-LONGEST_COPY = 2_000  # characters in which the folders of packages are looked for
-_ANOTHER_CONTEXT = "; if the image is built from another folder, name that folder, too"
 MOST_ENDS = 20  # stages that nothing is built from
 
 
@@ -141,12 +128,9 @@ def read_dockerfile(
         reader.take(instruction)
     if not reader.stages:
         raise ManifestError(f"{path}:1: no FROM instruction; a Dockerfile begins with FROM")
-    hint = _ANOTHER_CONTEXT if context is None and not contexts and posixpath.dirname(path) else ""
     folder = posixpath.join(posixpath.dirname(path) if context is None else context, "Dockerfile")
-    where: dict[str, Any] = {"read_as": folder, "contexts": ("", *contexts), "hint": hint}
-    found = [
-        environment("dockerfile", path, include=include, **where, **reader.made(one)) for one in reader.built(stage)
-    ]
+    where: dict[str, Any] = {"include": include, "read_as": folder, "contexts": ("", *contexts)}
+    found = [environment("dockerfile", path, **where, **reader.made(one)) for one in reader.built(stage)]
     return (found[0], *(one for one in found[1:] if has_tensorflow(one) and not has_tensorflow(found[0])))
 
 
@@ -164,7 +148,7 @@ class _Reader:
         """Take one instruction."""
         match one.verb:
             case "ARG":
-                for name, given, _ in _pairs(one):
+                for name, given in _pairs(one):
                     if name not in self.arguments and (default := substitute(given, self.values)) is not None:
                         self.values[name] = default
             case "FROM":
@@ -254,43 +238,32 @@ class _Reader:
         pairs = [*_pairs(one)]
         if one.value.strip() and not re.match(r"\s*[^\s=]+=", one.value):  # ENV NAME the rest of the line
             name, *rest = one.value.split(None, 1)
-            pairs = [(name, unquoted("".join(rest).strip()), one.lines[0][0])]
-        for name, given, line in pairs:
-            plain = substitute(given, self.values)
-            if plain is not None:
-                self.values[name] = plain
-            self.stages[-1].settings.append(Setting(name, given if plain is None else plain, Place(self.path, line)))
+            pairs = [(name, unquoted("".join(rest).strip()))]
+        for name, given in pairs:
+            if (plain := substitute(given, self.values)) is not None:
+                self.values[name] = given = plain
+            self.stages[-1].settings.append(Setting(name, given, Place(self.path, one.line)))
 
     def _run(self, one: Instruction) -> None:
-        """RUN pip install, RUN ["pip", "install"], and the packages of a stage that is mounted."""
-        for mount in _MOUNT.finditer(one.value[:LONGEST_COPY]):
-            options = dict(one.partition("=")[::2] for one in mount[1].split(","))
-            source = options.get("source") or options.get("src")
-            if source and options.get("from"):
-                self._take(options["from"], [source])
-        installed, value = self.stages[-1].installed, one.value.strip()
-        if value.startswith("["):
-            with suppress(ValueError, RecursionError):  # what is no JSON is a command of the shell
-                words = [Word(fill(word, self.values), one.line) for word in texts(json.loads(value))]
-                read_command(words, self.path, installed)
-                return
+        """RUN pip install, and RUN ["pip", "install"]."""
         (first, begin), *others = one.lines
         code = [(first, begin[_FLAGS.match(begin).end() :]), *others]  # type: ignore[union-attr]  # it can be empty
+        if code[0][1].startswith("["):
+            code = [(number, text.strip("[] ").replace('",', '" ')) for number, text in code]
         code = [(number, text + "\\") for number, text in code[:-1]] + code[-1:]
         code += [(number, text) for number, text in one.heredocs if not text.lstrip().startswith("#")]
-        read_commands([(number, fill(text, self.values)) for number, text in code], self.path, installed)
+        read_commands(
+            [(number, fill(text, self.values)) for number, text in code], self.path, self.stages[-1].installed
+        )
 
 
-def _pairs(one: Instruction) -> Iterator[tuple[str, str, int]]:
-    """Names and values of ENV A="1 2" B=3, without the quotes, each with its line."""
-    ends = list(accumulate(len(text) for _, text in one.lines))
-    for found in _PAIR.finditer(one.value):
-        yield found[1], unquoted(found[2]), one.lines[bisect_right(ends, found.start())][0]
+def _pairs(one: Instruction) -> Iterator[tuple[str, str]]:
+    """Names and values of ENV A="1 2" B=3, without the quotes."""
+    return ((found[1], unquoted(found[2])) for found in _PAIR.finditer(one.value))
 
 
 _HEADER = re.compile(r"\s*(bootstrap|from|stage)\s*:\s*(\S+)\s*(?:#.*)?", re.IGNORECASE)
 _SECTION = re.compile(r"%(\w+)")
-_EXPORT = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)=(\"[^\"]*\"|'[^']*'|\S*)\s*")
 
 
 def read_definition(path: str, text: str, include: Include) -> tuple[Environment, ...]:
@@ -313,6 +286,4 @@ def read_definition(path: str, text: str, include: Include) -> tuple[Environment
     image = read_image(reference, place) if reference and of_docker else None
     installed = Installed(copied=[line.split()[0] for _, line in sections.get("files", []) if line.split()])
     read_commands(sections.get("post", []), path, installed)
-    exports = [(number, _EXPORT.fullmatch(line[:2000])) for number, line in sections.get("environment", [])]
-    settings = tuple(Setting(one[1], one[2].strip("\"'"), Place(path, number)) for number, one in exports if one)
-    return (environment("singularity", path, installed, include, image=image, place=place, settings=settings),)
+    return (environment("singularity", path, installed, include, image=image, place=place),)

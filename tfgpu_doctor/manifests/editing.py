@@ -15,7 +15,6 @@ from tfgpu_doctor.facts.report import Edit
 _BEFORE, _AFTER = r"(?<![\w.\[\]=<>!~/@*-])", r"(?![\w.\[\]=<>!~/@*;-]|,\S)"
 _NEXT_COMMAND = re.compile(r"&&|[;|]")
 _LOCKS = re.compile(r".*\.lock|.*-lock\.txt")
-_EXPRESSION = re.compile(r"\$\{\{\s{0,9}([\w.-]{1,80})\s{0,9}\}\}")  # of a workflow of GitHub
 _NOT_HERE = "it is not written there in this form; it may come from a variable or another file"
 
 
@@ -28,12 +27,6 @@ class Refused(NamedTuple):
 
 class _RefusedError(Exception):
     """Why an edit cannot be made."""
-
-
-def _absent(line: str) -> _RefusedError:
-    """The error about a text that does not stand on a line, with the place where it comes from if the line names it."""
-    names = " and ".join(dict.fromkeys(_EXPRESSION.findall(line)))
-    return _RefusedError(f"the value comes from {names}: change it there" if names else _NOT_HERE)
 
 
 class _Spot(NamedTuple):
@@ -99,7 +92,7 @@ def _edit(lines: list[str], edit: Edit, in_shell: bool) -> None:
         made = _beside(line, spot, edit, in_shell)
     elif edit.new:
         if spot is None:
-            raise _absent(line)
+            raise _RefusedError(_NOT_HERE)
         made = [spot.head + _written(edit.new, spot, in_shell) + spot.tail]
     elif spot is None or re.match(r"\s*[:=]", spot.tail):
         made = _without_setting(lines, index, edit.old)
@@ -128,7 +121,7 @@ def _written(new: str, spot: _Spot, in_shell: bool) -> str:
 
 def _beside(line: str, spot: _Spot | None, edit: Edit, in_shell: bool) -> list[str]:
     if spot is None:
-        raise _absent(line)
+        raise _RefusedError(_NOT_HERE)
     if re.match(r"[\w.-]+ = ", edit.old):  # a key of TOML
         return [line, spot.head + edit.new]
     new = _written(edit.new, spot, in_shell)
@@ -184,4 +177,4 @@ def _without_setting(lines: list[str], index: int, name: str) -> list[str]:
     if re.match(r"\s*value:", line) and re.fullmatch(rf"\s*-\s+name:\s*{re.escape(name)}\s*", before):
         lines[index - 1] = ""
         return []
-    raise _absent(line)
+    raise _RefusedError(_NOT_HERE)

@@ -53,7 +53,7 @@ class Lines:
         self._folder = posixpath.dirname(path)
         self._include = include
         self._seen: set[tuple[str, bool]] = set()
-        self._constraints: dict[str, list[str]] = {}  # specifiers by name
+        self._constraints: dict[str, dict[str, None]] = {}  # specifiers by name, each once
         self._left = MOST_REQUIREMENTS
         self.requirements: list[Requirement] = []  # without the constraints
         self.not_understood: list[str] = []
@@ -97,19 +97,12 @@ class Lines:
             self.not_understood.append(complaint(place, bare, error, quote=quote))
             return False
         if one and constraint:
-            self._constrain(one)
+            bounds = self._constraints.setdefault(one.name, {})
+            if len(bounds) < MOST_CONSTRAINTS:
+                bounds[one.specifier] = None
         elif one:
             self.requirements.append(one)
         return True
-
-    def _constrain(self, one: Requirement) -> None:
-        bounds = self._constraints.setdefault(one.name, [])
-        if one.specifier in bounds:
-            return
-        if len(bounds) == MOST_CONSTRAINTS:
-            self.not_understood.append(f"{one.place}: one of more than {MOST_CONSTRAINTS} constraints of {one.name}")
-        else:
-            bounds.append(one.specifier)
 
     def follow(self, name: str, place: Place, *, constraint: bool = False) -> None:
         """Read a file that a line names, once."""

@@ -107,9 +107,6 @@ class _Project:
         self.base += self._files("tool.setuptools.dynamic.dependencies", dynamic.get("dependencies"))
         for name, lines in table(project, "optional-dependencies").items():
             self.parts[f"extra {name}"] = [*self._listed(f"project.optional-dependencies.{name}", lines)]
-        for name, value in table(dynamic, "optional-dependencies").items():
-            key = f"tool.setuptools.dynamic.optional-dependencies.{name}"
-            self.parts[f"extra {name}"] = [*self._files(key, value)]
         own = canonicalize_name(str(project.get("name", "")))
         for part, found in [*self.parts.items()] if own else ():
             named = [extra for one in found if one.name == own for extra in one.extras]
@@ -142,8 +139,6 @@ class _Project:
         for name, group in table(poetry, "group").items():
             members = table(group, "dependencies")
             self.parts[f"group {name}"] = [*self._entries(f"tool.poetry.group.{name}.dependencies", members)]
-        if old := table(poetry, "dev-dependencies"):
-            self.parts["group dev"] = [*self._entries("tool.poetry.dev-dependencies", old)]
 
     def _place(self, key: str, text: str | None = None) -> Place:
         """The line of a string below a dotted key; of the key where it is not found; 1 where neither is."""
@@ -182,8 +177,7 @@ class _Project:
             if not isinstance(version, str):
                 continue
             place = self._place(f"{key}.{name}", version if "version" in given else None)
-            markers = [given.get("markers"), f"sys_platform == '{system}'" if isinstance(system, str) else None]
-            joined = [one for one in markers if isinstance(one, str) and one.strip()]
+            marker = given.get("markers") or (f"sys_platform == '{system}'" if system else None)
             try:
                 specifier = poetry_specifier(version)
             except ValueError as error:
@@ -195,5 +189,5 @@ class _Project:
                 place=place,
                 text=f'{name} = "{version}"',
                 extras=tuple(texts(given.get("extras"))),
-                marker=" and ".join(f"({one})" for one in joined) if len(joined) > 1 else next(iter(joined), None),
+                marker=marker if isinstance(marker, str) else None,
             )

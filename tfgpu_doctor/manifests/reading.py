@@ -52,7 +52,6 @@ _REQUIREMENT = re.compile(
     r"[A-Za-z0-9][\w.-]*(?:\[[\w,.\s-]*\])?\s*(?P<version>[=<>!~]=?=?\s*\d[\w.*+!,=<>~ ]*)?(?:\s*;.*)?"
 )
 _OPTION = re.compile(r"-(?:r|c|e|f|i)\b.*|--[a-z].*")
-_ABOUT_PACKAGES = re.compile(r"req|dep|pip|install|gpu|cpu|cuda|env|packages", re.IGNORECASE)
 
 
 def read(
@@ -192,12 +191,11 @@ def _bounded(found: tuple[Environment, ...]) -> Iterator[Environment]:
         notes["lines that are not understood"] = len(one.not_understood) - PER_NAME
         notes["environments"] = len(found) - number if number == MOST_ENVIRONMENTS else 0
         left_out = [f"{one.place.path}: {count} more {what} are left out" for what, count in notes.items() if count > 0]
+        kept = one.requirements
         if left_out:
             kept = tuple(each for several in by_name.values() for each in several[:PER_NAME])
-            not_understood = (*one.not_understood[:PER_NAME], *left_out[-PER_NAME:])
-            yield replace(one, requirements=kept, not_understood=not_understood)
-        else:
-            yield one
+        not_understood = (*one.not_understood[:PER_NAME], *left_out[-PER_NAME:])
+        yield replace(one, requirements=kept, not_understood=not_understood)
 
 
 def kind_of(path: str) -> Kind | None:
@@ -226,7 +224,7 @@ def is_list_of_packages(path: str, text: str) -> bool:
         found = _REQUIREMENT.fullmatch(bare[:1000])
         if number > MOST_REQUIREMENTS or (bare and found is None and not _OPTION.fullmatch(bare)):
             return False
-        versions += found is not None and (found["version"] is not None or bool(_ABOUT_PACKAGES.search(path)))
+        versions += found is not None and found["version"] is not None
     return versions > 0
 
 

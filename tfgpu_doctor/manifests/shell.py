@@ -24,7 +24,7 @@ from tfgpu_doctor.manifests import (
 from tfgpu_doctor.manifests.pip import Include, Lines, documents, read_environment
 from tfgpu_doctor.manifests.pyproject import read_pyproject
 from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement, poetry_specifier
-from tfgpu_doctor.manifests.variables import filled_later, hole, unknown_part
+from tfgpu_doctor.manifests.variables import complaint, unknown_part
 
 _QUOTED = r"""'[^']*'|"(?:\\.|[^"\\])*"|\\."""
 _TOKEN = re.compile(
@@ -222,9 +222,8 @@ def _add(installer: Installer, text: str, place: Place, found: Installed) -> Non
     try:
         one = _package(installer, text, place)
     except ValueError as error:
-        reason = "its variables are known only when it is built; give them defaults" if "$" in text else str(error)
-        note = f"{place}: {quoted(text)}: {reason}"
-        found.not_understood.append(filled_later(place, expression) if (expression := hole(text)) else note)
+        later = ValueError("its variables are known only when it is built; give them defaults")
+        found.not_understood.append(complaint(place, text, later if "$" in text else error, quote=True))
     else:
         if one:
             found.requirements.append(replace(one, text=text))
@@ -309,7 +308,6 @@ def environment(
     place: Place | None = None,
     read_as: str | None = None,
     contexts: tuple[str, ...] = ("",),
-    hint: str = "",
     **others: Any,
 ) -> Environment:
     """The environment that commands make, with the other fields that the file tells.
@@ -318,30 +316,22 @@ def environment(
         python: the one that something else than the commands names.
         read_as: the path relative to which files are named, where that is not the file's own.
         contexts: folders that can be the build context, relative to that of `read_as`.
-        hint: what to do about a file that is not found.
     """
-    base, context, label = read_as or path, contexts[0], label or path
+    base = read_as or path
     lines = Lines(base, include)
     lines.not_understood += installed.not_understood
     lines.requirements += installed.requirements
-    if len(installed.files) > MOST_FILES:
-        first = installed.files[MOST_FILES].place
-        lines.not_understood.append(f"{first}: more than {MOST_FILES} files to install from; the others are not read")
     for file in installed.files[:MOST_FILES]:
         wanted = "pyproject.toml" if file.kind == "project" else file.name
         try:
             inside = _candidates(wanted, installed.copied[:MOST_SOURCES])
             name, text = _look((posixpath.join(one, name) for one in contexts for name in inside), include)
         except IncludeError as error:
-            lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}{hint}")
+            lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}")
             continue
-        depth = name.count("../")  # of the context in which it was found, which is that of the others
-        contexts = tuple(sorted(contexts, key=lambda one: one.count("..") != depth))
         _follow(file, name, text, base, lines, include)
-    if contexts[0] != context:
-        label += f", built from {posixpath.normpath(posixpath.join(posixpath.dirname(base), contexts[0]))}"
     complaints = (*unknown_part(image), *lines.not_understood)
-    made = environment_of(kind, path, lines.found(), complaints, label=label, image=image, **others)
+    made = environment_of(kind, path, lines.found(), complaints, label=label or path, image=image, **others)
     pythons = tuple(python) or _pythons(installed, made)
     return replace(made, python=pythons, place=place or made.place)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tfgpu_doctor.manifests import LATER, Image, Place, quoted
+from tfgpu_doctor.manifests import Image, Place, quoted
 
 _HOLE = re.compile(r"\{\{(?:(?!\{\{).){0,1000}?\}\}|\{%(?:(?!\{%).){0,1000}?%\}|\{#(?:(?!\{#).){0,1000}?#\}")
 
@@ -23,7 +23,7 @@ def hole(text: str) -> str | None:
 
 def filled_later(place: Place, expression: str, *, quote: bool = True) -> str:
     """A line for `not_understood`."""
-    return f"{place}: a template: {quoted(expression) if quote else 'a value'} {LATER}"
+    return f"{place}: a template: {quoted(expression) if quote else 'a value'} is filled in later"
 
 
 def complaint(place: Place, text: str, error: ValueError, *, quote: bool) -> str:
@@ -98,18 +98,3 @@ def unknown_part(image: Image | None) -> tuple[str, ...]:
     if image.tag is None and "$" in image.text:
         return (f"{image.place}: {image.text} is known only when its variables are; give them defaults",)
     return ()
-
-
-def read_size(text: str) -> str:
-    """Turn compose's "8gb", "512m", "64k" into bytes; what is no size stays as it is."""
-    return _size(text, r"\s*([kmgt]?)i?b?", 1024)
-
-
-def read_quantity(text: str) -> str:
-    """Turn Kubernetes' "1Gi" (2**30) and "1G" (10**9) into bytes; what is no size stays as it is."""
-    return _size(text, r"([kmgt]?)i?", 1024 if text.strip().endswith("i") else 1000)
-
-
-def _size(text: str, unit: str, base: int) -> str:
-    found = re.fullmatch(rf"(\d{{1,18}}(?:\.\d{{1,9}})?){unit}", text.lower().strip(), re.ASCII)
-    return str(int(float(found[1]) * base ** " kmgt".index(found[2] or " "))) if found else text

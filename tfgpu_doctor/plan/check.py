@@ -53,7 +53,8 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     """
     views = [PlannedEnvironment(one, target, matrix) for one in environments if one.part_of is None]
     found: dict[object, Finding] = {}
-    undetermined = _not_understood(views)
+    reasons = dict.fromkeys(line for one in views for line in one.environment.not_understood)
+    undetermined = [Undetermined(id="tf.python-unsupported", reason=reason) for reason in reasons]
     for view in views:
         own = _findings(view, matrix)
         found |= {_identity(one): one for one in own}
@@ -72,13 +73,6 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
         findings=tuple(sorted(found.values(), key=_rank)),
         undetermined=tuple(undetermined),
     )
-
-
-def _not_understood(views: Iterable[PlannedEnvironment]) -> list[Undetermined]:
-    later = {line for one in views for line in one.environment.open}
-    lines = dict.fromkeys(line for one in views for line in one.environment.not_understood)
-    reasons = (line if line in later else f"not understood: {line}" for line in lines)
-    return [Undetermined(id="tf.python-unsupported", reason=reason) for reason in reasons]
 
 
 def _verdict(findings: Iterable[Finding], judged: bool) -> Verdict:
@@ -147,7 +141,6 @@ class Repair(NamedTuple):
     texts: dict[str, str]  # by path, those of changed files
     refused: tuple[Refused, ...]
     report: Report  # of the files as they are then
-    is_complete: bool  # no fix is left that is an edit
 
 
 def repair(
@@ -182,7 +175,7 @@ def repair(
         if not reasons:
             texts, report = {**texts, **changed}, after
     advised = {edit for one in report.findings for edit in _first(one)}
-    return Repair(texts, tuple(one for one in refused if one.edit in advised), report, not batch)
+    return Repair(texts, tuple(one for one in refused if one.edit in advised), report)
 
 
 def _without_effect(batch: Iterable[Finding], after: Report) -> list[Refused]:
@@ -218,14 +211,7 @@ def _made(
     text: Callable[[str], str | None],
     shells: Container[str],
 ) -> tuple[dict[str, str], list[Refused]]:
-    """The texts after the first fixes of findings, by path, and the edits that cannot be made.
-
-    Args:
-        findings: those to repair.
-        texts: of files that have been changed already.
-        text: of the others.
-        shells: paths of files whose lines are commands.
-    """
+    """The texts of files after the first fixes of findings, by path, and the edits that cannot be made."""
     changed: dict[str, str] = {}
     refused: list[Refused] = []
     edits = dict.fromkeys(edit for one in findings for edit in _first(one))

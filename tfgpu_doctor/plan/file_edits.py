@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from msgspec import structs
@@ -11,15 +11,14 @@ from packaging.specifiers import SpecifierSet
 
 from tfgpu_doctor.facts.facts import Facts
 from tfgpu_doctor.facts.report import Edit, Fix
-from tfgpu_doctor.facts.versions import major, minor, numbers
+from tfgpu_doctor.facts.versions import minor, numbers
 from tfgpu_doctor.manifests import Image, Requirement, Setting
 from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, same_minor_releases
 from tfgpu_doctor.plan.fixes import Fixes
-from tfgpu_doctor.plan.install_commands import CONDA_TOOLKITS
-from tfgpu_doctor.plan.planned import Base, Cuda, PlannedEnvironment, fitting, pinned, with_cudnn
+from tfgpu_doctor.plan.planned import PlannedEnvironment, fitting, pinned
 from tfgpu_doctor.plan.resolving import specifier
 
 
@@ -52,46 +51,48 @@ def _nearest_sound(planned: PlannedEnvironment) -> Release | None:
     version = there.version if there else pinned(planned.tensorflow) if planned.tensorflow else None
     if version is None:
         return None
-    sound = [
-        row
-        for row in same_minor_releases(PlanRequest(planned.matrix, planned.target), version)
-        if row.extra and (planned.pythons is None or set(planned.pythons) & set(row.python)) and _is_sound(planned, row)
-    ]
-    return next(iter(sound), None)
+    for row in same_minor_releases(PlanRequest(planned.matrix, planned.target), version):
+        # no line of a file is to be needed beside it: a plan also has those that a command repairs
+        issues = planned.matrix.issues_for(
+            row, python=planned.python, compute_capabilities=planned.target.capabilities, extra=True
+        )
+        has_wheel = planned.pythons is None or set(planned.pythons) & set(row.python)
+        if row.extra and has_wheel and not any(issue.severity == "error" for issue in issues):
+            return row
+    return None
 
 
-def write(one: Requirement, better: str, note: str = "") -> Fix:
+def write(one: Requirement, better: str) -> Fix:
     """Replace a requirement by another one, given as pip has it."""
     new = _as_written(one, better)
-    text = f"In {one.place}, write {new!r} instead of {one.text!r}{note}"
-    return Fix(text, edits=(Edit(one.place.path, one.place.line, one.text, new),))
-
-
-def write_tensorflow(one: Requirement, better: str) -> Fix:
-    """Replace TensorFlow's requirement; a release without an extra needs more than the line."""
-    return write(one, better, "" if "[" in better else ", with CUDA and cuDNN beside it (tfgpu plan has the commands)")
+    edit = Edit(one.place.path, one.place.line, one.text, new)
+    return Fix(f"In {one.place}, write {new!r} instead of {one.text!r}", edits=(edit,))
 
 
 def write_release(view: PlannedEnvironment, one: Requirement, better: str) -> Fix:
     """Replace TensorFlow's requirement, and allow only those Pythons that the release has wheels for."""
-    fix = write_tensorflow(one, better)
+    fix = write(one, better)
     name, _, version = _parts(better)
     row = view.matrix.tensorflow(version.lstrip("="), view.target.platform, name)
     if row is None or view.pythons is None or set(view.pythons) <= set(row.python):
         return fix
     pythons = [one for one in view.pythons if one in row.python] or row.python
-    return _both(fix, write_python(view, fitting(view, pythons, row) or pythons))
+    bounds = write_python(view, fitting(view, pythons, row) or pythons)
+    return Fix(f"{fix.text}; {bounds.text[0].lower()}{bounds.text[1:]}", edits=fix.edits + bounds.edits)
 
 
-def write_best(view: PlannedEnvironment, one: Requirement | None) -> tuple[Fix, ...]:
+def write_best(view: PlannedEnvironment) -> tuple[Fix, ...]:
     """Replace TensorFlow's requirement by the one that a report advises, where that is another one."""
-    better = replacement(view)
+    one, better = view.tensorflow, replacement(view)
     return (write_release(view, one, better),) if one and better and better != one.text else ()
 
 
-def _both(*fixes: Fix) -> Fix:
-    texts = [fixes[0].text, *(f"{one.text[0].lower()}{one.text[1:]}" for one in fixes[1:])]
-    return Fix("; ".join(texts), edits=tuple(edit for one in fixes for edit in one.edits))
+def write_cuda(view: PlannedEnvironment, release: Release) -> tuple[Fix, ...]:
+    """Bring CUDA and cuDNN by TensorFlow's own line; the commands of a plan where no line brings them."""
+    if found := write_best(view) if release.extra else ():
+        return found
+    command = f"tfgpu plan --tensorflow {minor(release.version)}"
+    return (Fix("List the ways to install CUDA and cuDNN for it", (command,)),)
 
 
 def write_beside(one: Requirement, more: str) -> Fix:
@@ -121,21 +122,20 @@ def add_to_container(view: PlannedEnvironment, lines: tuple[str, ...]) -> Fix:
     return Fix("Add to the container", lines, places)
 
 
-def write_python(view: PlannedEnvironment, pythons: Sequence[str], why: str = "") -> Fix:
+def write_python(view: PlannedEnvironment, pythons: Sequence[str]) -> Fix:
     """Allow only some Pythons, ascending, where the files say which one is used; of these, those that they allow."""
     pythons = [one for one in pythons if one in (view.pythons or ())] or pythons
-    first, last, reason = pythons[0], pythons[-1], f": {why}" if why else ""
+    first, last = pythons[0], pythons[-1]
     if view.environment.python and view.environment.kind != "notebook":  # there it is what the kernel has
         one = view.environment.python[0]
         old, new = _python_line(one, first, last)
         edit = Edit(one.place.path, one.place.line, old, new)
-        return Fix(f"In {one.place}, write {new!r} instead of {old!r}{reason}", edits=(edit,))
+        return Fix(f"In {one.place}, write {new!r} instead of {old!r}", edits=(edit,))
     if view.base and view.base.python and (tag := view.base.image.tag):
         better = re.sub(rf"(?<![\d.]){re.escape(view.base.python)}(?:\.\d+)*", last, tag)
         if better != tag:  # python:3.13-slim, but not ubuntu:24.04
-            fix = write_image(view.base.image, f"{view.base.image.name}:{better}")
-            return Fix(f"{fix.text}{reason}", edits=fix.edits)
-    return Fix(f"Use Python {last}{reason}")
+            return write_image(view.base.image, f"{view.base.image.name}:{better}")
+    return Fix(f"Use Python {last}")
 
 
 def _python_line(one: Requirement, first: str, last: str) -> tuple[str, str]:
@@ -179,59 +179,6 @@ def _parts(text: str) -> tuple[str, tuple[str, ...], str]:
     return found[1], tuple(found[2].split(",")) if found[2] else (), found[3]
 
 
-def with_extra(planned: PlannedEnvironment, row: Release) -> str | None:
-    """A release with its extra; what the report advises where it is the one that is there, or known to be broken."""
-    return requirement(row) if row != planned.release and _is_sound(planned, row) else replacement(planned)
-
-
-def _is_sound(planned: PlannedEnvironment, row: Release) -> bool:
-    """Whether no line of a file is needed beside the release: a plan also has those that a command repairs."""
-    issues = planned.matrix.issues_for(
-        row, python=planned.python, compute_capabilities=planned.target.capabilities, extra=True
-    )
-    return not any(issue.severity == "error" for issue in issues)
-
-
-def write_cudnn(view: PlannedEnvironment, release: Release, base: Base) -> Iterator[Fix]:
-    """The tag with cuDNN, or the extra that brings it; in words where there is neither."""
-    image, wanted = with_cudnn(base, major(release.cudnn)), major(release.cudnn)
-    better = with_extra(view, release) if view.tensorflow and release.extra else None
-    if image:
-        yield write_image(base.image, image)
-    if view.tensorflow and better and better != view.tensorflow.text:
-        yield write_tensorflow(view.tensorflow, better)
-    elif not image:
-        yield Fix(f"In {base.image.place}, use an image of CUDA {minor(release.cuda)} with cuDNN {wanted}")
-
-
-def write_conda_cuda(view: PlannedEnvironment, cuda: str | None, cudnn: str | None) -> Fix | None:
-    """The lines of conda that pin CUDA and cuDNN, with other versions; None where conda has no such package.
-
-    TensorFlow from pip gets a cuDNN that no line names yet; conda's own requires it.
-    """
-    pins, lines = _by_conda(view.cudas), _by_conda(view.cudnns) if cudnn else []
-    listed = minor(cuda) in CONDA_TOOLKITS
-    if not pins or not all(listed if one.name == "cudatoolkit" else view.conda for one in pins):
-        return None
-    fixes = [write(one, _conda_spec(one, minor(cuda))) for one in pins]
-    fixes += [write(one, _conda_spec(one, minor(cudnn))) for one in lines if pinned(one)]
-    if cudnn and not lines and not view.conda:
-        fixes.append(write_beside(pins[0], f"cudnn={minor(cudnn)}"))
-    return _both(*fixes)
-
-
-def _by_conda(found: Iterable[Cuda]) -> list[Requirement]:
-    return [one.line for one in found if one.line and one.line.installer == "conda"]
-
-
-def _conda_spec(one: Requirement, version: str) -> str:
-    """A package of conda in a version, from the channel that the line names."""
-    if " = " in one.text:  # a key of TOML
-        return f"{one.name}=={version}.*"
-    channel, colons, _ = one.text.rpartition("::")
-    return f"{channel}{colons}{one.name}={version}"
-
-
 class FileEdits(Fixes):
     """The same fixes as edits of the files that were read: nothing is installed yet."""
 
@@ -249,7 +196,7 @@ class FileEdits(Fixes):
 
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:
         """The line of TensorFlow, with the best release for the described machine."""
-        return write_best(self._planned, self._planned.tensorflow)
+        return write_best(self._planned)
 
     def reinstall(self, why: str, version: str | None = None) -> tuple[Fix, ...]:
         """The same line: which release a file should name is decided in one place."""

@@ -7,15 +7,13 @@ adds them; `tfgpu check` does so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from msgspec import structs
-
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
-from tfgpu_doctor.facts.versions import at_least, capability, major, minor, numbers, same_minor
+from tfgpu_doctor.facts.versions import at_least, capability, major, minor, numbers
 from tfgpu_doctor.findings.answers import is_about_architecture
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.cuda import OF_THE_SYSTEM, WITHOUT_EXTRA
@@ -30,33 +28,21 @@ from tfgpu_doctor.matrix.compatibility import cudnn_limit, driver_reaches, numpy
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
 from tfgpu_doctor.plan.alternatives import is_data_centre
-from tfgpu_doctor.plan.constraints import PlanRequest, broken_within
+from tfgpu_doctor.plan.constraints import span
 from tfgpu_doctor.plan.file_edits import (
     add_to_container,
     remove,
     replacement,
-    with_extra,
     write,
     write_beside,
     write_best,
-    write_conda_cuda,
-    write_cudnn,
+    write_cuda,
     write_image,
     write_python,
     write_release,
-    write_tensorflow,
 )
-from tfgpu_doctor.plan.planned import (
-    HAVE_WHEELS,
-    Conflict,
-    Cuda,
-    PlannedEnvironment,
-    driver_of,
-    fitting,
-    pinned,
-    pythons_for,
-)
-from tfgpu_doctor.plan.resolving import specifier
+from tfgpu_doctor.plan.planned import PlannedEnvironment, driver_of, fitting, pinned, pythons_for
+from tfgpu_doctor.plan.resolving import Wanted, specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 
@@ -66,9 +52,7 @@ _DECIDED_BY_PACKAGE = ("tf.windows-native", "tf.cpu-build")
 _NO_CUDA_AT_ALL = (*_DECIDED_BY_PACKAGE, "cuda.version-mismatch", "cuda.missing")
 _NOT_INSTALLED = ("tf.package-removed", "tf.python-unsupported")
 _DISCONTINUED = ("tensorflow-gpu", "tf-nightly-gpu")
-_CONDA_RECIPE = "conda-forge's tensorflow recipe"
 _USE_PIP = Alternative("Install TensorFlow with pip instead: tfgpu plan lists the commands")
-_KNOWN_ISSUE = frozenset({"known-issue"})
 
 
 def in_manifests(finding: str, unless: tuple[str, ...] = ()) -> Callable[[Search], Search]:
@@ -103,20 +87,6 @@ def _joined(problems: list[Problem]) -> Problem | None:
 
 def _seen(one: Requirement | Image, need: str, source: str) -> tuple[Evidence, ...]:
     return (evidence(one.reference if isinstance(one, Image) else one.text, str(one.place), need, source),)
-
-
-def _conda_builds(view: PlannedEnvironment) -> tuple[CondaBuild, ...]:
-    """conda-forge's builds that the match spec allows on the platform; none where another channel may be used."""
-    tensorflow, channels = view.tensorflow, view.environment.channels
-    if tensorflow is None or not view.conda or (channels and "conda-forge" not in channels):
-        return ()
-    wanted = specifier(tensorflow.specifier)
-    rows = (row for row in view.matrix.data.conda_forge if row.platform == view.target.platform)
-    return tuple(row for row in rows if wanted is not None and wanted.contains(row.version))
-
-
-def _recipe(row: CondaBuild) -> str:
-    return f"{_CONDA_RECIPE}, {row.version}"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -164,7 +134,7 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
             title=f"{tensorflow.text} has no wheel for Python {without[-1]}",
             cause=_NO_MATCH,
             evidence=seen,
-            fixes=_another_python(view, tensorflow, allowed),
+            fixes=_another_python(view, allowed),
         )
     elif without and tensorflow.specifier:
         yield Problem(
@@ -176,19 +146,10 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
         )
 
 
-def _another_python(view: PlannedEnvironment, tensorflow: Requirement, allowed: Sequence[Release]) -> tuple[Fix, ...]:
-    """A Python that has wheels, or another release; first the release where this one has no CUDA anyway."""
-    newest, pythons = allowed[0], pythons_for(view, allowed)
-    own = pythons == tuple(newest.python)
-    use = write_python(view, pythons, f"{newest.package} {newest.version} has wheels for it" if own else HAVE_WHEELS)
-    better = replacement(view)
-    if not better:
-        return (use,)
-    other = write_release(view, tensorflow, better)
-    if len(view.pythons or ()) > 1:
-        return (other,)  # bounds of a project are narrowed, not moved
-    without_cuda = view.wants_gpu and not newest.extra and not view.cudas
-    return (other, use) if without_cuda else (use, other)
+def _another_python(view: PlannedEnvironment, allowed: Sequence[Release]) -> tuple[Fix, ...]:
+    """A Python that has wheels, or another release; bounds of a project are narrowed, not moved."""
+    use, other = write_python(view, pythons_for(view, allowed)), write_best(view)
+    return other if other and len(view.pythons or ()) > 1 else (use, *other)
 
 
 def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
@@ -204,22 +165,7 @@ def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[P
         title=f"No release of {tensorflow.name} matches {tensorflow.specifier} on {view.target.platform}",
         cause=_NO_MATCH,
         evidence=_seen(tensorflow, f"a release such as {newest.version}", "names of the wheels"),
-        fixes=write_best(view, tensorflow),
-    )
-
-
-@in_manifests("tf.python-unsupported", unless=("tf.package-removed",))
-def no_conda_build_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
-    """conda-forge has no build of these versions for the Python."""
-    rows, pythons, tensorflow = _conda_builds(view), view.pythons, view.tensorflow
-    if tensorflow is None or not rows or not pythons or any(one in row.python for row in rows for one in pythons):
-        return
-    first, last = rows[0].python[0], rows[0].python[-1]
-    yield Problem(
-        title=f"conda-forge has no {tensorflow.text} for Python {pythons[-1]}",
-        cause="conda cannot solve the environment",
-        evidence=(evidence(f"Python {pythons[-1]}", view.python_place, f"Python {first} to {last}", _recipe(rows[0])),),
-        fixes=(write_python(view, rows[0].python), _USE_PIP),
+        fixes=write_best(view),
     )
 
 
@@ -233,106 +179,58 @@ def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]
         wanted = specifier(one.specifier)
         nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
         nothing = nothing or (one is view.tensorflow and view.python is not None and view.release is None)
-        if not nothing and pinned(one) and _renamed(view, one) is None:
+        row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
+        same = f"tensorflow{one.specifier}" if row and row.gpu else None  # before 2.1, that was the CPU build
+        if pinned(one) and not (nothing or same):
             continue  # the GPU build of that release has no other name
+        better = same if pinned(one) else replacement(view)
         yield Problem(
             title=f"{one.name} cannot be installed" if nothing else f"{one.name} has been discontinued",
             cause=DECLARATIONS["tf.package-removed"].cause,
             evidence=_seen(one, "tensorflow", GUIDE),
-            fixes=tuple(_under_its_name(view, one, replacement(view))),
+            fixes=(write_release(view, one, better),) if better else (),
             severity=Severity.ERROR if nothing else Severity.WARNING,
         )
-
-
-def _renamed(view: PlannedEnvironment, one: Requirement) -> Release | None:
-    """The release that is asked for by its number, under the name `tensorflow`; before 2.1 that was the CPU build."""
-    row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
-    return row if row and row.gpu else None
-
-
-def _under_its_name(view: PlannedEnvironment, one: Requirement, better: str | None) -> Iterator[Fix]:
-    """The same release as `tensorflow`; another one only where none is asked for by its number."""
-    row = _renamed(view, one)
-    if row and view.pythons and not set(view.pythons) & set(row.python):
-        yield write_python(view, row.python)
-    elif row:
-        yield write_tensorflow(one, f"tensorflow{one.specifier}")
-    elif better and pinned(one) is None:
-        yield write_tensorflow(one, better)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Lines that exclude each other.
 
 
-def _refused(view: PlannedEnvironment, *, only: str | None = None, but: Collection[str] = ()) -> Iterator[Problem]:
-    """Lines that pip cannot install together.
-
-    Args:
-        only: those of which the line of this package has to give way.
-        but: not those, as they are problems of other findings.
-    """
+def _refused(view: PlannedEnvironment, name: str | None = None) -> Iterator[Problem]:
+    """Lines that pip cannot install together: those of which NumPy's or protobuf's has to give way, or the others."""
     for conflict in view.conflicts:
         names = {line.name for line, _ in conflict.changes}
-        alone = names.pop() if len(names) == 1 else None
-        if (only is None and alone not in but) or (only is not None and alone == only):
-            pairs = [(line, _for_the_gpu(view, better)) for line, better in conflict.changes]
-            yield Problem(
-                title=_title(view, conflict),
-                cause="the installer finds no versions that meet all requirements, and installs nothing",
-                evidence=conflict.evidence,
-                fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text)
-                # a Python for which all packages have a wheel, where there is one
-                or ((write_python(view, pythons, HAVE_WHEELS),) if (pythons := fitting(view)) else ()),
-            )
-
-
-def _for_the_gpu(view: PlannedEnvironment, better: str | None) -> str | None:
-    """A TensorFlow that goes with the other lines, where it goes with the GPU, too; else what the report advises."""
-    name, _, version = (better or "").partition("==")
-    row = view.matrix.tensorflow(version, view.target.platform, name) if name in TENSORFLOW and version else None
-    request = PlanRequest(view.matrix, structs.replace(view.target, python=None))
-    suits = row is None or not row.gpu or broken_within(request, row, _KNOWN_ISSUE) is not None
-    return better if suits else replacement(view)
-
-
-def _title(view: PlannedEnvironment, conflict: Conflict) -> str:
-    first, *rest = conflict.lines
-    if not rest:
-        return f"{first.text} cannot be installed with Python {view.resolved.universe.python}"
-    if first.name in TENSORFLOW and view.release and len(rest) == 1:
-        return f"{rest[0].text} is incompatible with TensorFlow {view.release.version}"
-    texts = [first.text, *(one.text for one in rest)]
-    return f"{', '.join(texts[:-1])} and {texts[-1]} exclude each other"
+        if name not in (names if len(names) == 1 and names <= {"numpy", "protobuf"} else {None}):
+            continue
+        texts = [one.text for one in conflict.lines]
+        refused = f"cannot be installed with Python {view.resolved.universe.python}"
+        # beside lines that stay, the TensorFlow that goes with the GPU, too
+        pairs = [(one, replacement(view) if one.name in TENSORFLOW else better) for one, better in conflict.changes]
+        yield Problem(
+            title=f"{' and '.join(texts)} {'exclude each other' if texts[1:] else refused}",
+            cause="the installer finds no versions that meet all requirements, and installs nothing",
+            evidence=conflict.evidence,
+            fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text)
+            # a Python for which all packages have a wheel, where there is one
+            or ((write_python(view, pythons),) if (pythons := fitting(view)) else ()),
+        )
 
 
 def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> Iterator[Problem]:
     """A requirement that allows none of the versions within a bound of TensorFlow's, which pip may not know of."""
-    row, line = view.release, view.requirement(name)
+    row, line, universe = view.release, view.requirement(name), view.resolved.universe
     if row is None or line is None or bound is None or view.conda:
         return
     giving_way = {line.name for conflict in view.conflicts for line, _ in conflict.changes}
-    if name not in giving_way and _both(view, line, bound) is False:
+    known = name not in giving_way and universe.is_judged(Wanted(name, line.specifier))
+    if known and not universe.package(name).allowed(line.specifier) & universe.package(name).allowed(bound):
         yield Problem(
             title=f"{line.text} is incompatible with TensorFlow {row.version}",
             cause="the installer refuses this combination, or the import fails",
             evidence=_seen(line, f"{name}{bound}", f"TensorFlow {row.version} (metadata)"),
             fixes=(write(line, f"{name}{bound}"),),
         )
-
-
-def _both(view: PlannedEnvironment, line: Requirement, bound: str) -> bool | None:
-    """Whether some version meets both; those that are named in either count, too. None: one cannot be read."""
-    wanted, allowed = specifier(line.specifier), specifier(bound)
-    if wanted is None or allowed is None:
-        return None
-    named = [one.version.removesuffix(".*") for one in (*wanted, *allowed)]
-    if any(wanted.contains(one) and allowed.contains(one) for one in named):
-        return True
-    if line.name not in view.matrix.packages:
-        return False
-    package = view.resolved.universe.package(line.name)
-    return bool(package.allowed(line.specifier) & package.allowed(bound))
 
 
 @in_manifests("tf.package-conflict")
@@ -353,7 +251,7 @@ def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
 def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Problem]:
     """Versions that pip cannot install together: a Keras of another release, a tf-keras for another TensorFlow."""
     row = view.release
-    yield from _refused(view, but=("numpy", "protobuf"))
+    yield from _refused(view)
     yield from _outside_bounds(view, "keras", row.keras if row else None)
     # the metadata of 2.14.1 and 2.15.0 names no TensorFlow; beside 2.20.0 the import of 2.15.0 fails (tried)
     yield from _outside_bounds(view, "tf-keras", companion_bound("tf-keras", row) if row else None)
@@ -364,7 +262,7 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A NumPy that the release cannot be imported with, or no upper bound where the release needs one."""
     row, tensorflow, python = view.release, view.tensorflow, view.python
     bound = numpy_bound(row) if row else None
-    yield from _refused(view, only="numpy")
+    yield from _refused(view, "numpy")
     yield from _outside_bounds(view, "numpy", bound)
     if row is None or bound in (None, row.numpy) or tensorflow is None or view.conda or view.requirement("numpy"):
         return
@@ -381,7 +279,7 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
 @in_manifests("tf.abi-protobuf", unless=("tf.package-removed",))
 def protobuf_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A protobuf that does not support the release's generated code."""
-    yield from _refused(view, only="protobuf")
+    yield from _refused(view, "protobuf")
     yield from _outside_bounds(view, "protobuf", view.release.protobuf if view.release else None)
 
 
@@ -441,15 +339,11 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 def several_gpus_requested(view: PlannedEnvironment) -> Iterator[Problem]:
     """A service or a pod requests several GPUs, and no more than a container's 64 MiB."""
     request, kind = view.environment.gpu, view.environment.kind
-    # without a request, container.no-gpu advises one of all GPUs in a compose file, and of one in a pod
-    advised = request is None and kind == "compose" and view.needs_request
-    several = advised or (request is not None and (request.count is None or request.count > 1))
     given = any(one.name in ("shm_size", "ipc") for one in view.environment.settings)
-    if several and not given and kind in ("compose", "kubernetes"):
-        found, place = (request.text, request.place) if request else (view.environment.label, view.environment.place)
+    if request and request.count not in (0, 1) and not given and kind in ("compose", "kubernetes"):
         yield Problem(
-            title=f"/dev/shm has 64 MiB, and several GPUs are {'to be ' * advised}requested",
-            evidence=(evidence(found, str(place), "1 GiB or more", "NVIDIA's container notes"),),
+            title="/dev/shm has 64 MiB, and several GPUs are requested",
+            evidence=(evidence(request.text, str(request.place), "1 GiB or more", "NVIDIA's container notes"),),
             fixes=(Fix("Add", POD_SHM) if kind == "kubernetes" else add_to_container(view, ("shm_size: 1gb",)),),
             severity=Severity.WARNING,
         )
@@ -497,50 +391,18 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     if release is None or tensorflow is None or view.conda or not view.extra:
         return
     name = f"nvidia-cudnn-cu{major(release.cuda)}"
-    pin = release.pip_nvidia.get(name, "==")
-    for gpu in view.target.gpus if not pin.startswith("==") else ():
+    named = view.requirement(name)
+    pin = pinned(named) if named else None  # also a version that the matrix does not have
+    chosen = pin or view.resolved.versions.get(name) if named else None  # None: pip installs the newest
+    for gpu in view.target.gpus if not release.pip_nvidia.get(name, "==").startswith("==") else ():
         dropped = cudnn_limit(view.matrix, release, [gpu.compute_capability])
-        if dropped and (exact := _cudnn_from(view, name, dropped)):
-            named = view.requirement(name)
-            held = write_beside(tensorflow, f"{name}<{dropped}")
+        if dropped and (named is None or (chosen and at_least(chosen, dropped))):
             yield Problem(
-                title=f"{exact} has dropped {gpu.shown}",
+                title=f"{f'cuDNN {pin}' if pin else 'The newest cuDNN'} has dropped {gpu.shown}",
                 cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
                 evidence=_seen(named or tensorflow, f"cuDNN before {dropped}", "compat_matrix.yaml, cudnn"),
-                fixes=(write(named, f"{name}{pin.split(',')[0]},<{dropped}") if named else held,),
+                fixes=() if named else (write_beside(tensorflow, f"{name}<{dropped}"),),
             )
-
-
-def _cudnn_from(view: PlannedEnvironment, name: str, first: str) -> str | None:
-    """The cuDNN that pip installs, where it is of this version or later; without a line of its own, the newest."""
-    named = view.requirement(name)
-    if named is None:
-        return "The newest cuDNN"
-    pin = pinned(named)  # also a version that the matrix does not have, or that pip chooses for the line
-    chosen = pin or view.resolved.versions.get(name)
-    exact = f"cuDNN {pin}" if pin else "The newest cuDNN"
-    return exact if chosen and at_least(chosen, first) else None
-
-
-def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Problem]:
-    """The described GPU is newer, or older, than the kernels of every build of conda-forge."""
-    rows = [row for row in _conda_builds(view) if row.cuda and (row.sass or row.ptx)]
-    for gpu in view.target.gpus if rows else ():
-        found = gpu.compute_capability
-        above = capability(found) > max(map(capability, (*rows[0].sass, *rows[0].ptx)))
-        if above == newer and not any(runs_on(row, found) == "sass" for row in rows):
-            name = gpu.shown
-            expected = f"one of SASS {' '.join(rows[0].sass)}"
-            yield Problem(
-                title=f"conda-forge's TensorFlow {rows[0].version} has no kernels for {name}",
-                cause="its builds contain no SASS for the GPU",
-                evidence=(evidence(f"{name}: compute capability {found}", "--gpu", expected, _recipe(rows[0])),),
-                fixes=(Fix("See which build has kernels for it", ("tfgpu plan --gpu NAME",)),),
-            )
-
-
-in_manifests("gpu.arch-too-old", unless=_NOT_INSTALLED)(partial(_without_kernels, newer=False))
-in_manifests("gpu.arch-too-new", unless=_NOT_INSTALLED)(partial(_without_kernels, newer=True))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -548,8 +410,7 @@ in_manifests("gpu.arch-too-new", unless=_NOT_INSTALLED)(partial(_without_kernels
 
 
 _RUNS_ON_CPU = "TensorFlow will run on the CPU, even with a GPU"
-_OTHER_HARDWARE = Fix("Use an x86_64 Linux machine, or a container: tfgpu plan")
-_NOT_A_MAC = Fix("Use a Linux machine with an NVIDIA GPU; containers on a Mac have none", ("tfgpu plan --os linux",))
+_OTHER_HARDWARE = Fix("Use an x86_64 Linux machine with an NVIDIA GPU", ("tfgpu plan --os linux",))
 
 
 @in_manifests("tf.windows-native")
@@ -560,7 +421,7 @@ def required_on_windows(view: PlannedEnvironment) -> Iterator[Problem]:
         return
     fixes = [Fix("Run it in WSL2")]
     if tensorflow and (better := replacement(view, "2.11")):
-        fixes.append(write_tensorflow(tensorflow, better))
+        fixes.append(write_release(view, tensorflow, better))
     yield Problem(
         title=f"TensorFlow {row.version} has no CUDA on Windows",
         cause=DECLARATIONS["tf.windows-native"].cause,
@@ -580,93 +441,81 @@ def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
     row, tensorflow, base = view.release, view.tensorflow, view.base
     if not view.wants_gpu or _is_windows_native(view):
         return
+    if tensorflow is None and base and base.tensorflow and not base.gpu:
+        image = base.image
+        yield Problem(
+            title=f"{image.reference} is the image without CUDA",
+            cause=_RUNS_ON_CPU,
+            evidence=_seen(image, f"{image.reference}-gpu", "image tags"),
+            fixes=(write_image(image, f"{image.name}:{image.tag}-gpu"),),
+        )
     if tensorflow is None:
-        if base and base.tensorflow and not base.gpu:
-            image = base.image
-            yield Problem(
-                title=f"{image.reference} is the image without CUDA",
-                cause=_RUNS_ON_CPU,
-                evidence=_seen(image, f"{image.reference}-gpu", "image tags"),
-                fixes=(write_image(image, f"{image.name}:{image.tag}-gpu"),),
-            )
-    elif tensorflow.build and "cpu" in tensorflow.build:
-        yield _cpu_requirement(view, tensorflow, f"{tensorflow.text} selects a CPU build of conda")
-    elif row is not None and not row.gpu and not (view.conda or tensorflow.name == "tensorflow-base"):
-        yield _cpu_requirement(view, tensorflow, f"{row.package} {row.version} contains no CUDA on {row.platform}")
+        return
+    of_conda = view.conda or tensorflow.name == "tensorflow-base"
+    selected = tensorflow.build is not None and "cpu" in tensorflow.build
+    if selected or (row is not None and not row.gpu and not of_conda):
+        found = f"{tensorflow.text} selects a CPU build of conda" if selected else None
+        yield Problem(
+            title=found or f"{tensorflow.name} {row and row.version} contains no CUDA on {view.target.platform}",
+            cause=_RUNS_ON_CPU,
+            evidence=_seen(tensorflow, "a build with CUDA", "compat_matrix.yaml"),
+            fixes=write_best(view) or (_OTHER_HARDWARE,),
+        )
 
 
-def _cpu_requirement(view: PlannedEnvironment, tensorflow: Requirement, title: str) -> Problem:
-    better = replacement(view)
-    other = _NOT_A_MAC if view.target.os == "macos" else _OTHER_HARDWARE
-    return Problem(
-        title=title,
-        cause=_RUNS_ON_CPU,
-        evidence=_seen(tensorflow, "a build with CUDA", "compat_matrix.yaml"),
-        fixes=(write_tensorflow(tensorflow, better) if better else other,),
-    )
+# ----------------------------------------------------------------------------------------------------------------------
+# conda-forge's builds.
+
+
+def _conda_builds(view: PlannedEnvironment) -> tuple[CondaBuild, ...]:
+    """conda-forge's builds that the match spec allows on the platform; none where another channel may be used."""
+    tensorflow, channels = view.tensorflow, view.environment.channels
+    if tensorflow is None or not view.conda or (channels and "conda-forge" not in channels):
+        return ()
+    wanted = specifier(tensorflow.specifier)
+    rows = (row for row in view.matrix.data.conda_forge if row.platform == view.target.platform)
+    return tuple(row for row in rows if wanted is not None and wanted.contains(row.version))
+
+
+def _not_built(newest: CondaBuild, title: str, cause: str, found: str, place: str, need: str, *fixes: Fix) -> Problem:
+    """conda-forge has no build for a Python, a CUDA or a GPU; TensorFlow from pip may have."""
+    seen = evidence(found, place, need, f"conda-forge's tensorflow recipe, {newest.version}")
+    return Problem(title=f"conda-forge has no {title}", cause=cause, evidence=(seen,), fixes=(*fixes, _USE_PIP))
+
+
+@in_manifests("tf.python-unsupported", unless=("tf.package-removed",))
+def no_conda_build_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
+    """conda-forge has no build of these versions for the Python."""
+    rows, pythons, tensorflow = _conda_builds(view), view.pythons, view.tensorflow
+    if tensorflow and rows and pythons and not any(one in row.python for row in rows for one in pythons):
+        title, need = f"{tensorflow.text} for Python {pythons[-1]}", f"Python {span(rows[0].python)}"
+        other = write_python(view, rows[0].python)
+        cause = "conda cannot solve the environment"
+        yield _not_built(rows[0], title, cause, f"Python {pythons[-1]}", view.python_place, need, other)
+
+
+def _without_kernels(view: PlannedEnvironment, *, newer: bool) -> Iterator[Problem]:
+    """The described GPU is newer, or older, than the kernels of every build of conda-forge."""
+    rows = [row for row in _conda_builds(view) if row.cuda and (row.sass or row.ptx)]
+    for gpu in view.target.gpus if rows else ():
+        above = capability(gpu.compute_capability) > max(map(capability, (*rows[0].sass, *rows[0].ptx)))
+        if above == newer and not any(runs_on(row, gpu.compute_capability) == "sass" for row in rows):
+            title, cause = f"TensorFlow {rows[0].version} with kernels for {gpu.shown}", "its builds contain none"
+            found, need = f"compute capability {gpu.compute_capability}", f"one of SASS {' '.join(rows[0].sass)}"
+            yield _not_built(rows[0], title, cause, found, "--gpu", need)
+
+
+in_manifests("gpu.arch-too-old", unless=_NOT_INSTALLED)(partial(_without_kernels, newer=False))
+in_manifests("gpu.arch-too-new", unless=_NOT_INSTALLED)(partial(_without_kernels, newer=True))
 
 
 @in_manifests("tf.cpu-build", unless=("tf.package-removed", "tf.windows-native"))
 def no_conda_gpu_build(view: PlannedEnvironment) -> Iterator[Problem]:
     """conda-forge has only CPU builds of these versions, or for this platform."""
-    rows, tensorflow = _conda_builds(view) if view.wants_gpu else (), view.tensorflow
-    if tensorflow and rows and not any(row.cuda for row in rows):
-        yield Problem(
-            title=f"conda-forge has no GPU build of {tensorflow.text} for {view.target.platform}",
-            cause=_RUNS_ON_CPU,
-            evidence=_seen(tensorflow, "a build with CUDA", _recipe(rows[0])),
-            fixes=(_USE_PIP,),
-        )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# CUDA, cuDNN and XLA's compiler.
-
-
-def edits_for_cuda(view: PlannedEnvironment, release: Release, other: Cuda) -> Iterator[Fix]:
-    """Either the requirement or what brings the CUDA can change: first what keeps the TensorFlow that is asked for."""
-    line, of_conda = view.tensorflow, write_conda_cuda(view, release.cuda, release.cudnn)
-    if line is None:
-        yield from filter(None, (of_conda,))
-        return
-    extra = (release.extra and with_extra(view, release)) or line.text
-    edit, written = write_tensorflow(line, extra) if extra != line.text else None, extra.partition("==")[2]
-    keeps = edit is not None and same_minor(written, release.version)
-    yield from filter(None, (edit, of_conda) if keeps else (of_conda, edit))
-    near = _nearest(view, release, other.major)
-    if near and (edit is None or near.version != written):
-        by_pip = other.text.startswith("nvidia-")  # beside them, the extra brings the rest
-        if better := with_extra(view, near) if by_pip and near.extra else f"{near.package}=={near.version}":
-            edit = write(line, better, f": it loads CUDA {minor(near.cuda)}")
-            yield Fix(f"Keep that CUDA: {edit.text[0].lower()}{edit.text[1:]}", edits=edit.edits)
-
-
-def _nearest(view: PlannedEnvironment, release: Release, cuda: str) -> Release | None:
-    """The release for another CUDA that is the fewest releases away, the next before the previous ones."""
-    rows = view.matrix.stable(platform=view.target.platform, package="tensorflow")
-    request = PlanRequest(view.matrix, structs.replace(view.target, python=view.python))
-    of_cuda = (row for row in rows if row.cuda and major(row.cuda) == cuda)
-    fitting = [row for row in of_cuda if broken_within(request, row, _KNOWN_ISSUE) is not None]
-    newer = [row for row in fitting if at_least(row.version, release.version)]
-    return newer[-1] if newer else next(iter(fitting), None)
-
-
-@in_manifests("cuda.version-mismatch", unless=_DECIDED_BY_PACKAGE)
-def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
-    """An image or a package brings CUDA of another major version, and nothing brings the right one."""
-    release = view.release
-    if release is None or release.cuda is None or view.extra or view.conda:
-        return
-    others = [cuda for cuda in view.cudas if cuda.major != major(release.cuda)]
-    if not others or len(others) < len(view.cudas):
-        return
-    loads = f"TensorFlow {release.version} loads CUDA {minor(release.cuda)}"
-    expected, source = f"CUDA {release.cuda}", f"TensorFlow {release.version} ({view.where})"
-    yield Problem(
-        title=f"{loads}, but {others[0].text} contains CUDA {others[0].version}",
-        evidence=tuple(evidence(cuda.text, cuda.place, expected, source) for cuda in others),
-        fixes=tuple(edits_for_cuda(view, release, others[0])),
-    )
+    rows, one = _conda_builds(view) if view.wants_gpu else (), view.tensorflow
+    if one and rows and not any(row.cuda for row in rows):
+        title = f"GPU build of {one.text} for {view.target.platform}"
+        yield _not_built(rows[0], title, _RUNS_ON_CPU, one.text, str(one.place), "a build with CUDA")
 
 
 @in_manifests("cuda.version-mismatch", unless=_DECIDED_BY_PACKAGE)
@@ -674,25 +523,44 @@ def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """A CUDA is pinned for which conda-forge has no build of these versions."""
     rows = [row for row in _conda_builds(view) if row.cuda]
     for pin in view.cudas if rows else ():
-        if "." not in pin.version or any(minor(pin.version) in map(minor, row.cuda) for row in rows):
-            continue
-        built, first = ", ".join(rows[0].cuda), rows[0].cuda[0]
-        words = Fix(f"In {pin.place}, write cuda-version={first}, or leave the choice to conda")
-        yield Problem(
-            title=f"conda-forge has no build of TensorFlow {rows[0].version} for CUDA {pin.version}",
-            cause="conda cannot solve the environment, or installs a CPU build",
-            evidence=(evidence(pin.text, pin.place, f"CUDA {built}", _recipe(rows[0])),),
-            fixes=(write_conda_cuda(view, first, rows[0].cudnn) or words, _USE_PIP),
-        )
+        if "." in pin.version and not any(minor(pin.version) in map(minor, row.cuda) for row in rows):
+            title, need = f"build of TensorFlow {rows[0].version} for CUDA {pin.version}", ", ".join(rows[0].cuda)
+            cause = "conda cannot solve the environment, or installs a CPU build"
+            yield _not_built(rows[0], title, cause, pin.text, pin.place, f"CUDA {need}")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# CUDA, cuDNN and XLA's compiler.
+
+
+@in_manifests("cuda.version-mismatch", unless=_DECIDED_BY_PACKAGE)
+def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
+    """An image or a package brings CUDA of another major version, and nothing brings the right one."""
+    release = view.needs_cuda
+    others = [cuda for cuda in view.cudas if release and major(cuda.version) != major(release.cuda)]
+    if release is None or not others or len(others) < len(view.cudas):
+        return
+    loads = f"TensorFlow {release.version} loads CUDA {minor(release.cuda)}"
+    expected, source = f"CUDA {release.cuda}", f"TensorFlow {release.version} ({view.where})"
+    yield Problem(
+        title=f"{loads}, but {others[0].text} contains CUDA {others[0].version}",
+        evidence=tuple(evidence(cuda.text, cuda.place, expected, source) for cuda in others),
+        fixes=write_cuda(view, release),
+    )
 
 
 @in_manifests("cuda.missing", unless=(*_DECIDED_BY_PACKAGE, "gpu.arch-too-new"))
 def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """TensorFlow from pip without its extra, where nothing else brings CUDA; a note where no GPU is meant."""
-    release, tensorflow, base = view.release, view.tensorflow, view.base
-    if release is None or tensorflow is None or release.cuda is None or not _lacks_cuda(view):
+    release, tensorflow, base = view.needs_cuda, view.tensorflow, view.base
+    runtime_only = base is not None and base.flavour == "base" and not view.cudas[1:]
+    if release is None or tensorflow is None or (view.cudas and not runtime_only):
         return
-    runtime_only, wheel = _has_runtime_only(view), f"TensorFlow {release.version}"
+    # or an image for the CPU
+    unknown = base is not None and (not base.no_cuda or base.tensorflow is not None)
+    if not view.wants_gpu and (unknown or view.cudnns):
+        return
+    wheel = f"TensorFlow {release.version}"
     # an image whose content its name does not tell, or no image at all: CUDA may come from elsewhere
     certain = runtime_only or (base is not None and base.no_cuda)
     cause = WITHOUT_EXTRA if release.extra else OF_THE_SYSTEM
@@ -708,77 +576,41 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         title=nothing if certain and view.wants_gpu else f"{tensorflow.text} does not install CUDA",
         cause=cause,
         evidence=(evidence(found, str(tensorflow.place), need, f"{wheel} (wheel)"),),
-        fixes=tuple(_bring_cuda(view, release, tensorflow)),
+        fixes=write_cuda(view, release),
         severity=grave if view.wants_gpu else Severity.NOTE,
     )
-
-
-def _bring_cuda(view: PlannedEnvironment, release: Release, tensorflow: Requirement) -> Iterator[Fix]:
-    """The line with its extra; another release only where a GPU is meant and the extra of this one is broken."""
-    better = with_extra(view, release) if release.extra else replacement(view)
-    version, wanted = (better or "").partition("==")[2], specifier(tensorflow.specifier)
-    keeps = version and (same_minor(version, release.version) or (wanted and wanted.contains(version)))
-    if not (view.wants_gpu and release.extra) and not keeps:
-        yield Fix("List the ways to install CUDA for it", (f"tfgpu plan --tensorflow {minor(release.version)}",))
-    elif better and better != tensorflow.text:
-        yield write_tensorflow(tensorflow, better)
-
-
-def _lacks_cuda(view: PlannedEnvironment) -> bool:
-    if view.extra or view.conda or (view.cudas and not _has_runtime_only(view)):
-        return False
-    unknown = view.base is not None and (not view.base.no_cuda or view.base.tensorflow)  # or an image for the CPU
-    return view.wants_gpu or not (unknown or view.cudnns)
-
-
-def _has_runtime_only(view: PlannedEnvironment) -> bool:
-    return view.base is not None and view.base.flavour == "base" and not view.cudas[1:]
 
 
 @in_manifests("cudnn.version-mismatch", unless=_NO_CUDA_AT_ALL)
 def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """cuDNN of another major version, or older than the one compiled against."""
-    release = view.release
-    if release is None or release.cudnn is None or view.extra or view.conda:
+    release = view.needs_cuda
+    if release is None or release.cudnn is None:
         return
     for cudnn in view.cudnns:
-        exact = "." in cudnn.version
-        serves = at_least(cudnn.version, minor(release.cudnn)) if exact else cudnn.major == major(release.cudnn)
-        if not cudnn.version or serves is None or (serves and cudnn.major == major(release.cudnn)):
+        same = major(cudnn.version) == major(release.cudnn)
+        serves = at_least(cudnn.version, minor(release.cudnn)) if "." in cudnn.version else same
+        if not cudnn.version or serves is None or (serves and same):
             continue
         need, source = f"cuDNN {release.cudnn}", f"TensorFlow {release.version} ({view.where})"
         yield Problem(
             title=f"TensorFlow {release.version} needs {need}, but {cudnn.text} contains cuDNN {cudnn.version}",
             evidence=(evidence(cudnn.text, cudnn.place, need, source),),
-            fixes=(_edit_for_cudnn(view, release, cudnn),),
+            fixes=write_cuda(view, release),
         )
-
-
-def _edit_for_cudnn(view: PlannedEnvironment, release: Release, found: Cuda) -> Fix:
-    """TensorFlow's line, where its extra brings cuDNN, or the one that brings it."""
-    better = with_extra(view, release) if view.tensorflow and release.extra else None
-    if view.tensorflow and better:
-        return write_tensorflow(view.tensorflow, better)
-    line, needed = found.line, f">={minor(release.cudnn)},<{int(major(release.cudnn)) + 1}"
-    if line and line.installer in ("pip", "conda") and found.major == major(release.cudnn):
-        return write(line, f"{line.name}{needed}")
-    if line:
-        return Fix(f"In {found.place}, install cuDNN {needed} in place of {found.text}")
-    return Fix(f"In {found.place}, use an image with cuDNN {needed}")
 
 
 @in_manifests("cudnn.missing", unless=_NO_CUDA_AT_ALL)
 def image_without_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """An image with CUDA but without cuDNN."""
-    release, base = view.release, view.base
-    if release is None or release.cudnn is None or base is None or base.flavour in (None, "base"):
+    release, base = view.needs_cuda, view.base
+    if release is None or base is None or base.cuda is None or base.flavour in (None, "base") or view.cudnns:
         return
-    same = bool(base.cuda) and major(base.cuda) == major(release.cuda)
-    if same and not (view.extra or view.conda or view.cudnns):
+    if release.cudnn and major(base.cuda) == major(release.cuda):
         yield Problem(
             title=f"{base.image.reference} contains no cuDNN",
             evidence=_seen(base.image, f"cuDNN {release.cudnn}", f"TensorFlow {release.version} (wheel)"),
-            fixes=tuple(write_cudnn(view, release, base)),
+            fixes=write_cuda(view, release),
         )
 
 
@@ -786,27 +618,20 @@ _COMPILERS = re.compile(r"nvidia-cuda-nvcc.*|cuda-(?:nvcc|toolkit|compiler|minim
 _FLAVOURS = "https://hub.docker.com/r/nvidia/cuda, Overview of Images: the compiler is in devel"
 
 
-def _has_compiler(view: PlannedEnvironment) -> bool:
-    return view.extra or view.conda or any(_COMPILERS.fullmatch(one.name) for one in view.environment.requirements)
-
-
 @in_manifests("xla.libdevice-missing", unless=_NO_CUDA_AT_ALL)
 def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
     """The -runtime images of nvidia/cuda hold the libraries, but neither libdevice nor ptxas; -devel has both."""
-    release, base = view.release, view.base
+    release, base = view.needs_cuda, view.base
     if release is None or base is None or base.flavour != "runtime" or base.tensorflow:
         return
-    if _has_compiler(view) or not release.cuda or not at_least(release.version, KERAS_SINCE):
+    has_compiler = any(_COMPILERS.fullmatch(one.name) for one in view.environment.requirements)
+    if has_compiler or not at_least(release.version, KERAS_SINCE):
         return
-    image = base.image
-    better = with_extra(view, release) if view.tensorflow and release.extra else None
+    devel = f"the CUDA compiler, as in {base.image.reference.replace('-runtime', '-devel')}"
     yield Problem(
-        title=f"{image.reference} contains neither libdevice nor ptxas, which XLA needs",
-        evidence=_seen(image, "an image with the CUDA compiler", _FLAVOURS),
-        fixes=(
-            write_image(image, f"{image.name}:{(image.tag or '').replace('-runtime', '-devel')}"),
-            *((write_tensorflow(view.tensorflow, better),) if view.tensorflow and better else ()),
-        ),
+        title=f"{base.image.reference} contains neither libdevice nor ptxas, which XLA needs",
+        evidence=_seen(base.image, devel, _FLAVOURS),
+        fixes=write_best(view) if release.extra else (),
         severity=Severity.WARNING,
     )
 
@@ -826,10 +651,7 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     issues = view.matrix.issues_for(
         row, python=view.python, compute_capabilities=view.target.capabilities, extra=view.extra
     )
-    better = replacement(view) if view.tensorflow and row.extra else None
-    nearest: tuple[Fix, ...] = ()
-    if view.tensorflow and better and better != requirement(row):
-        nearest = (write_tensorflow(view.tensorflow, better),)
+    nearest = write_best(view) if row.extra and replacement(view) != requirement(row) else ()
     for issue in issues:
         if _concerns(view, issue):
             yield Problem(

@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from tfgpu_doctor.facts.distributions import CONDA_BASE, TENSORFLOW
 from tfgpu_doctor.facts.report import Evidence
-from tfgpu_doctor.facts.versions import major, numbers
+from tfgpu_doctor.facts.versions import numbers
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
 from tfgpu_doctor.manifests.variables import read_image
 from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -112,19 +112,6 @@ def _cuda(image: Image, tag: str) -> Base:
     return Base(image, cuda=found["cuda"], cudnn=cudnn, flavour=found["flavour"], python=python, gpu=True)
 
 
-def with_cudnn(base: Base, wanted: str) -> str | None:
-    """The same image of nvidia/cuda with a cuDNN of a major version; None where there is no such tag.
-
-    cuDNN is 7 up to CUDA 10, 8 up to 12.2, and 9 from 12.3.2 on; since 12.4 its number is not in the tag.
-    """
-    cuda = numbers(base.cuda or "")
-    there = "7" if cuda < (11,) else "8" if cuda < (12, 3) else "9" if cuda >= (12, 3, 2) else None
-    if cuda < (9,) or there != wanted or base.cudnn is not None or base.flavour not in ("runtime", "devel"):
-        return None
-    word = "cudnn" if cuda >= (12, 4) else f"cudnn{wanted}"
-    return f"{base.image.name}:{re.sub(f'-(?={base.flavour})', f'-{word}-', base.image.tag or '', count=1)}"
-
-
 def _tensorflow(image: Image, matrix: Matrix) -> Base:
     found = _TENSORFLOW_TAG.fullmatch(image.tag or "latest")
     if found is None:
@@ -171,8 +158,13 @@ def _python(name: str, tag: str) -> str | None:
 
 
 _TENSORFLOWS = frozenset({*TENSORFLOW, CONDA_BASE})
-# conda packages and what they say of CUDA
-_TOOLKITS = ("cudatoolkit", "cuda-version", "cuda-toolkit", "cuda-runtime", "cuda")
+# packages by their installer; a group is the version that the name tells
+_CUDAS = {
+    "conda": "cudatoolkit|cuda-version|cuda-toolkit|cuda-runtime|cuda",
+    "pip": r"nvidia-(?:cuda-runtime|cublas|cudnn)-cu(\d+)",
+    "apt": r"cuda-(?:toolkit|libraries|runtime)-(\d+)-(\d+)",
+}
+_CUDNNS = {"conda": "cudnn", "pip": r"nvidia-cudnn-cu\d+", "apt": r"libcudnn(\d+)(?:-cuda-\d+)?"}
 PYTHONS = tuple(f"3.{minor}" for minor in range(4, 15))
 
 
@@ -183,12 +175,6 @@ class Cuda:
     version: str  # as far as it is told: "11", "11.8", "12.3.2"
     text: str  # "cudatoolkit=11.2", "nvidia/cuda:11.8.0-base-ubuntu22.04"
     place: str  # "Dockerfile:1"
-    line: Requirement | None = None  # that brings it; None: an image
-
-    @property
-    def major(self) -> str:
-        """The part that the sonames carry."""
-        return major(self.version)
 
 
 class Resolution(NamedTuple):
@@ -220,7 +206,8 @@ class PlannedEnvironment:
         by_extra = self.tensorflow is not None and self.tensorflow.extras != ()
         self.wants_gpu = bool(target.gpus or environment.gpu or (self.base and self.base.gpu) or by_extra)
         self.judged = bool(self.tensorflow or (self.base and self.base.tensorflow))
-        self.cudas, self.cudnns = tuple(self._cudas()), tuple(self._cudnns())
+        self.cudas = tuple(self._named(_CUDAS, self.base.cuda if self.base else None))
+        self.cudnns = tuple(self._named(_CUDNNS, self.base.cudnn if self.base else None))
 
     def _python_of(self, target: Target) -> tuple[tuple[str, ...] | None, str]:
         environment = self.environment
@@ -235,27 +222,17 @@ class PlannedEnvironment:
         python = image.python if image else target.python
         return (python,) if python else None, place
 
-    def _cudas(self) -> Iterator[Cuda]:
-        """Every CUDA that it names."""
-        if self.base and self.base.cuda:
-            yield Cuda(self.base.cuda, self.base.image.reference, str(self.base.image.place))
+    def _named(self, packages: Mapping[str, str], of_image: str | None) -> Iterator[Cuda]:
+        """Every CUDA or cuDNN that it names; the version of a cuDNN may be empty where its line does not tell."""
+        if self.base and of_image is not None:
+            yield Cuda(of_image, self.base.image.reference, str(self.base.image.place))
         for one in self.environment.requirements:
-            version = pinned(one) if one.installer == "conda" and one.name in _TOOLKITS else None
-            if of_pip := re.fullmatch(r"nvidia-(?:cuda-runtime|cublas|cudnn)-cu(\d+)", one.name):
-                version = of_pip[1]
-            elif of_apt := re.fullmatch(r"cuda-(?:toolkit|libraries|runtime)-(\d+)-(\d+)", one.name):
-                version = f"{of_apt[1]}.{of_apt[2]}"
-            if version:
-                yield Cuda(version, one.text, str(one.place), one)
-
-    def _cudnns(self) -> Iterator[Cuda]:
-        """Every cuDNN that it names; its version may be empty where the image does not tell."""
-        if self.base and self.base.cudnn is not None:
-            yield Cuda(self.base.cudnn, self.base.image.reference, str(self.base.image.place))
-        for one in self.environment.requirements:
-            of_apt = re.fullmatch(r"libcudnn(\d+)(?:-cuda-\d+)?", one.name)
-            if of_apt or one.name == "cudnn" or re.fullmatch(r"nvidia-cudnn-cu\d+", one.name):
-                yield Cuda(pinned(one) or (of_apt[1] if of_apt else ""), one.text, str(one.place), one)
+            name = packages.get(one.installer)
+            if name and (found := re.fullmatch(name, one.name)):
+                named = ".".join(filter(None, found.groups()))
+                version = named if packages is _CUDAS and named else pinned(one) or named
+                if version or packages is _CUDNNS:
+                    yield Cuda(version, one.text, str(one.place))
 
     @cached_property
     def allowed(self) -> tuple[Release, ...]:
@@ -284,6 +261,12 @@ class PlannedEnvironment:
         """True if TensorFlow's extra brings CUDA."""
         row = self.release
         return bool(self.tensorflow and row and row.extra and row.extra in self.tensorflow.extras)
+
+    @property
+    def needs_cuda(self) -> Release | None:
+        """The release, where neither its extra nor conda brings its CUDA and cuDNN."""
+        row = self.release
+        return None if row is None or row.cuda is None or self.extra or self.conda else row
 
     @property
     def needs_request(self) -> bool:
@@ -331,33 +314,39 @@ class PlannedEnvironment:
     @cached_property
     def conflicts(self) -> tuple[Conflict, ...]:
         """All conflicts among the requirements; after each, its lines are taken to be changed."""
-        if not self.resolved.refused:
-            return ()
         universe = self.resolved.universe
         original = self.wanted_in(universe)
         wanted = dict(enumerate(one for _, one in original))  # by position; without those of which there is no version
         found: list[tuple[list[int], list[int]]] = []  # positions that give way, and all that exclude each other
-        for _ in range(_MOST):
-            left = sorted(wanted)
-            core = [left[index] for index in smallest_conflict(universe, [wanted[index] for index in left])]
+        for _ in range(_MOST) if self.resolved.refused else ():
+            left = [*wanted]
+            core = [left[index] for index in smallest_conflict(universe, [*wanted.values()])]
             freed = _giving_way(universe, {index: wanted[index] for index in core})
             if not freed:
                 break
-            found.append((freed, core))
+            # what a TensorFlow that has a wheel requires, and has none, exists as archives, which pip builds
+            if len(core) > 1 or wanted[core[0]].name not in TENSORFLOW:
+                found.append((freed, core))
             for index in freed:
-                one = wanted.pop(index)
-                if universe.package(one.name).allowed(""):
-                    wanted[index] = replace(one, specifier="")
+                wanted[index] = replace(wanted[index], specifier="")
+                if not universe.package(wanted[index].name).allowed(""):
+                    del wanted[index]
         versions: dict[str, str] = {}
         with suppress(Unsolvable, TooHard):
-            versions = solve(universe, [wanted[index] for index in sorted(wanted)])
+            versions = solve(universe, [*wanted.values()]) if found else {}
 
-        def conflict(freed: list[int], core: list[int]) -> Conflict:
-            lines, changed = [original[index] for index in core], [original[index][0] for index in freed]
-            changes = tuple((line, _better(universe, line, versions)) for line in changed)
-            return Conflict(tuple(line for line, _ in lines), tuple(_evidence(universe, lines)), changes)
+        def better(line: Requirement) -> str | None:
+            extras = f"[{','.join(line.extras)}]" if line.extras else ""
+            return f"{line.name}{extras}=={versions[line.name]}" if line.name in versions else None
 
-        return tuple(conflict(*one) for one in found)
+        return tuple(
+            Conflict(
+                tuple(original[index][0] for index in core),
+                tuple(_evidence(universe, [original[index] for index in core])),
+                tuple((line, better(line)) for index in freed for line in original[index][:1]),
+            )
+            for freed, core in found
+        )
 
 
 def _admitted(bounds: Sequence[SpecifierSet]) -> tuple[str, ...]:
@@ -412,75 +401,36 @@ def _giving_way(universe: Universe, core: Mapping[int, Wanted]) -> list[int]:
     return without or [index for index in changed if core[index].specifier]
 
 
-def _better(universe: Universe, line: Requirement, versions: dict[str, str]) -> str | None:
-    """What TensorFlow itself requires of the package, or the version that goes with the rest."""
-    extras = f"[{','.join(line.extras)}]" if line.extras else ""
-    for name in TENSORFLOW if line.name not in TENSORFLOW else ():
-        required = universe.package(name).requires(Version(versions[name]), ("and-cuda",)) if name in versions else ()
-        bounds = next((one.specifier for one in required if one.name == line.name), "")
-        if bounds:
-            return f"{line.name}{extras}{bounds}"
-    return f"{line.name}{extras}=={versions[line.name]}" if line.name in versions else None
-
-
 def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> list[Evidence]:
-    """Which line requires what of which other one; without such a pair, what each requires of a third package."""
-    found, required = list[Evidence](), list[dict[str, str]]()  # package → versions, by the newest of each line
+    """What the lines require of a package of which no version meets it all: of one of them, or of a third one."""
+    found, required = list[Evidence](), dict[str, list[tuple[Requirement, str, str]]]()  # by package
     for line, one in lines:
         package = universe.package(one.name)
         newest = max(package.allowed(one.specifier), default=None)
-        required.append({need.name: need.specifier for need in package.requires(newest, one.extras)} if newest else {})
-        if newest is None or len(lines) == 1:
+        if newest is None:
             wheel = f"a version with a wheel for Python {universe.python}"
             found.append(Evidence(line.text, str(line.place), wheel, "names of the wheels"))
-        source = f"{'TensorFlow' if line.name == 'tensorflow' else line.name} {newest} (metadata)"
-        for other, wanted in lines:
-            bound = required[-1].get(other.name)
-            if bound is not None and not _meet(universe, other.name, (bound, wanted.specifier)):
-                found.append(Evidence(other.text, str(other.place), f"{other.name}{bound}", source))
-    return found or _about_a_third(universe, [line for line, _ in lines], required)
-
-
-def _about_a_third(
-    universe: Universe, lines: Sequence[Requirement], required: Sequence[dict[str, str]]
-) -> list[Evidence]:
-    shared = sorted(set.intersection(*map(set, required)))
-    third = next((name for name in shared if not _meet(universe, name, [one[name] for one in required])), None)
-    if third is None:
-        return [Evidence(line.text, str(line.place), None, None) for line in lines]
-    pairs = zip(lines, required, strict=True)
-    return [Evidence(one.text, str(one.place), f"{third}{own[third]}", f"{one.name} (metadata)") for one, own in pairs]
-
-
-def _meet(universe: Universe, name: str, bounds: Iterable[str]) -> bool:
-    """True if some version of a package is within all bounds."""
-    return bool(frozenset.intersection(*map(universe.package(name).allowed, bounds)))
-
-
-HAVE_WHEELS = "the packages that are named have wheels for it"  # why another Python is advised
+        for need in package.requires(newest, one.extras) if newest else ():
+            required.setdefault(need.name, []).append((line, need.specifier, f"{one.name} {newest} (metadata)"))
+    for name, needs in required.items():
+        own = next(((line, one.specifier) for line, one in lines if one.name == name), None)
+        bounds = [*(bound for _, bound, _ in needs), *(own[1:] if own else ())]
+        if not frozenset.intersection(*map(universe.package(name).allowed, bounds)):
+            shown = [(own[0] if own else line, f"{name}{bound}", source) for line, bound, source in needs]
+            found += [Evidence(line.text, str(line.place), need, source) for line, need, source in shown]
+    return found or [Evidence(line.text, str(line.place), None, None) for line, _ in lines]
 
 
 def pythons_for(view: PlannedEnvironment, rows: Sequence[Release]) -> tuple[str, ...]:
     """The Pythons to allow for releases of TensorFlow, newest first, of which one is to be installed.
 
-    Those of the newest with wheels of everything, as it is written; else of any of them; else those for which the
-    other packages have a wheel of some version; else those of the newest.
+    Those of the newest with wheels of everything, as it is written; else of any of them; else those of the newest.
     """
-    newest = rows[0].python
-    return (
-        fitting(view, newest)
-        or fitting(view, _all_of(rows))
-        or fitting(view, newest, versions_may_change=True)
-        or tuple(newest)
-    )
+    return fitting(view, rows[0].python) or fitting(view, _all_of(rows)) or tuple(rows[0].python)
 
 
 def fitting(
-    view: PlannedEnvironment,
-    pythons: Iterable[str] | None = None,
-    release: Release | None = None,
-    *,
-    versions_may_change: bool = False,
+    view: PlannedEnvironment, pythons: Iterable[str] | None = None, release: Release | None = None
 ) -> tuple[str, ...]:
     """Of some Pythons, ascending, the newest without a gap for which everything can be installed.
 
@@ -488,17 +438,14 @@ def fitting(
         view: the environment.
         pythons: to choose from; None: all those of the releases that are allowed.
         release: stands in TensorFlow's line; None: what is written there.
-        versions_may_change: of the other packages.
     """
     found: list[str] = []
     for python in _all_of(view.allowed) if pythons is None else pythons:
         universe = universe_of(view.matrix, view.target.platform, python)
-        wanted = [one for _, one in view.wanted_in(universe)]
-        for index, one in enumerate(wanted):
-            if release and one.name in TENSORFLOW:
-                wanted[index] = Wanted(release.package, f"=={release.version}", one.extras)
-            elif versions_may_change and one.name not in TENSORFLOW:
-                wanted[index] = replace(one, specifier="")
+        wanted = [
+            Wanted(release.package, f"=={release.version}", one.extras) if release and one.name in TENSORFLOW else one
+            for _, one in view.wanted_in(universe)
+        ]
         if can_be_met(universe, wanted):
             has_gap = found and numbers(python)[1] != numbers(found[-1])[1] + 1
             found = [*(() if has_gap else found), python]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -73,10 +74,8 @@ def holds(marker: str, platform: str, python: str, extra: str = "") -> bool:
     """Return True if an environment marker holds; one that cannot be read is taken to hold."""
     system, _, machine = platform.partition("_")
     environment = dict(zip(("platform_system", "sys_platform", "os_name"), _SYSTEMS[system], strict=True))
-    environment |= {"implementation_name": "cpython", "platform_python_implementation": "CPython", "extra": extra}
-    environment |= {"python_version": python, "python_full_version": f"{python}.9", "implementation_version": python}
-    environment |= {"platform_machine": "AMD64" if machine == "amd64" else machine}
-    environment |= {"platform_release": "", "platform_version": ""}
+    environment |= {"python_version": python, "python_full_version": f"{python}.9", "extra": extra}
+    environment["platform_machine"] = "AMD64" if machine == "amd64" else machine
     try:
         return Marker(marker).evaluate(environment)
     except ValueError:
@@ -263,11 +262,10 @@ def solve(universe: Universe, wanted: Sequence[Wanted]) -> dict[str, str]:
 def can_be_met(universe: Universe, wanted: Sequence[Wanted]) -> bool:
     """Return True if the requirements can be met, or that is unknown."""
     try:
-        solve(universe, wanted)
+        with suppress(TooHard):
+            solve(universe, wanted)
     except Unsolvable:
         return False
-    except TooHard:
-        return True
     return True
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfgpu_doctor.facts.report import Checked, FailOn, ReadFile, Report, Severity, Verdict
-from tfgpu_doctor.manifests import LATER, UNTIL_THEN
-from tfgpu_doctor.plan.check import Repair
+from tfgpu_doctor.facts.report import Checked, FailOn, ReadFile, Report, Verdict
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.render.ci import place_of
 from tfgpu_doctor.render.formats import Detail
@@ -28,9 +26,7 @@ _MEANING: dict[Verdict, str] = {
     "broken": "it will not work",
     "unknown": "these files name no TensorFlow",
 }
-_LATER = "what these files install is known only when they are filled in or run"
-
-
+_NOT_READ = "what these files install is not known: not every line can be read"
 _COMMAND = "tfgpu check"
 
 
@@ -84,8 +80,7 @@ def checks(checked: Checked, fail_on: FailOn = "error") -> Checks:
 
 def meaning(report: Report) -> str:
     """What the verdict means."""
-    later = any(LATER in one.reason or UNTIL_THEN in one.reason for one in report.undetermined)
-    return _LATER if later and report.verdict == "unknown" else _MEANING[report.verdict]
+    return _NOT_READ if report.undetermined and report.verdict == "unknown" else _MEANING[report.verdict]
 
 
 def read_file(seen: PlannedEnvironment) -> ReadFile:
@@ -93,25 +88,6 @@ def read_file(seen: PlannedEnvironment) -> ReadFile:
     one = seen.environment
     content = f"is {one.part_of}" if one.part_of else "; ".join(_content(seen)) or "nothing"
     return ReadFile(label=one.label, path=one.place.path, content=content)
-
-
-def not_changed(repaired: Repair) -> Iterator[str]:
-    """What --fix does not change, each with its place and the reason: edits that were refused, and what has none."""
-    for one in repaired.refused:
-        yield f"{one.edit.path}:{one.edit.line}: {one.reason}"
-    for finding in repaired.report.findings:
-        if (
-            finding.root_cause
-            and finding.severity is not Severity.NOTE
-            and not (finding.fixes and finding.fixes[0].edits)
-        ):
-            place = place_of(finding)
-            where = f"{place[0]}:{place[1]}: " if place else ""
-            others = any(fix.edits for fix in finding.fixes)
-            why = "the first of its fixes is not an edit of a file" if others else "no edit of these files repairs it"
-            yield f"{where}{finding.title} ({finding.id}): {why}"
-    if not repaired.is_complete:
-        yield "more changes are needed: run the command again"
 
 
 def _content(seen: PlannedEnvironment) -> Iterator[str]:
