@@ -587,8 +587,7 @@ def needed_module_elsewhere(context: Context, modules_in_the_way: tuple[Shadowed
 def _out_of_the_way(context: Context, module: ShadowedModule) -> Fix:
     folder = posixpath.dirname(_slashes(module.path))
     if module.via and module.line:
-        command = context.remedies.comment_out(module.via, module.line, posixpath.basename(folder))
-        return Fix(f"Remove {folder} from sys.path: this file adds it", (command,))
+        return Fix(f"Remove {folder} from sys.path: delete line {module.line} of {module.via}, which adds it")
     return _rename(context, module.path) if module.version is None else _off_sys_path(context, folder, {}, None)
 
 

@@ -11,21 +11,14 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Known, Python, value_or
+from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Known, Python, Setting, value_or
 from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import alternatives, on_cpu
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, same_minor_releases, violations
 from tfgpu_doctor.plan.gate import Situation, admitted, has_pip, refused
-from tfgpu_doctor.plan.install_commands import (
-    Installation,
-    comment_out,
-    lasting,
-    link_commands,
-    xla_line,
-    xla_line_command,
-)
+from tfgpu_doctor.plan.install_commands import Installation, link_commands, xla_line, xla_line_command
 from tfgpu_doctor.plan.target import has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
 
@@ -37,6 +30,7 @@ _OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tenso
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
 _BY_PIP = re.compile(r"\bpip (?:un)?install\b")
 _NAME = re.compile(r"[\w.-]*")
+_UNSET, _EXPORT = re.compile(r"\bunset ((?:[A-Za-z_]\w* ?)+)$"), re.compile(r"export (\w+)=([^$]*)")
 
 
 _FROM_DEBIAN = (
@@ -113,9 +107,8 @@ class Fixes(Situation):
         return bool(refused(fix, self))
 
     def where_it_belongs(self, fix: Fix) -> Fix:
-        """The fix for this shell, with variables that last; it says so when it is for the host and this a container."""
-        settings = self.facts.host.startup_settings
-        fix = lasting(fix, settings.value, self.os) if isinstance(settings, Known) else fix
+        """The fix for this shell, which says what sets a variable again, and when it is for the host of a container."""
+        fix = lasting(fix, value_or(self.facts.host.startup_settings, ()))
         if self.os == "windows" and not _IN_A_LINUX.search(fix.text):
             return structs.replace(fix, commands=(*for_both_shells(filter(None, map(on_windows, fix.commands))),))
         if self.image and any(map(_BY_PIP.search, fix.commands)):
@@ -162,10 +155,6 @@ class Fixes(Situation):
             return None
         left = separator.join(filter(None, kept))
         return f"export {variable}={self.quote(left)}" if left else self.unset(variable)
-
-    def comment_out(self, file: str, line: int, word: str) -> str:
-        """The command that makes a comment of one line, if it still holds the word."""
-        return comment_out(file, line, word, self.os)
 
     def link(self, folders: Iterable[str], target: str) -> str:
         """The command that links all libraries of folders into one that TensorFlow searches.
@@ -437,3 +426,24 @@ class Fixes(Situation):
         if self.image:
             minimum = image.min_driver if image else None
         return None if minimum and have and driver_reaches(have, minimum) else minimum
+
+
+def lasting(fix: Fix, settings: Iterable[Setting]) -> Fix:
+    """Return the fix, whose sentence names the lines that would set its variables again in every new shell."""
+    left: dict[str, str] = {}  # variable → what the commands leave in it
+    for command in fix.commands:
+        if unset := _UNSET.search(command):
+            left |= dict.fromkeys(unset[1].split(), "")
+        elif export := _EXPORT.fullmatch(command):
+            left[export[1]] = " ".join(shlex.split(export[2]))
+    again = (one for one in settings if one.name in left and not one.file.endswith(".json"))
+    lines = [f"{one.file} line {one.line}" for one in again if _is_gone(one.value, left[one.name])]
+    if not lines:
+        return fix
+    text = f"{fix.text}; also remove it from {', '.join(lines)}, which sets it in every new shell"
+    return structs.replace(fix, text=text)
+
+
+def _is_gone(written: str, left: str) -> bool:
+    """True if no folder that a line adds is in what is left of the variable."""
+    return set(filter(None, written.split(":"))).isdisjoint(left.split(":"))
