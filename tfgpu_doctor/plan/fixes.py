@@ -169,10 +169,11 @@ class Fixes(Situation):
 
         A line that Python executes lasts; where XLA_FLAGS is set, it is kept, and the last folder in it counts.
         """
+        is_set = "XLA_FLAGS" in value_or(self.facts.variables, {})
         if self.os == "windows":
-            return f'if not defined XLA_FLAGS setx XLA_FLAGS "--xla_gpu_cuda_data_dir=\\"{folder}\\""'
+            return f'set "XLA_FLAGS={"%XLA_FLAGS% " if is_set else ""}--xla_gpu_cuda_data_dir="{folder}""'
         site, below = SITE.format(python=self.python), folder == XLA_COMPILER
-        if "XLA_FLAGS" in value_or(self.facts.variables, {}):
+        if is_set:
             path = f"{site}/{folder}" if below else shlex.quote(folder)
             return f'export XLA_FLAGS="$XLA_FLAGS --xla_gpu_cuda_data_dir="{path}'
         return xla_line_command(xla_line("" if below else folder), site)
@@ -428,7 +429,7 @@ class Fixes(Situation):
         return None if minimum and have and driver_reaches(have, minimum) else minimum
 
 
-def lasting(fix: Fix, settings: Iterable[Setting]) -> Fix:
+def lasting(fix: Fix, settings: tuple[Setting, ...]) -> Fix:
     """Return the fix, whose sentence names the lines that would set its variables again in every new shell."""
     left: dict[str, str] = {}  # variable → what the commands leave in it
     for command in fix.commands:

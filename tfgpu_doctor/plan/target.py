@@ -137,16 +137,22 @@ def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Targe
     system = value_or(facts.host.os, "linux")
     if system == "windows" and platform.startswith("linux"):
         system = "linux"  # an image there holds the wheels of Linux
-    driver, libc = value_or(facts.driver.version, ""), value_or(facts.host.libc, "")
-    glibc = _GLIBC.fullmatch(libc)
+    driver = value_or(facts.driver.version, "")
     return Target(
         gpus=_gpus_in(facts, matrix),
         driver=driver if _DRIVER.fullmatch(driver) else None,
         python=python or minor(value_or(facts.python.version, "")) or None,
         os=next((one for one in OSES if one == system), "linux"),
         machine=next((one for one in MACHINES if platform.endswith(one)), "x86_64"),
-        glibc=NO_GLIBC if libc.startswith("musl") else glibc[1] if glibc else None,
+        glibc=glibc_of(facts.host),
     )
+
+
+def glibc_of(host: Host) -> str | None:
+    """Return the version of a machine's glibc; NO_GLIBC for musl, None where it is unknown."""
+    libc = value_or(host.libc, "")
+    found = _GLIBC.fullmatch(libc)
+    return NO_GLIBC if libc.startswith("musl") else found[1] if found else None
 
 
 def has_no_gpu(facts: Facts) -> bool:
