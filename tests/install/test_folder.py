@@ -40,6 +40,16 @@ def test_what_is_finished_stays(tmp_path: Path) -> None:
     assert left_in(tmp_path) == ["env", "env/bin", "env/lib", "env/lib/a.so"]
 
 
+def test_what_others_put_there_meanwhile_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "env"
+    with pytest.raises(RuntimeError), claimed(path, print):
+        fill(path)
+        (path / "thesis.txt").write_text("precious")
+        (path / ".git").mkdir()
+        raise RuntimeError
+    assert left_in(tmp_path) == ["a", "a/env", "a/env/.git", "a/env/thesis.txt"]
+
+
 REFUSED = {
     "is not empty": lambda path: (path.mkdir(), (path / "mine").write_text("")),
     "is not a folder": lambda path: path.write_text(""),

@@ -29,6 +29,12 @@ class InstallError(Exception):
 # ----------------------------------------------------------------------------------------------------------- the folder
 
 UNFINISHED = ".tfgpu-unfinished"  # a folder in the environment, for temporary files, until it is finished
+# what stands at the top of the environments that venv, uv and conda make
+_PARTS = re.compile(
+    r"pyvenv\.cfg|bin|lib(?:32|64)?|include|share|etc|man|python|\.gitignore|\.lock|CACHEDIR\.TAG|\.?tfgpu-.*"
+    r"|conda-meta|condabin|compiler_compat|sbin|libexec|ssl|var|fonts|docs?|shell|.*-linux-gnu|nvvm|targets|extras|gds"
+    r"|nsight-.*|nvml|pkgs|\.nonadmin|LICENSE_PYTHON\.txt"
+)
 # bytes, as measured with uv for TensorFlow 2.20.0 with its CUDA, the largest release until 2.21
 DOWNLOAD, ON_DISK = 3_500_000_000, 7_400_000_000
 _UNPACKING = 1_000_000_000  # of temporary files beside what is installed: the largest wheel has 0.7e9
@@ -78,7 +84,7 @@ def require_room(path: Path) -> None:
 
 @contextmanager
 def claimed(path: Path, tell: Callable[[str], None]) -> Iterator[str]:
-    """Make the folder of an environment, and yield one for temporary files; if the block raises, nothing of it is left.
+    """Make the folder of an environment, and yield one for temporary files; if the block raises, it is removed again.
 
     Raises InstallError: the folder cannot be made, or another process uses it.
     """
@@ -97,11 +103,11 @@ def claimed(path: Path, tell: Callable[[str], None]) -> Iterator[str]:
     except BaseException:  # also Ctrl-C
         if is_ours:
             tell(f"removing {path}")
-            for one in path.iterdir():
-                if one.is_dir() and not one.is_symlink():
-                    shutil.rmtree(one, onerror=_let_write)
+            for one in filter(_PARTS.fullmatch, os.listdir(path)):  # what somebody else has put there is kept
+                if (path / one).is_dir() and not (path / one).is_symlink():
+                    shutil.rmtree(path / one, onerror=_let_write)
                 else:
-                    one.unlink()
+                    (path / one).unlink()
         for folder in made:
             with suppress(OSError):  # not made yet, or others use it by now
                 folder.rmdir()
