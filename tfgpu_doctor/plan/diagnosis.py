@@ -105,7 +105,7 @@ class _Answer:
         driver = f", driver {option.min_driver} or newer" if option.min_driver else ""
         title = f"{_line(option)}{driver}"
         if against and row.gpu:
-            need = against[0].need
+            need = str(against[0].need)
             refusal = f"has no {need}" if need.startswith("kernels") else f"needs {need}, not {against[0].saw}"
             title = f"TensorFlow {row.version} {refusal}"
         elif against:

@@ -6,7 +6,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from msgspec import structs
 
@@ -63,8 +63,6 @@ _DRIVER_COMMANDS: dict[str, tuple[str, ...]] = {
 @dataclass(frozen=True)
 class Fixes(Situation):
     """Builds fixes for the machine that `facts` describe."""
-
-    _found: dict[object, Release | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def request(self) -> PlanRequest:
@@ -134,9 +132,8 @@ class Fixes(Situation):
     def filtered(self, command: str, *words: str, most: int = 0) -> str:
         """The command with only those lines of its output that have one of these words, or the first of them."""
         if self.os == "windows":
-            return f'{command} | findstr /i "{" ".join(words)}"' if words else command
-        grep = f" | grep -i{'E' if len(words) > 1 else ''} {self.quote('|'.join(words))}" if words else ""
-        return f"{command}{grep}" + (f" | head -n {most}" if most else "")
+            return f'{command} | findstr /i "{" ".join(words)}"'
+        return f"{command} | grep -iE {self.quote('|'.join(words))}" + (f" | head -n {most}" if most else "")
 
     def rename(self, old: str, new: str) -> str:
         """The command that renames a file or a folder."""
@@ -264,11 +261,7 @@ class Fixes(Situation):
             version: what was asked for, where nothing is installed.
         """
         wanted = version or self._installed_version()
-        if wanted is None or self.image:
-            return None
-        if wanted not in self._found:
-            self._found[wanted] = next(iter(same_minor_releases(self.request, wanted)), None)
-        row = self._found[wanted]
+        row = next(iter(same_minor_releases(self.request, wanted)), None) if wanted and not self.image else None
         return row if row and (row.extra or self.installation(row).cuda_from_pip) else None
 
     def _installed_version(self) -> str | None:
@@ -353,21 +346,16 @@ class Fixes(Situation):
     def best_release(self, *, this_python: bool = True, own_cuda: bool = True) -> Release | None:
         """The newest stable release that meets every constraint of this machine; None: there is none.
 
-        It is looked for once: all releases take some milliseconds, and several signs ask.
-
         Args:
             this_python: only releases with a wheel for the Python under test.
             own_cuda: only releases whose extra brings CUDA along.
         """
-        key = (this_python, own_cuda)
         if self.image or self.target.os == "macos":  # 1.1 was the last release with CUDA there
             return None
-        if key not in self._found:
-            target = self.target if this_python else structs.replace(self.target, python=None)
-            request = PlanRequest(self.matrix, target)
-            rows = (row for row in candidates(self.matrix, target.platform) if row.extra or not own_cuda)
-            self._found[key] = next((row for row in rows if not violations(request, row)), None)
-        return self._found[key]
+        target = self.target if this_python else structs.replace(self.target, python=None)
+        request = PlanRequest(self.matrix, target)
+        rows = (row for row in candidates(self.matrix, target.platform) if row.extra or not own_cuda)
+        return next((row for row in rows if not violations(request, row)), None)
 
     def with_cuda_beside(self, row: Release, text: str, why: str = "") -> Iterator[Fix]:
         """A new environment for a release without an extra for CUDA; 9.1 and older is no longer installable so."""
