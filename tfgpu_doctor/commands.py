@@ -235,7 +235,7 @@ def find_python(python: File | None) -> str:
 
         if found := find_version(text, os.environ):
             return found
-        looked = f"python{text} on PATH, in /usr/bin and /usr/local/bin, and among those of pyenv, uv and conda"
+        looked = f"python{text} on PATH, in /usr/bin and /usr/local/bin, and among those of pyenv and uv"
         raise UsageError(f"found no Python {text}: looked for {looked}. Give the path of the interpreter")
     inside = (os.path.join(text, *path) for path in (("bin", "python"), ("Scripts", "python.exe")))
     executable = next((path for path in inside if os.path.isfile(path)), text)

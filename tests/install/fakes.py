@@ -59,9 +59,10 @@ def write_index(folder: Path) -> Path:
 
 
 def left_in(folder: Path) -> list[str]:
-    """Everything below a folder, logs left out."""
-    found = (os.path.relpath(os.path.join(top, one), folder) for top, ds, fs in os.walk(folder) for one in (*ds, *fs))
-    return sorted(one for one in found if not one.endswith(".tfgpu-install.log"))
+    """Everything below a folder."""
+    return sorted(
+        os.path.relpath(os.path.join(top, one), folder) for top, ds, fs in os.walk(folder) for one in (*ds, *fs)
+    )
 
 
 CONDA = """#!/bin/sh

@@ -13,9 +13,9 @@ from packaging.specifiers import SpecifierSet
 
 from tests.healthy import MATRIX, healthy, known, sonames
 from tests.tables import each, read_rows
-from tfgpu_doctor.facts.facts import DamagedPackage, Facts, Known, Unknown
+from tfgpu_doctor.facts.facts import DamagedPackage, Facts, Host, Known, Unknown
 from tfgpu_doctor.install import making, tools
-from tfgpu_doctor.install.making import Choice, choose, explained, host_target, judged, prove
+from tfgpu_doctor.install.making import Choice, choose, host_target, judged, prove
 from tfgpu_doctor.install.tools import InstallError, dropped, failure, find_python, of_children
 from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.install_commands import repaired_by_links
@@ -83,9 +83,9 @@ def test_old_releases_get_the_packages_of_cuda_11_and_old_pythons_pip() -> None:
 
 REFUSALS: dict[str, dict[str, Any]] = {
     "this machine has no NVIDIA GPU": {"state": MachineState(no_gpu=True), "gpu": (), "driver": None},
-    "it needs another driver": {"driver": "450", "gpu": ["RTX 4090"]},
-    "2.20.0 cannot be used: compute capability 5.2, needed": {"spec": "==2.20.0", "gpu": ["GTX 980"]},
-    "TensorFlow has no CUDA on macOS": {"os": "macos", "gpu": (), "driver": None},
+    "after a driver update to .*: not on this machine as it is": {"driver": "450", "gpu": ["RTX 4090"]},
+    "TensorFlow 2.20.0: compute capability 5.2, needed": {"spec": "==2.20.0", "gpu": ["GTX 980"]},
+    "this machine has no NVIDIA GPU; to": {"os": "macos", "gpu": (), "driver": None},
     "on Windows, TensorFlow uses a GPU only in WSL2": {"os": "windows"},
 }
 
@@ -98,13 +98,11 @@ def test_why_nothing_can_be_made(message: str) -> None:
 
 def test_a_described_machine_gets_the_libc_of_this_one() -> None:
     target = describe(MATRIX, gpu=["H100"])
-    here = {"system": "wsl2", "machine": "x86_64"}
-    assert host_target(target, **here, libc="glibc 2.36") == msgspec.structs.replace(target, os="wsl2", glibc="2.36")
-    with pytest.raises(InstallError, match=r"musl 1\.2\.4 \(Alpine\), and TensorFlow has no wheels"):
-        host_target(target, **here, libc="musl 1.2.4")
+    here = Host(os=known("wsl2"), machine=known("x86_64"), libc=known("glibc 2.36"))
+    assert host_target(target, here) == msgspec.structs.replace(target, os="wsl2", glibc="2.36")
     for other in ({"os": "macos"}, {"machine": "aarch64"}):
         with pytest.raises(InstallError, match="must be created there"):
-            host_target(describe(MATRIX, gpu=["H100"], **other), **here, libc=None)
+            host_target(describe(MATRIX, gpu=["H100"], **other), here)
 
 
 # ------------------------------------------------------------------------------------------------ interpreters
@@ -127,7 +125,7 @@ def test_the_own_python_is_the_first() -> None:
     assert find_python(minor, {"PATH": "/nowhere", "HOME": "/nowhere"}, venv=True) == sys.executable
 
 
-@each("place", ["bin", ".pyenv/versions/3.77.1/bin", ".local/share/uv/python/cpython-3.77.1-x/bin", "miniforge3/bin"])
+@each("place", ["bin", ".pyenv/versions/3.77.1/bin", ".local/share/uv/python/cpython-3.77.1-x/bin"])
 def test_others_are_found_where_tools_put_them(tmp_path: Path, place: str) -> None:
     path = python_at(tmp_path / place / "python3.77", "3.77.1")
     assert found_in(tmp_path, Path("."), tmp_path / "bin") == path
@@ -170,27 +168,18 @@ def ended(output: str, code: int = 1, **how: Any) -> InstallError:
 
 @each("output", ROWS["ENDS"])
 def test_an_index_that_does_not_answer_is_another_exit_code_than_a_refusal(output: str) -> None:
-    assert ended(output).code == ROWS["ENDS"][output]
+    error = ended(output)
+    assert (error.code, error.output) == (ROWS["ENDS"][output], output)
     late = ended(output, -9, timed_out=True)
     assert (late.code, str(late)) == (3, "choosing the packages failed: pip did not end within 7200 s")
     assert ended(output, -9).code == 1
-    assert explained(late, MATRIX, Path("/x")) is None
-
-
-def test_what_cannot_be_reached_is_named() -> None:
-    message = str(ended("error: Failed to install cpython-3.10.22\n cause: Request failed after 3 retries in 7.6s"))
-    assert "the download of Python cannot be reached (Request failed after 3 retries)" in message
-    assert "UV_PYTHON_INSTALL_MIRROR" in message
-    assert "the package index cannot be reached" in str(ended("Max retries exceeded"))
 
 
 def test_a_full_disk_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    line = "error: failed to copy file from /a to /b: No space left on device (os error 28)"
-    error = ended(f"Resolved 3 packages\n{line}\n")
-    assert str(error).endswith(f"the disk is full: {line}")
-    report = explained(error, MATRIX, Path("/x"))
-    assert report is not None and [one.id for one in report.findings] == ["env.disk-full"]
-    assert any("df -h" in fix.commands for fix in report.findings[0].fixes)
+    error = ended(
+        "Resolved 3 packages\nerror: failed to copy file from /a to /b: No space left on device (os error 28)\n"
+    )
+    assert str(error) == "choosing the packages failed: the disk is full"
     monkeypatch.setattr(tools.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**9))
     with pytest.raises(InstallError, match=r"has 954 MiB free, and an installation takes up to 7\.82 GiB"):
         tools.require_room(tmp_path / "env")

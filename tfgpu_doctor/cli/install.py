@@ -9,23 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import (
-    choice,
-    define_command,
-    machine_options,
-    matrix_option,
-    option,
-    tensorflow_option,
-)
+from tfgpu_doctor.cli.options import choice, define_command, machine_options, matrix_option, option, tensorflow_option
 from tfgpu_doctor.cli.output import note
 from tfgpu_doctor.cli.progress import spinner
 from tfgpu_doctor.render.streams import guarded, say
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tfgpu_doctor.install.making import Choice
     from tfgpu_doctor.matrix.loader import Matrix
+
+_LAST_LINES = 20  # of a program that failed
 
 
 @define_command(
@@ -44,10 +37,7 @@ if TYPE_CHECKING:
 @option("--yes", is_flag=True, help="Do not ask before packages are downloaded; required without a terminal.")
 @option("--dry-run", is_flag=True, help="Only show what would be installed, and the commands.")
 @matrix_option
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
     folder: str,
     tensorflow: str | None,
     method: Any,
@@ -59,8 +49,7 @@ def command(
     """Create the environment DIR by the first option that `tfgpu plan` shows, and verify it.
 
     DIR must be empty, or not exist yet. It becomes a virtual environment (with conda: a conda environment), with the
-    doctor's report in DIR/tfgpu-report.json. If anything fails, or you press Ctrl-C, DIR is left as it was before, and
-    DIR.tfgpu-install.log contains the reason.
+    doctor's report in DIR/tfgpu-report.json. If anything fails, or you press Ctrl-C, DIR is left as it was before.
 
     This command uses the network, through uv, pip or conda. It uses the index, proxies and certificates that are
     configured for them (PIP_INDEX_URL, UV_INDEX_URL, pip.conf, HTTPS_PROXY, SSL_CERT_FILE).
@@ -76,9 +65,10 @@ def command(
             "there is no terminal to ask at: add --yes to install, or --dry-run to show what would be installed"
         )
     from tfgpu_doctor.facts.report import EXIT_USAGE
+    from tfgpu_doctor.install.making import make
     from tfgpu_doctor.install.tools import InstallError, read_path
     from tfgpu_doctor.render.console import console_for
-    from tfgpu_doctor.render.install import render_choice
+    from tfgpu_doctor.render.install import render_choice, render_made
 
     known = commands.load_matrix(matrix)
     try:
@@ -88,42 +78,17 @@ def command(
         if not (dry_run or yes or _confirmed()):
             say("tfgpu: nothing was installed")
         elif not dry_run:
-            context.exit(_run(chosen, known, prefix))
+            state, text = make(chosen, prefix, known, lambda message: say(f"tfgpu: {message}"))
+            render_made(chosen, prefix, state, text, console_for())
     except InstallError as error:
+        for line in error.output.splitlines()[-_LAST_LINES:]:
+            say(f"    {line}")
         is_usage = error.code == EXIT_USAGE
         raise commands.UsageError(str(error)) if is_usage else commands.TfgpuError(str(error), error.code) from error
 
 
-def _run(choice: Choice, matrix: Matrix, prefix: Path) -> int:
-    """Make it, and show how that ended; the exit code."""
-    from tfgpu_doctor.facts.report import EXIT_OK, EXIT_USAGE
-    from tfgpu_doctor.install.making import explained, keep_log, make
-    from tfgpu_doctor.install.tools import InstallError
-    from tfgpu_doctor.render import install as page
-    from tfgpu_doctor.render.console import console_for
-
-    log: list[str] = []
-    try:
-        state, text = make(choice, prefix, matrix, lambda message: say(f"tfgpu: {message}"), log)
-    except InstallError as error:
-        if error.code == EXIT_USAGE:
-            raise
-        kept = keep_log(log, prefix, f"tfgpu install: {error}")
-        page.render_failure(str(error), explained(error, matrix, prefix), kept, console_for())
-        return error.code
-    except BaseException as error:  # also Ctrl-C: the log says how far the installation got
-        is_signal = isinstance(error, (KeyboardInterrupt, SystemExit))
-        cause = "interrupted" if is_signal else f"{type(error).__name__}: {error}"
-        if kept := keep_log(log, prefix, f"tfgpu install: {cause}"):
-            say(f"tfgpu: the log is {kept}")
-        raise
-    page.render_made(choice, prefix, state, text, console_for())
-    return EXIT_OK
-
-
 def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[str, Any]) -> Choice:
     """What is to be made. Raises click.UsageError: a value is not valid. Raises InstallError: nothing can be made."""
-    from tfgpu_doctor.facts.facts import value_or
     from tfgpu_doctor.install.making import choose, host_target
     from tfgpu_doctor.plan.constraints import PlanRequest
     from tfgpu_doctor.plan.install_commands import repaired_by_links
@@ -133,12 +98,10 @@ def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[st
     is_other = any(machine[name] for name in commands.HARDWARE)
     with nullcontext() if is_other else spinner("checking this machine"):
         target, state = commands.target_of(matrix, machine, note=note)  # type: ignore[arg-type]
-    here, own = host.examine(), f"{sys.version_info.major}.{sys.version_info.minor}"
-    system, architecture = value_or(here.os, "linux"), value_or(here.machine, "x86_64")
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
     try:
-        target = host_target(target, system=system, machine=architecture, libc=value_or(here.libc, None))
         asked = read_specifier(specifier) if specifier else None
-        request = PlanRequest(matrix, target, asked, repaired_by_links(matrix))
+        request = PlanRequest(matrix, host_target(target, host.examine()), asked, repaired_by_links(matrix))
         return choose(request, state, own_python=own, method=method, fixed_python=bool(machine["python"]))
     except TargetError as error:
         raise click.UsageError(f"--tensorflow: {error}") from error

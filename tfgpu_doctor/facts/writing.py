@@ -53,12 +53,6 @@ def replace(path: str, data: bytes) -> None:
         _in_place(target, data)
 
 
-def create(path: str, data: bytes) -> None:
-    """Make a new file. Raises OSError: it cannot be written, or (FileExistsError) something has that name."""
-    with os.fdopen(_create(path, 0o666), "wb") as stream:
-        stream.write(data)
-
-
 def check(path: str) -> None:
     """Raise OSError where `path` can visibly not be written."""
     if _own_descriptor(path) is not None:

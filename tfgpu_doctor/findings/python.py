@@ -532,8 +532,7 @@ def needed_module_elsewhere(context: Context, modules_in_the_way: tuple[Shadowed
     first, folder = found[0], posixpath.dirname(_slashes(found[0].path))
     fix = _rename(context, first.path) if first.version is None else _off_sys_path(context, folder, {}, None)
     if first.via and first.line:
-        command = context.remedies.comment_out(first.via, first.line, posixpath.basename(folder))
-        fix = Fix(f"Remove {folder} from sys.path: this file adds it", (command,))
+        fix = Fix(f"Remove {folder} from sys.path: delete line {first.line} of {first.via}, which adds it")
     modules = ((one, f"{one.module} of {one.package} {one.package_version}") for one in found)
     return Problem(
         title=f"{first.path} shadows {first.package} {first.package_version}, which TensorFlow imports",

@@ -6,30 +6,25 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import structs
 from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 from tfgpu_doctor.facts import writing
-from tfgpu_doctor.facts.facts import value_or
-from tfgpu_doctor.facts.printable import clean_lines, utf8, without_commands
+from tfgpu_doctor.facts.facts import Host, value_or
+from tfgpu_doctor.facts.printable import utf8
 from tfgpu_doctor.facts.reading import why
-from tfgpu_doctor.facts.report import EXIT_USAGE, Finding, Report, Severity, root_causes
+from tfgpu_doctor.facts.report import Report, Severity, root_causes
 from tfgpu_doctor.facts.versions import capability
 from tfgpu_doctor.install import tools
 from tfgpu_doctor.install.tools import InstallError
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.constraints import PlanRequest, violations
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.plan.gate import joined
 from tfgpu_doctor.plan.install_commands import (
     OLD_PIP,
     OLDEST_OF_UV,
@@ -41,7 +36,7 @@ from tfgpu_doctor.plan.install_commands import (
 )
 from tfgpu_doctor.plan.ranking import MachineState, make_plan
 from tfgpu_doctor.plan.records import Option, Plan
-from tfgpu_doctor.plan.target import Target
+from tfgpu_doctor.plan.target import Target, glibc_of
 from tfgpu_doctor.probes.examine import examine
 
 Method: TypeAlias = Literal["uv", "pip", "conda"]
@@ -49,15 +44,7 @@ State: TypeAlias = Literal["ok", "warning", "failed"]
 REPORT = "tfgpu-report.json"  # of the doctor, within the environment; tfgpu compare shows what has changed since
 _WHEELS = ("--only-binary", ":all:")  # no code of a package is run to build it
 _BUILT_FROM_SOURCE = SpecifierSet(">=2.4,<2.7")  # these releases require packages that have no wheel
-# why an option of these kinds cannot be made; the others need no other machine and no other driver
-_WHY_NOT = {
-    "driver": "it needs another driver",
-    "python+driver": "it needs another driver",
-    "container": "it is a container image",
-    "wsl2": "it is for WSL2",
-    "pre-release": "it is no stable release",
-    "cpu": "it cannot use a GPU",
-}
+_AS_IT_IS = ("as-is", "python", "conda-forge")  # options that need no other machine and no other driver
 # Set by somebody for other programs, or for a TensorFlow of their own: they lead elsewhere, or change what it does.
 _DISTURBING = re.compile(r"(?:PYTHON|PIP_|UV_|VIRTUAL_ENV|CONDA_|LD_|XLA_|TF_|KERAS_|CUDA_(?!VISIBLE)|CUDNN_).*")
 # What findings of these layers are about can be repaired in the environment; the others are about the machine.
@@ -121,101 +108,82 @@ def choose(
         fixed_python: whether the target's Python was asked for, so that no other one will do.
         environ: where programs are looked for.
 
-    Raises InstallError: there is none, or the program of `method` is not here; the message says why.
+    Raises InstallError: there is none; the message says why.
     """
     reasons = []
     plan = make_plan(request.matrix, request.target, specifier=request.specifier, state=state)
     for option in plan.options:
         try:
-            if option.kind in _WHY_NOT:
-                raise InstallError(_WHY_NOT[option.kind])
-            if fixed_python and option.python not in (None, request.target.python):
+            if option.kind not in _AS_IT_IS:
+                raise InstallError("not on this machine as it is")
+            if fixed_python and option.python != request.target.python:
                 raise InstallError(f"Python {request.target.python} was asked for")
             return _chosen(request, option, own_python, method, environ)
         except InstallError as error:
-            if error.code == EXIT_USAGE:
-                raise
             reasons.append(f"{option.title}: {error}")
     raise InstallError(_refusal(plan, reasons))
 
 
-def _chosen(
-    request: PlanRequest, option: Option, own: str, method: Method | None, environ: Mapping[str, str]
-) -> Choice:
+def _chosen(request: PlanRequest, option: Option, own: str, asked: Method | None, environ: Mapping[str, str]) -> Choice:
     """How an option is made. Raises InstallError: it cannot be."""
-    matrix, target = request.matrix, request.target
-    specs: list[str] = []
-    pythons: tuple[str, ...] = (option.python or own,)
-    methods: tuple[Method, ...] = ("conda",)
-    if option.kind == "conda-forge":
-        release = matrix.tensorflow(option.tensorflow, target.platform)
-        words = shlex.split(option.commands["conda"][0])
-        specs = words[words.index("--override-channels") + 1 :]
-    elif release := matrix.tensorflow(option.tensorflow, target.platform, option.package):
-        pythons = tuple(_pythons(request, release, option, own))
-        methods = ("pip", "conda") if any(capability(one) < OLDEST_OF_UV for one in pythons) else ("uv", "pip", "conda")
+    matrix, target, from_conda = request.matrix, request.target, option.kind == "conda-forge"
+    release = matrix.tensorflow(option.tensorflow, target.platform, "tensorflow" if from_conda else option.package)
     if release is None:
         raise InstallError("the matrix has no such release")
-    if not specs:
-        if release.version in _BUILT_FROM_SOURCE:
-            raise InstallError("it requires packages that have to be built; tfgpu plan has the commands")
+    specs: tuple[str, ...] = ()
+    pythons: tuple[str, ...] = (option.python or own,)
+    methods: tuple[Method, ...] = ("conda",)
+    if from_conda:
+        words = shlex.split(option.commands["conda"][0])
+        specs = tuple(words[words.index("--override-channels") + 1 :])
+    else:
+        pythons = _pythons(request, release, option, own)
+        methods = ("pip", "conda") if any(capability(one) < OLDEST_OF_UV for one in pythons) else ("uv", "pip", "conda")
         installation = Installation(matrix, target, release, pythons[0])
-        if not (installation.self_contained or installation.cuda_from_pip):
-            cuda = f"CUDA {release.cuda}"
-            raise InstallError(f"{cuda} is not on the package index, and libraries of conda need LD_LIBRARY_PATH")
-    if method and method not in methods:
-        raise InstallError(f"it can be created with {' or '.join(methods)}, not with {method}")
-    method, program, python, interpreter = _program((method,) if method else methods, pythons, method, environ)
-    packages = () if specs else Installation(matrix, target, release, python).requirements
-    return Choice(option, release, method, python, program, interpreter, packages, tuple(specs))
+        if release.version in _BUILT_FROM_SOURCE or not (installation.self_contained or installation.cuda_from_pip):
+            raise InstallError("it needs more than wheels of the package index; tfgpu plan has the commands")
+    if asked and asked not in methods:
+        raise InstallError(f"it can be created with {' or '.join(methods)}, not with {asked}")
+    method, program, python, interpreter = _program((asked,) if asked else methods, pythons, environ)
+    packages = () if from_conda else Installation(matrix, target, release, python).requirements
+    return Choice(option, release, method, python, program, interpreter, packages, specs)
 
 
-def _pythons(request: PlanRequest, release: Release, option: Option, own: str) -> Iterator[str]:
-    """The Pythons for which the release violates nothing: the one that was asked for, our own, the newest."""
-    asked = request.target.python
-    if asked in release.python:
-        yield asked
-        return
-    for python in dict.fromkeys((own, *reversed(release.python))):
-        there = replace(request, target=structs.replace(request.target, python=python))
-        if python in release.python and not violations(there, release):
-            yield python
-    if option.python and not asked:
-        yield option.python
+def _pythons(request: PlanRequest, release: Release, option: Option, own: str) -> tuple[str, ...]:
+    """The Python that was asked for, or those for which the release violates nothing: our own, then the newest."""
+    target = request.target
+    if target.python in release.python:
+        return (target.python,)
+    others = (one for one in dict.fromkeys((own, *reversed(release.python))) if one in release.python)
+    requests = {one: replace(request, target=structs.replace(target, python=one)) for one in others}
+    able = (one for one, there in requests.items() if not violations(there, release))
+    return (*able, option.python or own)
 
 
 def _program(
-    methods: tuple[Method, ...], pythons: tuple[str, ...], asked: Method | None, environ: Mapping[str, str]
+    methods: tuple[Method, ...], pythons: tuple[str, ...], environ: Mapping[str, str]
 ) -> tuple[Method, str, str, str | None]:
     """Return (method, program, Python version, path of that Python) of the first method that is possible here."""
+    programs = {"uv": tools.find_uv(environ), "conda": tools.find_conda(environ)}
     for method in methods:
-        if method == "conda":
-            if conda := tools.find_conda(environ):
-                return method, conda, pythons[0], None
-            continue
-        uv = tools.find_uv(environ) if method == "uv" else None
-        if method == "uv" and not uv:
-            continue
-        for python in pythons:
-            if path := tools.find_python(python, environ, venv=method == "pip"):
-                return method, uv or path, python, path
-        if uv:
-            return method, uv, pythons[0], None
+        program = programs.get(method)
+        if method == "conda" and program:
+            return method, program, pythons[0], None
+        if method == "pip" or program:
+            found = ((one, tools.find_python(one, environ, venv=method == "pip")) for one in pythons)
+            python, path = next((one for one in found if one[1]), (pythons[0], None))
+            if starts := program or path:
+                return method, starts, python, path
     if "pip" in methods:
         raise InstallError(
             f"Python {pythons[0]} is not on this machine: install uv, which gets it, or Python {pythons[0]} with its "
             f"venv module (Debian and Ubuntu: apt install python{pythons[0]}-venv)"
         )
-    if asked:
-        raise InstallError(f"--method {asked}: {asked} is not on PATH", EXIT_USAGE)
-    raise InstallError(
-        "it takes conda, mamba or micromamba, and none is on PATH; to get one: https://conda-forge.org/download/"
-    )
+    where = "https://conda-forge.org/download/" if method == "conda" else "pipx install uv"
+    raise InstallError(f"it takes {method}, which is not on PATH; to get it: {where}")
 
 
 def _refusal(plan: Plan, reasons: list[str]) -> str:
-    if plan.target.os == "macos":
-        return "TensorFlow has no CUDA on macOS: use a virtual environment and python -m pip install tensorflow"
     if plan.target.os == "windows":
         return "on Windows, TensorFlow uses a GPU only in WSL2: install there; tfgpu plan --os windows shows how"
     if plan.options and plan.options[0].kind == "cpu":
@@ -223,44 +191,34 @@ def _refusal(plan: Plan, reasons: list[str]) -> str:
             "this machine has no NVIDIA GPU; to create an environment for another one, name it: --gpu 'RTX 4090' "
             "--driver 570"
         )
-    if reasons:
-        return (
-            f"none of the options that tfgpu plan shows can be installed here. {'; '.join((*plan.problems, *reasons))}"
-        )
     asked = (row for row in plan.ruled_out if all(one.constraint != "tensorflow" for one in row.violations))
-    cause = "no release of TensorFlow matches"
-    if row := next(asked, None):
-        against = "; ".join(f"{one.saw}, needed is {one.need}" for one in row.violations)
-        cause = f"TensorFlow {row.versions[0]} cannot be used: {against}"
-    return f"{cause}. tfgpu plan with the same options says more"
+    newest = next(asked, None)
+    against = (
+        [f"TensorFlow {newest.versions[0]}: {one.saw}, needed is {one.need}" for one in newest.violations]
+        if newest
+        else []
+    )
+    causes = (*plan.problems, *(reasons or against or ["no release of TensorFlow matches"]))
+    return f"nothing that tfgpu plan shows can be installed here: {'; '.join(causes)}"
 
 
-def host_target(target: Target, *, system: str, machine: str, libc: str | None) -> Target:
+def host_target(target: Target, here: Host) -> Target:
     """Return a target that somebody describes, with the C library of this machine.
 
-    Raises InstallError: for another operating system or architecture than this machine's, or without glibc.
+    Raises InstallError: for another operating system or architecture than this machine's.
     """
-    if libc and libc.startswith("musl"):
-        raise InstallError(
-            f"this system has {libc} (Alpine), and TensorFlow has no wheels for it: use a system with glibc, such as "
-            "Debian or Ubuntu"
-        )
+    system, machine = value_or(here.os, "linux"), value_or(here.machine, "x86_64")
     if target.os not in (system, "linux" if system == "wsl2" else system) or target.machine != machine:
         raise InstallError(
             f"this machine is {system} {machine}: an environment for {target.os} {target.machine} must be created there"
         )
-    glibc = None
-    with suppress(ValueError):
-        glibc = str(Version((libc or "").removeprefix("glibc ")))
-    return structs.replace(target, os=system, glibc=glibc)
+    return structs.replace(target, os=system, glibc=glibc_of(here))
 
 
 # ---------------------------------------------------------------------------------------------------------- making it
 
 
-def make(
-    choice: Choice, prefix: Path, matrix: Matrix, tell: Callable[[str], None], log: list[str]
-) -> tuple[State, str]:
+def make(choice: Choice, prefix: Path, matrix: Matrix, tell: Callable[[str], None]) -> tuple[State, str]:
     """Make and verify it; return how the doctor's examination ended.
 
     Args:
@@ -268,7 +226,6 @@ def make(
         prefix: the folder, as read_path has it.
         matrix: for the doctor.
         tell: told each step.
-        log: takes what the programs print.
 
     Raises InstallError: it cannot be made, or does not work. Then, and when this is interrupted, the folder is as it
     was before.
@@ -282,13 +239,13 @@ def make(
                 (prefix / "conda-meta" / "history").touch()
             for what, argv in choice.steps(prefix):
                 tell(what)
-                tools.run(what, argv, env, log)
+                tools.run(what, argv, env)
             tell("verifying it with tfgpu doctor")
             add_library_paths(prefix, choice.release)
             report = prove(prefix, matrix, os.environ)
             state, text = judged(report, choice.release)
             if state == "failed":
-                raise InstallError(f"the environment was created, but does not work ({text})", report=report)
+                raise InstallError(f"the environment was created, but does not work ({text})")
             writing.replace(str(prefix / REPORT), report.to_json())
         except OSError as error:
             raise InstallError(f"{error.filename or prefix}: {why(error)}") from error
@@ -337,35 +294,3 @@ def judged(report: Report, release: Release) -> tuple[State, str]:
     if report.verdict == "unknown" or not passed:
         return "warning", "what needs a GPU could not be determined"
     return "ok", f"verified on the GPU: {', '.join(passed)}"
-
-
-def explained(error: InstallError, matrix: Matrix, prefix: Path) -> Report | None:
-    """Return what the doctor says of an environment that does not work, or of what a program wrote."""
-    if error.report is None:
-        excerpt = lines.read([utf8(error.output)]) if error.output else None
-        facts = text_to_facts.read(excerpt, matrix) if excerpt else None
-        return make_report(facts, matrix, source="text", timings={}) if facts else None
-
-    # no fixes whose commands are for the environment, which has been removed
-    def remaining(one: Finding) -> Finding:
-        return structs.replace(one, fixes=joined(fix for fix in one.fixes if str(prefix) not in " ".join(fix.commands)))
-
-    return structs.replace(error.report, findings=tuple(map(remaining, error.report.findings)))
-
-
-def keep_log(log: list[str], prefix: Path, message: str) -> Path | None:
-    """Write the output of the programs to a new file beside the folder; None if there is none, or it cannot be written.
-
-    Where the folder above does not exist either, it lies in the nearest one that does.
-    """
-    if not log:
-        return None
-    above = next(one for one in prefix.parents if one.is_dir())
-    text = without_commands(clean_lines("".join([*log, message, "\n"])))
-    with suppress(OSError):
-        for number in count(1):
-            path = above / f"{prefix.name}.tfgpu-install.{f'{number}.' if number > 1 else ''}log"
-            with suppress(FileExistsError):
-                writing.create(str(path), utf8(text))
-                return path
-    return None

@@ -9,12 +9,10 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.facts.reading import why
-from tfgpu_doctor.facts.report import EXIT_PROBLEM, EXIT_UNKNOWN, EXIT_USAGE, Report
+from tfgpu_doctor.facts.report import EXIT_PROBLEM, EXIT_UNKNOWN, EXIT_USAGE
 from tfgpu_doctor.facts.units import memory_size, seconds
 from tfgpu_doctor.probes import process, systems
 
@@ -22,31 +20,20 @@ from tfgpu_doctor.probes import process, systems
 class InstallError(Exception):
     """The installation cannot go on; the message says why and what to do."""
 
-    def __init__(
-        self, message: str, code: int = EXIT_PROBLEM, *, output: str = "", report: Report | None = None
-    ) -> None:
-        """Describe it.
-
-        Args:
-            message: in the words of the command line.
-            code: the exit code.
-            output: of the program that failed, where it says why.
-            report: of the doctor, on an environment that does not work.
-        """
+    def __init__(self, message: str, code: int = EXIT_PROBLEM, output: str = "") -> None:
+        """Describe it, with the exit code and what a program that failed printed."""
         super().__init__(message)
-        self.code, self.output, self.report = code, output, report
+        self.code, self.output = code, output
 
 
 # ----------------------------------------------------------------------------------------------------------- the folder
 
 UNFINISHED = ".tfgpu-unfinished"  # a folder in the environment, for temporary files, until it is finished
-# What stands at the top of the environments that venv, uv and conda make: anything else is somebody else's.
-_OF_ENVIRONMENTS = (
-    *("pyvenv.cfg", "bin", "lib", "lib32", "lib64", "include", "share", "etc", "man", "python"),  # "python" is of uv
-    *(".gitignore", ".lock", "CACHEDIR.TAG"),
-    *("conda-meta", "condabin", "compiler_compat", "sbin", "libexec", "ssl", "var", "fonts", "doc", "docs", "shell"),
-    *("*-linux-gnu", "nvvm", "targets", "extras", "gds", "nsight-*", "nvml", "pkgs", ".nonadmin"),
-    *("LICENSE_PYTHON.txt", "tfgpu-*"),
+# what stands at the top of the environments that venv, uv and conda make
+_PARTS = re.compile(
+    r"pyvenv\.cfg|bin|lib(?:32|64)?|include|share|etc|man|python|\.gitignore|\.lock|CACHEDIR\.TAG|\.?tfgpu-.*"
+    r"|conda-meta|condabin|compiler_compat|sbin|libexec|ssl|var|fonts|docs?|shell|.*-linux-gnu|nvvm|targets|extras|gds"
+    r"|nsight-.*|nvml|pkgs|\.nonadmin|LICENSE_PYTHON\.txt"
 )
 # bytes, as measured with uv for TensorFlow 2.20.0 with its CUDA, the largest release until 2.21
 DOWNLOAD, ON_DISK = 3_500_000_000, 7_400_000_000
@@ -74,9 +61,8 @@ def _unusable(path: Path) -> str | None:
     try:
         if stat.S_ISLNK(path.lstat().st_mode):
             return f" is a symbolic link to {os.readlink(path)}: name the folder itself"
-        if path.is_dir() and (inside := os.listdir(path)):
-            left = "; tfgpu install is at work there, or was killed: delete it if nothing in it is yours"
-            return f" is not empty: {empty}{left if UNFINISHED in inside else ''}"
+        if path.is_dir() and os.listdir(path):
+            return f" is not empty: {empty}"
     except (FileNotFoundError, NotADirectoryError):
         path = next(one for one in path.parents if one.exists())
     except OSError as error:
@@ -98,114 +84,82 @@ def require_room(path: Path) -> None:
 
 @contextmanager
 def claimed(path: Path, tell: Callable[[str], None]) -> Iterator[str]:
-    """Make the folder of an environment, and remove it, or what this run put into it, if the block raises.
-
-    Yields a folder for temporary files. `tell` is told what is removed, and what is not.
+    """Make the folder of an environment, and yield one for temporary files; if the block raises, it is removed again.
 
     Raises InstallError: the folder cannot be made, or another process uses it.
     """
     made = [one for one in (path, *path.parents) if not one.exists()]
     unfinished, is_ours = path / UNFINISHED, False
     try:
+        read_path(str(path))  # again: the user may have been asked meanwhile
         try:
-            for folder in reversed(made):
-                folder.mkdir()
+            path.mkdir(parents=True, exist_ok=True)
             unfinished.mkdir()
-            is_ours = True
-        except FileExistsError:
-            raise InstallError(f"{path}: another process has just put something there", EXIT_USAGE) from None
         except OSError as error:
             raise InstallError(f"{path} cannot be created: {why(error)}", EXIT_USAGE) from error
-        if os.listdir(path) != [UNFINISHED]:  # another process has been faster, and has finished
-            is_ours = False
-            unfinished.rmdir()
-            raise InstallError(f"{path}: another process has just put something there", EXIT_USAGE)
+        is_ours = True
         yield str(unfinished)
-        shutil.rmtree(unfinished)  # until then, an environment counts as unfinished, also after Ctrl-C
-    except BaseException:  # also Ctrl-C: nothing of it is left
+        shutil.rmtree(unfinished)
+    except BaseException:  # also Ctrl-C
         if is_ours:
             tell(f"removing {path}")
-            if others := _empty(path):
-                tell(f"kept in {path}, which is no part of an environment: {', '.join(others)}")
+            for one in filter(_PARTS.fullmatch, os.listdir(path)):  # what somebody else has put there is kept
+                if (path / one).is_dir() and not (path / one).is_symlink():
+                    shutil.rmtree(path / one, onerror=_let_write)
+                else:
+                    (path / one).unlink()
         for folder in made:
             with suppress(OSError):  # not made yet, or others use it by now
                 folder.rmdir()
         raise
 
 
-def _empty(path: Path) -> list[str]:
-    """Remove the parts of an environment, the mark of its being unfinished last; return the names of what is none."""
-    inside = sorted(path.iterdir(), key=lambda one: one.name == UNFINISHED)
-    ours = [one for one in inside if any(fnmatchcase(one.name, name) for name in (UNFINISHED, *_OF_ENVIRONMENTS))]
-    for one in ours:
-        if one.is_dir() and not one.is_symlink():
-            shutil.rmtree(one, onerror=_let_write)
-        else:
-            one.unlink(missing_ok=True)
-    return [one.name for one in inside if one not in ours]
-
-
 def _let_write(function: Callable[..., object], path: str, _error: object) -> None:
-    """Remove what is in folders without write permission, too; what somebody else has removed is no error."""
-    if os.path.lexists(path):
-        with suppress(OSError):
-            os.chmod(os.path.dirname(path), 0o700)
-            os.chmod(path, 0o700)
-        function(path)
+    """Remove what is in folders without write permission, too."""
+    os.chmod(os.path.dirname(path), 0o700)
+    function(path)
 
 
 # ----------------------------------------------------------------------------------------- how programs run, and fail
 
 LIMIT = 7200.0  # seconds for a program that downloads packages
-# What pip, uv and conda print where the index or a proxy does not answer, or its certificate is not trusted.
-_UNREACHABLE = re.compile(
-    r"failed to establish a new connection|name resolution|name or service not known|network is unreachable"
-    r"|connection (?:refused|reset|timed out|aborted)|max retries exceeded|read timed out|operation timed out|"
-    r"error sending request|dns error|tcp connect error|cannot connect to proxy|certificate_verify_failed"
-    r"|invalid peer certificate|sslerror|network connectivity|could not connect|CondaHTTPError|ConnectionFailed"
-    r"|request failed after \d+ retr(?:y|ies)|HTTP (?:status|error):? ?\(?(?:401|403|407|5\d\d)",
-    re.IGNORECASE,
+# what pip, uv and conda print → why they failed, and the exit code
+_FAILURES = (
+    (r"no space left on device|disk quota exceeded|os error (?:28|122)\b", "the disk is full", EXIT_PROBLEM),
+    (
+        r"failed to establish a new connection|name resolution|name or service not known|network is unreachable"
+        r"|connection (?:refused|reset|timed out|aborted)|max retries exceeded|read timed out|operation timed out|"
+        r"error sending request|dns error|tcp connect error|cannot connect to proxy|certificate_verify_failed"
+        r"|invalid peer certificate|sslerror|network connectivity|could not connect|CondaHTTPError|ConnectionFailed"
+        r"|request failed after \d+ retr(?:y|ies)|HTTP (?:status|error):? ?\(?(?:401|403|407|5\d\d)",
+        "the package index, or the mirror of Pythons, cannot be reached; see --help for proxies and certificates",
+        EXIT_UNKNOWN,
+    ),
 )
-_FULL = re.compile(r"no space left on device|disk quota exceeded|os error (?:28|122)\b", re.IGNORECASE)
 
 
-def run(what: str, argv: tuple[str, ...], env: Mapping[str, str], log: list[str]) -> None:
+def run(what: str, argv: tuple[str, ...], env: Mapping[str, str]) -> None:
     """Run a command; `what` names the task in the message. Raises InstallError: it failed, or ran out of time."""
-    log.append(f"$ {' '.join(argv)}\n")
     # not in the user's folder: nothing there may be imported by python -m pip, or configure uv
     done = process.run(argv, timeout=LIMIT, env=env, cwd=os.sep, merged=True)
-    log.append(f"{done.stdout}{done.stderr}[{_ended(done)}]\n")
     if done.returncode != 0 or done.timed_out:
         raise failure(what, done)
 
 
 def failure(what: str, done: process.Completed) -> InstallError:
     """Return why a program failed."""
-    # what a program prints explains its exit code; one that was ended had gone on after it
-    output = "" if done.error or done.timed_out or done.signal_name else done.stdout + done.stderr
-    unreachable, reason = _UNREACHABLE.search(output), _ended(done)
-    full = next(filter(_FULL.search, output.splitlines()), None)
-    if full:
-        reason = f"the disk is full: {cut(full.strip(), 300)}"
-    elif unreachable:
-        # uv gets Python from another host than the packages
-        of_python = "Failed to install cpython" in output
-        where = "the download of Python" if of_python else "the package index"
-        mirror = "; UV_PYTHON_INSTALL_MIRROR names a mirror" if of_python else ""
-        reason = f"{where} cannot be reached ({unreachable[0]}); see --help for proxies and certificates{mirror}"
-    is_open = done.timed_out or (unreachable and not full)
-    return InstallError(f"{what} failed: {reason}", EXIT_UNKNOWN if is_open else EXIT_PROBLEM, output=output)
-
-
-def _ended(done: process.Completed) -> str:
-    program = os.path.basename(done.argv[0])
+    program, output = os.path.basename(done.argv[0]), done.stdout + done.stderr
+    reason, code = f"exit code {done.returncode}", EXIT_PROBLEM
     if done.error:
-        return f"{program} cannot be started: {done.error}"
-    if done.timed_out and done.seconds < LIMIT:
-        return f"{program} wrote more than {process.FLOOD / 1e6:.0f} MB"
-    if done.timed_out:
-        return f"{program} did not end within {seconds(LIMIT)}"
-    return f"ended by {done.signal_name}" if done.signal_name else f"exit code {done.returncode}"
+        reason = f"{program} cannot be started: {done.error}"
+    elif done.timed_out:
+        reason, code = f"{program} did not end within {seconds(done.seconds)}", EXIT_UNKNOWN
+    elif done.signal_name:
+        reason = f"ended by {done.signal_name}"
+    else:  # what a program prints explains its exit code
+        known = (row[1:] for row in _FAILURES if re.search(row[0], output, re.IGNORECASE))
+        reason, code = next(known, (reason, code))
+    return InstallError(f"{what} failed: {reason}", code, output)
 
 
 # Variables of pip, uv, conda and Python, of which those reach the programs that say where packages come from: not
@@ -284,35 +238,28 @@ def find_python(minor: str, environ: Mapping[str, str], *, venv: bool = False, o
 
     Args:
         minor: what is looked for.
-        environ: where to look: PATH, and the variables and folders of pyenv, uv and conda.
+        environ: where to look: PATH, and the variables and folders of pyenv and uv.
         venv: it must be able to create a virtual environment with pip.
         own: the Python of tfgpu itself, which is the first.
     """
     wanted = re.compile(rf"{re.escape(minor)}\.\S+ CPython 64 True {'True' if venv else '(?:True|False)'}\s*")
-    for path in dict.fromkeys(_places(minor, environ, own)):
+    for path in dict.fromkeys((own, *_places(minor, environ))):
         done = process.run([path, "-I", "-c", _ASK], timeout=ANSWER, env=environ, cwd=os.sep)
         if wanted.fullmatch(done.stdout):
             return path
     return None
 
 
-def _places(minor: str, environ: Mapping[str, str], own: str) -> Iterator[str]:
+def _places(minor: str, environ: Mapping[str, str]) -> Iterator[str]:
     home = environ.get("HOME") or os.path.expanduser("~")
-    yield own
     name, inside = ("python", "python.exe") if sys.platform == "win32" else (f"python{minor}", f"bin/python{minor}")
     for folder in (*systems.folders(environ), "/usr/bin", "/usr/local/bin"):
         if program := systems.find(os.path.join(folder, name), environ):
             yield program
     pyenv = environ.get("PYENV_ROOT") or os.path.join(home, ".pyenv")
     uv = environ.get("UV_PYTHON_INSTALL_DIR") or os.path.join(home, ".local", "share", "uv", "python")
-    conda = [environ.get(one, "") for one in ("CONDA_PREFIX", "CONDA_ROOT", "MAMBA_ROOT_PREFIX")]
-    conda += [os.path.join(home, one) for one in ("miniforge3", "miniconda3", "anaconda3", "mambaforge")]
-    for root, pattern in (
-        (pyenv, f"versions/{minor}.*/{inside}"),
-        (uv, f"cpython-{minor}.*/{inside}"),
-        *((root, f"{envs}{inside}") for root in conda if root for envs in ("", "envs/*/")),
-    ):
-        yield from sorted(map(str, Path(root).glob(pattern)), reverse=True)
+    for root, pattern in ((pyenv, "versions/"), (uv, "cpython-")):
+        yield from sorted(map(str, Path(root).glob(f"{pattern}{minor}.*/{inside}")), reverse=True)
 
 
 def find_uv(environ: Mapping[str, str]) -> str | None:

@@ -123,13 +123,6 @@ def on_windows(matrix: Matrix, driver: str) -> str:
     return major(max((driver, *of_branch), key=numbers))
 
 
-def beyond_the_known(matrix: Matrix, driver: str) -> str | None:
-    """The newest driver branch that came with a CUDA toolkit, where a driver is of a newer one; None where not."""
-    known = (one for row in matrix.data.cuda for one in (row.min_driver_linux, row.min_driver_windows) if one)
-    newest = max(known, key=numbers, default=None)
-    return major(newest) if newest and numbers(driver)[0] > numbers(newest)[0] else None
-
-
 def drives(driver: str, first: str | None, last: str | None) -> bool:
     """Whether a driver is of the branches from `first` to `last`; an unknown edge excludes nothing."""
     if first is not None and not driver_reaches(driver, first):

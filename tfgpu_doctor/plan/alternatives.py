@@ -10,11 +10,12 @@ from msgspec import structs
 from packaging.version import Version
 
 from tfgpu_doctor.facts.report import Fix
-from tfgpu_doctor.facts.versions import capability, major, minor, numbers
+from tfgpu_doctor.facts.versions import capability, major, minor
 from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, dropped_by, is_tegra, oldest_driver, runs_on
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.queries import takes_cudnn
 from tfgpu_doctor.matrix.schema import CondaBuild, Container
-from tfgpu_doctor.plan.constraints import PlanRequest
+from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest
 from tfgpu_doctor.plan.install_commands import CHECK_CONDA, Installation, list_gpus
 from tfgpu_doctor.plan.records import Option, older_than_five_years
 from tfgpu_doctor.plan.target import NO_GLIBC, Target
@@ -32,12 +33,21 @@ def alternatives(request: PlanRequest) -> list[Option]:
 
 def after_a_driver_change(request: PlanRequest) -> Iterator[Option]:
     """Images and conda-forge's builds that only want another driver."""
-    target, back = structs.replace(request.target, driver=None), request.branch_to_go_back_to
+    target = structs.replace(request.target, driver=None)
     for option in alternatives(replace(request, target=target)) if request.target.driver else ():
-        where = f"branch {back}, the last that supports this GPU" if back else f"{option.min_driver} or newer"
-        first = Fix(f"Install NVIDIA driver {where}. Then restart")
-        title = f"{option.title}, after a driver {'downgrade' if back else 'update'}"
-        yield structs.replace(option, title=title, first=(first, *option.first))
+        title, first = driver_change(request, option.min_driver)
+        yield structs.replace(option, title=option.title + title, first=(first, *option.first))
+
+
+def driver_change(request: PlanRequest, need: str | None) -> tuple[str, Fix]:
+    """Return what a title says of another driver for the cards, and how to get it."""
+    last, where = request.last_branch, " in Windows, not WSL" if request.target.os == "wsl2" else ""
+    if back := request.branch_to_go_back_to:
+        text = f"Install NVIDIA driver branch {back}, the last that supports this GPU{where}. Then restart"
+        return f" after a downgrade to driver branch {back}", Fix(text)
+    until = f"; branch {last} is the last that supports this GPU" if last else ""
+    text = f"Install NVIDIA driver {need} or newer{where}{until}. Then restart"
+    return f" after a driver update to {need}", Fix(text)
 
 
 def is_data_centre(target: Target) -> bool:
@@ -69,9 +79,7 @@ def _container_image(request: PlanRequest, row: Container) -> Option | None:
         return None
     older = _forward_compatible(target, row, wheel)
     need, have = _driver_of_image(request, row, wheel, older), target.driver
-    if need is None or (have and not (driver_reaches(have, need) or major(have) in older)):
-        return None
-    if have and not drives(have, request.first_branch, request.last_branch):
+    if need is None or not _runs(request, need, older):
         return None
     image, branch = f"{row.image}:{row.tag}", major(have or request.last_branch)
     note = f"On data-center GPUs, driver branch {branch} works as well (CUDA forward compatibility)"
@@ -98,8 +106,8 @@ def _has_kernels(request: PlanRequest, row: Container, wheel: Release | None) ->
     """True if an image has kernels for every card, as far as its publisher or its CUDA says."""
     if request.target.platform.replace("windows_amd64", "linux_x86_64") not in row.platforms:
         return False
-    if wheel and row.cudnn and wheel.cudnn and not _serves(row.cudnn, wheel.cudnn):
-        return False
+    if wheel and wheel.cudnn and not takes_cudnn(wheel, row.cudnn):
+        return False  # tensorflow/tensorflow 2.18.0 to 2.21.0: they hold cuDNN 8.9, and the wheel opens libcudnn.so.9
     floor, toolkit = row.min_compute_capability, request.matrix.cuda(row.cuda)
     # without either, its publisher does not say
     built = row.sass or (toolkit.compute_capabilities if toolkit and floor else ())
@@ -108,11 +116,6 @@ def _has_kernels(request: PlanRequest, row: Container, wheel: Release | None) ->
         if not runs or (floor and capability(card) < capability(floor)):
             return False
     return True
-
-
-def _serves(have: str, need: str) -> bool:
-    """False for tensorflow/tensorflow 2.18.0 to 2.21.0: they hold cuDNN 8.9, and the wheel opens libcudnn.so.9."""
-    return major(have) == major(need) and numbers(have) >= numbers(need)
 
 
 def _forward_compatible(target: Target, row: Container, wheel: Release | None) -> tuple[str, ...]:
@@ -157,12 +160,13 @@ def _conda_builds(request: PlanRequest) -> Iterator[Option]:
                 return
 
 
-def _runs(request: PlanRequest, need: str | None) -> bool:
-    """True if the driver is as new as needed and drives the cards; without one, if such a driver exists."""
+def _runs(request: PlanRequest, need: str | None, older: tuple[str, ...] = ()) -> bool:
+    """True if the driver (any, where none is given) drives the cards and is as new as needed, or of an older branch."""
     have = request.target.driver
-    if have and not (need and driver_reaches(have, need) and drives(have, request.first_branch, request.last_branch)):
-        return False
-    return request.driver_exists(need)
+    if have is None:
+        return request.driver_exists(need)
+    is_enough = driver_reaches(have, need) or major(have) in older
+    return is_enough and drives(have, request.first_branch, request.last_branch) and request.driver_exists(need)
 
 
 def _driver_of_conda(request: PlanRequest, row: CondaBuild, cuda: str) -> str | None:
@@ -202,31 +206,30 @@ def on_cpu(request: PlanRequest, interpreter: str | None) -> Iterator[Option]:
     Args:
         interpreter: a program of the machine that is the target's Python.
     """
-    rows, wanted = [*_for_cpu(request)], request.target.python
-    newest = next(iter(rows), None)
-    here = next((row for row in rows if wanted in row.python), None)
-    found = [_cpu_option(request, here, str(wanted), "", interpreter)] if here else []
-    if newest and newest is not here:
-        python = newest.python[-1]
-        suffix = f" with Python {python}" if wanted else ""
-        found.append(_cpu_option(request, newest, python, suffix, None if suffix else interpreter))
-    return iter(sorted(found, key=lambda one: older_than_five_years(request.matrix, one.released)))
+    target, matrix = request.target, request.matrix
+    rows = [
+        row
+        for row in matrix.stable(platform=target.platform, package="tensorflow")
+        if row.python and not any(CONSTRAINTS[name](request, row) for name in ("tensorflow", "glibc", "yanked"))
+    ]
+    here = next((row for row in rows if target.python in row.python), None)
+    found = [_cpu_option(request, here, str(target.python), interpreter)] if here else []
+    found += [
+        _cpu_option(request, row, row.python[-1], None if target.python else interpreter)
+        for row in rows[:1]
+        if row is not here
+    ]
+    return iter(sorted(found, key=lambda one: older_than_five_years(matrix, one.released)))
 
 
-def _for_cpu(request: PlanRequest) -> Iterator[Release]:
-    glibc = request.target.glibc
-    for row in request.matrix.stable(platform=request.target.platform, package="tensorflow"):
-        too_old = glibc == NO_GLIBC or (row.glibc and glibc and Version(glibc) < Version(row.glibc))
-        if request.admits(row.version) and row.python and not too_old and not row.yanked:
-            yield row
-
-
-def _cpu_option(request: PlanRequest, row: Release, python: str, suffix: str, interpreter: str | None) -> Option:
-    installation = Installation(request.matrix, request.target, row, python, interpreter, on_cpu=True)
-    program = "tf\\Scripts\\python" if request.target.os == "windows" else "~/tf/bin/python"
+def _cpu_option(request: PlanRequest, row: Release, python: str, interpreter: str | None) -> Option:
+    target = request.target
+    installation = Installation(request.matrix, target, row, python, interpreter, on_cpu=True)
+    program = "tf\\Scripts\\python" if target.os == "windows" else "~/tf/bin/python"
     return Option(
         kind="cpu",
-        title=f"TensorFlow {row.version} on the CPU{suffix}",
+        title=f"TensorFlow {row.version} on the CPU"
+        + ("" if target.python in (None, python) else f" with Python {python}"),
         tensorflow=row.version,
         package=row.package,
         python=python,

@@ -30,7 +30,6 @@ context_of = partial(Context, fixes=Fixes)
 
 _SYSTEMS = {"linux": "Linux", "windows": "native Windows", "wsl2": "WSL2", "macos": "macOS"}
 _BROUGHT_ALONG = "12"  # from this CUDA on, pip brings it whatever toolkit is installed
-_AN = tuple("AHLMNR")  # an RTX 4090, an H100
 
 
 @WHICH.sign()
@@ -68,10 +67,8 @@ class _Answer:
     """What is said about the release that is named, the CUDA that is there, or else what plan ranks first."""
 
     def __init__(self, request: PlanRequest, question: Message) -> None:
-        self.request = request
-        self.target = request.target
-        self.question = question
-        self.named = question.values
+        self.request, self.target = request, request.target
+        self.question, self.named = question, question.values
         self.works = self.named["about"] == "works"
 
     def find(self, *, without_nvidia: bool) -> Problem:
@@ -89,16 +86,13 @@ class _Answer:
             return self._planned()
         for cudnn in dict.fromkeys((self.named.get("cudnn"), None)):
             filters = Filters(platform=self.target.platform, cuda=cuda, cudnn=cudnn)
-            if found := [row for row in self._with_cuda(filters) if not violations(self.request, row)]:
-                return self._about_cuda(filters, found)
+            loading = (*releases(self.request.matrix, filters), *also_load(self.request.matrix, filters))
+            known = (row for row in loading if row.package in ("tensorflow", "tensorflow-gpu"))
+            if found := [row for row in known if not violations(self.request, row)]:
+                newest_first = sorted(found, key=lambda row: numbers(minor(row.version)), reverse=True)
+                return self._about_cuda(filters, newest_first)
         answer = self._planned()
         return replace(answer, title=f"No TensorFlow for CUDA {cuda} works here. {answer.title}")
-
-    def _with_cuda(self, filters: Filters) -> list[Release]:
-        """The releases that load a CUDA, the newest first; `tensorflow` before packages of other names."""
-        rows = (*releases(self.request.matrix, filters), *also_load(self.request.matrix, filters))
-        known = (row for row in rows if row.package in ("tensorflow", "tensorflow-gpu"))
-        return sorted(known, key=lambda row: numbers(minor(row.version)), reverse=True)
 
     def _about_release(self, row: Release) -> Problem:
         """Whether it works with all that is named, or what it was built with."""
@@ -109,18 +103,19 @@ class _Answer:
         )
         option = Planner(self.request).option("as-is", row)
         driver = f", driver {option.min_driver} or newer" if option.min_driver else ""
-        title = self._refusal(row, against[0]) if against else f"{_line(option)}{driver}"
-        fixes = [*_fixes(self._best() if broken else (option,))]
-        cuda = self.named.get("cuda")
-        others = self._with_cuda(Filters(platform=self.target.platform, cuda=cuda)) if cuda and against else []
-        if others:
-            fixes.append(Fix(f"For CUDA {cuda}: TensorFlow {_span_of(others)}"))
+        title = f"{_line(option)}{driver}"
+        if against and row.gpu:
+            need = str(against[0].need)
+            refusal = f"has no {need}" if need.startswith("kernels") else f"needs {need}, not {against[0].saw}"
+            title = f"TensorFlow {row.version} {refusal}"
+        elif against:
+            title = f"TensorFlow {row.version} has no GPU support on {_SYSTEMS[self.target.os]}"
         compiled = " ".join(dict.fromkeys((*row.sass, *row.ptx)))
         return Problem(
             title=f"{'No' if against else 'Yes'}: {title}" if self.works else title,
             cause=f"{_built_with(row)}{driver}{f'; compiled for compute capability {compiled}' if row.gpu else ''}",
             evidence=against or message_evidence(self.question, need=_built_with(row)),
-            fixes=tuple(fixes),
+            fixes=tuple(_fixes(self._best() if broken else (option,))),
         )
 
     def _other_libraries(self, row: Release, line: str) -> Iterator[Evidence]:
@@ -133,24 +128,22 @@ class _Answer:
         if row.cudnn and cudnn and not takes_cudnn(row, cudnn):
             yield evidence(f"cuDNN {cudnn}", line, f"cuDNN {row.cudnn}", source(row, "cudnn"))
 
-    def _refusal(self, row: Release, first: Evidence) -> str:
-        """The first obstacle in a sentence."""
-        if not row.gpu:
-            return f"TensorFlow {row.version} has no GPU support on {_SYSTEMS[self.target.os]}"
-        if first.saw.startswith("compute capability"):
-            return f"TensorFlow {row.version} has no kernels for{self._card('')} ({first.saw})"
-        return f"TensorFlow {row.version} needs {first.need}, not {first.saw}"
-
     def _about_cuda(self, filters: Filters, rows: list[Release]) -> Problem:
         """The releases for the CUDA that somebody has."""
-        row, libraries = rows[0], f"CUDA {filters.cuda}{f', cuDNN {filters.cudnn}' if filters.cudnn else ''}"
+        row, cudnn = rows[0], f", cuDNN {filters.cudnn}" if filters.cudnn else ""
+        subject = " and ".join((f"CUDA {filters.cuda}{cudnn}", *self._cards))
+        versions = span(tuple(dict.fromkeys(minor(one.version) for one in reversed(rows))))
         return Problem(
-            title=f"{'Yes: for' if self.works else 'For'} {libraries}{self._card(' and')}: TensorFlow "
-            f"{_span_of(rows)} ({minor(row.version)}: cuDNN {row.cudnn}, Python {span(row.python)})",
+            title=f"{'Yes: for' if self.works else 'For'} {subject}: TensorFlow {versions} "
+            f"({minor(row.version)}: cuDNN {row.cudnn}, Python {span(row.python)})",
             cause=f"these releases load CUDA {filters.cuda}; newer releases need a newer CUDA",
             evidence=message_evidence(self.question, need=_built_with(row)),
             fixes=tuple(_fixes((Planner(self.request).option("as-is", row), *self._best()[:1]))),
         )
+
+    @property
+    def _cards(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one.shown for one in self.target.gpus))
 
     def _best(self, options: tuple[Option, ...] | None = None) -> tuple[Option, ...]:
         """What plan ranks first; on Windows both WSL2 and Windows itself."""
@@ -192,18 +185,7 @@ class _Answer:
             system = "Linux or WSL2"
         elif self.target.os == "windows" and first.kind == "wsl2":
             system = "Windows"
-        return f"For{self._card('')} on {system}" if self.target.gpus else f"On {system}"
-
-    def _card(self, before: str) -> str:
-        """ " a GeForce RTX 3090", where a card is named."""
-        named = next((one.name for one in self.target.gpus if one.name), None)
-        known = self.request.matrix.gpu(named) if named else None
-        name = known.name if known else named
-        return f"{before} {'an' if name.startswith(_AN) else 'a'} {name}" if name else ""
-
-
-def _span_of(rows: list[Release]) -> str:
-    return span(tuple(dict.fromkeys(minor(row.version) for row in reversed(rows))))
+        return f"For {' and '.join(self._cards)} on {system}" if self._cards else f"On {system}"
 
 
 def _built_with(row: Release) -> str:

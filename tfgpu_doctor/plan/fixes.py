@@ -6,26 +6,19 @@ import posixpath
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from msgspec import structs
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Known, Python, value_or
+from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Known, Python, Setting, value_or
 from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import alternatives, on_cpu
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, same_minor_releases, violations
 from tfgpu_doctor.plan.gate import Situation, admitted, has_pip, refused
-from tfgpu_doctor.plan.install_commands import (
-    Installation,
-    comment_out,
-    lasting,
-    link_commands,
-    xla_line,
-    xla_line_command,
-)
+from tfgpu_doctor.plan.install_commands import Installation, link_commands, xla_line, xla_line_command
 from tfgpu_doctor.plan.target import has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
 
@@ -37,6 +30,7 @@ _OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tenso
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
 _BY_PIP = re.compile(r"\bpip (?:un)?install\b")
 _NAME = re.compile(r"[\w.-]*")
+_UNSET, _EXPORT = re.compile(r"\bunset ((?:[A-Za-z_]\w* ?)+)$"), re.compile(r"export (\w+)=([^$]*)")
 
 
 _FROM_DEBIAN = (
@@ -69,8 +63,6 @@ _DRIVER_COMMANDS: dict[str, tuple[str, ...]] = {
 @dataclass(frozen=True)
 class Fixes(Situation):
     """Builds fixes for the machine that `facts` describe."""
-
-    _found: dict[object, Release | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def request(self) -> PlanRequest:
@@ -113,9 +105,8 @@ class Fixes(Situation):
         return bool(refused(fix, self))
 
     def where_it_belongs(self, fix: Fix) -> Fix:
-        """The fix for this shell, with variables that last; it says so when it is for the host and this a container."""
-        settings = self.facts.host.startup_settings
-        fix = lasting(fix, settings.value, self.os) if isinstance(settings, Known) else fix
+        """The fix for this shell, which says what sets a variable again, and when it is for the host of a container."""
+        fix = lasting(fix, value_or(self.facts.host.startup_settings, ()))
         if self.os == "windows" and not _IN_A_LINUX.search(fix.text):
             return structs.replace(fix, commands=(*for_both_shells(filter(None, map(on_windows, fix.commands))),))
         if self.image and any(map(_BY_PIP.search, fix.commands)):
@@ -141,9 +132,8 @@ class Fixes(Situation):
     def filtered(self, command: str, *words: str, most: int = 0) -> str:
         """The command with only those lines of its output that have one of these words, or the first of them."""
         if self.os == "windows":
-            return f'{command} | findstr /i "{" ".join(words)}"' if words else command
-        grep = f" | grep -i{'E' if len(words) > 1 else ''} {self.quote('|'.join(words))}" if words else ""
-        return f"{command}{grep}" + (f" | head -n {most}" if most else "")
+            return f'{command} | findstr /i "{" ".join(words)}"'
+        return f"{command} | grep -iE {self.quote('|'.join(words))}" + (f" | head -n {most}" if most else "")
 
     def rename(self, old: str, new: str) -> str:
         """The command that renames a file or a folder."""
@@ -163,10 +153,6 @@ class Fixes(Situation):
         left = separator.join(filter(None, kept))
         return f"export {variable}={self.quote(left)}" if left else self.unset(variable)
 
-    def comment_out(self, file: str, line: int, word: str) -> str:
-        """The command that makes a comment of one line, if it still holds the word."""
-        return comment_out(file, line, word, self.os)
-
     def link(self, folders: Iterable[str], target: str) -> str:
         """The command that links all libraries of folders into one that TensorFlow searches.
 
@@ -180,10 +166,11 @@ class Fixes(Situation):
 
         A line that Python executes lasts; where XLA_FLAGS is set, it is kept, and the last folder in it counts.
         """
+        is_set = "XLA_FLAGS" in value_or(self.facts.variables, {})
         if self.os == "windows":
-            return f'if not defined XLA_FLAGS setx XLA_FLAGS "--xla_gpu_cuda_data_dir=\\"{folder}\\""'
+            return f'set "XLA_FLAGS={"%XLA_FLAGS% " if is_set else ""}--xla_gpu_cuda_data_dir="{folder}""'
         site, below = SITE.format(python=self.python), folder == XLA_COMPILER
-        if "XLA_FLAGS" in value_or(self.facts.variables, {}):
+        if is_set:
             path = f"{site}/{folder}" if below else shlex.quote(folder)
             return f'export XLA_FLAGS="$XLA_FLAGS --xla_gpu_cuda_data_dir="{path}'
         return xla_line_command(xla_line("" if below else folder), site)
@@ -274,11 +261,7 @@ class Fixes(Situation):
             version: what was asked for, where nothing is installed.
         """
         wanted = version or self._installed_version()
-        if wanted is None or self.image:
-            return None
-        if wanted not in self._found:
-            self._found[wanted] = next(iter(same_minor_releases(self.request, wanted)), None)
-        row = self._found[wanted]
+        row = next(iter(same_minor_releases(self.request, wanted)), None) if wanted and not self.image else None
         return row if row and (row.extra or self.installation(row).cuda_from_pip) else None
 
     def _installed_version(self) -> str | None:
@@ -363,21 +346,16 @@ class Fixes(Situation):
     def best_release(self, *, this_python: bool = True, own_cuda: bool = True) -> Release | None:
         """The newest stable release that meets every constraint of this machine; None: there is none.
 
-        It is looked for once: all releases take some milliseconds, and several signs ask.
-
         Args:
             this_python: only releases with a wheel for the Python under test.
             own_cuda: only releases whose extra brings CUDA along.
         """
-        key = (this_python, own_cuda)
         if self.image or self.target.os == "macos":  # 1.1 was the last release with CUDA there
             return None
-        if key not in self._found:
-            target = self.target if this_python else structs.replace(self.target, python=None)
-            request = PlanRequest(self.matrix, target)
-            rows = (row for row in candidates(self.matrix, target.platform) if row.extra or not own_cuda)
-            self._found[key] = next((row for row in rows if not violations(request, row)), None)
-        return self._found[key]
+        target = self.target if this_python else structs.replace(self.target, python=None)
+        request = PlanRequest(self.matrix, target)
+        rows = (row for row in candidates(self.matrix, target.platform) if row.extra or not own_cuda)
+        return next((row for row in rows if not violations(request, row)), None)
 
     def with_cuda_beside(self, row: Release, text: str, why: str = "") -> Iterator[Fix]:
         """A new environment for a release without an extra for CUDA; 9.1 and older is no longer installable so."""
@@ -437,3 +415,24 @@ class Fixes(Situation):
         if self.image:
             minimum = image.min_driver if image else None
         return None if minimum and have and driver_reaches(have, minimum) else minimum
+
+
+def lasting(fix: Fix, settings: tuple[Setting, ...]) -> Fix:
+    """Return the fix, whose sentence names the lines that would set its variables again in every new shell."""
+    left: dict[str, str] = {}  # variable → what the commands leave in it
+    for command in fix.commands:
+        if unset := _UNSET.search(command):
+            left |= dict.fromkeys(unset[1].split(), "")
+        elif export := _EXPORT.fullmatch(command):
+            left[export[1]] = " ".join(shlex.split(export[2]))
+    again = (one for one in settings if one.name in left and not one.file.endswith(".json"))
+    lines = [f"{one.file} line {one.line}" for one in again if _is_gone(one.value, left[one.name])]
+    if not lines:
+        return fix
+    text = f"{fix.text}; also remove it from {', '.join(lines)}, which sets it in every new shell"
+    return structs.replace(fix, text=text)
+
+
+def _is_gone(written: str, left: str) -> bool:
+    """True if no folder that a line adds is in what is left of the variable."""
+    return set(filter(None, written.split(":"))).isdisjoint(left.split(":"))

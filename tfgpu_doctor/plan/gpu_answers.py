@@ -10,20 +10,9 @@ from msgspec import structs
 from packaging.version import Version
 
 from tfgpu_doctor.facts.versions import numbers
-from tfgpu_doctor.matrix.compatibility import (
-    arm_only,
-    driver_bound,
-    driver_branches,
-)
+from tfgpu_doctor.matrix.compatibility import arm_only, driver_bound, driver_branches
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.matrix.queries import (
-    Filters,
-    QueryError,
-    known_broken,
-    known_package,
-    only_with,
-    releases,
-)
+from tfgpu_doctor.matrix.queries import Filters, QueryError, known_broken, known_package, only_with, releases
 from tfgpu_doctor.matrix.rows import spelled_out
 from tfgpu_doctor.matrix.schema import Architecture, Peak
 from tfgpu_doctor.matrix.tables import last_cudnn, read_version
@@ -91,22 +80,21 @@ def read_filters(
 
 
 def all_gpus(matrix: Matrix) -> list[dict[str, str | None]]:
-    """Every GPU of the matrix, in its order: the newest architectures first; its driver branches as in gpu_answer."""
-    rows = []
-    for group in matrix.data.gpus:
-        card = matrix.architecture(group.compute_capability)
-        rows += [
-            {
-                "name": name,
-                "compute_capability": group.compute_capability,
-                "architecture": card.name if card else None,
-                "first_driver_branch": group.first_driver_branch,
-                "last_driver_branch": group.last_driver_branch or (card.last_driver_branch if card else None),
-                "driver_at_least": card.first_driver_branch if card and not group.first_driver_branch else None,
-            }
-            for name in group.names
-        ]
-    return rows
+    """Every GPU of the matrix, in its order: the newest architectures first."""
+    return [_gpu(matrix, group.compute_capability, name) for group in matrix.data.gpus for name in group.names]
+
+
+def _gpu(matrix: Matrix, capability: str, name: str | None) -> dict[str, str | None]:
+    """A GPU and its drivers; without a name, what holds of all GPUs of its compute capability."""
+    card, (first, last) = matrix.architecture(capability), driver_branches(matrix, capability, name)
+    return {
+        "name": name,
+        "compute_capability": capability,
+        "architecture": card.name if card else None,
+        "first_driver_branch": first,  # None: unknown
+        "last_driver_branch": last,  # None: still supported
+        "driver_at_least": driver_bound(matrix, capability, name),  # where the first branch is unknown
+    }
 
 
 def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platform: str | None = None) -> dict[str, Any]:
@@ -121,48 +109,36 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
     if card is None:
         known = ", ".join(row.compute_capability for row in matrix.data.architectures)
         raise QueryError(f"unknown compute capability {capability}; the matrix has {known}")
-    platform = platform or default_platform(name, capability)
-    asked = Filters(platform=platform, compute_capability=capability, gpu=name)
+    asked = Filters(platform=platform or default_platform(name, capability), compute_capability=capability, gpu=name)
     fits = releases(matrix, asked)
-    first, last = driver_branches(matrix, capability, name)
     request = PlanRequest(matrix, Target(gpus=(TargetGpu(name, capability),)))
     working = (row.version for row in fits if not (row.yanked or CONSTRAINTS["known-issue"](request, row)))
-    alike = tuple(one for row in matrix.data.gpus if row.compute_capability == capability for one in row.names)
+    rates = structs.asdict(peak).items() if peak else ()
+    broken: dict[tuple[str, str], list[str]] = {}
+    for row, issue in known_broken(matrix, asked):
+        broken.setdefault((issue.id, issue.title), []).append(row.version)
     return {
-        "name": name,  # None: asked for by compute capability
-        "same_compute_capability": alike,  # names of all GPUs that have it
-        "compute_capability": capability,
-        "architecture": card.name,
-        "first_driver_branch": first,  # None: unknown
-        "last_driver_branch": last,  # None: still supported
+        **_gpu(matrix, capability, name),
+        "same_compute_capability": tuple(
+            one for row in matrix.data.gpus if row.compute_capability == capability for one in row.names
+        ),
         "first_cuda": card.min_cuda,  # that makes SASS for it; None: unknown
         "last_cuda": card.max_cuda,  # None: still supported
         "last_cudnn": _last_cudnn(matrix, card),  # CUDA major version → last cuDNN line that supports it
-        "platform": platform,  # of the releases below
+        "platform": asked.platform,  # of the releases below
         "newest_tensorflow": next(working, None),  # without a known bug there: what `tfgpu plan` takes
         "tensorflow": _versions(row.version for row in fits),  # stable releases whose SASS runs on it, newest first
         "tensorflow_ptx": _versions(row.version for row in only_with(matrix, asked, ptx=True)),  # to be compiled first
-        "broken": _broken(matrix, asked),  # known issues, and the releases that they keep from the card
-        "peak": _rates(peak) if peak else None,  # dense FLOP per clock cycle and multiprocessor; None: unknown
+        "broken": [{"id": id, "title": title, "tensorflow": _versions(rows)} for (id, title), rows in broken.items()],
+        # dense FLOP per clock cycle and multiprocessor; None: unknown
+        "peak": {key: rate for key, rate in rates if isinstance(rate, (int, float))} if peak else None,
         "sources": _sources(matrix, card.source, peak, name),  # field → where it was read
-        "driver_at_least": driver_bound(matrix, capability, name),  # where the first branch is unknown, a lower bound
     }
 
 
 def default_platform(name: str | None, capability: str) -> str:
     """Linux, with the processor that a GPU of this name, as the matrix has it, is sold with."""
     return "linux_aarch64" if name is not None and arm_only(name, capability) else "linux_x86_64"
-
-
-def _broken(matrix: Matrix, asked: Filters) -> list[dict[str, Any]]:
-    found: dict[tuple[str, str], list[str]] = {}
-    for row, issue in known_broken(matrix, asked):
-        found.setdefault((issue.id, issue.title), []).append(row.version)
-    return [{"id": id, "title": title, "tensorflow": _versions(rows)} for (id, title), rows in found.items()]
-
-
-def _rates(peak: Peak) -> dict[str, float]:
-    return {name: rate for name, rate in structs.asdict(peak).items() if isinstance(rate, (int, float))}
 
 
 def _last_cudnn(matrix: Matrix, card: Architecture) -> dict[str, str]:

@@ -13,10 +13,10 @@ from packaging.version import Version
 from tfgpu_doctor import __version__
 from tfgpu_doctor.facts.facts import Facts, value_or
 from tfgpu_doctor.facts.report import Fix, Tool
-from tfgpu_doctor.facts.versions import major, minor
-from tfgpu_doctor.matrix.compatibility import beyond_the_known, forgets_folders
+from tfgpu_doctor.facts.versions import minor
+from tfgpu_doctor.matrix.compatibility import forgets_folders
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives, on_cpu
+from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives, driver_change, on_cpu
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, problems, violations
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.gate import admitted
@@ -79,7 +79,7 @@ def make_plan(
     options, known = planner.options(), planner.state
     wrong = [*problems(planner.request, no_gpu=known.no_gpu, driver_hangs=known.driver_hangs)]
     no_way = target.gpus and all(one.kind == "cpu" for one in options)
-    if no_way and (row := planner.only_by_hand()):
+    if no_way and (row := planner.best(frozenset({"driver", "python"}), by_hand=True)):
         wrong.append(
             f"TensorFlow {row.version} needs CUDA {row.cuda}, which neither pip nor conda has: it can no longer be "
             "installed with a command"
@@ -157,7 +157,7 @@ class Planner:
 
     def _ways(self) -> Iterator[Option]:
         """What works as things are, what one cheap change brings, images, WSL2, and what is not yet released."""
-        best = self._best()
+        best = self.best()
         if best:
             yield self.option("as-is", best)
         changed = tuple(self._after_a_change(best))
@@ -167,7 +167,7 @@ class Planner:
         if self.target.os == "windows":
             yield from self._in_wsl()
             yield from on_cpu(self.request, None)
-        if best is None and (row := self._best(pre=True)):
+        if best is None and (row := self.best(pre=True)):
             yield self.option("pre-release", row)
 
     def _after_a_change(self, best: Release | None) -> Iterator[Option]:
@@ -175,24 +175,28 @@ class Planner:
         newest = best
         for kind in _CHANGES:
             enough = newest and not older_than_five_years(self.request.matrix, newest.released)
-            row = None if enough and kind == "python+driver" else self._best(frozenset(kind.split("+")))
+            row = None if enough and kind == "python+driver" else self.best(frozenset(kind.split("+")))
             if row and row is not newest and (best is None or Version(row.version) > Version(best.version)):
                 yield self.option(kind, row)
                 newest = max(newest or row, row, key=lambda one: Version(one.version))
 
-    def _best(self, given_up: frozenset[str] = frozenset(), *, pre: bool = False) -> Release | None:
-        """The newest release that violates nothing but what is given up, and that some command can install."""
+    def best(
+        self, given_up: frozenset[str] = frozenset(), *, pre: bool = False, by_hand: bool = False
+    ) -> Release | None:
+        """Return the newest release that violates nothing but what is given up.
+
+        Args:
+            given_up: constraints that a change of the machine meets.
+            pre: release candidates instead of stable releases.
+            by_hand: one that no command installs, since no index has its CUDA (9.1 and older); else one that some does.
+        """
         for row in candidates(self.request.matrix, self.target.platform, pre=pre):
             broken = broken_within(self.request, row, given_up)
-            if broken is not None and self._can_change(row, broken) and self._installation(row).commands:
-                return row
-        return None
-
-    def only_by_hand(self) -> Release | None:
-        """The newest release that fits, with another driver or Python, and whose CUDA (9.1 and older) no index has."""
-        for row in candidates(self.request.matrix, self.target.platform):
-            broken = broken_within(self.request, row, frozenset({"driver", "python"}))
-            if broken is not None and self._can_change(row, broken) and not self._installation(row).commands:
+            if (
+                broken is not None
+                and self._can_change(row, broken)
+                and by_hand != bool(self._installation(row).commands)
+            ):
                 return row
         return None
 
@@ -213,9 +217,7 @@ class Planner:
         """One release from pip, with all that belongs to it."""
         installation, need = self._installation(row), self.request.driver_needed(row)
         with_python = f" with Python {installation.python}" if "python" in kind else ""
-        with_driver, back = f" after a driver update to {need}", self.request.branch_to_go_back_to
-        if back:
-            with_driver = f" after a downgrade to driver branch {back}"
+        with_driver, _ = driver_change(self.request, need)
         keys = ("cuda", "cudnn", "sass", "min_driver_linux", "pip_nvidia")
         return Option(
             kind=kind,
@@ -237,16 +239,10 @@ class Planner:
         )
 
     def _first(self, kind: Kind, need: str | None) -> Iterator[Fix]:
-        fixes, last = self.state.fixes, self.request.last_branch
-        if back := self.request.branch_to_go_back_to:
-            yield Fix(f"Install a driver of branch {back}, the last that supports this GPU. Then restart")
-        elif "driver" in kind or self.state.driver_missing:
-            if fixes and not last:
-                yield fixes.install_driver(need)
-            else:
-                where = " in Windows, not WSL" if self.target.os == "wsl2" else ""
-                until = f"; branch {last} is the last that supports this GPU" if last else ""
-                yield Fix(f"Install NVIDIA driver {need} or newer{where}{until}. Then restart")
+        fixes, back = self.state.fixes, self.request.branch_to_go_back_to
+        if back or "driver" in kind or self.state.driver_missing:
+            own = fixes if not self.request.last_branch else None
+            yield own.install_driver(need) if own else driver_change(self.request, need)[1]
 
     def _installers(self) -> tuple[str, ...]:
         """Return the package managers that are known to be there."""
@@ -256,8 +252,6 @@ class Planner:
         if installation.holds_cudnn_back:
             oldest, limit = self.target.capabilities[0], installation.cudnn_limit
             yield f"cuDNN {limit} no longer supports compute capability {oldest}: the command installs an older one"
-        if installation.extra_spelled_out:
-            yield f"The extra {row.extra} fails here (TensorRT): its other parts are listed"
         if installation.self_contained:
             yield "CUDA and cuDNN come from pip; an installed toolkit does not interfere"
         elif installation.cuda_from_pip:
@@ -266,9 +260,6 @@ class Planner:
             yield f"TensorFlow {row.version} has a bug: {bug.title}. The last command links them where it looks"
         if (last := self.request.last_branch) is not None:
             yield f"Driver branch {last} is the last for this GPU: do not update beyond it"
-        have = self.target.driver
-        if have and (newest := beyond_the_known(self.request.matrix, have)):
-            yield f"Driver branch {major(have)} is newer than any that is known, and judged as {newest}, the newest"
         found = self.request.matrix.issues_for(
             row,
             python=installation.python,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Literal, TypeAlias, TypeVar, get_args
 
 from packaging.specifiers import SpecifierSet
@@ -137,16 +138,22 @@ def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Targe
     system = value_or(facts.host.os, "linux")
     if system == "windows" and platform.startswith("linux"):
         system = "linux"  # an image there holds the wheels of Linux
-    driver, libc = value_or(facts.driver.version, ""), value_or(facts.host.libc, "")
-    glibc = _GLIBC.fullmatch(libc)
+    driver = value_or(facts.driver.version, "")
     return Target(
         gpus=_gpus_in(facts, matrix),
         driver=driver if _DRIVER.fullmatch(driver) else None,
         python=python or minor(value_or(facts.python.version, "")) or None,
         os=next((one for one in OSES if one == system), "linux"),
         machine=next((one for one in MACHINES if platform.endswith(one)), "x86_64"),
-        glibc=NO_GLIBC if libc.startswith("musl") else glibc[1] if glibc else None,
+        glibc=glibc_of(facts.host),
     )
+
+
+def glibc_of(host: Host) -> str | None:
+    """Return the version of a machine's glibc; NO_GLIBC for musl, None where it is unknown."""
+    libc = value_or(host.libc, "")
+    found = _GLIBC.fullmatch(libc)
+    return NO_GLIBC if libc.startswith("musl") else found[1] if found else None
 
 
 def has_no_gpu(facts: Facts) -> bool:
@@ -185,21 +192,18 @@ def _seen(name: str | None, capability: str | None, matrix: Matrix) -> TargetGpu
 
 def to_facts(target: Target) -> Facts:
     """What a described machine is known to have; everything else stays unknown."""
+    stated = partial(Known, grade="stated")
     gpus = tuple(
-        Gpu(
-            index=index,
-            name=Known(one.shown, "--gpu", "stated"),
-            compute_capability=Known(one.compute_capability, "--gpu", "stated"),
-        )
+        Gpu(index, name=stated(one.shown, "--gpu"), compute_capability=stated(one.compute_capability, "--gpu"))
         for index, one in enumerate(target.gpus)
     )
     return Facts(
-        host=Host(os=Known(target.os, "--os", "stated"), machine=Known(target.machine, "--machine", "stated")),
-        driver=Driver(version=Known(target.driver, "--driver", "stated")) if target.driver else Driver(),
-        gpus=Known(gpus, "--gpu", "stated") if gpus else NOT_EXAMINED,
+        host=Host(os=stated(target.os, "--os"), machine=stated(target.machine, "--machine")),
+        driver=Driver(version=stated(target.driver, "--driver")) if target.driver else Driver(),
+        gpus=stated(gpus, "--gpu") if gpus else NOT_EXAMINED,
         python=Python(
-            version=Known(target.python, "--python", "stated") if target.python else NOT_EXAMINED,
-            wheel_platform=Known(target.platform, "--os", "stated"),
+            version=stated(target.python, "--python") if target.python else NOT_EXAMINED,
+            wheel_platform=stated(target.platform, "--os"),
         ),
     )
 
@@ -214,20 +218,11 @@ def read_gpu(matrix: Matrix, name: str) -> TargetGpu:
 
 def unknown_gpu(matrix: Matrix, name: str) -> str:
     """Say which GPUs a name could mean, or which names are near it."""
-    by_name: dict[str, list[str]] = {}
-    for one in matrix.gpu_candidates(name):
-        by_name.setdefault(one.name, []).append(one.compute_capability)
-    if len(by_name) == 1:
-        ((full, capabilities),) = by_name.items()
-        return (
-            f"{full} was sold with several chips, of compute capability {', '.join(sorted(capabilities))}; say which: "
-            "--compute-capability X.Y (shown by nvidia-smi --query-gpu=compute_cap --format=csv)"
-        )
+    if several_chips := matrix.gpu_candidates(name):
+        listed = ", ".join(dict.fromkeys(f"{one.name} ({one.compute_capability})" for one in several_chips))
+        return f"{name!r} can mean {listed}; give the full name, or --compute-capability X.Y"
     if instance := matrix.instances.find(name):
         return f"{name} is an instance type of {instance.cloud} with {instance.gpu}, which is no NVIDIA GPU"
-    if by_name:
-        listed = ", ".join(f"{full} ({' or '.join(sorted(found))})" for full, found in by_name.items())
-        return f"{name!r} can mean {listed}; give the full name, or --compute-capability"
     near = matrix.nearest_gpus(name)
     hint = f"the nearest names are {', '.join(near)}" if near else "tfgpu matrix gpu lists the known names"
     return f"unknown GPU {name!r}; {hint}; --compute-capability X.Y works for any GPU"
@@ -249,10 +244,7 @@ def read_driver(text: str) -> str:
     if not _DRIVER.fullmatch(bare):
         raise TargetError(f"{text!r} is not an NVIDIA driver version such as 570.86.10, nor a branch such as 570")
     if int(major(bare)) <= _NEWEST_CUDA:
-        raise TargetError(
-            f"{text} is a version of CUDA, not of the driver: nvidia-smi shows both; the driver version is printed by "
-            "nvidia-smi --query-gpu=driver_version --format=csv"
-        )
+        raise TargetError(f"{text} is a version of CUDA, not of the driver: nvidia-smi shows both")
     return bare
 
 

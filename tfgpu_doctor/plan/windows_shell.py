@@ -1,8 +1,7 @@
 """Commands for cmd and PowerShell. Pure.
 
 A finding writes its commands once, for Linux. Where Windows only spells variables, quotes and Python's name in another
-way, the command is printed so; what is another command there is written by the finding for `remedies.os`; all others
-are left out.
+way, the command is printed so; what is another command there is written by the finding for `remedies.os`.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ _OF_POSIX = re.compile(  # outside of quotes
         |readelf|ldd|find|ln|rm|mv|sed|ps|grep|which|export|unset|chmod|virtualenv)\b""",
     re.VERBOSE,
 )
-# in cmd: for this console, and for every later one
-_SET = re.compile(r'set "?(?P<name>[A-Z]\w*)=(?P<value>[^"]*)"?')
-_SETX = re.compile(r'if not defined (?P<name>[A-Z]\w*) setx (?P=name) "(?P<value>.*)"')
+_SET = re.compile(r'set "?(?P<name>[A-Z]\w*)=(?P<value>.*?)"?')
 _VALUE_OF = re.compile(r"%([A-Z]\w*)%")
 IN_POWERSHELL = "  # in PowerShell"
 
@@ -77,12 +74,6 @@ def for_both_shells(commands: Iterable[str]) -> Iterator[str]:
 def _assigned(command: str) -> str:
     """What sets the variable in PowerShell; about_Environment_Variables: $null removes it, an empty text may not."""
     if found := _SET.fullmatch(command):
-        return f"$env:{found['name']} = {_text(found['value']) if found['value'] else '$null'}"
-    if found := _SETX.fullmatch(command):  # setx is left alone: versions pass quotes to a program differently
-        name, value = found["name"], _text(found["value"])
-        return f'if (-not $env:{name}) {{ [Environment]::SetEnvironmentVariable("{name}", {value}, "User") }}'
+        text = _VALUE_OF.sub(r"$env:\1", found["value"].replace('"', '""'))
+        return f"$env:{found['name']} = " + (f'"{text}"' if text else "$null")
     return f"& {command}" if command.startswith('"') else command
-
-
-def _text(value: str) -> str:
-    return '"' + _VALUE_OF.sub(r"$env:\1", value.replace('\\"', '""')) + '"'

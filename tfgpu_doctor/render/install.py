@@ -1,4 +1,4 @@
-"""An installation for people: what will be installed, what was made, or why it was not."""
+"""An installation for people: what will be installed, and what was made."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from pathlib import Path
 from rich.console import Console
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.facts.report import Report
 from tfgpu_doctor.facts.units import memory_size
 from tfgpu_doctor.install.making import Choice, State
 from tfgpu_doctor.install.tools import DOWNLOAD, ON_DISK, dropped
-from tfgpu_doctor.render.outline import block
 from tfgpu_doctor.render.shapes import Block, Line, Page, Part, Table
 from tfgpu_doctor.render.text import render
 
@@ -56,14 +54,3 @@ def render_made(choice: Choice, prefix: Path, state: State, text: str, console: 
     sentence = f"{prefix} was created{open_ if state == 'warning' else ' and verified'}"
     table = Table(made, ("Step", "Result"), (("doctor", text),), (_MARKS[state],))
     render(_page(_MARKS[state], "", sentence, table, Block("", "How to use it", commands)), console)
-
-
-def render_failure(message: str, report: Report | None, log: Path | None, console: Console) -> None:
-    """Print why there is no environment, the finding that explains it, and where the log is."""
-    first = next((one for one in report.findings if one.root_cause), None) if report else None
-    parts: list[Part] = []
-    if report and first:
-        parts.append(block(first, {finding.id: finding.title for finding in report.findings}))
-    if log:
-        parts.append(Block("", "What the programs printed", (Line("log", "", commands=(str(log),)),)))
-    render(_page("error", "", message, *parts)._replace(is_brief=True), console)
