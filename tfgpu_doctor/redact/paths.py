@@ -8,7 +8,7 @@ of files of known packages.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -107,14 +107,6 @@ def is_public(part: str) -> bool:
     return bool(_CODE.search(part)) or all(
         is_public_word(word) for word in _WORD.split(PLACEHOLDER.sub("", part)) if word
     )
-
-
-def paths_in(text: str) -> Iterator[str]:
-    """The paths in a running text."""
-    if "/" in text or "\\" in text:
-        yield from (match[2] for match in QUOTED.finditer(text))
-        yield from POSIX.findall(text)
-        yield from (match[0] for match in WINDOWS.finditer(text) if not _OF_BUILDERS.match(match[0]))
 
 
 def each(text: str, change: Callable[[str], str]) -> str:
