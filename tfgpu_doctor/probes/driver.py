@@ -41,7 +41,7 @@ from tfgpu_doctor.probes.files import below, listed, module_loaded, text_fact, t
 from tfgpu_doctor.probes.loader import LdSo, below_once, read_cache
 
 LIBCUDA, LIBNVIDIA_ML = "libcuda.so.1", "libnvidia-ml.so.1"
-WSL_SMI = "/usr/lib/wsl/lib/nvidia-smi"
+WSL_FOLDER = "/usr/lib/wsl/lib"
 OUTPUT_KEPT = 2000  # characters of nvidia-smi's words
 ROOM = 4_000_000  # characters kept of a child's answers; 16 GPUs with all of their links take a tenth
 PER_ANSWER = 200  # what the shortest one is counted as
@@ -152,7 +152,7 @@ def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] |
     """
     environ = os.environ if environ is None else environ
     end = time.monotonic() + deadline
-    program = find_nvidia_smi(environ, root)
+    program = systems.find("nvidia-smi", environ, more=[below(root, WSL_FOLDER)])
     smi = Probe("nvidia-smi", [program] if program else Unknown("nvidia-smi is not on PATH"), environ, end)
     libraries = find((LIBCUDA, LIBNVIDIA_ML), environ, root)
     nvml = Probe("nvml", _command("nvml", LIBNVIDIA_ML, libraries[LIBNVIDIA_ML]), environ, end)
@@ -161,15 +161,15 @@ def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] |
     probes = [one.wait() for one in (nvml, cuda, smi) if not isinstance(one.argv, Unknown)]
     names = ", ".join(probe.name for probe in probes)
     answer = smi.output()
-    seen = map_fact(answer, lambda found: _smi_result(*found))
+    seen = map_fact(answer, _smi_result)
     system = systems.other(root)
     installed = system.driver() if system else installed_driver(root)
-    facts = Driver(
-        version=_best(nvml.fact("version", str), installed.pop("version"), _banner(seen, "driver_version")),
+    facts = msgspec.structs.replace(
+        installed,
+        version=_best(nvml.fact("version", str), installed.version, _banner(seen, "driver_version")),
         cuda_supported=_best(
             cuda.fact("cuda_supported", str), nvml.fact("cuda_supported", str), _banner(seen, "cuda_version")
         ),
-        **installed,
         libcuda=libraries[LIBCUDA],
         nvml_init=nvml.init(),
         cuda_init=cuda.init(),
@@ -203,29 +203,15 @@ def child_command(child: str) -> Sequence[str] | Unknown:
     return [sys.executable, "-I", "-S", "-c", BOOT, child, package, os.path.dirname(bindings.origin)]
 
 
-def find_nvidia_smi(environ: Mapping[str, str], root: str) -> str | None:
-    """Path of nvidia-smi: on PATH, or where WSL2 and Windows keep it."""
-    if found := systems.find("nvidia-smi", environ):
-        return found
-    system = systems.other(root)
-    places = [below(system.root, path) for path in system.smi_places(environ)] if system else [below(root, WSL_SMI)]
-    return next((place for place in places if os.access(place, os.X_OK)), None)
-
-
 def _best(*facts: Fact[str]) -> Fact[str]:
     """The first known fact, else the reasons of all."""
     reasons = dict.fromkeys(fact.reason for fact in facts if isinstance(fact, Unknown))
     return next((fact for fact in facts if isinstance(fact, Known)), Unknown("; ".join(reasons)))
 
 
-def _smi_result(exit_code: int, text: str) -> SmiResult:
-    seen = nvidia_smi.parse(text)
-    return SmiResult(
-        exit_code=exit_code,
-        output=text[:OUTPUT_KEPT],
-        driver_version=seen.driver_version,
-        cuda_version=seen.cuda_version,
-    )
+def _smi_result(answer: tuple[int, str]) -> SmiResult:
+    seen = nvidia_smi.parse(answer[1])
+    return SmiResult(answer[0], answer[1][:OUTPUT_KEPT], seen.driver_version, seen.cuda_version)
 
 
 def _banner(smi: Fact[SmiResult], field: str) -> Fact[str]:
@@ -315,7 +301,7 @@ def _xid_events(root: str, environ: Mapping[str, str], end: float) -> Fact[tuple
 #
 # Every libcuda.so.1 and libnvidia-ml.so.1 in the loader's reach, and the one that it takes.
 
-OUT_OF_REACH = ("/usr/lib/wsl/lib", "/run/opengl-driver/lib")  # WSL2, NixOS: in reach only when configured
+OUT_OF_REACH = (WSL_FOLDER, "/run/opengl-driver/lib")  # WSL2, NixOS: in reach only when configured
 NOT_REACHED = "not on the loader path"
 STUB = "stub of the CUDA toolkit, not a driver"
 _DRIVER_VERSION = re.compile(r"\.so\.(\d{3}\.\d+(?:\.\d+)?)$")  # WSL's libcuda.so.1.1 tells no version
@@ -368,8 +354,8 @@ _VERSION = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+\.[\d.]*\d)")
 _MODULE_FILE = re.compile(r"nvidia(?:-current|-tesla(?:-\d+)?|-legacy-\w+)?\.ko(?:\.\w+)?")
 
 
-def installed_driver(root: str) -> dict[str, Fact[Any]]:
-    """The driver by the files of the kernel, as fields of Driver."""
+def installed_driver(root: str) -> Driver:
+    """The driver by the files of the kernel."""
     text = text_fact(root, PROC_VERSION)
     module: Fact[str] = text_fact(root, "/sys/module/nvidia/version")
     kind: Fact[str] = Unknown(f"not loaded: {getattr(text, 'reason', '')}")
@@ -388,14 +374,14 @@ def installed_driver(root: str) -> dict[str, Fact[Any]]:
         files += [f"{folder}/{path}" for path in paths if _MODULE_FILE.fullmatch(path.rpartition("/")[2])]
     on_disk = Known(tuple(files), f"{MODULES}/*/modules.dep") if isinstance(kernels, Known) else kernels
     nodes = listed(root, "/dev")
-    return {
-        "version": module,
-        "kernel_module": module,
-        "kernel_module_loaded": loaded,
-        "kernel_module_kind": kind,
-        "kernel_module_on_disk": on_disk,
-        "device_nodes": map_fact(nodes, lambda names: tuple(f"/dev/{one}" for one in names if one[:6] == "nvidia")),
-    }
+    return Driver(
+        version=module,
+        kernel_module=module,
+        kernel_module_loaded=loaded,
+        kernel_module_kind=kind,
+        kernel_module_on_disk=on_disk,
+        device_nodes=map_fact(nodes, lambda names: tuple(f"/dev/{one}" for one in names if one[:6] == "nvidia")),
+    )
 
 
 def xid_events(log: str) -> tuple[str, ...]:

@@ -563,12 +563,8 @@ def _folders(paths: list[str], origin: str) -> tuple[str, ...]:
 # ------------------------------------------------------------------------------------------------------------ Windows
 #
 # TensorFlow calls LoadLibraryExW with LOAD_WITH_ALTERED_SEARCH_PATH (tensorflow/core/platform/windows/load_library.cc),
-# for which Windows searches the folder of the program, the system folder, Windows' own folder, the current one, and
-# those of PATH (Microsoft, "Dynamic-link library search order", unpackaged apps). What os.add_dll_directory adds counts
-# there no more than PATH does for a module's own imports.
-
-# cuDNN 8's parts load it, and no CUDA installer brings it; NVIDIA, "Installing zlib", cuDNN 8.9 installation guide.
-ZLIB = "zlibwapi.dll"
+# for which Windows searches the folder of the program, the system folders and those of PATH (Microsoft, "Dynamic-link
+# library search order", unpackaged apps). What os.add_dll_directory adds does not count there.
 
 
 def examine_dlls(
@@ -582,59 +578,39 @@ def examine_dlls(
     """Look for each DLL by file existence; a fake root holds ``C:`` as a folder."""
     if not sonames:
         return Loader(sonames=_NOT_KNOWN)
-    windows = environ.get("SYSTEMROOT", "C:\\Windows")
     entries = (entry.strip('"') for entry in environ.get("PATH", "").split(";"))
     reach = [(ntpath.dirname(executable), "folder of Python")] if executable else []
-    reach += [(ntpath.join(windows, "System32"), "default path"), (windows, "default path")]
-    reach += [(folder, "PATH") for folder in dict.fromkeys(entries) if ntpath.isabs(folder)]
-    beyond = list(_beyond(environ, site_packages, toolkits, root))
-    found = tuple(_dlls(name, component, reach, beyond, root) for name, component in sonames)
+    reach.append((ntpath.join(environ.get("SYSTEMROOT", "C:\\Windows"), "System32"), "default path"))
+    reach += [(folder, "PATH") for folder in entries if ntpath.isabs(folder)]
+    beyond = [(ntpath.join(kit.path, "bin"), "toolkit") for kit in toolkits]
+    # PREFIX\Lib\site-packages
+    beyond += [(ntpath.normpath(ntpath.join(site, "..", "..", "Library", "bin")), "conda") for site in site_packages]
+    found = tuple(_dll(name, component, reach, beyond, root) for name, component in sonames)
     return Loader(
         runpath=Unknown("Windows has no RUNPATH"),
         sonames=Known(found, "files in the folders of Python, Windows and PATH"),
     )
 
 
-def _beyond(
-    environ: Mapping[str, str], site_packages: Sequence[str], toolkits: Sequence[Toolkit], root: str
-) -> Iterator[tuple[str, str]]:
-    """Other folders with CUDA, and whose they are."""
-    for site in site_packages:
-        wheels = ntpath.join(site, "nvidia")
-        yield from ((ntpath.join(wheels, name, "bin"), "pip wheel") for name in names_in(below(root, wheels)))
-    yield from ((ntpath.join(kit.path, "bin"), "toolkit") for kit in toolkits)
-    prefixes = dict.fromkeys(ntpath.dirname(ntpath.dirname(site)) for site in site_packages)  # above Lib, site-packages
-    yield from ((ntpath.join(prefix, "Library", "bin"), "conda") for prefix in prefixes)
-    # C:\Program Files\NVIDIA\CUDNN\v9.3\bin\12.6: NVIDIA's installer puts none of them on PATH
-    base = ntpath.join(environ.get("PROGRAMFILES", "C:\\Program Files"), "NVIDIA", "CUDNN")
-    for folder in (ntpath.join(base, version, "bin") for version in names_in(below(root, base))):
-        inner = [ntpath.join(folder, name) for name in names_in(below(root, folder)) if name[:1].isdigit()]
-        yield from ((one, "cuDNN's installer") for one in (folder, *inner))
-
-
-def _dlls(
+def _dll(
     name: str, component: str, reach: Sequence[tuple[str, str]], beyond: Sequence[tuple[str, str]], root: str
 ) -> Soname:
-    def has(folder: str, file: str) -> bool:
-        return os.path.isfile(below(root, ntpath.join(folder, file)))
-
-    lacks_zlib = name.startswith("cudnn64_8") and not any(has(folder, ZLIB) for folder, _ in reach)
-    problem, effect = (f"opens {ZLIB}, not found", "later") if lacks_zlib else (None, None)
     candidates: dict[str, Candidate] = {}
-    others: list[str] = []
+    others: dict[str, None] = {}
     stem = name.lower().split("_")[0] + "_"
     for folder, via in (*reach, *beyond):
-        if has(folder, name):
-            path, near = ntpath.join(folder, name), (folder, via) in reach
-            one = _hit(path, via, problem, effect) if near else Candidate(path=path, via=via, reachable=False)
-            candidates.setdefault(ntpath.normcase(path), one)
-        for other in names_in(below(root, folder)):  # cudart64_12.dll beside cudart64_110.dll
-            if other.lower().startswith(stem) and other.lower().endswith(".dll") and other.lower() != name.lower():
-                others.append(ntpath.join(folder, other))
+        for file in names_in(below(root, folder)):
+            path, low = ntpath.join(folder, file), file.lower()
+            if low == name.lower():
+                one = Candidate(path=path, via=via, reachable=(folder, via) in reach)
+                candidates.setdefault(ntpath.normcase(path), one)
+            elif low.startswith(stem) and low.endswith(".dll"):  # cudart64_12.dll beside cudart64_110.dll
+                others[path] = None
+    winner = next((one.path for one in candidates.values() if one.reachable), None)
     return Soname(
         soname=name,
         component=component,
         candidates=tuple(candidates.values()),
-        winner=next((one.path for one in candidates.values() if one.reachable and not one.problem), None),
-        other_versions=tuple(dict.fromkeys(others)),
+        winner=winner,
+        other_versions=(*others,),
     )
