@@ -110,7 +110,6 @@ FIRST: tuple[tuple[Callable[[Bench, Path], object], str | None, str | None], ...
     (lambda bench, target: patched(bench, target, 18, b"\xb7\x00"), "for another machine: aarch64", "skipped"),
     (lambda bench, target: target.mkdir(), "a directory", "fatal"),
     (lambda bench, target: target.symlink_to("nowhere"), "dangling link", "skipped"),
-    (lambda bench, target: target.symlink_to(target.name), "too many levels of symbolic links", "ends the list"),
     (lambda bench, target: bench.library(target, needed=["libnowhere.so.7"]), NEEDS, "fatal"),
     (beside, None, None),
     (beside_empty, "needs libbeside.so.1: empty file", "fatal"),

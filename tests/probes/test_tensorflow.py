@@ -251,13 +251,13 @@ while True:
     time.sleep(0.05)
 """
 PROGRAMS = (
-    ("/nowhere/python", "died", "no such program: PROGRAM"),
-    ("/", "died", "/ is a folder, not an interpreter"),
+    ("/nowhere/python", "died", "cannot start PROGRAM: no such file or directory"),
+    ("/", "died", "cannot start PROGRAM: permission denied"),
     ("true", "died", "true is no Python interpreter"),
     ("ls", "died", "ls is no Python interpreter: it wrote "),
-    ("#!/nowhere/python3\n", "died", "cannot start PROGRAM: the interpreter that it needs itself is missing"),
+    ("#!/nowhere/python3\n", "died", "cannot start PROGRAM: no such file or directory"),
     ("#!/bin/sh\nseq 3000", "died", "PROGRAM is no Python interpreter: it wrote '1'"),
-    ("#!/bin/sh\nseq 3000; exec sleep 1000", "timeout", "no answer within 1 s; is PROGRAM a Python? It wrote '1'"),
+    ("#!/bin/sh\nseq 3000; exec sleep 1000", "timeout", "no answer within 1 s; is PROGRAM a Python?"),
     ("#!/bin/sh\nexec yes", "timeout", ""),
     (REPEATS, "timeout", "no answer within 1 s"),  # an event that is repeated renews no deadline
     # what dies may be a Python; a wrapper around it passes that on

@@ -362,14 +362,14 @@ class Candidate(Record, frozen=True):
     reachable: Annotated[bool, public("reachable")]  # the loader looks there
     version: Annotated[str | None, public("version")] = None
     problem: Annotated[str | None, private("problem")] = None  # "not ELF", "needs libz.so.1, not found"
-    # what follows from the problem: "skipped" (the loader looks further), "ends the list" (of folders), "fatal" (dlopen
-    # fails, whatever lies behind it), "later" (it loads, and fails when used: a part that it opens itself is missing)
+    # what follows from the problem: "skipped" (the loader looks further), "fatal" (dlopen fails, whatever lies behind),
+    # "later" (it loads, and fails when used: a part that it opens itself is missing)
     effect: Annotated[str | None, public("effect")] = None
 
     @property
     def is_in_the_way(self) -> bool:
         """A broken file at which the loader stops; one that merely needs another library is not broken itself."""
-        stops = self.effect in (None, "fatal", "ends the list")
+        stops = self.effect in (None, "fatal")
         return self.reachable and stops and self.problem is not None and not self.problem.startswith("needs")
 
 

@@ -224,10 +224,6 @@ def _why(data: bytes, error: Exception) -> str:
         return "it is empty"
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "it is UTF-16, as PowerShell's > writes it; write it with --output FILE instead"
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as wrong:
-        return f"it is not UTF-8 ({wrong.reason} at byte {wrong.start})"
     if isinstance(error, msgspec.ValidationError):
         return "it is JSON of something else, without a schema that tfgpu knows"
     return "it is cut off" if "truncated" in str(error) else _reason(error)

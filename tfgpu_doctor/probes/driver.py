@@ -106,8 +106,8 @@ class Probe:
             return f"cannot start {self.argv[0]}: {self.completed.error}"
         if self.completed.signal_name:
             return f"{self.last_call()} killed its process with {self.completed.signal_name}"
-        words = self.completed.stderr.strip().splitlines()[-1:] or ["no message"]
-        return f"{self.last_call()} ended with exit code {self.completed.returncode}: {words[0][:300]}"
+        words = (self.completed.stderr.strip() or "no message").splitlines()[-1]
+        return f"{self.last_call()} ended with exit code {self.completed.returncode}: {words[:300]}"
 
     def init(self) -> Fact[CallResult]:
         """What nvmlInit or cuInit answered; a crash in it is an answer, too."""

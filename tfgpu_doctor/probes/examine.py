@@ -99,13 +99,23 @@ def examine(
     until = None if import_tensorflow else "packages"
     with TensorFlowProbe(executable, environ=environ, until=until, total=timeout) as probe:
         host_probe = _Probe("host", timings, host.examine, lambda why: _all_unknown(Host, why))
-        driver_probe = _Probe("driver", timings, lambda: driver.examine(environ=environ), _no_driver)
+        driver_probe = _Probe(
+            "driver",
+            timings,
+            lambda: driver.examine(environ=environ),
+            lambda why: driver.DriverFacts(_all_unknown(Driver, why), Unknown(why)),
+        )
         matrix = load_matrix()
         here = probe.python()
         timings["python"] = round(time.monotonic() - started, 4)
         packages, user_site = here.python.packages, value_or(here.python.user_site, None)
         prefix = value_or(here.python.prefix, None)
-        libraries_probe = _Probe("libraries", timings, lambda: _libraries(here, matrix, environ), _no_libraries)
+        libraries_probe = _Probe(
+            "libraries",
+            timings,
+            lambda: _libraries(here, matrix, environ),
+            lambda why: (_all_unknown(Cuda, why), _all_unknown(Loader, why), _all_unknown(Cudnn, why)),
+        )
         # fields of Python, and one of Host, each by a probe of its own
         others: dict[str, tuple[str, Callable[[], Fact[Any]]]] = {
             "kernels": ("Jupyter kernels", lambda: elsewhere.examine_kernels(environ, prefix)),
@@ -153,14 +163,6 @@ def examine(
 def _all_unknown(kind: type[R], reason: str) -> R:
     """A record in which every field is unknown for the same reason."""
     return kind(**{field.name: Unknown(reason) for field in msgspec.structs.fields(kind)})
-
-
-def _no_driver(why: str) -> driver.DriverFacts:
-    return driver.DriverFacts(_all_unknown(Driver, why), Unknown(why))
-
-
-def _no_libraries(why: str) -> tuple[Cuda, Loader, Cudnn]:
-    return _all_unknown(Cuda, why), _all_unknown(Loader, why), _all_unknown(Cudnn, why)
 
 
 def _encodable(facts: Facts) -> Facts:

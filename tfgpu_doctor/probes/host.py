@@ -150,13 +150,9 @@ def _shm(root: str) -> Fact[int]:
 def _secure_boot(root: str) -> Fact[bool]:
     try:
         data = read_head(below(root, SECURE_BOOT), 5)  # four bytes of attributes, one of value
-    except FileNotFoundError:
-        return Unknown("no SecureBoot variable in efivars: booted without EFI, or hidden by a container")
     except OSError as error:
         return Unknown(why(error, SECURE_BOOT))
-    if len(data) != 5:
-        return Unknown(f"{SECURE_BOOT} has {len(data)} bytes, not 5")
-    return Known(data[4] == 1, SECURE_BOOT)
+    return Known(data[4] == 1, SECURE_BOOT) if len(data) == 5 else Unknown(f"{SECURE_BOOT} has {len(data)} bytes")
 
 
 # in the order of how much they say; the first that is there counts
@@ -166,7 +162,7 @@ CONTAINER_VARIABLES = {
     "SINGULARITY_CONTAINER": "apptainer",
 }
 CONTAINER_MARKS = {"/.singularity.d": "apptainer", "/run/.containerenv": "podman", "/.dockerenv": "docker"}
-CONTAINER_MANAGERS = ("/run/host/container-manager", "/run/systemd/container")  # systemd's: its own name stands there
+CONTAINER_MANAGER = "/run/systemd/container"  # holds "lxc", "systemd-nspawn"
 CONTAINER_CGROUPS = {"kubepods": "kubernetes", "docker": "docker", "libpod": "podman", "lxc": "lxc"}
 
 
@@ -174,8 +170,8 @@ def container(root: str, environ: Mapping[str, str]) -> Fact[str]:
     """The kind of container that this process runs in, or "none"."""
     found = [(kind, variable) for variable, kind in CONTAINER_VARIABLES.items() if environ.get(variable)]
     found += [(kind, path) for path, kind in CONTAINER_MARKS.items() if os.path.exists(below(root, path))]
-    managers = (text_fact(root, path) for path in CONTAINER_MANAGERS)
-    found += [(named.value, named.source) for named in managers if isinstance(named, Known) and named.value]
+    if manager := text_in(root, CONTAINER_MANAGER).strip():
+        found.append((manager, CONTAINER_MANAGER))
     if environ.get("container"):
         found.append((environ["container"], "the variable `container`"))
     if found:
@@ -206,30 +202,30 @@ UNLIMITED_V1 = 1 << 60  # version 1 writes the largest long, rounded to pages, f
 def cpu_quota(root: str) -> Fact[float]:
     """CPUs' worth of time that the groups allow; unknown("no limit") without a limit."""
 
-    def quotient(words: list[str]) -> float | None:
-        quota, period = map(_whole, words) if len(words) == 2 else (None, None)
+    def quotient(numbers: list[int | None]) -> float | None:
+        quota, period = numbers if len(numbers) == 2 else (None, None)
         return quota / period if quota is not None and period else None
 
     return _smallest(root, "cpu", ("cpu.max", "cpu.cfs_quota_us cpu.cfs_period_us"), quotient)
 
 
-def _whole(text: str) -> int | None:
-    """A number that the kernel writes, of 64 bits at most; None for anything else."""
-    return int(text) if text.isdecimal() and len(text) < 20 else None
-
-
 def memory_limit(root: str) -> Fact[int]:
     """Bytes that the groups allow; unknown("no limit") without a limit."""
 
-    def size(words: list[str]) -> int | None:
-        limit = _whole(words[0]) if words else None
+    def size(numbers: list[int | None]) -> int | None:
+        limit = numbers[0] if numbers else None
         return limit if limit is not None and limit < UNLIMITED_V1 else None
 
     return _smallest(root, "memory", ("memory.max", "memory.limit_in_bytes"), size)
 
 
-def _smallest(root: str, controller: str, files: tuple[str, ...], value: Callable[[list[str]], T | None]) -> Fact[T]:
-    """The smallest limit that `value` finds in what stands in `files`, those of one version separated by a space."""
+def _smallest(
+    root: str, controller: str, files: tuple[str, ...], value: Callable[[list[int | None]], T | None]
+) -> Fact[T]:
+    """The smallest limit that `value` finds among the numbers in `files`, those of one version separated by a space.
+
+    None stands for what is no number of 64 bits, as "max".
+    """
     found: list[tuple[T, str]] = []
     seen = False
     for folder, names in itertools.product(_groups(root, controller), files):
@@ -238,7 +234,8 @@ def _smallest(root: str, controller: str, files: tuple[str, ...], value: Callabl
         except OSError:  # not in this version, or not at this level
             continue
         seen = True
-        if (limit := value(words)) is not None:
+        numbers = [int(word) if word.isdecimal() and len(word) < 20 else None for word in words]
+        if (limit := value(numbers)) is not None:
             found.append((limit, f"{folder}/{names.split()[0]}"))
     if not found:
         return Unknown("no limit") if seen else Unknown(f"no control group files below {MOUNT}")

@@ -420,17 +420,14 @@ class LdSo:
         return hit
 
     def _there(self, name: str, callers: Sequence[Elf]) -> Iterator[tuple[str, str, Elf | Refusal]]:
-        """The files of that name in the loader's order, each once, without those behind one that ends its list."""
-        ended, seen = "", set[str]()
+        """The files of that name in the loader's order, each once."""
+        seen = set[str]()
         for path, via in self.places(name, callers):
             inside = below_once(self.root, path)
             real = os.path.realpath(inside)
-            if via != ended and real not in seen and os.path.lexists(inside):
+            if real not in seen and os.path.lexists(inside):
                 seen.add(real)
-                found = self.check(path)
-                if isinstance(found, Refusal) and found.effect == "ends the list":
-                    ended = via
-                yield path, via, found
+                yield path, via, self.check(path)
 
     def _load(self, name: str, path: str, library: Elf, callers: Sequence[Elf]) -> str | None:
         """Map `library` and all that it needs; return what is missing and leave nothing loaded when that fails."""
@@ -460,10 +457,9 @@ def split_library_path(environ: Mapping[str, str]) -> tuple[str, ...]:
 # what pyelftools lets through of a damaged file: offsets beyond the end, strings without end, its own assertions
 _DAMAGE = (ValueError, OverflowError, LookupError, AttributeError, TypeError, AssertionError)
 HEADER = 64  # bytes of a 64-bit ELF header; glibc says "file too short" below it
-Effect = Literal["skipped", "ends the list", "fatal", "later"]
-"""What glibc's dlopen does about a file: goes on with the next folder (wrong class or machine, dangling link, no
-permission), gives up this list of folders (a link that points at itself), or fails for good; "later": it loads,
-and fails when it is used. Each was seen with glibc 2.36; `open_verify` and `open_path` in its elf/dl-load.c."""
+Effect = Literal["skipped", "fatal", "later"]
+"""What glibc's dlopen does about a file: goes on with the next place (wrong class or machine, dangling link, no
+permission), or fails for good; "later": it loads, and fails when it is used. Seen with glibc 2.36."""
 
 
 @dataclass(frozen=True)
@@ -494,12 +490,10 @@ def read_elf(path: str) -> Elf | Refusal:
             return _checked(stream, path)
     except FileNotFoundError:
         return Refusal("dangling link" if os.path.islink(path) else "no such file", "skipped")
-    except PermissionError:
-        return Refusal("permission denied", "skipped")
     except IsADirectoryError:
         return Refusal("a directory", "fatal")
-    except OSError as error:  # ELOOP, EIO, ESTALE
-        return Refusal((error.strerror or str(error)).lower(), "ends the list")
+    except OSError as error:
+        return Refusal((error.strerror or str(error)).lower(), "skipped")
 
 
 def _checked(stream: IO[bytes], path: str) -> Elf | Refusal:
@@ -511,10 +505,8 @@ def _checked(stream: IO[bytes], path: str) -> Elf | Refusal:
         return Refusal("not ELF" if head else "empty file", "fatal")
     if len(head) < HEADER:
         return Refusal("file too short", "fatal")
-    if head[4] == 1:  # no TensorFlow with CUDA is 32-bit, no machine with CUDA big-endian
+    if head[4] == 1:  # no TensorFlow with CUDA is 32-bit
         return Refusal("32-bit", "skipped")
-    if head[5] == 2:
-        return Refusal("for another machine: big-endian", "fatal")
     try:
         return _inspect(stream, path)
     except (ELFError, ConstructError, *_DAMAGE):

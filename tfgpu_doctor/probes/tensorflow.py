@@ -130,7 +130,8 @@ class TensorFlowProbe:
         try:
             self._child = child = Child(argv, env=environment, tether=True)
         except OSError as error:
-            self._transcript.ending = Ending("not started", note=_why_not_started(executable, error))
+            note = f"cannot start {executable}: {(error.strerror or str(error)).lower()}"
+            self._transcript.ending = Ending("not started", note=note)
         else:
             threading.Thread(target=self._watch, args=(child, kills), name="tensorflow probe", daemon=True).start()
         self._installers = tuple(name for name in INSTALLERS if find(name, environ))
@@ -170,13 +171,13 @@ class TensorFlowProbe:
                 line = child.read_line_or_end(min(deadline, time.monotonic() + watch.pause) if watch else deadline)
             except TimeoutError:
                 if time.monotonic() >= deadline:
-                    return self._why_timed_out(child)
+                    return self._why_timed_out()
                 if watch and watch.hangs():
                     self._idle = watch.limit
                     return f"the import has neither used the CPU nor read anything for {watch.limit:g} s"
                 continue
             if line is None:
-                return None if child.wait(deadline - time.monotonic()) is not None else self._why_timed_out(child)
+                return None if child.wait(deadline - time.monotonic()) is not None else self._why_timed_out()
             with self._changed:
                 event = self._transcript.add(line)
                 self._changed.notify_all()
@@ -185,24 +186,21 @@ class TensorFlowProbe:
                 watch = Watch(child.process.pid, self._quiet) if event["phase"] == "import" else None
             elif event and event["event"] == "end":
                 deadline, watch = self._deadline(BETWEEN), None
-        return f"it wrote {NOISE / 1e6:.0f} MB to standard output{self._is_it_python(child)}"
+        return f"it wrote {NOISE / 1e6:.0f} MB to standard output{self._is_it_python()}"
 
     def _deadline(self, seconds: float) -> float:
         self._phase_started = time.monotonic()
         return min(self._phase_started + seconds, self._last)
 
-    def _why_timed_out(self, child: Child) -> str:
+    def _why_timed_out(self) -> str:
         if time.monotonic() >= self._last:
             return f"the {self._total:g} s for the whole examination were used up"
         seconds = self._deadlines.get(self._transcript.broken_off_in or "", BETWEEN)
-        return f"no answer within {seconds:g} s{self._is_it_python(child)}"
+        return f"no answer within {seconds:g} s{self._is_it_python()}"
 
-    def _is_it_python(self, child: Child) -> str:
-        """A question, with what it wrote instead; nothing when the script has begun."""
-        if self._transcript.has_begun:
-            return ""
-        wrote = child.stdout.text().strip().splitlines()[:1]
-        return f"; is {self._transcript.executable} a Python?" + (f" It wrote {wrote[0][:100]!r}" if wrote else "")
+    def _is_it_python(self) -> str:
+        """A question; nothing when the script has begun."""
+        return "" if self._transcript.has_begun else f"; is {self._transcript.executable} a Python?"
 
     def _ask_for_stack(self, child: Child) -> None:
         """Let a hung child write where in Python it hangs; one in which the handler is not yet set just dies of it."""
@@ -262,16 +260,6 @@ class TensorFlowProbe:
 
 
 _STOPPED = "stopped by the doctor"
-
-
-def _why_not_started(executable: str, error: OSError) -> str:
-    if os.path.isdir(executable):  # False where a folder above it may not be entered
-        return f"{executable} is a folder, not an interpreter"
-    if isinstance(error, FileNotFoundError):
-        if os.path.exists(executable):  # a script whose #! line names a missing interpreter, or a missing ELF loader
-            return f"cannot start {executable}: the interpreter that it needs itself is missing"
-        return f"no such program: {executable}"
-    return f"cannot start {executable}: {(error.strerror or str(error)).lower()}"
 
 
 # ---------------------------------------------------------------------------------------------------- what it reported
@@ -455,6 +443,7 @@ class Transcript:
             problem = imported.value["problem"]
             version = Unknown(problem) if problem else self._pick("import", "version", "tf.__version__")
             file = file if imported.value["file"] else Unknown("the module has no __file__")
+        build = self._pick("build", "build", built.value["source"] if isinstance(built, Known) else "")
         by_name = {one["name"]: one for one in details.value["devices"]} if isinstance(details, Known) else {}
         listed = self._pick("devices", "devices", "tf.config.list_physical_devices()")
         log = Known(log_lines(ending.stderr), f"stderr of {self.executable}")
@@ -462,23 +451,21 @@ class Transcript:
             "version": version,
             "distribution": map_fact(distribution, lambda package: package.name),
             "file": file,
-            "build": self._pick("build", "build", built.value["source"] if isinstance(built, Known) else ""),
+            "build": map_fact(build, lambda found: {**found, **_numbers(found)}),
             "devices": map_fact(listed, lambda found: [by_name.get(one["name"], one) for one in found]),
             "checks": self._checks(ending),
             "log": Unknown(ending.described()) if ending.outcome == "not started" else log,
         }
         found = msgspec.convert(_record(fields), TensorFlow)
-        build = map_fact(found.build, _with_numbers)
-        return msgspec.structs.replace(found, build=build, phases=tuple(self.phase(name) for name in PHASES))
+        return msgspec.structs.replace(found, phases=tuple(self.phase(name) for name in PHASES))
 
     def _checks(self, ending: Ending) -> Fact[Any]:
         checks = list(self.checks)
         if self.checking is not None and self.broken_off_in in ("compute", "xla"):
             checks.append({**self.checking, "ok": False, "error": ending.described()})
         answer = self.answer("compute")
-        if not checks and isinstance(answer, Unknown):
-            return answer
-        return Known(checks, f"compared with NumPy in float64 in {self.executable}")
+        is_known = checks or isinstance(answer, Known)
+        return Known(checks, f"compared with NumPy in float64 in {self.executable}") if is_known else answer
 
     def phase(self, name: str) -> Phase:
         """How a phase ended."""
@@ -543,6 +530,11 @@ def cudnn_version(number: int) -> str:
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
+def _numbers(build: Mapping[str, Any]) -> dict[str, str | None]:
+    """The versions of a build, which on Windows names the endings of its DLLs instead."""
+    return {name: build[name] and library_version(build[name]) for name in ("cuda_version", "cudnn_version")}
+
+
 def tensorflow_distribution(about: Python) -> Fact[Package]:
     """The distribution that TensorFlow comes from: that beside the module that wins, else any."""
     if isinstance(about.packages, Unknown):
@@ -553,9 +545,3 @@ def tensorflow_distribution(about: Python) -> Fact[Package]:
         return Unknown("no distribution of TensorFlow in this interpreter")
     best = min(found, key=lambda package: (package.location != home, TENSORFLOW.index(package.name)))
     return Known(best, f"metadata of {best.name} in {best.location}")
-
-
-def _with_numbers(build: Any) -> Any:
-    """On Windows a build names the endings of its DLLs instead of versions."""
-    cuda, cudnn = (version and library_version(version) for version in (build.cuda_version, build.cudnn_version))
-    return msgspec.structs.replace(build, cuda_version=cuda, cudnn_version=cudnn)
