@@ -81,7 +81,7 @@ PROBES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "cudnn_version.h": ("cudnn_version.h", lambda root: cuda.header_version(str(root / "cudnn_version.h"))),
     "a library": (
         "libcudart.so.12",
-        lambda root: isinstance(loader.read_elf(str(root / "libcudart.so.12")), loader.Elf),
+        lambda root: loader.read_elf(str(root / "libcudart.so.12")).problem is None,
     ),
     "kernel.json": ("kernel.json", lambda root: elsewhere.read(str(root / "kernel.json"), "a", str(root), {})),
     "cuda_config.h": (cuda.HEADER, lambda root: cuda.toolkit_of_the_build(str(root))),

@@ -28,7 +28,7 @@ from tfgpu_doctor.plan.install_commands import XLA_FILE
 from tfgpu_doctor.probes import process, systems
 from tfgpu_doctor.probes.driver_child import cuda_version
 from tfgpu_doctor.probes.files import below, text_in
-from tfgpu_doctor.probes.loader import Listing, below_once, places, site_of, split_library_path
+from tfgpu_doctor.probes.loader import Listing, below_once, places, split_library_path
 
 # Set by installers, by hand, and by environment modules (Lmod, EasyBuild, Spack, Cray).
 VARIABLES = (
@@ -177,7 +177,7 @@ def examine_cudnn(
     root: str = "/",
 ) -> Cudnn:
     """Find every cuDNN once; the loader's choice and what TensorFlow could load come first. Never raises."""
-    listing = Listing(root)
+    listing = Listing(root, site_packages)
     paths = [
         path
         for soname in value_or(loader.sonames, ())
@@ -185,14 +185,14 @@ def examine_cudnn(
         for path in (soname.winner, *(one.path for one in soname.candidates), *soname.other_versions)
         if path
     ]
-    beyond = (place.folder for place in places(site_packages, toolkits, environ, root))
+    beyond = (folder for folder, _ in places(site_packages, toolkits, environ, root))
     for folder in (*split_library_path(environ), *beyond):
         paths += [os.path.join(folder, name) for name in listing.names(folder) if LIBRARY.fullmatch(name)]
     found: dict[str, CudnnFile] = {}
     for path in paths:
         real = os.path.realpath(below_once(root, path))
         if real not in found and os.path.isfile(real):
-            version, source = _cudnn_version(path, listing, site_packages, root)
+            version, source = _cudnn_version(path, listing, root)
             found[real] = CudnnFile(path=path, version=version, source=source)
     return Cudnn(
         installed=Known(tuple(found.values()), "the loader's places, pip wheels, toolkits and conda"),
@@ -200,12 +200,11 @@ def examine_cudnn(
     )
 
 
-def _cudnn_version(path: str, listing: Listing, site_packages: Sequence[str], root: str) -> tuple[str | None, str]:
+def _cudnn_version(path: str, listing: Listing, root: str) -> tuple[str | None, str]:
     """From the file name behind the link, the wheel that owns the file, or the header beside its folder."""
-    if named := listing.version(path):
+    if named := listing.named_version(path):
         return named, "file name"
-    site = site_of(path, site_packages)
-    if site and (packaged := listing.wheel_version(path, site)):
+    if packaged := listing.wheel_version(path):
         return packaged, "pip package"
     beside = os.path.join(os.path.dirname(os.path.dirname(path)), "include")
     for header in (os.path.join(beside, name) for name in HEADERS):

@@ -336,7 +336,7 @@ def _described(hit: Candidate, linker: LdSo, root: str) -> LibraryFile:
     return LibraryFile(
         path=hit.path,
         version=version[1] if version else None,
-        soname=getattr(linker.check(hit.path), "soname", None),
+        soname=linker.check(hit.path).soname,
         problem=hit.problem or stub,
     )
 

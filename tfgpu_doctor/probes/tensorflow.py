@@ -532,7 +532,8 @@ def cudnn_version(number: int) -> str:
 
 def _numbers(build: Mapping[str, Any]) -> dict[str, str | None]:
     """The versions of a build, which on Windows names the endings of its DLLs instead."""
-    return {name: build[name] and library_version(build[name]) for name in ("cuda_version", "cudnn_version")}
+    versions = {name: build.get(name) for name in ("cuda_version", "cudnn_version")}
+    return {name: version and library_version(version) for name, version in versions.items()}
 
 
 def tensorflow_distribution(about: Python) -> Fact[Package]:
