@@ -63,7 +63,9 @@ class Probe:
     def __init__(self, name: str, argv: Sequence[str] | Unknown, environ: Mapping[str, str], end: float) -> None:
         """Start `argv`, or take why there is nothing to start; `end` is the monotonic time at which it is killed."""
         self.name, self.argv, self.environ, self.end = name, argv, environ, end
-        self.completed: process.Completed | None = None  # None: it could not even be killed
+        command = () if isinstance(argv, Unknown) else tuple(argv)
+        # so it stays when it cannot even be killed
+        self.completed = process.Completed(command, None, "", "", 0.0, timed_out=bool(command))
         self.lines: list[dict[str, Any]] = []  # the JSON objects among what it has written so far
         self._room = ROOM
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -87,11 +89,6 @@ class Probe:
         self._thread.join(max(self.end - time.monotonic(), 0.0) + process.DRAIN_GRACE)
         return self
 
-    @property
-    def hung(self) -> bool:
-        """True if it had not ended at the deadline."""
-        return not isinstance(self.argv, Unknown) and (self.completed is None or self.completed.timed_out)
-
     def last_call(self) -> str:
         """The call that it was in when it ended: "nvmlInit", "nvmlDeviceGetName of GPU 1"."""
         return next((str(line["begin"]) for line in reversed(self.lines) if "begin" in line), self.name)
@@ -100,7 +97,7 @@ class Probe:
         """Why the answer to its last call is missing."""
         if isinstance(self.argv, Unknown):
             return self.argv.reason
-        if self.completed is None or self.completed.timed_out:
+        if self.completed.timed_out:
             return f"{self.last_call()} did not answer in time"
         if self.completed.error:
             return f"cannot start {self.argv[0]}: {self.completed.error}"
@@ -115,12 +112,11 @@ class Probe:
         for key in ("nvml_init", "cuda_init"):
             if key in facts:
                 return msgspec.convert(facts[key], Known[CallResult] | Unknown)
-        completed = self.completed
-        if completed is None or completed.timed_out or completed.returncode is None or not completed.signal_name:
-            return Unknown(self.why_no_answer())
+        message, code, name = self.why_no_answer(), self.completed.returncode, self.completed.signal_name
+        if self.completed.timed_out or code is None or not name:
+            return Unknown(message)
         library = next((line["library"] for line in self.lines if "library" in line), None)
-        name, message = completed.signal_name, self.why_no_answer()
-        crash = CallResult(code=completed.returncode, message=message, name=name, library=library)
+        crash = CallResult(code=code, message=message, name=name, library=library)
         return Known(crash, f"{self.last_call()} ({library})" if library else self.last_call())
 
     def facts(self, gpu: int | None = None) -> dict[str, Any]:
@@ -140,9 +136,9 @@ class Probe:
     def output(self) -> Fact[tuple[int, str]]:
         """Exit code and all that it wrote."""
         done = self.completed
-        if isinstance(self.argv, Unknown) or done is None or done.timed_out or done.returncode is None:
+        if done.timed_out or done.returncode is None:
             return Unknown(self.why_no_answer())
-        return Known((done.returncode, done.stdout + done.stderr), self.argv[0])
+        return Known((done.returncode, done.stdout + done.stderr), done.argv[0])
 
 
 def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] | None = None) -> DriverFacts:
@@ -176,7 +172,7 @@ def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] |
         cuda_device_count=cuda.fact("count", int),
         nvidia_smi=seen,
         unresponsive=Known(
-            tuple(probe.last_call() for probe in probes if probe.hung),
+            tuple(probe.last_call() for probe in probes if probe.completed.timed_out),
             f"asked with one deadline: {names}" if probes else "there is nothing to ask",
         ),
         xid_events=xid_events,
@@ -283,7 +279,7 @@ def _gpus_by_smi(answer: Fact[tuple[int, str]], environ: Mapping[str, str], end:
     if exit_code or not seen.gpus:
         return Unknown(f"{program}: {seen.failure or f'exit code {exit_code}, no table'}")
     done = Probe("nvidia-smi --query-gpu", [program, *nvidia_smi.QUERY], environ, end).wait().completed
-    return Known((done and not done.returncode and nvidia_smi.parse_csv(done.stdout)) or seen.gpus, program)
+    return Known((done.returncode == 0 and nvidia_smi.parse_csv(done.stdout)) or seen.gpus, program)
 
 
 def _xid_events(root: str, environ: Mapping[str, str], end: float) -> Fact[tuple[str, ...]]:
@@ -292,7 +288,7 @@ def _xid_events(root: str, environ: Mapping[str, str], end: float) -> Fact[tuple
         return Unknown(f"{system.title} has no kernel log with Xid events")
     program = systems.find("dmesg", environ)
     log = Probe("dmesg", [program] if program else Unknown("dmesg is not on PATH"), environ, end).wait()
-    if log.completed is None or log.completed.returncode != 0:
+    if log.completed.returncode != 0:
         return Unknown(log.why_no_answer())
     return Known(xid_events(log.completed.stdout), str(program))
 

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -139,15 +139,13 @@ class TensorFlowProbe:
     def _watch(self, child: Child, kills: Mapping[str, int]) -> None:
         ending = Ending("stopped", note="the doctor lost the child")
         try:
-            ending = self._follow(child)
-            if ending.outcome == "ended" and ending.signal == 9:  # whose signal that probably was
-                ending = replace(ending, note=host.explain_kill(kills, host.oom_kills()))
+            ending = self._follow(child, kills)
         finally:  # whoever waits for the result must not wait for ever
             with self._changed:
                 self._transcript.ending = ending
                 self._changed.notify_all()
 
-    def _follow(self, child: Child) -> Ending:
+    def _follow(self, child: Child, kills: Mapping[str, int]) -> Ending:
         with child:
             note = self._listen(child)
             seconds = time.monotonic() - self._phase_started
@@ -160,6 +158,8 @@ class TensorFlowProbe:
             outcome, note = "stopped" if self._stopped == _STOPPED else "timeout", self._stopped
         elif outcome == "ended" and not self._transcript.has_begun:
             outcome, note = self._foreign(done)
+        elif outcome == "ended" and Ending("ended", done.returncode).signal == 9:  # whose signal that probably was
+            note = host.explain_kill(kills, host.oom_kills())
         return Ending(outcome, done.returncode, seconds, note, done.stderr, self._idle)
 
     def _listen(self, child: Child) -> str | None:
