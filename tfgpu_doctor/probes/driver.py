@@ -255,11 +255,9 @@ def _with_device(gpu: Gpu, device: Mapping[str, Any] | None) -> Gpu:
 
     Those of a GPU in MIG mode are not known: CUDA would count the multiprocessors of one slice.
     """
-    if device is None or "multiprocessors" not in device:
-        return msgspec.structs.replace(gpu, multiprocessors=Unknown("CUDA does not list this GPU"))
-    if value_or(gpu.mig_mode, False):
-        return msgspec.structs.replace(gpu, multiprocessors=Unknown("MIG mode is on: CUDA sees slices"))
-    by_cuda = _gpu(gpu.index, device, Unknown("CUDA does not tell"))
+    has_slices = value_or(gpu.mig_mode, False)
+    silent = Unknown("MIG mode is on: CUDA sees slices" if has_slices else "CUDA does not list this GPU")
+    by_cuda = _gpu(gpu.index, {} if has_slices or device is None else device, silent)
     capability = by_cuda.compute_capability if isinstance(gpu.compute_capability, Unknown) else gpu.compute_capability
     return msgspec.structs.replace(gpu, multiprocessors=by_cuda.multiprocessors, compute_capability=capability)
 

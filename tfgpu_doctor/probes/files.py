@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tfgpu_doctor.facts.facts import Fact, Known, Unknown
+from tfgpu_doctor.facts.facts import Fact, Known, Unknown, value_or
 from tfgpu_doctor.facts.reading import read_head
 
 LIMIT = 4_000_000  # bytes; nothing that is read here is larger on a sane machine
@@ -43,10 +43,7 @@ def text_fact(root: str, path: str) -> Fact[str]:
 
 def names_in(folder: str) -> list[str]:
     """What lies in a folder, sorted; nothing where it is missing, or not ours to read: nothing of it is known then."""
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
+    return value_or(listed("/", folder), [])
 
 
 def listed(root: str, folder: str) -> Fact[list[str]]:

@@ -11,14 +11,13 @@ import itertools
 import os
 import platform
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TypeVar
 
 from tfgpu_doctor.facts.environment_variables import matters
-from tfgpu_doctor.facts.facts import Fact, Host, Known, Limit, PciGpu, TemporaryFolder, Unknown, map_fact
+from tfgpu_doctor.facts.facts import Fact, Host, Known, Limit, PciGpu, TemporaryFolder, Unknown, map_fact, value_or
 from tfgpu_doctor.facts.reading import read_head
 from tfgpu_doctor.probes import systems
 from tfgpu_doctor.probes.files import (
@@ -101,15 +100,8 @@ def os_release(root: str) -> dict[str, Fact[str]]:
     paths = ("/etc/os-release", "/usr/lib/os-release")
     path = next((one for one in paths if text_in(root, one)), paths[-1])
     text = text_fact(root, path)
-    values: dict[str, Fact[str]] = {}
-    for line in text.value.splitlines() if isinstance(text, Known) else ():
-        key, equals, value = line.partition("=")
-        if equals and key.isidentifier():
-            try:
-                value = " ".join(shlex.split(value))
-            except ValueError:  # an open quote
-                value = value.strip("\"' ")
-            values[key] = Known(value, path)
+    pairs = (line.partition("=") for line in value_or(text, "").splitlines())
+    values: dict[str, Fact[str]] = {key: Known(value.strip("\"' "), path) for key, equals, value in pairs if equals}
     for key in ("NAME", "ID", "VERSION_ID"):
         values.setdefault(key, text if isinstance(text, Unknown) else Unknown(f"{path} has no {key}"))
     return values

@@ -40,8 +40,17 @@ def _compare(package: Package) -> DamagedPackage | None:
     info = next((name for name in infos if name.endswith(ending) and normal(name) == package.name), None)
     if folder is None or info is None:
         return None
-    found = [(path, _damage(os.path.join(folder, path), size)) for path, size in _listed(folder, info)]
-    missing, overwritten = ([path for path, damage in found if damage == kind] for kind in ("missing", "overwritten"))
+    missing, overwritten = list[str](), list[str]()
+    for path, size in _listed(folder, info):
+        try:
+            found = os.stat(os.path.join(folder, path)).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            missing.append(path)
+        except OSError:  # not ours to look at
+            continue
+        else:
+            is_source = path.endswith(".py")  # those are edited on purpose
+            overwritten += [] if is_source or size in (None, found) else [path]
     if not missing and not overwritten:
         return None
     return DamagedPackage(
@@ -52,18 +61,6 @@ def _compare(package: Package) -> DamagedPackage | None:
         overwritten=tuple(overwritten[:MOST_NAMED]),
         files=len(missing) + len(overwritten),
     )
-
-
-def _damage(path: str, size: int | None) -> str:
-    """Say what became of a file that was installed with this size; nothing where it is not ours to look at."""
-    try:
-        found = os.stat(path).st_size
-    except (FileNotFoundError, NotADirectoryError):
-        return "missing"
-    except OSError:
-        return ""
-    is_other = size is not None and size != found and not path.endswith(".py")  # sources are edited on purpose
-    return "overwritten" if is_other else ""
 
 
 def _record(folder: str, info: str) -> list[str]:

@@ -128,8 +128,8 @@ def users_in(path: str) -> list[str]:
     ]
 
 
-def rewrite(path: str, name_user: Callable[[str], str], name_part: Callable[[str], str], least: int = 2) -> str:
-    """Replace the private parts of an absolute path; the separators stay as they are.
+def rewrite(path: str, name: Callable[[str, str], str], least: int = 2) -> str:
+    """Put `name(kind, part)` in place of each private part of an absolute path; the separators stay as they are.
 
     A path of fewer parts than `least` ("/b", "/GPU") is none, or tells nothing.
     """
@@ -141,16 +141,13 @@ def rewrite(path: str, name_user: Callable[[str], str], name_part: Callable[[str
     system = not users and parts[0].lower() in _SYSTEM
     rewritten = []
     for number, piece in enumerate(pieces):
-        if number % 2 or not piece or PLACEHOLDER.fullmatch(piece):
+        if piece.lower() in users:
+            rewritten.append(name("user", piece))
+        elif number % 2 or system or PLACEHOLDER.fullmatch(piece) or _ANCHOR.fullmatch(piece) or is_public(piece):
             rewritten.append(piece)
-            continue
-        rewritten.append(name_user(piece) if piece.lower() in users else _part(piece, system, name_part))
-        system = system or bool(_CODE.search(piece))
+            system = system or bool(_CODE.search(piece))
+        else:
+            ending = _ENDINGS.search(piece)
+            start = ending.start() if ending else len(piece)
+            rewritten.append(name("path", piece[:start]) + piece[start:])
     return "".join(rewritten)
-
-
-def _part(part: str, public: bool, name_part: Callable[[str], str]) -> str:
-    if public or is_public(part) or _ANCHOR.fullmatch(part):
-        return part
-    ending = _ENDINGS.search(part)
-    return name_part(part[: ending.start()]) + ending[0] if ending else name_part(part)

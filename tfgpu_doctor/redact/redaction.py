@@ -100,17 +100,15 @@ class Redactor:
         return text
 
     def _learn_path(self, path: str) -> str:
-        for user in paths.users_in(path):
-            self._known["user", user] = None
-        if re.match(r"~?/|[A-Za-z]:[\\/]", path):
-            paths.rewrite(path, lambda user: user, self._add_part)
-        return path
+        return paths.rewrite(path, self._keep) if re.match(r"~?/|[A-Za-z]:[\\/]", path) else path
 
     def _learn_remote(self, kind: str, value: str) -> str:
-        if kind == "host":
-            self._add("host", value)
-        elif kind == "path":
-            paths.rewrite(value, lambda user: user, self._add_part, least=1)
+        if kind == "path":
+            return paths.rewrite(value, self._keep, least=1)
+        return self._add(kind, value) if kind == "host" else value
+
+    def _keep(self, kind: str, value: str) -> str:
+        self._known[kind, value] = None
         return value
 
     def _add(self, kind: str, value: str) -> str:
@@ -123,10 +121,6 @@ class Redactor:
         if kind == "host" and dot and _is_telling_label(label):
             self._known[kind, label] = None  # the same host, as it calls itself
         return value
-
-    def _add_part(self, part: str) -> str:
-        self._known["path", part] = None
-        return part
 
     # -------------------------------------------------------------------------------------------- replacing
 
@@ -147,10 +141,12 @@ class Redactor:
         return patterns.replaced(patterns.IDENTIFIERS, text, self._name)
 
     def _path(self, path: str, least: int = 2) -> str:
-        return paths.rewrite(path, lambda user: self._name("user", user), self._part, least)
+        return paths.rewrite(path, self._part, least)
 
-    def _part(self, value: str) -> str:
+    def _part(self, kind: str, value: str) -> str:
         """A private part of a path; a known user or host in it keeps the placeholder that it has everywhere."""
+        if kind == "user":
+            return self._name(kind, value)
         replaced = self._words.replaced(value, self._name)
         if self._own and not self._placeholders.has("path", value):
             return replaced
