@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from tfgpu_doctor.facts.facts import (
@@ -29,11 +28,8 @@ from tfgpu_doctor.probes.driver_child import cuda_version
 from tfgpu_doctor.probes.files import below, text_in
 from tfgpu_doctor.probes.loader import Listing, below_once, places, split_library_path
 
-# Set by installers, by hand, and by environment modules (Lmod, EasyBuild, Spack, Cray).
-VARIABLES = (
-    *("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_DIR", "CUDA_INSTALL_PATH", "CUDA_TOOLKIT_ROOT_DIR"),
-    *("CUDATOOLKIT_HOME", "CRAY_CUDATOOLKIT_DIR", "EBROOTCUDA", "EBROOTCUDACORE"),
-)
+# Set by installers, by hand, and by environment modules
+VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_DIR", "CUDATOOLKIT_HOME", "EBROOTCUDA", "EBROOTCUDACORE")
 # /usr/lib/cuda and /usr/lib/nvidia-cuda-toolkit are Debian's nvidia-cuda-toolkit, /opt/cuda is Arch's.
 FOLDERS = (
     ("/usr/local/cuda*", "/usr/local"),
@@ -205,7 +201,6 @@ def _cudnn_version(path: str, listing: Listing, root: str) -> tuple[str | None, 
 
 HEADER = "include/third_party/gpus/cuda/cuda_config.h"
 DATA_DIR = "--xla_gpu_cuda_data_dir="
-_NAMED = re.compile(r'--xla_gpu_cuda_data_dir=([^"]+)"')  # in a line of Python
 PTXAS_ASKED = 4  # versions that are asked for; what lies behind them is not in use
 
 
@@ -235,25 +230,16 @@ def examine_xla_files(
     }
 
 
-def data_dir(environ: Mapping[str, str]) -> str | None:
-    """The folder that XLA_FLAGS names; the last one counts."""
-    try:
-        words = shlex.split(environ.get("XLA_FLAGS", ""))
-    except ValueError:  # an open quote
-        words = environ.get("XLA_FLAGS", "").split()
-    named = [word.removeprefix(DATA_DIR) for word in words if word.startswith(DATA_DIR)]
-    return named[-1] if named and named[-1] else None
-
-
 def _roots(
     tensorflow_dir: str, version: str | None, environ: Mapping[str, str], root: str
 ) -> Iterator[tuple[str, str]]:
     """The folders that XLA takes for CUDA, in its order, and why."""
     site = os.path.dirname(tensorflow_dir)
     compiler = os.path.join(site, *XLA_COMPILER.split("/"))
-    named, line = data_dir(environ), os.path.join(site, XLA_FILE)
+    given = re.findall(rf"{DATA_DIR}(\S+)", environ.get("XLA_FLAGS", ""))
+    named, line = given[-1] if given else None, os.path.join(site, XLA_FILE)
     if named is None and "XLA_FLAGS" not in environ and os.path.exists(line):  # the line that tfgpu advises
-        found = _NAMED.search(text_in("/", line))
+        found = re.search(rf'{DATA_DIR}([^"]+)"', text_in("/", line))
         named = found[1] if found else compiler if os.path.isdir(compiler) else None
     if named:
         yield named, "XLA_FLAGS"

@@ -12,7 +12,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TypeVar
 
@@ -256,13 +256,10 @@ def _groups(root: str, controller: str) -> Iterator[str]:
 def oom_kills(root: str = "/") -> dict[str, int]:
     """How often the kernel's out-of-memory killer has struck, by the file that counts; never raises."""
     groups = (f"{folder}/{name}" for folder in _groups(root, "memory") for name in OOM_COUNTERS)
-
-    def counted(paths: Iterable[str]) -> Iterator[tuple[str, int]]:
-        for path in paths:
-            if found := re.search(r"^oom_kill (\d{1,19})$", text_in(root, path), re.MULTILINE):
-                yield path, int(found[1])
-
-    return dict((*itertools.islice(counted(groups), 1), *counted((VMSTAT,))))
+    counts = (
+        (path, re.search(r"^oom_kill (\d{1,19})$", text_in(root, path), re.MULTILINE)) for path in (*groups, VMSTAT)
+    )
+    return {path: int(count[1]) for path, count in counts if count}
 
 
 def explain_kill(before: Mapping[str, int], after: Mapping[str, int]) -> str:

@@ -18,7 +18,7 @@ from typing import IO, Literal
 
 import msgspec
 
-from tfgpu_doctor.facts.facts import Candidate, Fact, Known, Loader, Soname, Toolkit, Unknown
+from tfgpu_doctor.facts.facts import Candidate, Fact, Known, Loader, Soname, Toolkit, Unknown, map_fact, value_or
 from tfgpu_doctor.facts.reading import open_regular
 from tfgpu_doctor.parsers.system_outputs import CacheEntry, parse_cache
 from tfgpu_doctor.probes import process, systems
@@ -61,7 +61,8 @@ def examine(
         if system.name == "windows":
             return examine_dlls(sonames, environ, site_packages, toolkits, executable, system.root)
         return Loader(sonames=Unknown(f"the loader of {system.platform} is not modelled; TensorFlow has no CUDA there"))
-    if musl := _musl(root):
+    glibc = glob.glob(below(root, "/lib*/ld-linux-*.so.*")) or glob.glob(below(root, "/lib/*/ld-linux-*.so.*"))
+    if not glibc and (musl := glob.glob(below(root, "/lib/ld-musl-*.so.1"))):
         return Loader(sonames=Unknown(f"musl's loader ({musl[0]}) is not modelled, only glibc's"))
     caller = caller_of(tensorflow_dir, root)
     runpath = caller if isinstance(caller, Unknown) else Known(caller.runpath or caller.rpath, caller.path)
@@ -85,29 +86,19 @@ def examine(
     return Loader(runpath=runpath, sonames=Known(results, source))
 
 
-def _musl(root: str) -> list[str]:
-    """The musl loader of a system that has no glibc."""
-    glibc = glob.glob(below(root, "/lib*/ld-linux-*.so.*")) or glob.glob(below(root, "/lib/*/ld-linux-*.so.*"))
-    return [] if glibc else glob.glob(below(root, "/lib/ld-musl-*.so.1"))
-
-
 def with_loaded(found: Loader, loaded: Fact[tuple[str, ...]]) -> Loader:
     """A library that the process has loaded, whoever did it (a .pth file, another package), is found by its soname."""
-    paths = loaded.value if isinstance(loaded, Known) else ()
-    by_name = {path.replace("\\", "/").rpartition("/")[2]: path for path in paths}
-    sonames = found.sonames
-    if isinstance(sonames, Known):
-        known = tuple(_loaded(one, by_name.get(one.soname)) for one in sonames.value)
-        sonames = msgspec.structs.replace(sonames, value=known)
+    by_name = {path.replace("\\", "/").rpartition("/")[2]: path for path in value_or(loaded, ())}
+
+    def known(library: Soname) -> Soname:
+        path = by_name.get(library.soname)
+        if path is None or library.winner or any(one.path == path and one.problem for one in library.candidates):
+            return library
+        others = (one for one in library.candidates if one.path != path)
+        return msgspec.structs.replace(library, candidates=(_hit(path, "already loaded"), *others), winner=path)
+
+    sonames = map_fact(found.sonames, lambda every: tuple(map(known, every)))
     return msgspec.structs.replace(found, sonames=sonames, loaded=loaded)
-
-
-def _loaded(library: Soname, path: str | None) -> Soname:
-    unusable = any(one.path == path and one.problem for one in library.candidates)
-    if path is None or library.winner or unusable:
-        return library
-    others = (one for one in library.candidates if one.path != path)
-    return msgspec.structs.replace(library, candidates=(_hit(path, "already loaded"), *others), winner=path)
 
 
 def _hit(path: str, via: str, problem: str | None = None, effect: str | None = None) -> Candidate:

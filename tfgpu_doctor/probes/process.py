@@ -397,12 +397,9 @@ def _reaped(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:  # its parent has not ended yet, or has reaped it
-        with suppress(PermissionError):
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                return True
-        return False
+        import psutil
+
+        return not psutil.pid_exists(pid)
 
 
 @atexit.register
@@ -482,7 +479,7 @@ class Watch:
 
 # fatal signals by their numbers on Linux and macOS, where Windows numbers some otherwise
 NAMES = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
-FATAL = {128 + number: number for number in NAMES}  # how a shell wrapper passes a signal on
+OF_SHELL = {128 + number: name for number, name in NAMES.items()}  # how a shell wrapper passes a signal on
 # Microsoft, "NTSTATUS values": the code with which Windows ends a process, the signal that says the same, and words
 WINDOWS = {
     0xC0000005: (11, "access violation"),
@@ -493,13 +490,6 @@ WINDOWS = {
     0xC0000135: (None, "a DLL was not found"),
     0xC0000142: (None, "a DLL failed to initialise"),
 }
-
-
-def signal_number(returncode: int | None) -> int | None:
-    """Return the signal behind a return code of :mod:`subprocess`; None for an ordinary exit."""
-    if returncode is None:
-        return None
-    return -returncode if returncode < 0 else WINDOWS.get(returncode, (None, ""))[0]
 
 
 def name_of(number: int) -> str:
@@ -516,7 +506,9 @@ def signal_name(returncode: int | None) -> str | None:
     >>> signal_name(-11), signal_name(0xC000001D), signal_name(1)
     ('SIGSEGV', 'SIGILL', None)
     """
-    number = signal_number(returncode)
+    if returncode is None:
+        return None
+    number = -returncode if returncode < 0 else WINDOWS.get(returncode, (None, ""))[0]
     return None if number is None else name_of(number)
 
 

@@ -158,7 +158,9 @@ class TensorFlowProbe:
             outcome, note = "stopped" if self._stopped == _STOPPED else "timeout", self._stopped
         elif outcome == "ended" and not self._transcript.has_begun:
             outcome, note = self._foreign(done)
-        elif outcome == "ended" and Ending("ended", done.returncode).signal == 9:  # whose signal that probably was
+        elif (
+            outcome == "ended" and Ending("ended", done.returncode).signal == "SIGKILL"
+        ):  # whose signal that probably was
             note = host.explain_kill(kills, host.oom_kills())
         return Ending(outcome, done.returncode, seconds, note, done.stderr, self._idle)
 
@@ -279,16 +281,15 @@ class Ending:
     idle: float | None = None  # seconds in which it neither used the CPU nor read anything
 
     @property
-    def signal(self) -> int | None:
+    def signal(self) -> str | None:
         """The signal that ended the process, or the one that a shell wrapper started."""
-        number = process.signal_number(self.returncode)
-        return number if number is not None or self.returncode is None else process.FATAL.get(self.returncode)
+        return process.signal_name(self.returncode) or process.OF_SHELL.get(self.returncode or 0)
 
     def described(self) -> str:
         """Say in a few words how the process ended: "SIGSEGV", "no answer within 10 s", "exit code 0"."""
         if self.outcome != "ended":
             return self.note or ("no answer in time" if self.outcome == "timeout" else self.outcome)
-        how = f"died of {process.name_of(self.signal)}" if self.signal else f"ended, exit code {self.returncode}"
+        how = f"died of {self.signal}" if self.signal else f"ended, exit code {self.returncode}"
         return f"the process {how}" + (f" ({self.note})" if self.note else "")
 
 
@@ -479,13 +480,13 @@ class Transcript:
         if name != self.broken_off_in:
             return Phase(name=name, outcome="skipped", note=self._why_skipped(name, ending))
         by_itself = ending.outcome in ("ended", "foreign")
-        code, number = (ending.returncode, ending.signal) if by_itself else (None, None)
+        code, name_of_signal = (ending.returncode, ending.signal) if by_itself else (None, None)
         return Phase(
             name=name,
             outcome="timeout" if ending.outcome == "timeout" else "died",
             seconds=ending.seconds,
             traceback=_stack(ending.stderr),
-            signal=process.name_of(number) if number else None,
+            signal=name_of_signal,
             exit_code=code if code is not None and code >= 0 else None,
             log_tail=tail,
             note=ending.note or process.WINDOWS.get(ending.returncode or 0, (None, None))[1],
