@@ -70,9 +70,8 @@ class _Probe(Generic[T]):
     def result(self) -> T:
         """Wait for the probe: it bounds the time of its children, but a file system may not answer."""
         self._thread.join(max(self._end - time.monotonic(), 0.0))
-        if self._thread.is_alive() and self._result is None:
+        if self._result is None:
             return self._failed(f"the probe {self._name} did not end within {PATIENCE:g} s")
-        assert self._result is not None
         return self._result
 
 
@@ -157,21 +156,13 @@ def examine(
             messages=_messages(result.tensorflow, driver_facts.driver),
         )
     timings["total"] = round(time.monotonic() - started, 4)
-    return Examination(_encodable(facts), timings)
+    # by way of JSON: Python lets bytes that are no UTF-8 through in variables and in names of files
+    return Examination(msgspec.json.decode(compact(facts), type=Facts), timings)
 
 
 def _all_unknown(kind: type[R], reason: str) -> R:
     """A record in which every field is unknown for the same reason."""
     return kind(**{field.name: Unknown(reason) for field in msgspec.structs.fields(kind)})
-
-
-def _encodable(facts: Facts) -> Facts:
-    """The same facts without bytes that are no UTF-8, which Python lets through in variables and in names of files."""
-    try:
-        msgspec.json.encode(facts)
-    except UnicodeEncodeError:
-        return msgspec.json.decode(compact(facts), type=Facts)
-    return facts
 
 
 def _messages(tensorflow: TensorFlow, driver: Driver) -> Fact[tuple[Message, ...]]:

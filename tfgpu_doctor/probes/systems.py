@@ -91,16 +91,6 @@ class MacOs(System):
 
     platform, name, title, no_driver = "darwin", "macos", "macOS", Unknown("NVIDIA makes no driver for macOS")
 
-    def host(self) -> Host:
-        """With macOS's own version instead of Darwin's."""
-        version = platform.mac_ver()[0]
-        return msgspec.structs.replace(
-            super().host(),
-            distribution=Known(f"macOS {version}", "platform.mac_ver"),
-            distribution_version=Known(version, "platform.mac_ver"),
-            container=Known("none", "containers of macOS run in a Linux of their own"),
-        )
-
 
 class Api:
     """What Windows is asked; tests answer from a recording."""
