@@ -13,7 +13,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -22,7 +22,6 @@ import msgspec
 
 from tfgpu_doctor.facts.facts import (
     CallResult,
-    Candidate,
     Driver,
     Fact,
     Gpu,
@@ -181,7 +180,6 @@ def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] |
 
 
 def _command(child: str, soname: str, files: Fact[tuple[LibraryFile, ...]]) -> Sequence[str] | Unknown:
-    """What asks the library, when the loader has any file to give it."""
     if isinstance(files, Unknown):
         return files
     if all(file.problem == NOT_REACHED for file in files.value):
@@ -281,7 +279,6 @@ def _gpus_by_smi(answer: Fact[tuple[int, str]], environ: Mapping[str, str], end:
 
 
 def _xid_events(root: str, environ: Mapping[str, str], end: float) -> Fact[tuple[str, ...]]:
-    """Xid lines of the kernel's log, where dmesg may read it."""
     if system := systems.other(root):
         return Unknown(f"{system.title} has no kernel log with Xid events")
     program = systems.find("dmesg", environ)
@@ -305,34 +302,24 @@ def find(sonames: tuple[str, ...], environ: Mapping[str, str], root: str) -> dic
     """For each soname the files that carry it, the loader's choice first; a fake `root` is taken for a Linux."""
     if system := systems.other(root):
         return {soname: system.driver_files(soname, environ) for soname in sonames}
-    linker = LdSo(environ, read_cache(root), root)
-    return {soname: _linux(soname, linker, root) for soname in sonames}
+    linker, source = LdSo(environ, read_cache(root), root), "LD_LIBRARY_PATH, ldconfig -p, default folders"
+    return {soname: Known(tuple(_files(soname, linker, root)), source) for soname in sonames}
 
 
-def _linux(soname: str, linker: LdSo, root: str) -> Fact[tuple[LibraryFile, ...]]:
-    """The files in the loader's order, then those that it skips or does not come to.
+def _files(soname: str, linker: LdSo, root: str) -> Iterator[LibraryFile]:
+    """Yield the files in the loader's order, then those that it skips or does not come to.
 
     One that it does not skip but fails on (an empty file) stands first, although nothing is loaded.
     """
-    hits = linker.open(soname, (), all_hits=True).hits
-    hits.sort(key=lambda hit: hit.effect == "skipped")
-    seen = {os.path.realpath(below_once(root, hit.path)) for hit in hits}
+    hits = sorted(linker.open(soname, (), all_hits=True).hits, key=lambda hit: hit.effect == "skipped")
+    found = {os.path.realpath(below_once(root, hit.path)): (hit.path, hit.problem) for hit in hits}
     for path in (f"{folder}/{soname}" for folder in OUT_OF_REACH):
-        if os.path.exists(below(root, path)) and os.path.realpath(below(root, path)) not in seen:
-            hits.append(Candidate(path=path, via="", reachable=False, problem=NOT_REACHED))
-    return Known(tuple(_described(hit, linker, root) for hit in hits), "LD_LIBRARY_PATH, ldconfig -p, default folders")
-
-
-def _described(hit: Candidate, linker: LdSo, root: str) -> LibraryFile:
-    real = os.path.realpath(below_once(root, hit.path))
-    version = _DRIVER_VERSION.search(real)
-    stub = f"{STUB}: {real}" if "/stubs/" in hit.path or "/stubs/" in real else None
-    return LibraryFile(
-        path=hit.path,
-        version=version[1] if version else None,
-        soname=linker.check(hit.path).soname,
-        problem=hit.problem or stub,
-    )
+        if os.path.exists(below(root, path)):
+            found.setdefault(os.path.realpath(below(root, path)), (path, NOT_REACHED))
+    for real, (path, problem) in found.items():
+        version = _DRIVER_VERSION.search(real)
+        stub = f"{STUB}: {real}" if "/stubs/" in path or "/stubs/" in real else None
+        yield LibraryFile(path, version[1] if version else None, linker.check(path).soname, problem or stub)
 
 
 # ------------------------------------------------------------------------------------------------------ kernel driver

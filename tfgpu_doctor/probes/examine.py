@@ -161,7 +161,6 @@ def examine(
 
 
 def _all_unknown(kind: type[R], reason: str) -> R:
-    """A record in which every field is unknown for the same reason."""
     return kind(**{field.name: Unknown(reason) for field in msgspec.structs.fields(kind)})
 
 

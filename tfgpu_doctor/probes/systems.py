@@ -150,7 +150,6 @@ class Windows(System):
         return tuple(LibraryFile(path=path) for path in paths if os.path.isfile(below(self.root, path)))
 
     def _gpus(self) -> Fact[tuple[PciGpu, ...]]:
-        """NVIDIA's display adapters that are present."""
         try:
             return Known(tuple(self._adapters()), f"HKLM\\{PCI}")
         except OSError as error:

@@ -416,14 +416,12 @@ class Transcript:
         return ProbeResult(**vars(here), tensorflow=tensorflow, loaded=loaded, cudnn_runtime=cudnn)
 
     def _loaded(self) -> Fact[tuple[str, ...]]:
-        """The CUDA libraries that the child has loaded, as it reported last."""
         if self.libraries is not None:
             return Known(self.libraries, f"memory map of {self.executable} with TensorFlow")
         after = self.answer("import")
         return after if isinstance(after, Unknown) else Unknown("which libraries a process has loaded is not read here")
 
     def _cudnn_runtime(self, loaded: Fact[tuple[str, ...]], ending: Ending) -> Fact[str]:
-        """cudnnGetVersion() of the cuDNN that TensorFlow has loaded."""
         if isinstance(loaded, Unknown):
             return loaded
         if self.cudnn is None:
@@ -435,7 +433,6 @@ class Transcript:
         return Known(cudnn_version(self.cudnn["version"]), f"cudnnGetVersion() of {self.cudnn['library']}")
 
     def _tensorflow(self, about: Python, ending: Ending) -> TensorFlow:
-        """TensorFlow, as far as it answered."""
         distribution = tensorflow_distribution(about)
         imported, built, details = (self.answer(phase) for phase in ("import", "build", "details"))
         version: Fact[Any] = map_fact(distribution, lambda package: package.version)

@@ -18,7 +18,6 @@ PLACEHOLDER = re.compile(r"<(?:user|host|path|name|secret|email|uuid|serial|mac|
 
 
 def _read(text: str) -> dict[str, frozenset[str]]:
-    """The words of each section."""
     sections: dict[str, frozenset[str]] = {}
     for part in re.sub(r"^#.*$", "", text, flags=re.MULTILINE).split("[")[1:]:
         name, _, words = part.partition("]")

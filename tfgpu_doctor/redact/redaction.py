@@ -125,7 +125,6 @@ class Redactor:
     # -------------------------------------------------------------------------------------------- replacing
 
     def _outside(self, text: str) -> str:
-        """Redact a text that holds no URL."""
         text = patterns.replaced(patterns.SECRETS, text, self._name)
         text = patterns.replaced(patterns.REMOTES, text, self._remote)
         text = patterns.replaced(patterns.EMAILS, text, self._name)
