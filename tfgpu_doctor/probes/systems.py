@@ -18,6 +18,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
+from typing import Any
 
 import msgspec
 
@@ -68,10 +69,9 @@ class System:
             "name": (platform.node(), "platform.node"),
             "cpu_model": (platform.processor(), "platform.processor"),
         }
-        unread = dict.fromkeys(Host.__struct_fields__, Unknown(f"not read on {self.title}"))
-        return msgspec.structs.replace(
-            Host(**unread), **{name: Known(value, source) for name, (value, source) in read.items() if value}
-        )
+        facts: dict[str, Fact[Any]] = dict.fromkeys(Host.__struct_fields__, Unknown(f"not read on {self.title}"))
+        facts |= {name: Known(value, source) for name, (value, source) in read.items() if value}
+        return Host(**facts)
 
     def driver(self) -> Driver:
         """The installed driver, without what it says itself."""

@@ -436,11 +436,9 @@ class Transcript:
         distribution = tensorflow_distribution(about)
         imported, built, details = (self.answer(phase) for phase in ("import", "build", "details"))
         version: Fact[Any] = map_fact(distribution, lambda package: package.version)
-        file = self._pick("import", "file", "tf.__file__")
         if isinstance(imported, Known):
             problem = imported.value["problem"]
             version = Unknown(problem) if problem else self._pick("import", "version", "tf.__version__")
-            file = file if imported.value["file"] else Unknown("the module has no __file__")
         build = self._pick("build", "build", built.value["source"] if isinstance(built, Known) else "")
         by_name = {one["name"]: one for one in details.value["devices"]} if isinstance(details, Known) else {}
         listed = self._pick("devices", "devices", "tf.config.list_physical_devices()")
@@ -448,7 +446,7 @@ class Transcript:
         fields = {
             "version": version,
             "distribution": map_fact(distribution, lambda package: package.name),
-            "file": file,
+            "file": self._pick("import", "file", "tf.__file__"),
             "build": map_fact(build, lambda found: {**found, **_numbers(found)}),
             "devices": map_fact(listed, lambda found: [by_name.get(one["name"], one) for one in found]),
             "checks": self._checks(ending),

@@ -117,24 +117,15 @@ def each(text: str, change: Callable[[str], str]) -> str:
     return POSIX.sub(lambda match: change(match[0]), text)
 
 
-def users_in(path: str) -> list[str]:
-    """The parts that follow /home, /Users and their like."""
-    parts = [part for part in _SEPARATORS.split(path)[::2] if part]
-    return [
-        user
-        for above, user in pairwise(parts)
-        if above.lower() in _HOMES and user.lower() not in _NOBODY and not PLACEHOLDER.fullmatch(user)
-    ]
-
-
 def rewrite(path: str, name: Callable[[str, str], str], least: int = 2) -> str:
     """Put `name(kind, part)` in place of each private part of an absolute path; the separators stay as they are.
 
     A path of fewer parts than `least` ("/b", "/GPU") is none, or tells nothing.
     """
     pieces = _SEPARATORS.split(path)
-    users = {user.lower() for user in users_in(path)}
     parts = [part for part in pieces[::2] if part and not _ANCHOR.fullmatch(part)]
+    behind_homes = {user.lower() for above, user in pairwise(parts) if above.lower() in _HOMES}
+    users = {user for user in behind_homes - _NOBODY if not PLACEHOLDER.fullmatch(user)}
     if len(parts) < (1 if path.startswith("~") else least) or _A_DEVICE.match(path):
         return path
     system = not users and parts[0].lower() in _SYSTEM

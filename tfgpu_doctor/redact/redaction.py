@@ -118,8 +118,10 @@ class Redactor:
             return value
         self._known[kind, name] = None
         label, dot, _ = name.partition(".")
-        if kind == "host" and dot and _is_telling_label(label):
-            self._known[kind, label] = None  # the same host, as it calls itself
+        # the same host, as it calls itself: "gpu07ab", and not "mail" or "node1"
+        is_own = len(label) > _NEVER_WORDS and any(map(str.isdecimal, label)) and not is_public_word(label)
+        if kind == "host" and dot and is_own:
+            self._known[kind, label] = None
         return value
 
     # -------------------------------------------------------------------------------------------- replacing
@@ -194,11 +196,6 @@ def _is_telling(kind: str, value: str) -> bool:
     if kind == "path":
         return len(value) >= _A_LONG_WORD or bool(re.search(r"[-_.\d ]", value))
     return len(value) > _NEVER_WORDS or kind != "user"
-
-
-def _is_telling_label(label: str) -> bool:
-    """Whether the first part of a host's full name means the host by itself: "gpu07ab", and not "mail" or "node1"."""
-    return len(label) > _NEVER_WORDS and any(map(str.isdecimal, label)) and not is_public_word(label)
 
 
 # --------------------------------------------------------------------------------------------------------- placeholders
