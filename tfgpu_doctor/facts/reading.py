@@ -102,21 +102,19 @@ def other_kind(mode: int, path: str) -> OSError:
 
 
 def _opened(path: str, *allowed: Callable[[int], bool]) -> int:
-    def require(mode: int) -> None:
-        if not any(kind(mode) for kind in allowed):
-            raise other_kind(mode, path)
-
     try:
-        require(os.stat(path).st_mode)  # before it is opened, which may have effects
-        handle = os.open(path, _FLAGS)
+        handle = None
+        mode = os.stat(path).st_mode  # before it is opened, which may have effects
+        if any(kind(mode) for kind in allowed):
+            handle = os.open(path, _FLAGS)
+            mode = os.fstat(handle).st_mode
     except ValueError as error:  # a null character, or half of a surrogate pair
         raise OSError(errno.EINVAL, f"not a file name: {error}", path) from error
-    try:
-        require(os.fstat(handle).st_mode)
-    except OSError:
+    if handle is not None and any(kind(mode) for kind in allowed):
+        return handle
+    if handle is not None:
         os.close(handle)
-        raise
-    return handle
+    raise other_kind(mode, path)
 
 
 def _of_file(handle: int, size: int = CHUNK) -> Iterator[bytes]:

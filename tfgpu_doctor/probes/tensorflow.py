@@ -30,7 +30,7 @@ from tfgpu_doctor.probes.systems import find
 from tfgpu_doctor.probes.tensorflow_probe import NEEDS, PHASES
 
 # Seconds. A first start from a network file system, or PTX compilation for a GPU newer than the build, takes long.
-DEADLINES: Mapping[str, float] = {
+DEADLINES = {
     "interpreter": 10.0,
     "packages": 20.0,
     "import": 120.0,
@@ -93,30 +93,23 @@ class TensorFlowProbe:
         *,
         environ: Mapping[str, str] | None = None,
         until: str | None = None,
-        deadlines: Mapping[str, float] | None = None,
         total: float | None = None,
-        quiet: float = QUIET,
-        kind: str = "GPU",
     ) -> None:
         """Start the examination of `executable` (a path, or a name on PATH); never raises for the child's sake.
 
         Args:
             environ: what the child gets as its environment; None: that of this process.
             until: the last phase to go through, such as "packages"; None: all of them.
-            deadlines: seconds for a phase, over :data:`DEADLINES`.
             total: seconds for everything, and for each phase that needs TensorFlow; the phase that runs then has timed
                 out. None: what the deadlines add up to.
-            quiet: seconds after which an import that does nothing hangs.
-            kind: devices that compute; "CPU" tries the script where there is no GPU.
         """
         environ = os.environ if environ is None else environ
         self._transcript = Transcript(executable, until or PHASES[-1])
         self._changed = threading.Condition()
         self._child: Child | None = None
         self._stopped: str | None = None  # why the examination was cut short
-        self._quiet = quiet
         self._idle: float | None = None  # seconds in which the import did nothing
-        self._deadlines = {**DEADLINES, **(deadlines or {})}
+        self._deadlines = dict(DEADLINES)
         due = self._transcript.due
         if total is not None:  # who allows more time than a phase has allows it to that phase
             for phase in due[due.index("packages") + 1 :] if "packages" in due else ():
@@ -124,8 +117,7 @@ class TensorFlowProbe:
         self._total = total or sum(self._deadlines[phase] + BETWEEN for phase in due)
         self._phase_started = time.monotonic()
         self._last = self._phase_started + self._total  # when all of it is used up
-        options = ("--until", self._transcript.until, "--kind", kind)
-        argv, environment = launch.command(environ, executable, str(SCRIPT), *options)
+        argv, environment = launch.command(environ, executable, str(SCRIPT), "--until", self._transcript.until)
         kills = host.oom_kills()
         try:
             self._child = child = Child(argv, env=environment, tether=True)
@@ -185,7 +177,7 @@ class TensorFlowProbe:
                 self._changed.notify_all()
             if event and event["event"] == "start":  # another program's line renews no deadline
                 deadline = self._deadline(self._deadlines[event["phase"]])
-                watch = Watch(child.process.pid, self._quiet) if event["phase"] == "import" else None
+                watch = Watch(child.process.pid, QUIET) if event["phase"] == "import" else None
             elif event and event["event"] == "end":
                 deadline, watch = self._deadline(BETWEEN), None
         return f"it wrote {NOISE / 1e6:.0f} MB to standard output{self._is_it_python()}"
