@@ -166,15 +166,11 @@ def container(root: str, environ: Mapping[str, str]) -> Fact[str]:
         found.append((manager, CONTAINER_MANAGER))
     if environ.get("container"):
         found.append((environ["container"], "the variable `container`"))
-    if found:
-        return Known(*found[0])
     groups = text_fact(root, "/proc/1/cgroup")
-    if isinstance(groups, Unknown):
-        return groups
-    kind = next((kind for word, kind in CONTAINER_CGROUPS.items() if word in groups.value), None)
-    if kind:
-        return Known(kind, "/proc/1/cgroup")
-    return Known("none", "no mark of a container: environment, /.dockerenv, /run, /proc/1/cgroup")
+    found += [(kind, "/proc/1/cgroup") for word, kind in CONTAINER_CGROUPS.items() if word in value_or(groups, "")]
+    if not found and isinstance(groups, Known):
+        return Known("none", "no mark of a container: environment, /.dockerenv, /run, /proc/1/cgroup")
+    return Known(*found[0]) if found else groups
 
 
 # ------------------------------------------------------------------------------------------------------------ cgroups

@@ -44,7 +44,6 @@ DEADLINES = {
 BETWEEN = 10.0  # seconds between the end of a phase and the start of the next, or the end of the process
 STACK_GRACE = 0.5  # seconds that a hung child gets to write its Python stack
 QUIET = 20.0  # seconds without CPU time and without reading anything, after which an import hangs
-NOISE = 8_000_000  # bytes on standard output; all events take less, so that this is no answer
 INSTALLERS = ("pip", "uv", "conda", "mamba", "micromamba", "poetry", "pixi")
 SITE_FOLDERS = ("site-packages", "dist-packages")
 SCRIPT = Path(__file__).with_name("tensorflow_probe.py")
@@ -160,11 +159,11 @@ class TensorFlowProbe:
         """Take in events until the child ends; where it does not end, the reason to kill it."""
         deadline = self._deadline(self._deadlines["interpreter"])
         watch: Watch | None = None
-        while child.stdout.size <= NOISE:
+        while True:
             try:
                 line = child.read_line_or_end(min(deadline, time.monotonic() + watch.pause) if watch else deadline)
             except TimeoutError:
-                if time.monotonic() >= deadline:
+                if time.monotonic() >= deadline or child.stdout.size > process.FLOOD:
                     return self._why_timed_out()
                 if watch and watch.hangs():
                     self._idle = watch.limit
@@ -180,7 +179,6 @@ class TensorFlowProbe:
                 watch = Watch(child.process.pid, QUIET) if event["phase"] == "import" else None
             elif event and event["event"] == "end":
                 deadline, watch = self._deadline(BETWEEN), None
-        return f"it wrote {NOISE / 1e6:.0f} MB to standard output{self._is_it_python()}"
 
     def _deadline(self, seconds: float) -> float:
         self._phase_started = time.monotonic()
@@ -190,11 +188,8 @@ class TensorFlowProbe:
         if time.monotonic() >= self._last:
             return f"the {self._total:g} s for the whole examination were used up"
         seconds = self._deadlines.get(self._transcript.broken_off_in or "", BETWEEN)
-        return f"no answer within {seconds:g} s{self._is_it_python()}"
-
-    def _is_it_python(self) -> str:
-        """A question; nothing when the script has begun."""
-        return "" if self._transcript.has_begun else f"; is {self._transcript.executable} a Python?"
+        question = "" if self._transcript.has_begun else f"; is {self._transcript.executable} a Python?"
+        return f"no answer within {seconds:g} s{question}"
 
     def _ask_for_stack(self, child: Child) -> None:
         """Let a hung child write where in Python it hangs; one in which the handler is not yet set just dies of it."""
