@@ -10,6 +10,7 @@ import msgspec
 
 from tfgpu_doctor.facts.about import public
 from tfgpu_doctor.facts.facts import Document, Facts, Known, Record, lists_gpu, value_or
+from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.facts.units import count
 
 SCHEMA = "tfgpu.report/1"
@@ -209,13 +210,8 @@ def schema_of(data: bytes, name: str) -> str:
         raise ReportError(f"{name} is not a saved report: {_why(data, error)}") from error
 
 
-def short(text: str) -> str:
-    """What stands in the file, at a length that a sentence bears: both ends."""
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
-
-
 def _reason(error: Exception) -> str:
-    return "it is nested too deeply" if isinstance(error, RecursionError) else short(str(error))
+    return "it is nested too deeply" if isinstance(error, RecursionError) else cut(str(error), _SHOWN)
 
 
 def _why(data: bytes, error: Exception) -> str:
@@ -229,24 +225,13 @@ def _why(data: bytes, error: Exception) -> str:
     return "it is cut off" if "truncated" in str(error) else _reason(error)
 
 
-_NAMES = {
-    "tfgpu.report": "a doctor report",
-    "tfgpu.bench": "a bench result",
-    "tfgpu.compare": "a comparison",
-    "tfgpu.bench-compare": "a comparison",
-    "tfgpu.plan": "a plan",
-    "tfgpu.smoke": "the result of a smoke test",
-    "tfgpu.checks": "the list of checks",
-}
-
-
 def other_kind(kind: str, schema: str, command: str, reads: str) -> str:
     """What a file of schema `kind` is, to a `command` that reads `schema`, which people call `reads`."""
-    kind = short(kind)
+    kind = cut(kind, _SHOWN)
     family, _, version = kind.partition("/")
     ours, _, newest = schema.partition("/")
     if family != ours:
-        return f"is {_NAMES.get(family, f'JSON of schema {kind!r}')}; {command} reads {reads}"
+        return f"is JSON of schema {kind!r}; {command} reads {reads}"
     newer = version.isdecimal() and int(version) > int(newest)
     advice = "; that is newer: update tfgpu, or write it again with this version" if newer else ""
     return f"has schema {kind!r}; this version of tfgpu reads {schema!r}{advice}"

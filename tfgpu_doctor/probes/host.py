@@ -108,13 +108,9 @@ def os_release(root: str) -> dict[str, Fact[str]]:
 
 
 def _libc(root: str) -> Fact[str]:
-    if root == "/" and sys.platform != "win32":
-        try:
-            version = os.confstr("CS_GNU_LIBC_VERSION")
-        except (ValueError, OSError):  # not glibc
-            version = None
-        if version:
-            return Known(version, "confstr(CS_GNU_LIBC_VERSION)")
+    name, version = platform.libc_ver()
+    if root == "/" and name == "glibc":
+        return Known(f"{name} {version}", "confstr(CS_GNU_LIBC_VERSION)")
     musl = next((name for name in names_in(below(root, "/lib")) if name.startswith("ld-musl-")), None)
     return Known("musl", f"/lib/{musl}") if musl else Unknown("neither glibc's confstr nor musl's loader in /lib")
 

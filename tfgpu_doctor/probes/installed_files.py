@@ -167,7 +167,8 @@ def examine_shadowed(
 def _met(before: Sequence[str], home: str, packages: tuple[Package, ...]) -> Iterator[tuple[str, str, Package]]:
     """The modules in these folders that a needed package in `home` has, too: folder, name and that package."""
     inside = {_module(name) for name in names_in(home)} - {"tensorflow", ""}
-    met = [(folder, name) for folder in before for name in _importable(folder) if _module(name) in inside]
+    names = ((folder, name) for folder in before for name in names_in(folder) if _module(name) in inside)
+    met = [(folder, name) for folder, name in names if _is_importable(os.path.join(folder, name))]
     owners = dict(_modules(home, packages)) if met else {}
     yield from ((folder, name, owners[_module(name)]) for folder, name in met if _module(name) in owners)
 
@@ -176,12 +177,9 @@ def _module(name: str) -> str:
     return name.partition(".")[0] if name.endswith(_MODULES) or "." not in name else ""
 
 
-def _importable(folder: str) -> Iterator[str]:
-    """Modules and packages of a folder; one without __init__ comes after all installed ones."""
-    for name in names_in(folder):
-        path = os.path.join(folder, name)
-        if name.endswith(_MODULES) or any(os.path.isfile(os.path.join(path, f"__init__{end}")) for end in _MODULES):
-            yield name
+def _is_importable(path: str) -> bool:
+    """True for a module or a package; one without __init__ comes after all installed ones."""
+    return path.endswith(_MODULES) or any(os.path.isfile(os.path.join(path, f"__init__{end}")) for end in _MODULES)
 
 
 def _modules(home: str, packages: tuple[Package, ...]) -> Iterator[tuple[str, Package]]:

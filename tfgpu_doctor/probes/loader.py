@@ -443,30 +443,25 @@ class Elf:
 
 def read_elf(path: str) -> Elf:
     """Read the dynamic section of `path`, or say why the loader would refuse the file."""
+    from elftools.common.exceptions import ELFError
+    from elftools.construct.core import ConstructError
+
     try:
         with open_regular(path) as stream:
-            return _checked(stream, path)
+            head = stream.read(HEADER)
+            if not head.startswith(b"\x7fELF"):
+                return Elf(path, "not ELF" if head else "empty file", "fatal")
+            if len(head) < HEADER:
+                return Elf(path, "file too short", "fatal")
+            if head[4] == 1:  # no TensorFlow with CUDA is 32-bit
+                return Elf(path, "32-bit", "skipped")
+            return _inspect(stream, path)
     except FileNotFoundError:
         return Elf(path, "dangling link" if os.path.islink(path) else "no such file", "skipped")
     except IsADirectoryError:
         return Elf(path, "a directory", "fatal")
     except OSError as error:
         return Elf(path, (error.strerror or str(error)).lower(), "skipped")
-
-
-def _checked(stream: IO[bytes], path: str) -> Elf:
-    from elftools.common.exceptions import ELFError
-    from elftools.construct.core import ConstructError
-
-    head = stream.read(HEADER)
-    if not head.startswith(b"\x7fELF"):
-        return Elf(path, "not ELF" if head else "empty file", "fatal")
-    if len(head) < HEADER:
-        return Elf(path, "file too short", "fatal")
-    if head[4] == 1:  # no TensorFlow with CUDA is 32-bit
-        return Elf(path, "32-bit", "skipped")
-    try:
-        return _inspect(stream, path)
     except (ELFError, ConstructError, *_DAMAGE):
         return Elf(path, "damaged ELF file", "fatal")
 
