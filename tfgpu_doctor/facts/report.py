@@ -10,7 +10,6 @@ import msgspec
 
 from tfgpu_doctor.facts.about import public
 from tfgpu_doctor.facts.facts import Document, Facts, Known, Record, lists_gpu, value_or
-from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.facts.units import count
 
 SCHEMA = "tfgpu.report/1"
@@ -210,8 +209,13 @@ def schema_of(data: bytes, name: str) -> str:
         raise ReportError(f"{name} is not a saved report: {_why(data, error)}") from error
 
 
+def short(text: str) -> str:
+    """What stands in the file, at a length that a sentence bears: both ends."""
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
+
+
 def _reason(error: Exception) -> str:
-    return "it is nested too deeply" if isinstance(error, RecursionError) else cut(str(error), _SHOWN)
+    return "it is nested too deeply" if isinstance(error, RecursionError) else short(str(error))
 
 
 def _why(data: bytes, error: Exception) -> str:
@@ -227,7 +231,7 @@ def _why(data: bytes, error: Exception) -> str:
 
 def other_kind(kind: str, schema: str, command: str, reads: str) -> str:
     """What a file of schema `kind` is, to a `command` that reads `schema`, which people call `reads`."""
-    kind = cut(kind, _SHOWN)
+    kind = short(kind)
     family, _, version = kind.partition("/")
     ours, _, newest = schema.partition("/")
     if family != ours:

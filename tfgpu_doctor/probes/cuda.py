@@ -236,7 +236,7 @@ def _roots(
     """The folders that XLA takes for CUDA, in its order, and why."""
     site = os.path.dirname(tensorflow_dir)
     compiler = os.path.join(site, *XLA_COMPILER.split("/"))
-    given = re.findall(rf"{DATA_DIR}(\S+)", environ.get("XLA_FLAGS", ""))
+    given = re.findall(rf"{DATA_DIR}[\"']?([^\s\"']+)", environ.get("XLA_FLAGS", ""))
     named, line = given[-1] if given else None, os.path.join(site, XLA_FILE)
     if named is None and "XLA_FLAGS" not in environ and os.path.exists(line):  # the line that tfgpu advises
         found = re.search(rf'{DATA_DIR}([^"]+)"', text_in("/", line))

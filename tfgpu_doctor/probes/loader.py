@@ -238,16 +238,18 @@ class Listing:
     def other_versions(self, folders: Sequence[str], soname: str) -> tuple[str, ...]:
         """Files of the same library with another soname, each once: ``libcudart.so.13`` for libcudart.so.12."""
         wanted = _VERSIONED.match(soname)
-        found: dict[str, str] = {}
+        found, ours = dict[str, str](), set[str]()
         for folder in dict.fromkeys(folders) if wanted else ():
             for name in self.names(folder):  # the shortest first
                 match = _VERSIONED.match(name)
                 if not match or not wanted or match["stem"] != wanted["stem"]:
                     continue
-                if not f"{match['version']}.".startswith(f"{wanted['version']}."):
-                    path = os.path.join(folder, name)
-                    found.setdefault(os.path.realpath(below_once(self.root, path)), path)
-        return tuple(found.values())
+                path = os.path.join(folder, name)
+                real = os.path.realpath(below_once(self.root, path))
+                if f"{match['version']}.".startswith(f"{wanted['version']}."):
+                    ours.add(real)
+                found.setdefault(real, path)
+        return tuple(path for real, path in found.items() if real not in ours)
 
     def version(self, path: str) -> str | None:
         """The version that the file name behind the link tells, else that of the wheel which owns the file."""
