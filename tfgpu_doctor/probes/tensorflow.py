@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import Fact, Known, Package, Phase, Python, TensorFlow, Unknown, map_fact
+from tfgpu_doctor.facts.facts import Fact, Known, Package, Phase, Python, TensorFlow, Unknown, map_fact, value_or
 from tfgpu_doctor.parsers.tensorflow_outputs import library_version
 from tfgpu_doctor.probes import host, launch, process
 from tfgpu_doctor.probes.process import Child, Completed, Watch
@@ -385,9 +385,8 @@ class Transcript:
             fields["user_site"] = Unknown("not on sys.path")
         python = msgspec.convert(_record({**fields, "installers": Known(installers, "PATH")}), Python)
         folders = tuple(about.value["sys_path"]) if isinstance(about, Known) else ()
-        packages = python.packages.value if isinstance(python.packages, Known) else ()
-        homes = {package.location for package in packages}
-        paths = _paths(python)
+        homes = {package.location for package in value_or(python.packages, ())}
+        paths = value_or(python.tensorflow_paths, ())
         return Environment(
             python=python,
             sys_path=folders,
@@ -481,10 +480,6 @@ def _record(fields: Mapping[str, Any]) -> Any:
     return {name: msgspec.to_builtins(fact) for name, fact in fields.items()}
 
 
-def _paths(about: Python) -> tuple[str, ...]:
-    return about.tensorflow_paths.value if isinstance(about.tensorflow_paths, Known) else ()
-
-
 def _stack(stderr: str) -> tuple[str, ...]:
     """The Python stack that faulthandler wrote last, turned round: the innermost call at the end, as in a traceback."""
     for after in reversed(stderr.split(_STACK_BEGIN)[1:]):
@@ -523,7 +518,7 @@ def tensorflow_distribution(about: Python) -> Fact[Package]:
     """The distribution that TensorFlow comes from: that beside the module that wins, else any."""
     if isinstance(about.packages, Unknown):
         return about.packages
-    home = next((str(PurePath(path).parent) for path in _paths(about)), None)
+    home = next((str(PurePath(path).parent) for path in value_or(about.tensorflow_paths, ())), None)
     found = [package for package in about.packages.value if package.name in TENSORFLOW]
     if not found:
         return Unknown("no distribution of TensorFlow in this interpreter")

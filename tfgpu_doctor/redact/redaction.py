@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -29,6 +28,10 @@ _NEVER_WORDS = 3  # a user of so few letters is replaced in paths only
 
 # what goes by these is a name, whatever it looks like
 _OWN_NAMES = frozenset({OWN_NAME, "CONDA_DEFAULT_ENV", "WSL_DISTRO_NAME"})
+
+# names of the fields that hold a whole path, so that its parts may have spaces
+_FIELDS = [field for record in records_in(Facts) for field in described(record).items()]
+_PATHS = frozenset(name for name, about in _FIELDS if about.unit == "path")
 
 T = TypeVar("T")
 
@@ -92,7 +95,7 @@ class Redactor:
             self._add("host", text)
         if field in _OWN_NAMES and _is_own(text):
             self._add("name", text)
-        if field in fields_of_paths():
+        if field in _PATHS:
             self._learn_path(text)
         paths.each(text, self._learn_path)
         patterns.replaced(patterns.PLACES, f"{field}={text}" if field.isupper() else text, self._add)
@@ -355,10 +358,3 @@ def _keyed(values: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
         begins = patterns.KEY_BEGINS.search(line)
         inside = begins is not None and "-----END" not in line[begins.end() :]
         yield value, False
-
-
-@cache
-def fields_of_paths() -> frozenset[str]:
-    """Names of the fields that hold a whole path, so that its parts may have spaces."""
-    fields = (field for record in records_in(Facts) for field in described(record).items())
-    return frozenset(name for name, about in fields if about.unit == "path")
