@@ -186,7 +186,7 @@ def ptxas(folder: Path, version: str) -> str:
 
 def look(package: Path, kind: str, version: str = "2.16.1", **environ: str) -> tuple[XlaFile, ...]:
     environ = {"PATH": "", **environ}
-    found = cuda.examine_xla_files(str(package), version, environ, cwd="/nowhere", root="/nowhere")[kind]
+    found = cuda.examine_xla_files(str(package), version, environ, root="/nowhere")[kind]
     assert isinstance(found, Known)
     return found.value
 

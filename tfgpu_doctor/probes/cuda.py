@@ -209,7 +209,6 @@ def examine_xla_files(
     version: str | None,
     environ: Mapping[str, str],
     *,
-    cwd: str | None = None,
     root: str = "/",
 ) -> dict[str, Fact[tuple[XlaFile, ...]]]:
     """Look for both, and return fields of Cuda; never raises.
@@ -219,13 +218,12 @@ def examine_xla_files(
     if tensorflow_dir is None:
         reason = Unknown("there is no TensorFlow whose XLA could look for them")
         return {"xla_roots": reason, "libdevice": reason, "ptxas": reason}
-    here = os.getcwd() if cwd is None else cwd
     roots = tuple(dict.fromkeys(_roots(tensorflow_dir, version, environ, root)))
     source = f"where XLA of {tensorflow_dir} looks"
     folders = tuple(XlaFile(path=path, via=via, problem=_why_no_toolkit(path)) for path, via in roots)
     return {
         "xla_roots": Known(folders, source),
-        "libdevice": Known(tuple(_libdevice((*roots, (here, "current folder")))), source),
+        "libdevice": Known(tuple(_libdevice((*roots, (os.getcwd(), "current folder")))), source),
         "ptxas": Known(tuple(_ptxas(roots, environ)), source),
     }
 

@@ -153,8 +153,7 @@ def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] |
     nvml = Probe("nvml", _command("nvml", LIBNVIDIA_ML, libraries[LIBNVIDIA_ML]), environ, end)
     cuda = Probe("cuda", _command("cuda", LIBCUDA, libraries[LIBCUDA]), environ, end)
     xid_events = _xid_events(root, environ, end)
-    probes = [one.wait() for one in (nvml, cuda, smi) if not isinstance(one.argv, Unknown)]
-    names = ", ".join(probe.name for probe in probes)
+    hung = tuple(one.last_call() for one in (nvml, cuda, smi) if one.wait().completed.timed_out)
     answer = smi.output()
     seen = map_fact(answer, _smi_result)
     system = systems.other(root)
@@ -170,10 +169,7 @@ def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] |
         cuda_init=cuda.init(),
         cuda_device_count=cuda.fact("count", int),
         nvidia_smi=seen,
-        unresponsive=Known(
-            tuple(probe.last_call() for probe in probes if probe.completed.timed_out),
-            f"asked with one deadline: {names}" if probes else "there is nothing to ask",
-        ),
+        unresponsive=Known(hung, "NVML, CUDA and nvidia-smi, asked with one deadline"),
         xid_events=xid_events,
     )
     return DriverFacts(facts, _gpus(nvml, cuda, answer, environ, end))
