@@ -17,18 +17,14 @@ def below(root: str, path: str) -> str:
     return os.path.join(root, (path.replace("\\", "/") if path[1:3] == ":\\" else path).lstrip("/"))
 
 
-def read_text(root: str, path: str) -> str:
-    """Return the text of the file `path` below `root`; undecodable bytes are replaced.
-
-    Raises OSError: it cannot be read.
-    """
+def _read(root: str, path: str) -> str:
     return read_head(below(root, path), LIMIT).decode("utf-8", "replace")
 
 
 def text_in(root: str, path: str) -> str:
     """Return the text of a file; nothing where it is missing, or not ours to read."""
     try:
-        return read_text(root, path)
+        return _read(root, path)
     except OSError:
         return ""
 
@@ -36,7 +32,7 @@ def text_in(root: str, path: str) -> str:
 def text_fact(root: str, path: str) -> Fact[str]:
     """The stripped text of a file as a fact."""
     try:
-        return Known(read_text(root, path).strip(), path)
+        return Known(_read(root, path).strip(), path)
     except OSError as error:
         return Unknown(why(error, path))
 

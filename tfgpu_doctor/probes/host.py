@@ -20,17 +20,7 @@ from tfgpu_doctor.facts.environment_variables import matters
 from tfgpu_doctor.facts.facts import Fact, Host, Known, Limit, PciGpu, TemporaryFolder, Unknown, map_fact, value_or
 from tfgpu_doctor.facts.reading import read_head
 from tfgpu_doctor.probes import systems
-from tfgpu_doctor.probes.files import (
-    below,
-    exists_fact,
-    listed,
-    module_loaded,
-    names_in,
-    read_text,
-    text_fact,
-    text_in,
-    why,
-)
+from tfgpu_doctor.probes.files import below, exists_fact, listed, module_loaded, names_in, text_fact, text_in, why
 
 T = TypeVar("T", int, float)
 
@@ -213,11 +203,8 @@ def _smallest(
     found: list[tuple[T, str]] = []
     seen = False
     for folder, names in itertools.product(_groups(root, controller), files):
-        try:
-            words = [word for name in names.split() for word in read_text(root, f"{folder}/{name}").split()]
-        except OSError:  # not in this version, or not at this level
-            continue
-        seen = True
+        words = [word for name in names.split() for word in text_in(root, f"{folder}/{name}").split()]
+        seen = seen or bool(words)  # else not in this version, or not at this level
         numbers = [int(word) if word.isdecimal() and len(word) < 20 else None for word in words]
         if (limit := value(numbers)) is not None:
             found.append((limit, f"{folder}/{names.split()[0]}"))

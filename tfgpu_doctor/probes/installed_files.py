@@ -115,7 +115,6 @@ def named_in_errors(phases: Iterable[Phase], folders: Sequence[str]) -> Fact[tup
 
 
 def _owners(folder: str, paths: set[str]) -> dict[str, tuple[str, str]]:
-    """The package and its version that list each of these files."""
     owners: dict[str, tuple[str, str]] = {}
     for info in names_in(folder):
         if info.endswith(".dist-info"):

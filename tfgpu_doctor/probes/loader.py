@@ -26,7 +26,6 @@ from tfgpu_doctor.probes.files import below, names_in
 
 # The library that calls dlopen, seen with LD_DEBUG=files in 2.10, 2.13, 2.15, 2.16 and 2.21 on Linux x86_64:
 # libtensorflow_framework.so.2 wherever there is a libtensorflow_cc.so.2, before it _pywrap_tensorflow_internal.so.
-SPLIT = "libtensorflow_cc.so.*"
 CALLERS_SPLIT = ("libtensorflow_framework.so.2",)
 CALLERS_WHOLE = ("python/_pywrap_tensorflow_internal.so", "libtensorflow_framework.so.2")
 # The order in which it opens them (DsoLoader::TryDlopenCUDALibraries): one that is loaded as another's need is found
@@ -111,7 +110,7 @@ def caller_of(tensorflow_dir: str | None, root: str = "/") -> Elf | Unknown:
     if tensorflow_dir is None:
         return Unknown("there is no TensorFlow whose RUNPATH could be read")
     folder = below_once(root, tensorflow_dir)
-    names = CALLERS_SPLIT if glob.glob(os.path.join(glob.escape(folder), SPLIT)) else CALLERS_WHOLE
+    names = CALLERS_SPLIT if glob.glob(os.path.join(glob.escape(folder), "libtensorflow_cc.so.*")) else CALLERS_WHOLE
     for path in (os.path.join(folder, name) for name in names):
         if os.path.exists(path):
             found = read_elf(path)

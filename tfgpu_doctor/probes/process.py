@@ -91,7 +91,6 @@ class _Kept:
         self.size += len(data)
 
     def text(self) -> str:
-        """What is kept."""
         head, tail = (bytes(part).decode("utf-8", "replace") for part in (self.head, self.tail))
         dropped = self.size - len(self.head) - len(self.tail)
         return f"{head}\n[... {dropped} bytes left out ...]\n{tail}" if dropped else head + tail

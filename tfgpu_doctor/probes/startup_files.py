@@ -23,7 +23,6 @@ _OF_SYSTEM = (
     *("/etc/environment", "/etc/profile", "/etc/bash.bashrc", "/etc/bashrc"),
     *("/etc/zsh/zshenv", "/etc/zsh/zshrc", "/etc/zshenv", "/etc/zshrc"),
 )
-_SYSTEM_FOLDER = "/etc/profile.d"
 CONDA_STATE = "conda-meta/state"  # what `conda env config vars set` writes
 KERAS_FILE = "keras.json"
 _LINE = re.compile(
@@ -58,7 +57,7 @@ def _files(home: str, environ: Mapping[str, str], prefix: str | None, root: str)
 
     yield from (os.path.join(home, name) for name in _OF_USER)
     yield from _OF_SYSTEM
-    yield from scripts(_SYSTEM_FOLDER)
+    yield from scripts("/etc/profile.d")
     for one in dict.fromkeys(filter(None, (environ.get("VIRTUAL_ENV"), environ.get("CONDA_PREFIX"), prefix))):
         yield from (os.path.join(one, "bin", "activate"), os.path.join(one, CONDA_STATE))
         yield from scripts(os.path.join(one, "etc", "conda", "activate.d"))

@@ -366,7 +366,6 @@ class Transcript:
         return Unknown(f"{source} is not set") if value is None else Known(value, f"{source} in {answer.source}")
 
     def _why_skipped(self, phase: str, ending: Ending) -> str:
-        """Say why a phase never began."""
         if PHASES.index(phase) > PHASES.index(self.until):
             return "TensorFlow was not started"
         if phase not in self.due:

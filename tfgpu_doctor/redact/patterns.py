@@ -185,7 +185,6 @@ _TESTS: dict[str, Callable[[Match], bool]] = {
 
 
 def _read(text: str) -> dict[str, Shapes]:
-    """The shapes of each section of patterns.txt."""
     sections: dict[str, list[Shape]] = {}
     macros: dict[str, str] = {}
     section, head = "", ""
