@@ -14,7 +14,6 @@ from tfgpu_doctor.facts.reading import other_kind
 
 _DESCRIPTOR = re.compile(r"/dev/(?:fd/(\d+)|(stdin|stdout|stderr))|/proc/self/fd/(\d+)")
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
-_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 # why a new file cannot take the place of one: a folder without permission, a file mounted into a container
 _STAYS_IN_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV)
 
@@ -70,7 +69,8 @@ def append(path: str, data: bytes, limit: int) -> bool:
     target, mode = _real(path), _mode(path)
     if mode is not None and not stat.S_ISREG(mode):
         raise other_kind(mode, path)
-    handle = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NONBLOCK | _FLAGS, 0o666)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | _FLAGS
+    handle = os.open(target, flags, 0o666)
     with os.fdopen(handle, "ab") as stream:
         if os.fstat(handle).st_size + len(data) > limit:
             return False

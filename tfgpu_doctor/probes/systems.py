@@ -32,7 +32,6 @@ SERVICES = "SYSTEM\\CurrentControlSet\\Services\\"
 SERVICE = "nvlddmkm"  # NVIDIA's kernel-mode display driver
 FEATURES = ((39, "avx"), (40, "avx2"), (41, "avx512f"))  # winnt.h: PF_AVX_INSTRUCTIONS_AVAILABLE and those after it
 DLLS = {"libcuda.so.1": "nvcuda.dll", "libnvidia-ml.so.1": "nvml.dll"}
-TOOLKITS = "NVIDIA GPU Computing Toolkit\\CUDA"
 _DEVICE = re.compile(r"VEN_10DE&DEV_([0-9A-F]{4})", re.IGNORECASE)
 _PLACE = re.compile(r"\((\d+),(\d+),(\d+)\)$")
 
@@ -193,7 +192,7 @@ class Windows(System):
 
     def toolkit_places(self, environ: Mapping[str, str], /) -> Iterator[tuple[str, str]]:
         """The folder that NVIDIA's installer installs into."""
-        folder = ntpath.join(environ.get("PROGRAMFILES", "C:\\Program Files"), TOOLKITS)
+        folder = ntpath.join(environ.get("PROGRAMFILES", "C:\\Program Files"), "NVIDIA GPU Computing Toolkit", "CUDA")
         yield from ((ntpath.join(folder, name), "Program Files") for name in names_in(below(self.root, folder)))
 
 
