@@ -24,7 +24,6 @@ _OF_SYSTEM = (
     *("/etc/zsh/zshenv", "/etc/zsh/zshrc", "/etc/zshenv", "/etc/zshrc"),
 )
 CONDA_STATE = "conda-meta/state"  # what `conda env config vars set` writes
-KERAS_FILE = "keras.json"
 _LINE = re.compile(
     r"""\s*(?:(?:export\s+|declare\s+-x\s+|typeset\s+-x\s+)?(?P<name>[A-Z][A-Z0-9_]*)=
     |set\s+(?:-\w+\s+)+(?P<fish>[A-Z][A-Z0-9_]*)\s+)
@@ -44,7 +43,7 @@ def examine(environ: Mapping[str, str], prefix: str | None, root: str = "/") -> 
         if _holds(setting.value, environ.get(setting.name), home)
     ]
     if not environ.get("KERAS_BACKEND"):  # else Keras' own file does not count
-        path = os.path.join(environ.get("KERAS_HOME") or os.path.join(home, ".keras"), KERAS_FILE)
+        path = os.path.join(environ.get("KERAS_HOME") or os.path.join(home, ".keras"), "keras.json")
         text = text_in(root, path)
         if isinstance(backend := _object(text).get("backend"), str):
             found.append(Setting("KERAS_BACKEND", backend, path, _line_of(text, "backend")))
