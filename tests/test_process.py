@@ -167,19 +167,14 @@ def test_the_whole_family_is_killed_even_one_in_a_session_of_its_own(script: Scr
 
 
 @linux
-@pytest.mark.parametrize("lister", ["psutil", None])
-def test_where_the_kernel_does_not_list_children(
-    lister: str | None, script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on macOS, and without /proc, where the process group is what is left."""
-    monkeypatch.setattr(process, "_lister", lambda: lister)
-    code = FAMILY if lister else FAMILY.replace("True", "False")
+def test_without_proc_the_process_group_is_what_is_left(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "has_own_proc", lambda: False)
 
     def on_line(line: str) -> float:
         assert eventually(lambda: len(script.alive()) == 6)
         return 0.1
 
-    assert process.run(script.argv(code), timeout=GENEROUS, on_line=on_line).timed_out
+    assert process.run(script.argv(FAMILY.replace("True", "False")), timeout=GENEROUS, on_line=on_line).timed_out
     assert script.gone()
 
 
@@ -189,7 +184,7 @@ def test_a_proc_that_names_other_processes_is_not_believed(
     link: str | Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.readlink", Mock(side_effect=[link]))
-    assert process._lister.__wrapped__() is None
+    assert not process.has_own_proc()
 
 
 @posix
@@ -305,16 +300,6 @@ def test_megabytes_on_one_stream_do_not_block_the_other(script: Script) -> None:
         assert short == "end\n"
         assert "bytes left out" in long and long.startswith("first x") and long.endswith("x\n last")
         assert len(long) < 3 * process.KEEP
-
-
-def test_no_character_is_cut_in_two() -> None:
-    """Characters of one to four bytes at both sides of the gap; a byte that is no UTF-8 is still replaced."""
-    for shift in range(4):
-        data = b"x" * shift + "aé漢😀".encode() * (3 * process.KEEP // 10) + b"\xff"
-        kept = process._Kept()
-        for start in range(0, len(data), 65_536):
-            kept.add(data[start : start + 65_536])
-        assert "bytes left out" in kept.text() and kept.text().count("\N{REPLACEMENT CHARACTER}") == 1
 
 
 def test_a_line_without_an_end_is_still_a_line(script: Script) -> None:

@@ -221,7 +221,7 @@ def machine(data: bytes) -> object:
         driver.installed_driver(at),
         driver.xid_events(data.decode("utf-8", "replace")),
         cuda.examine_cudnn(Loader(), site_packages=site, toolkits=value_or(toolkits.toolkits, ()), environ={}, root=at),
-        cuda.examine_xla_files(f"{site[0]}/tensorflow", "2.13.0", {}, cwd=at, root=at),
+        cuda.examine_xla_files(f"{site[0]}/tensorflow", "2.13.0", {}, root=at),
         elsewhere.examine_kernels({}, str(root / "env")),
         elsewhere.describe(f"{at}/env/bin/python", f"{at}/env", "PATH"),
         tensorflow_probe.distribution(f"{site[0]}/tensorflow-2.13.0.dist-info"),

@@ -186,7 +186,7 @@ def ptxas(folder: Path, version: str) -> str:
 
 def look(package: Path, kind: str, version: str = "2.16.1", **environ: str) -> tuple[XlaFile, ...]:
     environ = {"PATH": "", **environ}
-    found = cuda.examine_xla_files(str(package), version, environ, cwd="/nowhere", root="/nowhere")[kind]
+    found = cuda.examine_xla_files(str(package), version, environ, root="/nowhere")[kind]
     assert isinstance(found, Known)
     return found.value
 
@@ -217,11 +217,11 @@ def test_ptxas_on_path_comes_before_the_roots(package: Path, tmp_path: Path) -> 
     assert [(one.path, one.version) for one in found] == [(mine, "12.8.1"), (old, "11.2.152"), (wheel, "12.9.86")]
 
 
-def test_data_dir() -> None:
+def test_data_dir(tmp_path: Path) -> None:
     for flags, folder in [
         ("--xla_gpu_cuda_data_dir=/a --xla_gpu_cuda_data_dir=/b", "/b"),
         ("--xla_gpu_cuda_data_dir=", None),
-        ("--xla_gpu_cuda_data_dir='/with space'", "/with space"),
-        ("--xla_gpu_cuda_data_dir=/a '", "/a"),
+        ("--xla_gpu_cuda_data_dir='/with/quotes'", "/with/quotes"),
     ]:
-        assert cuda.data_dir({"XLA_FLAGS": flags}) == folder
+        found = cuda.examine_xla_files(str(tmp_path), None, {"XLA_FLAGS": flags}, root=str(tmp_path))["xla_roots"]
+        assert [one.path for one in value_or(found, ()) if one.via == "XLA_FLAGS"] == [folder][: bool(folder)]

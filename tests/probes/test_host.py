@@ -133,7 +133,6 @@ def test_counters_of_the_oom_killer(tmp_path_factory: pytest.TempPathFactory, su
         ("/.dockerenv", "", {}, "docker"),
         ("/.dockerenv", "", {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "kubernetes"),
         ("/run/.containerenv", "", {}, "podman"),
-        ("/run/host/container-manager", "systemd-nspawn\n", {}, "systemd-nspawn"),
         ("/run/systemd/container", "lxc\n", {}, "lxc"),
         ("/.singularity.d/env/01-base.sh", "", {}, "apptainer"),
         ("/proc/1/cgroup", "0::/\n", {"APPTAINER_CONTAINER": "/tf.sif"}, "apptainer"),

@@ -78,13 +78,16 @@ PROBES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "version.json": ("version.json", lambda root: cuda.toolkit_version(str(root))[0]),
     "version.txt": ("version.txt", lambda root: cuda.toolkit_version(str(root))[0]),
     "cuda.h": ("include/cuda.h", lambda root: cuda.toolkit_version(str(root))[0]),
-    "cudnn_version.h": ("cudnn_version.h", lambda root: cuda.header_version(str(root / "cudnn_version.h"))),
+    "cudnn_version.h": (
+        "include/cudnn_version.h",
+        lambda root: cuda._cudnn_version(str(root / "lib" / "libcudnn.so.9"), loader.Listing("/", ()), "/")[0],
+    ),
     "a library": (
         "libcudart.so.12",
-        lambda root: isinstance(loader.read_elf(str(root / "libcudart.so.12")), loader.Elf),
+        lambda root: loader.read_elf(str(root / "libcudart.so.12")).problem is None,
     ),
     "kernel.json": ("kernel.json", lambda root: elsewhere.read(str(root / "kernel.json"), "a", str(root), {})),
-    "cuda_config.h": (cuda.HEADER, lambda root: cuda.toolkit_of_the_build(str(root))),
+    "cuda_config.h": (cuda.HEADER, lambda root: [*cuda._roots(str(root), "2.13", {}, "/")][1:]),
     "/proc/modules": ("proc/modules", lambda root: _known(files.text_fact(str(root), "/proc/modules"))),
     "/proc/vmstat": ("proc/vmstat", lambda root: host.oom_kills(str(root))),
 }

@@ -52,8 +52,8 @@ def private(label: str, **more: Any) -> About:
 @cache
 def described(record: type) -> dict[str, About]:
     """The descriptions of a record's fields, by field; fields without one are left out."""
-    found = ((name, next(_descriptions(hint), None)) for name, hint in _hints(record).items())
-    return {name: about for name, about in found if about is not None}
+    hints = ((name, getattr(hint, "__metadata__", ())) for name, hint in _hints(record).items())
+    return {name: one for name, metadata in hints for one in metadata if isinstance(one, About)}
 
 
 @cache
@@ -61,18 +61,6 @@ def inner_records(record: type) -> dict[str, type]:
     """The records that the fields of a record hold, or hold collections of, by field."""
     found = ((name, next(_records(hint), None)) for name, hint in _hints(record).items())
     return {name: inner for name, inner in found if inner is not None}
-
-
-@cache
-def public_fields(record: type) -> frozenset[str]:
-    """The fields whose values can be shown to anybody; one that says nothing of it is private."""
-    return frozenset(name for name, about in described(record).items() if about.is_public)
-
-
-@cache
-def fields_of_names(record: type) -> dict[str, str]:
-    """The fields whose texts are names, and of what: HOST or OWN_NAME."""
-    return {name: about.unit for name, about in described(record).items() if about.unit in (HOST, OWN_NAME)}
 
 
 @cache
@@ -98,11 +86,6 @@ def _is_closed(hint: Any) -> bool:
     if get_origin(hint) in (Union, UnionType):
         return all(one is NoneType or _is_closed(one) for one in get_args(hint))
     return get_origin(hint) is Literal
-
-
-def _descriptions(hint: Any) -> Iterator[About]:
-    if get_origin(hint) is Annotated:
-        yield from (one for one in hint.__metadata__ if isinstance(one, About))
 
 
 def _records(hint: Any) -> Iterator[type]:

@@ -8,6 +8,7 @@ validation and their JSON Schema. Sizes are bytes, times seconds, clocks MHz, po
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar, Union
@@ -16,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from tfgpu_doctor.facts.about import HOST, OWN_NAME, About, described, inner_records, private, public
-from tfgpu_doctor.facts.printable import escape_json, whole
+from tfgpu_doctor.facts.printable import escape_json, utf8
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -68,15 +69,7 @@ def compact(value: object) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_whole(msgspec.to_builtins(value)))
-
-
-def _whole(value: Any) -> Any:
-    if isinstance(value, str):
-        return whole(value)
-    if isinstance(value, dict):
-        return {_whole(key): _whole(item) for key, item in value.items()}
-    return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
+        return utf8(json.dumps(msgspec.to_builtins(value), ensure_ascii=False))
 
 
 class Known(
@@ -362,14 +355,14 @@ class Candidate(Record, frozen=True):
     reachable: Annotated[bool, public("reachable")]  # the loader looks there
     version: Annotated[str | None, public("version")] = None
     problem: Annotated[str | None, private("problem")] = None  # "not ELF", "needs libz.so.1, not found"
-    # what follows from the problem: "skipped" (the loader looks further), "ends the list" (of folders), "fatal" (dlopen
-    # fails, whatever lies behind it), "later" (it loads, and fails when used: a part that it opens itself is missing)
+    # what follows from the problem: "skipped" (the loader looks further), "fatal" (dlopen fails, whatever lies behind),
+    # "later" (it loads, and fails when used: a part that it opens itself is missing)
     effect: Annotated[str | None, public("effect")] = None
 
     @property
     def is_in_the_way(self) -> bool:
         """A broken file at which the loader stops; one that merely needs another library is not broken itself."""
-        stops = self.effect in (None, "fatal", "ends the list")
+        stops = self.effect in (None, "fatal")
         return self.reachable and stops and self.problem is not None and not self.problem.startswith("needs")
 
 

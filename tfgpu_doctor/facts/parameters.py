@@ -80,8 +80,7 @@ class Size(_Type):
             return "auto"
         size = read_size(str(value))
         if size is None:
-            other = ", and not auto" if self.auto else ""
-            self.fail(f"{value!r} is not a number such as 512, 4k (4096) or 1MiB{other}", param, ctx)
+            self.fail(f"{value!r} is not a number such as 512, 4k (4096) or 1MiB", param, ctx)
         if not self.least <= size <= self.most or size % self.multiple:
             also = f" that is a multiple of {self.multiple}" if self.multiple > 1 else ""
             self.fail(f"{value} is not a number from {self.least} to {self.most}{also}", param, ctx)

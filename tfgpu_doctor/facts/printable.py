@@ -13,6 +13,7 @@ CI systems act on lines of the log:
 
 from __future__ import annotations
 
+import json
 import re
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -86,12 +87,7 @@ def escape_json(document: str) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    return "".join(char if clean(char) == char else _unit_escapes(char) for char in found[0])
-
-
-def _unit_escapes(char: str) -> str:
-    units = char.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(rf"\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+    return "".join(char if clean(char) == char else json.dumps(char)[1:-1] for char in found[0])
 
 
 def escape_xml(document: str) -> str:

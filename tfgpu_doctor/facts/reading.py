@@ -82,7 +82,10 @@ def chunks(path: str, limit: int | None = None, cut: Callable[[str], None] | Non
         else:
             if cut:
                 cut(f"the first and the last {in_mib(limit // 2)}")
-            yield from _both_ends(handle, found.st_size, limit // 2)
+            yield from _up_to(limit // 2, _of_file(handle))
+            yield b"\n"  # so that no line is made of two halves
+            os.lseek(handle, found.st_size - limit // 2, os.SEEK_SET)
+            yield from _up_to(limit // 2, _of_file(handle))
     finally:
         os.close(handle)
 
@@ -99,19 +102,19 @@ def other_kind(mode: int, path: str) -> OSError:
 
 
 def _opened(path: str, *allowed: Callable[[int], bool]) -> int:
-    handle = -1
     try:
+        handle = None
         mode = os.stat(path).st_mode  # before it is opened, which may have effects
         if any(kind(mode) for kind in allowed):
             handle = os.open(path, _FLAGS)
             mode = os.fstat(handle).st_mode
     except ValueError as error:  # a null character, or half of a surrogate pair
         raise OSError(errno.EINVAL, f"not a file name: {error}", path) from error
-    if not any(kind(mode) for kind in allowed):
-        if handle >= 0:
-            os.close(handle)
-        raise other_kind(mode, path)
-    return handle
+    if handle is not None and any(kind(mode) for kind in allowed):
+        return handle
+    if handle is not None:
+        os.close(handle)
+    raise other_kind(mode, path)
 
 
 def _of_file(handle: int, size: int = CHUNK) -> Iterator[bytes]:
@@ -120,16 +123,6 @@ def _of_file(handle: int, size: int = CHUNK) -> Iterator[bytes]:
             yield chunk
     except BlockingIOError as error:  # a file of /proc or /sys that waits for events
         raise OSError(error.errno, "it has no end: reading it waits for new data") from error
-
-
-def _both_ends(handle: int, size: int, half: int) -> Iterator[bytes]:
-    """The beginning and the end; a line break between them, so that no line is made of two halves."""
-    wide = b"\0" in os.read(handle, 2000)  # UTF-16, where a line break has two bytes
-    os.lseek(handle, 0, os.SEEK_SET)
-    yield from _up_to(half, _of_file(handle))
-    yield b"" if wide else b"\n"
-    os.lseek(handle, (size - half) & ~1, os.SEEK_SET)
-    yield from _up_to(half + 1, _of_file(handle))
 
 
 def _of_pipe(handle: int) -> Iterator[bytes]:
@@ -163,22 +156,22 @@ def _of_standard_input() -> Iterator[bytes]:
     try:
         while chunk := sys.stdin.buffer.read(CHUNK):
             yield chunk
-            if sys.stdin.isatty() and len(chunk) < CHUNK:  # a terminal would wait for a second Ctrl-D
+            if len(chunk) < CHUNK:  # the end; a terminal would wait for a second Ctrl-D
                 return
     except ValueError as error:
         raise OSError(errno.EBADF, str(error)) from error
 
 
 def _up_to(limit: int | None, source: Iterator[bytes], cut: Callable[[str], None] | None = None) -> Iterator[bytes]:
-    left = limit
+    left = sys.maxsize if limit is None else limit
     for chunk in source:
-        if left is not None and limit is not None and len(chunk) > left:
-            if cut:
+        if len(chunk) > left:
+            if cut and limit is not None:
                 cut(f"the first {in_mib(limit)}")
             yield chunk[:left]
             return
         yield chunk
-        left = None if left is None else left - len(chunk)
+        left -= len(chunk)
 
 
 # ------------------------------------------------------------------------------------------------------------ listing
@@ -190,10 +183,8 @@ MOST_FOLDERS = 2_000
 # what is not of the project: environments, packages, caches, results of builds, version control
 _FOREIGN = frozenset(
     (
-        *(".git", ".hg", ".svn", ".venv", "venv", "env", ".env", "virtualenv", "site-packages", "node_modules", ".tox"),
-        *(".nox", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".cache", "build", "dist", ".eggs"),
-        *("target", "bazel-bin", "bazel-out", "third_party", "vendor", ".idea", ".vscode", ".ipynb_checkpoints"),
-        *(".pixi", ".conda", ".direnv", ".terraform", "htmlcov"),
+        *(".git", ".venv", "venv", "env", ".env", "site-packages", "node_modules", ".tox", ".nox", ".pixi", ".conda"),
+        *("__pycache__", ".cache", "build", "dist", "target", "third_party", "vendor", ".ipynb_checkpoints"),
     )
 )
 _MARKS = ("pyvenv.cfg", "conda-meta", "CACHEDIR.TAG")  # an environment or a cache by any name

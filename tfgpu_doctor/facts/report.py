@@ -224,24 +224,9 @@ def _why(data: bytes, error: Exception) -> str:
         return "it is empty"
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "it is UTF-16, as PowerShell's > writes it; write it with --output FILE instead"
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as wrong:
-        return f"it is not UTF-8 ({wrong.reason} at byte {wrong.start})"
     if isinstance(error, msgspec.ValidationError):
         return "it is JSON of something else, without a schema that tfgpu knows"
     return "it is cut off" if "truncated" in str(error) else _reason(error)
-
-
-_NAMES = {
-    "tfgpu.report": "a doctor report",
-    "tfgpu.bench": "a bench result",
-    "tfgpu.compare": "a comparison",
-    "tfgpu.bench-compare": "a comparison",
-    "tfgpu.plan": "a plan",
-    "tfgpu.smoke": "the result of a smoke test",
-    "tfgpu.checks": "the list of checks",
-}
 
 
 def other_kind(kind: str, schema: str, command: str, reads: str) -> str:
@@ -250,7 +235,7 @@ def other_kind(kind: str, schema: str, command: str, reads: str) -> str:
     family, _, version = kind.partition("/")
     ours, _, newest = schema.partition("/")
     if family != ours:
-        return f"is {_NAMES.get(family, f'JSON of schema {kind!r}')}; {command} reads {reads}"
+        return f"is JSON of schema {kind!r}; {command} reads {reads}"
     newer = version.isdecimal() and int(version) > int(newest)
     advice = "; that is newer: update tfgpu, or write it again with this version" if newer else ""
     return f"has schema {kind!r}; this version of tfgpu reads {schema!r}{advice}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from tfgpu_doctor.facts.facts import (
@@ -21,20 +20,16 @@ from tfgpu_doctor.facts.facts import (
     XlaFile,
     value_or,
 )
-from tfgpu_doctor.facts.reading import read_head
 from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
 from tfgpu_doctor.plan.install_commands import XLA_FILE
 from tfgpu_doctor.probes import process, systems
 from tfgpu_doctor.probes.driver_child import cuda_version
 from tfgpu_doctor.probes.files import below, text_in
-from tfgpu_doctor.probes.loader import Listing, below_once, places, site_of, split_library_path
+from tfgpu_doctor.probes.loader import Listing, below_once, places, split_library_path
 
-# Set by installers, by hand, and by environment modules (Lmod, EasyBuild, Spack, Cray).
-VARIABLES = (
-    *("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_DIR", "CUDA_INSTALL_PATH", "CUDA_TOOLKIT_ROOT_DIR"),
-    *("CUDATOOLKIT_HOME", "CRAY_CUDATOOLKIT_DIR", "EBROOTCUDA", "EBROOTCUDACORE"),
-)
+# Set by installers, by hand, and by environment modules
+VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_DIR", "CUDATOOLKIT_HOME", "EBROOTCUDA", "EBROOTCUDACORE")
 # /usr/lib/cuda and /usr/lib/nvidia-cuda-toolkit are Debian's nvidia-cuda-toolkit, /opt/cuda is Arch's.
 FOLDERS = (
     ("/usr/local/cuda*", "/usr/local"),
@@ -55,7 +50,7 @@ MARKS = (
 )
 OF_WINDOWS = re.compile(r"v(\d+\.\d+)")  # the folder of NVIDIA's installer
 TIMEOUT = 5.0  # seconds; nvcc and ptxas need some milliseconds
-TAILS = ("/bin", "/lib64", "/lib", "/extras/CUPTI/lib64", "\\bin")  # of folders in PATH and LD_LIBRARY_PATH
+TAIL = re.compile(r"(/extras/CUPTI/lib64|/lib|/lib64|[\\/]bin)$")  # of folders in PATH and LD_LIBRARY_PATH
 # which version a toolkit is, by the files that it brings: nothing is started
 HEADER_BYTES = 200_000  # cuda.h has a megabyte; the macro stands in its first tenth
 VERSION_FILES = (
@@ -88,7 +83,11 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None, prefix: s
             version = named[1]
         seen[real] = Toolkit(path=_without(root, real), version=version, source=_without(root, source), via=via)
     source = "CUDA_HOME and its like, PATH, LD_LIBRARY_PATH, /usr/local, /opt, /usr/lib, conda"
-    return Cuda(toolkits=Known(tuple(seen.values()), source), nvcc=_nvcc(root, nvcc, environ))
+    compiler: Fact[Nvcc] = Unknown("nvcc is not on PATH")
+    if nvcc and found:
+        asked, version = f"{nvcc} --version", _program_version(found, environ)
+        compiler = Known(Nvcc(nvcc, version), asked) if version else Unknown(f"{asked} tells no version")
+    return Cuda(toolkits=Known(tuple(seen.values()), source), nvcc=compiler)
 
 
 def _places(root: str, environ: Mapping[str, str], prefix: str | None, nvcc: str | None) -> Iterator[tuple[str, str]]:
@@ -99,20 +98,15 @@ def _places(root: str, environ: Mapping[str, str], prefix: str | None, nvcc: str
         yield from system.toolkit_places(environ)
     if nvcc:
         yield _without(root, os.path.dirname(os.path.dirname(os.path.realpath(below(root, nvcc))))), "PATH"
-    yield from _named_in_paths(environ)
+    for name in ("PATH", "LD_LIBRARY_PATH"):
+        folders = (one.rstrip("/\\") for one in environ.get(name, "").split(systems.paths().pathsep))
+        yield from ((TAIL.sub("", one), name) for one in folders if "cuda" in one.lower() and TAIL.search(one))
     start = "" if root == "/" else glob.escape(root.rstrip("/"))
     for pattern, via in FOLDERS if system is None else ():
         yield from ((_without(root, path), via) for path in sorted(glob.glob(start + pattern)))
     for folder in dict.fromkeys(filter(None, (prefix, environ.get("CONDA_PREFIX")))):
         if os.path.isdir(below(root, f"{folder}/conda-meta")):
             yield folder, "conda"
-
-
-def _named_in_paths(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for name in ("PATH", "LD_LIBRARY_PATH"):
-        for folder in (one.rstrip("/\\") for one in environ.get(name, "").split(systems.paths().pathsep)):
-            if "cuda" in folder.lower():
-                yield from ((folder.removesuffix(tail), name) for tail in TAILS if folder.endswith(tail))
 
 
 def _without(root: str, path: str) -> str:
@@ -122,15 +116,6 @@ def _without(root: str, path: str) -> str:
             inside = path[len(start.rstrip("/")) :]
             return inside[1:].replace("/", "\\") if inside[2:3] == ":" else inside
     return path
-
-
-def _nvcc(root: str, path: str | None, environ: Mapping[str, str]) -> Fact[Nvcc]:
-    """The compiler that the shell would start, and its version."""
-    if path is None:
-        return Unknown("nvcc is not on PATH")
-    version = _program_version(below(root, path), environ)
-    source = f"{path} --version"
-    return Known(Nvcc(path=path, version=version), source) if version else Unknown(f"{source} tells no version")
 
 
 def _program_version(program: str, environ: Mapping[str, str]) -> str | None:
@@ -144,19 +129,11 @@ def toolkit_version(path: str) -> tuple[str | None, str]:
     """Return (version, the file it was read from) of the toolkit in `path`; (None, path) when nothing tells."""
     for pattern, expression in (*VERSION_FILES, *((name, r"\.so\.(\d+\.\d+\.\d+)$") for name in LIBRARIES)):
         for file in sorted(glob.glob(os.path.join(glob.escape(path), pattern))):
-            if found := re.search(expression, _evidence(file, pattern)):
+            # what tells it: the name of the library behind a link, or the begin of a file
+            text = os.path.realpath(file) if pattern in LIBRARIES else text_in("/", file)[:HEADER_BYTES]
+            if found := re.search(expression, text):
                 return found[1] if "." in found[1] else cuda_version(int(found[1])), file
     return None, path
-
-
-def _evidence(file: str, pattern: str) -> str:
-    """What tells the version: the name of the library behind a link, or the begin of a file; nothing if unreadable."""
-    if pattern in LIBRARIES:
-        return os.path.realpath(file)
-    try:
-        return read_head(file, HEADER_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 # -------------------------------------------------------------------------------------------------------------- cudnn
@@ -177,7 +154,7 @@ def examine_cudnn(
     root: str = "/",
 ) -> Cudnn:
     """Find every cuDNN once; the loader's choice and what TensorFlow could load come first. Never raises."""
-    listing = Listing(root)
+    listing = Listing(root, site_packages)
     paths = [
         path
         for soname in value_or(loader.sonames, ())
@@ -185,14 +162,14 @@ def examine_cudnn(
         for path in (soname.winner, *(one.path for one in soname.candidates), *soname.other_versions)
         if path
     ]
-    beyond = (place.folder for place in places(site_packages, toolkits, environ, root))
+    beyond = (folder for folder, _ in places(site_packages, toolkits, environ, root))
     for folder in (*split_library_path(environ), *beyond):
         paths += [os.path.join(folder, name) for name in listing.names(folder) if LIBRARY.fullmatch(name)]
     found: dict[str, CudnnFile] = {}
     for path in paths:
         real = os.path.realpath(below_once(root, path))
         if real not in found and os.path.isfile(real):
-            version, source = _cudnn_version(path, listing, site_packages, root)
+            version, source = _cudnn_version(path, listing, root)
             found[real] = CudnnFile(path=path, version=version, source=source)
     return Cudnn(
         installed=Known(tuple(found.values()), "the loader's places, pip wheels, toolkits and conda"),
@@ -200,25 +177,18 @@ def examine_cudnn(
     )
 
 
-def _cudnn_version(path: str, listing: Listing, site_packages: Sequence[str], root: str) -> tuple[str | None, str]:
+def _cudnn_version(path: str, listing: Listing, root: str) -> tuple[str | None, str]:
     """From the file name behind the link, the wheel that owns the file, or the header beside its folder."""
-    if named := listing.version(path):
+    if named := listing.named_version(path):
         return named, "file name"
-    site = site_of(path, site_packages)
-    if site and (packaged := listing.wheel_version(path, site)):
+    if packaged := listing.wheel_version(path):
         return packaged, "pip package"
     beside = os.path.join(os.path.dirname(os.path.dirname(path)), "include")
     for header in (os.path.join(beside, name) for name in HEADERS):
-        if version := header_version(below_once(root, header)):
-            return version, header
+        parts = dict(_MACRO.findall(text_in("/", below_once(root, header))))
+        if len(parts) == 3:
+            return ".".join(parts[name] for name in ("MAJOR", "MINOR", "PATCHLEVEL")), header
     return None, "neither its name nor a package nor a header tells"
-
-
-def header_version(header: str) -> str | None:
-    """The version that cudnn_version.h defines."""
-    parts = dict(_MACRO.findall(text_in("/", header)))
-    names = ("MAJOR", "MINOR", "PATCHLEVEL")
-    return ".".join(parts[name] for name in names) if all(name in parts for name in names) else None
 
 
 # ---------------------------------------------------------------------------------------------------------- xla files
@@ -231,7 +201,6 @@ def header_version(header: str) -> str | None:
 
 HEADER = "include/third_party/gpus/cuda/cuda_config.h"
 DATA_DIR = "--xla_gpu_cuda_data_dir="
-_NAMED = re.compile(r'--xla_gpu_cuda_data_dir=([^"]+)"')  # in a line of Python
 PTXAS_ASKED = 4  # versions that are asked for; what lies behind them is not in use
 
 
@@ -240,7 +209,6 @@ def examine_xla_files(
     version: str | None,
     environ: Mapping[str, str],
     *,
-    cwd: str | None = None,
     root: str = "/",
 ) -> dict[str, Fact[tuple[XlaFile, ...]]]:
     """Look for both, and return fields of Cuda; never raises.
@@ -250,25 +218,14 @@ def examine_xla_files(
     if tensorflow_dir is None:
         reason = Unknown("there is no TensorFlow whose XLA could look for them")
         return {"xla_roots": reason, "libdevice": reason, "ptxas": reason}
-    here = os.getcwd() if cwd is None else cwd
     roots = tuple(dict.fromkeys(_roots(tensorflow_dir, version, environ, root)))
     source = f"where XLA of {tensorflow_dir} looks"
     folders = tuple(XlaFile(path=path, via=via, problem=_why_no_toolkit(path)) for path, via in roots)
     return {
         "xla_roots": Known(folders, source),
-        "libdevice": Known(tuple(_libdevice((*roots, (here, "current folder")))), source),
+        "libdevice": Known(tuple(_libdevice((*roots, (os.getcwd(), "current folder")))), source),
         "ptxas": Known(tuple(_ptxas(roots, environ)), source),
     }
-
-
-def data_dir(environ: Mapping[str, str]) -> str | None:
-    """The folder that XLA_FLAGS names; the last one counts."""
-    try:
-        words = shlex.split(environ.get("XLA_FLAGS", ""))
-    except ValueError:  # an open quote
-        words = environ.get("XLA_FLAGS", "").split()
-    named = [word.removeprefix(DATA_DIR) for word in words if word.startswith(DATA_DIR)]
-    return named[-1] if named and named[-1] else None
 
 
 def _roots(
@@ -277,27 +234,22 @@ def _roots(
     """The folders that XLA takes for CUDA, in its order, and why."""
     site = os.path.dirname(tensorflow_dir)
     compiler = os.path.join(site, *XLA_COMPILER.split("/"))
-    named, line = data_dir(environ), os.path.join(site, XLA_FILE)
+    given = re.findall(rf"{DATA_DIR}[\"']?([^\s\"']+)", environ.get("XLA_FLAGS", ""))
+    named, line = given[-1] if given else None, os.path.join(site, XLA_FILE)
     if named is None and "XLA_FLAGS" not in environ and os.path.exists(line):  # the line that tfgpu advises
-        found = _NAMED.search(text_in("/", line))
+        found = re.search(rf'{DATA_DIR}([^"]+)"', text_in("/", line))
         named = found[1] if found else compiler if os.path.isdir(compiler) else None
     if named:
         yield named, "XLA_FLAGS"
-    if built := toolkit_of_the_build(tensorflow_dir):
-        yield built, "the build's toolkit"
+    header = text_in("/", os.path.join(tensorflow_dir, HEADER))  # a build without CUDA has none
+    if built := re.search(r'#define TF_CUDA_TOOLKIT_PATH "([^"]+)"', header):
+        yield built[1], "the build's toolkit"
     yield below(root, "/usr/local/cuda"), "/usr/local"
     if at_least(version, XLA_READS_PACKAGES_SINCE) is not False:  # of an unknown release as of today's
         yield below(root, "/opt/cuda"), "/opt"
         yield compiler, "pip wheel"
         yield os.path.join(tensorflow_dir, "cuda"), "TensorFlow's own"
         yield os.path.normpath(os.path.join(tensorflow_dir, *[os.pardir] * 4)), "conda"
-
-
-def toolkit_of_the_build(tensorflow_dir: str) -> str | None:
-    """The toolkit that the header of a build names; one without CUDA has no such header."""
-    header = text_in("/", os.path.join(tensorflow_dir, HEADER))
-    found = re.search(r'#define TF_CUDA_TOOLKIT_PATH "([^"]+)"', header)
-    return found[1] if found else None
 
 
 def _why_no_toolkit(folder: str) -> str | None:

@@ -13,7 +13,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -22,7 +22,6 @@ import msgspec
 
 from tfgpu_doctor.facts.facts import (
     CallResult,
-    Candidate,
     Driver,
     Fact,
     Gpu,
@@ -41,7 +40,7 @@ from tfgpu_doctor.probes.files import below, listed, module_loaded, text_fact, t
 from tfgpu_doctor.probes.loader import LdSo, below_once, read_cache
 
 LIBCUDA, LIBNVIDIA_ML = "libcuda.so.1", "libnvidia-ml.so.1"
-WSL_SMI = "/usr/lib/wsl/lib/nvidia-smi"
+WSL_FOLDER = "/usr/lib/wsl/lib"
 OUTPUT_KEPT = 2000  # characters of nvidia-smi's words
 ROOM = 4_000_000  # characters kept of a child's answers; 16 GPUs with all of their links take a tenth
 PER_ANSWER = 200  # what the shortest one is counted as
@@ -63,7 +62,9 @@ class Probe:
     def __init__(self, name: str, argv: Sequence[str] | Unknown, environ: Mapping[str, str], end: float) -> None:
         """Start `argv`, or take why there is nothing to start; `end` is the monotonic time at which it is killed."""
         self.name, self.argv, self.environ, self.end = name, argv, environ, end
-        self.completed: process.Completed | None = None  # None: it could not even be killed
+        command = () if isinstance(argv, Unknown) else tuple(argv)
+        # so it stays when it cannot even be killed
+        self.completed = process.Completed(command, None, "", "", 0.0, timed_out=bool(command))
         self.lines: list[dict[str, Any]] = []  # the JSON objects among what it has written so far
         self._room = ROOM
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -87,11 +88,6 @@ class Probe:
         self._thread.join(max(self.end - time.monotonic(), 0.0) + process.DRAIN_GRACE)
         return self
 
-    @property
-    def hung(self) -> bool:
-        """True if it had not ended at the deadline."""
-        return not isinstance(self.argv, Unknown) and (self.completed is None or self.completed.timed_out)
-
     def last_call(self) -> str:
         """The call that it was in when it ended: "nvmlInit", "nvmlDeviceGetName of GPU 1"."""
         return next((str(line["begin"]) for line in reversed(self.lines) if "begin" in line), self.name)
@@ -100,14 +96,14 @@ class Probe:
         """Why the answer to its last call is missing."""
         if isinstance(self.argv, Unknown):
             return self.argv.reason
-        if self.completed is None or self.completed.timed_out:
+        if self.completed.timed_out:
             return f"{self.last_call()} did not answer in time"
         if self.completed.error:
             return f"cannot start {self.argv[0]}: {self.completed.error}"
         if self.completed.signal_name:
             return f"{self.last_call()} killed its process with {self.completed.signal_name}"
-        words = self.completed.stderr.strip().splitlines()[-1:] or ["no message"]
-        return f"{self.last_call()} ended with exit code {self.completed.returncode}: {words[0][:300]}"
+        words = (self.completed.stderr.strip() or "no message").splitlines()[-1]
+        return f"{self.last_call()} ended with exit code {self.completed.returncode}: {words[:300]}"
 
     def init(self) -> Fact[CallResult]:
         """What nvmlInit or cuInit answered; a crash in it is an answer, too."""
@@ -115,12 +111,11 @@ class Probe:
         for key in ("nvml_init", "cuda_init"):
             if key in facts:
                 return msgspec.convert(facts[key], Known[CallResult] | Unknown)
-        completed = self.completed
-        if completed is None or completed.timed_out or completed.returncode is None or not completed.signal_name:
-            return Unknown(self.why_no_answer())
+        message, code, name = self.why_no_answer(), self.completed.returncode, self.completed.signal_name
+        if self.completed.timed_out or code is None or not name:
+            return Unknown(message)
         library = next((line["library"] for line in self.lines if "library" in line), None)
-        name, message = completed.signal_name, self.why_no_answer()
-        crash = CallResult(code=completed.returncode, message=message, name=name, library=library)
+        crash = CallResult(code=code, message=message, name=name, library=library)
         return Known(crash, f"{self.last_call()} ({library})" if library else self.last_call())
 
     def facts(self, gpu: int | None = None) -> dict[str, Any]:
@@ -140,9 +135,9 @@ class Probe:
     def output(self) -> Fact[tuple[int, str]]:
         """Exit code and all that it wrote."""
         done = self.completed
-        if isinstance(self.argv, Unknown) or done is None or done.timed_out or done.returncode is None:
+        if done.timed_out or done.returncode is None:
             return Unknown(self.why_no_answer())
-        return Known((done.returncode, done.stdout + done.stderr), self.argv[0])
+        return Known((done.returncode, done.stdout + done.stderr), done.argv[0])
 
 
 def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] | None = None) -> DriverFacts:
@@ -152,40 +147,35 @@ def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] |
     """
     environ = os.environ if environ is None else environ
     end = time.monotonic() + deadline
-    program = find_nvidia_smi(environ, root)
+    program = systems.find("nvidia-smi", environ, more=[below(root, WSL_FOLDER)])
     smi = Probe("nvidia-smi", [program] if program else Unknown("nvidia-smi is not on PATH"), environ, end)
     libraries = find((LIBCUDA, LIBNVIDIA_ML), environ, root)
     nvml = Probe("nvml", _command("nvml", LIBNVIDIA_ML, libraries[LIBNVIDIA_ML]), environ, end)
     cuda = Probe("cuda", _command("cuda", LIBCUDA, libraries[LIBCUDA]), environ, end)
     xid_events = _xid_events(root, environ, end)
-    probes = [one.wait() for one in (nvml, cuda, smi) if not isinstance(one.argv, Unknown)]
-    names = ", ".join(probe.name for probe in probes)
+    hung = tuple(one.last_call() for one in (nvml, cuda, smi) if one.wait().completed.timed_out)
     answer = smi.output()
-    seen = map_fact(answer, lambda found: _smi_result(*found))
+    seen = map_fact(answer, _smi_result)
     system = systems.other(root)
     installed = system.driver() if system else installed_driver(root)
-    facts = Driver(
-        version=_best(nvml.fact("version", str), installed.pop("version"), _banner(seen, "driver_version")),
+    facts = msgspec.structs.replace(
+        installed,
+        version=_best(nvml.fact("version", str), installed.version, _banner(seen, "driver_version")),
         cuda_supported=_best(
             cuda.fact("cuda_supported", str), nvml.fact("cuda_supported", str), _banner(seen, "cuda_version")
         ),
-        **installed,
         libcuda=libraries[LIBCUDA],
         nvml_init=nvml.init(),
         cuda_init=cuda.init(),
         cuda_device_count=cuda.fact("count", int),
         nvidia_smi=seen,
-        unresponsive=Known(
-            tuple(probe.last_call() for probe in probes if probe.hung),
-            f"asked with one deadline: {names}" if probes else "there is nothing to ask",
-        ),
+        unresponsive=Known(hung, "NVML, CUDA and nvidia-smi, asked with one deadline"),
         xid_events=xid_events,
     )
     return DriverFacts(facts, _gpus(nvml, cuda, answer, environ, end))
 
 
 def _command(child: str, soname: str, files: Fact[tuple[LibraryFile, ...]]) -> Sequence[str] | Unknown:
-    """What asks the library, when the loader has any file to give it."""
     if isinstance(files, Unknown):
         return files
     if all(file.problem == NOT_REACHED for file in files.value):
@@ -203,29 +193,15 @@ def child_command(child: str) -> Sequence[str] | Unknown:
     return [sys.executable, "-I", "-S", "-c", BOOT, child, package, os.path.dirname(bindings.origin)]
 
 
-def find_nvidia_smi(environ: Mapping[str, str], root: str) -> str | None:
-    """Path of nvidia-smi: on PATH, or where WSL2 and Windows keep it."""
-    if found := systems.find("nvidia-smi", environ):
-        return found
-    system = systems.other(root)
-    places = [below(system.root, path) for path in system.smi_places(environ)] if system else [below(root, WSL_SMI)]
-    return next((place for place in places if os.access(place, os.X_OK)), None)
-
-
 def _best(*facts: Fact[str]) -> Fact[str]:
     """The first known fact, else the reasons of all."""
     reasons = dict.fromkeys(fact.reason for fact in facts if isinstance(fact, Unknown))
     return next((fact for fact in facts if isinstance(fact, Known)), Unknown("; ".join(reasons)))
 
 
-def _smi_result(exit_code: int, text: str) -> SmiResult:
-    seen = nvidia_smi.parse(text)
-    return SmiResult(
-        exit_code=exit_code,
-        output=text[:OUTPUT_KEPT],
-        driver_version=seen.driver_version,
-        cuda_version=seen.cuda_version,
-    )
+def _smi_result(answer: tuple[int, str]) -> SmiResult:
+    seen = nvidia_smi.parse(answer[1])
+    return SmiResult(answer[0], answer[1][:OUTPUT_KEPT], seen.driver_version, seen.cuda_version)
 
 
 def _banner(smi: Fact[SmiResult], field: str) -> Fact[str]:
@@ -273,11 +249,9 @@ def _with_device(gpu: Gpu, device: Mapping[str, Any] | None) -> Gpu:
 
     Those of a GPU in MIG mode are not known: CUDA would count the multiprocessors of one slice.
     """
-    if device is None or "multiprocessors" not in device:
-        return msgspec.structs.replace(gpu, multiprocessors=Unknown("CUDA does not list this GPU"))
-    if value_or(gpu.mig_mode, False):
-        return msgspec.structs.replace(gpu, multiprocessors=Unknown("MIG mode is on: CUDA sees slices"))
-    by_cuda = _gpu(gpu.index, device, Unknown("CUDA does not tell"))
+    has_slices = value_or(gpu.mig_mode, False)
+    silent = Unknown("MIG mode is on: CUDA sees slices" if has_slices else "CUDA does not list this GPU")
+    by_cuda = _gpu(gpu.index, {} if has_slices or device is None else device, silent)
     capability = by_cuda.compute_capability if isinstance(gpu.compute_capability, Unknown) else gpu.compute_capability
     return msgspec.structs.replace(gpu, multiprocessors=by_cuda.multiprocessors, compute_capability=capability)
 
@@ -297,16 +271,15 @@ def _gpus_by_smi(answer: Fact[tuple[int, str]], environ: Mapping[str, str], end:
     if exit_code or not seen.gpus:
         return Unknown(f"{program}: {seen.failure or f'exit code {exit_code}, no table'}")
     done = Probe("nvidia-smi --query-gpu", [program, *nvidia_smi.QUERY], environ, end).wait().completed
-    return Known((done and not done.returncode and nvidia_smi.parse_csv(done.stdout)) or seen.gpus, program)
+    return Known((done.returncode == 0 and nvidia_smi.parse_csv(done.stdout)) or seen.gpus, program)
 
 
 def _xid_events(root: str, environ: Mapping[str, str], end: float) -> Fact[tuple[str, ...]]:
-    """Xid lines of the kernel's log, where dmesg may read it."""
     if system := systems.other(root):
         return Unknown(f"{system.title} has no kernel log with Xid events")
     program = systems.find("dmesg", environ)
     log = Probe("dmesg", [program] if program else Unknown("dmesg is not on PATH"), environ, end).wait()
-    if log.completed is None or log.completed.returncode != 0:
+    if log.completed.returncode != 0:
         return Unknown(log.why_no_answer())
     return Known(xid_events(log.completed.stdout), str(program))
 
@@ -315,7 +288,7 @@ def _xid_events(root: str, environ: Mapping[str, str], end: float) -> Fact[tuple
 #
 # Every libcuda.so.1 and libnvidia-ml.so.1 in the loader's reach, and the one that it takes.
 
-OUT_OF_REACH = ("/usr/lib/wsl/lib", "/run/opengl-driver/lib")  # WSL2, NixOS: in reach only when configured
+OUT_OF_REACH = (WSL_FOLDER, "/run/opengl-driver/lib")  # WSL2, NixOS: in reach only when configured
 NOT_REACHED = "not on the loader path"
 STUB = "stub of the CUDA toolkit, not a driver"
 _DRIVER_VERSION = re.compile(r"\.so\.(\d{3}\.\d+(?:\.\d+)?)$")  # WSL's libcuda.so.1.1 tells no version
@@ -325,34 +298,24 @@ def find(sonames: tuple[str, ...], environ: Mapping[str, str], root: str) -> dic
     """For each soname the files that carry it, the loader's choice first; a fake `root` is taken for a Linux."""
     if system := systems.other(root):
         return {soname: system.driver_files(soname, environ) for soname in sonames}
-    linker = LdSo(environ, read_cache(root), root)
-    return {soname: _linux(soname, linker, root) for soname in sonames}
+    linker, source = LdSo(environ, read_cache(root), root), "LD_LIBRARY_PATH, ldconfig -p, default folders"
+    return {soname: Known(tuple(_files(soname, linker, root)), source) for soname in sonames}
 
 
-def _linux(soname: str, linker: LdSo, root: str) -> Fact[tuple[LibraryFile, ...]]:
-    """The files in the loader's order, then those that it skips or does not come to.
+def _files(soname: str, linker: LdSo, root: str) -> Iterator[LibraryFile]:
+    """Yield the files in the loader's order, then those that it skips or does not come to.
 
     One that it does not skip but fails on (an empty file) stands first, although nothing is loaded.
     """
-    hits = linker.open(soname, (), all_hits=True).hits
-    hits.sort(key=lambda hit: hit.effect == "skipped")
-    seen = {os.path.realpath(below_once(root, hit.path)) for hit in hits}
+    hits = sorted(linker.open(soname, (), all_hits=True).hits, key=lambda hit: hit.effect == "skipped")
+    found = {os.path.realpath(below_once(root, hit.path)): (hit.path, hit.problem) for hit in hits}
     for path in (f"{folder}/{soname}" for folder in OUT_OF_REACH):
-        if os.path.exists(below(root, path)) and os.path.realpath(below(root, path)) not in seen:
-            hits.append(Candidate(path=path, via="", reachable=False, problem=NOT_REACHED))
-    return Known(tuple(_described(hit, linker, root) for hit in hits), "LD_LIBRARY_PATH, ldconfig -p, default folders")
-
-
-def _described(hit: Candidate, linker: LdSo, root: str) -> LibraryFile:
-    real = os.path.realpath(below_once(root, hit.path))
-    version = _DRIVER_VERSION.search(real)
-    stub = f"{STUB}: {real}" if "/stubs/" in hit.path or "/stubs/" in real else None
-    return LibraryFile(
-        path=hit.path,
-        version=version[1] if version else None,
-        soname=getattr(linker.check(hit.path), "soname", None),
-        problem=hit.problem or stub,
-    )
+        if os.path.exists(below(root, path)):
+            found.setdefault(os.path.realpath(below(root, path)), (path, NOT_REACHED))
+    for real, (path, problem) in found.items():
+        version = _DRIVER_VERSION.search(real)
+        stub = f"{STUB}: {real}" if "/stubs/" in path or "/stubs/" in real else None
+        yield LibraryFile(path, version[1] if version else None, linker.check(path).soname, problem or stub)
 
 
 # ------------------------------------------------------------------------------------------------------ kernel driver
@@ -368,8 +331,8 @@ _VERSION = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+\.[\d.]*\d)")
 _MODULE_FILE = re.compile(r"nvidia(?:-current|-tesla(?:-\d+)?|-legacy-\w+)?\.ko(?:\.\w+)?")
 
 
-def installed_driver(root: str) -> dict[str, Fact[Any]]:
-    """The driver by the files of the kernel, as fields of Driver."""
+def installed_driver(root: str) -> Driver:
+    """The driver by the files of the kernel."""
     text = text_fact(root, PROC_VERSION)
     module: Fact[str] = text_fact(root, "/sys/module/nvidia/version")
     kind: Fact[str] = Unknown(f"not loaded: {getattr(text, 'reason', '')}")
@@ -388,14 +351,14 @@ def installed_driver(root: str) -> dict[str, Fact[Any]]:
         files += [f"{folder}/{path}" for path in paths if _MODULE_FILE.fullmatch(path.rpartition("/")[2])]
     on_disk = Known(tuple(files), f"{MODULES}/*/modules.dep") if isinstance(kernels, Known) else kernels
     nodes = listed(root, "/dev")
-    return {
-        "version": module,
-        "kernel_module": module,
-        "kernel_module_loaded": loaded,
-        "kernel_module_kind": kind,
-        "kernel_module_on_disk": on_disk,
-        "device_nodes": map_fact(nodes, lambda names: tuple(f"/dev/{one}" for one in names if one[:6] == "nvidia")),
-    }
+    return Driver(
+        version=module,
+        kernel_module=module,
+        kernel_module_loaded=loaded,
+        kernel_module_kind=kind,
+        kernel_module_on_disk=on_disk,
+        device_nodes=map_fact(nodes, lambda names: tuple(f"/dev/{one}" for one in names if one[:6] == "nvidia")),
+    )
 
 
 def xid_events(log: str) -> tuple[str, ...]:

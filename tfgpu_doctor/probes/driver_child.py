@@ -271,18 +271,15 @@ MULTIPROCESSORS, CC_MAJOR, CC_MINOR = 16, 75, 76  # cuda.h, CUdevice_attribute
 
 
 def described(library: Any, code: int) -> tuple[str, str]:
-    """Name and message of a CUresult, in the library's own words where it has any."""
+    """Name of a CUresult, and the library's own message where it has any."""
     from tfgpu_doctor.parsers.cuda_results import CURESULTS
 
     names = {number: name for name, number in CURESULTS.items()}
-    words = []
-    for function in ("cuGetErrorName", "cuGetErrorString"):
-        pointer = ctypes.c_char_p()
-        # a stub or a very old driver has no such function
-        answered = hasattr(library, function) and getattr(library, function)(code, ctypes.byref(pointer)) == 0
-        words.append(pointer.value.decode("utf-8", "replace") if answered and pointer.value else None)
-    name = words[0] or names.get(code, "CUDA_SUCCESS" if not code else f"CUDA error {code}")
-    return name, words[1] or name
+    name = names.get(code, "CUDA_SUCCESS" if not code else f"CUDA error {code}")
+    pointer = ctypes.c_char_p()
+    if hasattr(library, "cuGetErrorString"):  # a stub or a very old driver has no such function
+        library.cuGetErrorString(code, ctypes.byref(pointer))
+    return name, pointer.value.decode("utf-8", "replace") if pointer.value else name
 
 
 def examine_device(library: Any, index: int, source: str) -> None:

@@ -70,9 +70,8 @@ class _Probe(Generic[T]):
     def result(self) -> T:
         """Wait for the probe: it bounds the time of its children, but a file system may not answer."""
         self._thread.join(max(self._end - time.monotonic(), 0.0))
-        if self._thread.is_alive() and self._result is None:
+        if self._result is None:
             return self._failed(f"the probe {self._name} did not end within {PATIENCE:g} s")
-        assert self._result is not None
         return self._result
 
 
@@ -99,13 +98,23 @@ def examine(
     until = None if import_tensorflow else "packages"
     with TensorFlowProbe(executable, environ=environ, until=until, total=timeout) as probe:
         host_probe = _Probe("host", timings, host.examine, lambda why: _all_unknown(Host, why))
-        driver_probe = _Probe("driver", timings, lambda: driver.examine(environ=environ), _no_driver)
+        driver_probe = _Probe(
+            "driver",
+            timings,
+            lambda: driver.examine(environ=environ),
+            lambda why: driver.DriverFacts(_all_unknown(Driver, why), Unknown(why)),
+        )
         matrix = load_matrix()
         here = probe.python()
         timings["python"] = round(time.monotonic() - started, 4)
         packages, user_site = here.python.packages, value_or(here.python.user_site, None)
         prefix = value_or(here.python.prefix, None)
-        libraries_probe = _Probe("libraries", timings, lambda: _libraries(here, matrix, environ), _no_libraries)
+        libraries_probe = _Probe(
+            "libraries",
+            timings,
+            lambda: _libraries(here, matrix, environ),
+            lambda why: (_all_unknown(Cuda, why), _all_unknown(Loader, why), _all_unknown(Cudnn, why)),
+        )
         # fields of Python, and one of Host, each by a probe of its own
         others: dict[str, tuple[str, Callable[[], Fact[Any]]]] = {
             "kernels": ("Jupyter kernels", lambda: elsewhere.examine_kernels(environ, prefix)),
@@ -147,29 +156,12 @@ def examine(
             messages=_messages(result.tensorflow, driver_facts.driver),
         )
     timings["total"] = round(time.monotonic() - started, 4)
-    return Examination(_encodable(facts), timings)
+    # by way of JSON: Python lets bytes that are no UTF-8 through in variables and in names of files
+    return Examination(msgspec.json.decode(compact(facts), type=Facts), timings)
 
 
 def _all_unknown(kind: type[R], reason: str) -> R:
-    """A record in which every field is unknown for the same reason."""
     return kind(**{field.name: Unknown(reason) for field in msgspec.structs.fields(kind)})
-
-
-def _no_driver(why: str) -> driver.DriverFacts:
-    return driver.DriverFacts(_all_unknown(Driver, why), Unknown(why))
-
-
-def _no_libraries(why: str) -> tuple[Cuda, Loader, Cudnn]:
-    return _all_unknown(Cuda, why), _all_unknown(Loader, why), _all_unknown(Cudnn, why)
-
-
-def _encodable(facts: Facts) -> Facts:
-    """The same facts without bytes that are no UTF-8, which Python lets through in variables and in names of files."""
-    try:
-        msgspec.json.encode(facts)
-    except UnicodeEncodeError:
-        return msgspec.json.decode(compact(facts), type=Facts)
-    return facts
 
 
 def _messages(tensorflow: TensorFlow, driver: Driver) -> Fact[tuple[Message, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tfgpu_doctor.facts.facts import Fact, Known, Unknown
+from tfgpu_doctor.facts.facts import Fact, Known, Unknown, value_or
 from tfgpu_doctor.facts.reading import read_head
 
 LIMIT = 4_000_000  # bytes; nothing that is read here is larger on a sane machine
@@ -17,18 +17,14 @@ def below(root: str, path: str) -> str:
     return os.path.join(root, (path.replace("\\", "/") if path[1:3] == ":\\" else path).lstrip("/"))
 
 
-def read_text(root: str, path: str) -> str:
-    """Return the text of the file `path` below `root`; undecodable bytes are replaced.
-
-    Raises OSError: it cannot be read.
-    """
+def _read(root: str, path: str) -> str:
     return read_head(below(root, path), LIMIT).decode("utf-8", "replace")
 
 
 def text_in(root: str, path: str) -> str:
     """Return the text of a file; nothing where it is missing, or not ours to read."""
     try:
-        return read_text(root, path)
+        return _read(root, path)
     except OSError:
         return ""
 
@@ -36,17 +32,14 @@ def text_in(root: str, path: str) -> str:
 def text_fact(root: str, path: str) -> Fact[str]:
     """The stripped text of a file as a fact."""
     try:
-        return Known(read_text(root, path).strip(), path)
+        return Known(_read(root, path).strip(), path)
     except OSError as error:
         return Unknown(why(error, path))
 
 
 def names_in(folder: str) -> list[str]:
     """What lies in a folder, sorted; nothing where it is missing, or not ours to read: nothing of it is known then."""
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
+    return value_or(listed("/", folder), [])
 
 
 def listed(root: str, folder: str) -> Fact[list[str]]:

@@ -11,27 +11,16 @@ import itertools
 import os
 import platform
 import re
-import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TypeVar
 
 from tfgpu_doctor.facts.environment_variables import matters
-from tfgpu_doctor.facts.facts import Fact, Host, Known, Limit, PciGpu, TemporaryFolder, Unknown, map_fact
+from tfgpu_doctor.facts.facts import Fact, Host, Known, Limit, PciGpu, TemporaryFolder, Unknown, map_fact, value_or
 from tfgpu_doctor.facts.reading import read_head
 from tfgpu_doctor.probes import systems
-from tfgpu_doctor.probes.files import (
-    below,
-    exists_fact,
-    listed,
-    module_loaded,
-    names_in,
-    read_text,
-    text_fact,
-    text_in,
-    why,
-)
+from tfgpu_doctor.probes.files import below, exists_fact, listed, module_loaded, names_in, text_fact, text_in, why
 
 T = TypeVar("T", int, float)
 
@@ -101,28 +90,17 @@ def os_release(root: str) -> dict[str, Fact[str]]:
     paths = ("/etc/os-release", "/usr/lib/os-release")
     path = next((one for one in paths if text_in(root, one)), paths[-1])
     text = text_fact(root, path)
-    values: dict[str, Fact[str]] = {}
-    for line in text.value.splitlines() if isinstance(text, Known) else ():
-        key, equals, value = line.partition("=")
-        if equals and key.isidentifier():
-            try:
-                value = " ".join(shlex.split(value))
-            except ValueError:  # an open quote
-                value = value.strip("\"' ")
-            values[key] = Known(value, path)
+    pairs = (line.partition("=") for line in value_or(text, "").splitlines())
+    values: dict[str, Fact[str]] = {key: Known(value.strip("\"' "), path) for key, equals, value in pairs if equals}
     for key in ("NAME", "ID", "VERSION_ID"):
         values.setdefault(key, text if isinstance(text, Unknown) else Unknown(f"{path} has no {key}"))
     return values
 
 
 def _libc(root: str) -> Fact[str]:
-    if root == "/" and sys.platform != "win32":
-        try:
-            version = os.confstr("CS_GNU_LIBC_VERSION")
-        except (ValueError, OSError):  # not glibc
-            version = None
-        if version:
-            return Known(version, "confstr(CS_GNU_LIBC_VERSION)")
+    name, version = platform.libc_ver()
+    if root == "/" and name == "glibc":
+        return Known(f"{name} {version}", "confstr(CS_GNU_LIBC_VERSION)")
     musl = next((name for name in names_in(below(root, "/lib")) if name.startswith("ld-musl-")), None)
     return Known("musl", f"/lib/{musl}") if musl else Unknown("neither glibc's confstr nor musl's loader in /lib")
 
@@ -150,13 +128,9 @@ def _shm(root: str) -> Fact[int]:
 def _secure_boot(root: str) -> Fact[bool]:
     try:
         data = read_head(below(root, SECURE_BOOT), 5)  # four bytes of attributes, one of value
-    except FileNotFoundError:
-        return Unknown("no SecureBoot variable in efivars: booted without EFI, or hidden by a container")
     except OSError as error:
         return Unknown(why(error, SECURE_BOOT))
-    if len(data) != 5:
-        return Unknown(f"{SECURE_BOOT} has {len(data)} bytes, not 5")
-    return Known(data[4] == 1, SECURE_BOOT)
+    return Known(data[4] == 1, SECURE_BOOT) if len(data) == 5 else Unknown(f"{SECURE_BOOT} has {len(data)} bytes")
 
 
 # in the order of how much they say; the first that is there counts
@@ -166,7 +140,7 @@ CONTAINER_VARIABLES = {
     "SINGULARITY_CONTAINER": "apptainer",
 }
 CONTAINER_MARKS = {"/.singularity.d": "apptainer", "/run/.containerenv": "podman", "/.dockerenv": "docker"}
-CONTAINER_MANAGERS = ("/run/host/container-manager", "/run/systemd/container")  # systemd's: its own name stands there
+CONTAINER_MANAGER = "/run/systemd/container"  # holds "lxc", "systemd-nspawn"
 CONTAINER_CGROUPS = {"kubepods": "kubernetes", "docker": "docker", "libpod": "podman", "lxc": "lxc"}
 
 
@@ -174,19 +148,15 @@ def container(root: str, environ: Mapping[str, str]) -> Fact[str]:
     """The kind of container that this process runs in, or "none"."""
     found = [(kind, variable) for variable, kind in CONTAINER_VARIABLES.items() if environ.get(variable)]
     found += [(kind, path) for path, kind in CONTAINER_MARKS.items() if os.path.exists(below(root, path))]
-    managers = (text_fact(root, path) for path in CONTAINER_MANAGERS)
-    found += [(named.value, named.source) for named in managers if isinstance(named, Known) and named.value]
+    if manager := text_in(root, CONTAINER_MANAGER).strip():
+        found.append((manager, CONTAINER_MANAGER))
     if environ.get("container"):
         found.append((environ["container"], "the variable `container`"))
-    if found:
-        return Known(*found[0])
     groups = text_fact(root, "/proc/1/cgroup")
-    if isinstance(groups, Unknown):
-        return groups
-    kind = next((kind for word, kind in CONTAINER_CGROUPS.items() if word in groups.value), None)
-    if kind:
-        return Known(kind, "/proc/1/cgroup")
-    return Known("none", "no mark of a container: environment, /.dockerenv, /run, /proc/1/cgroup")
+    found += [(kind, "/proc/1/cgroup") for word, kind in CONTAINER_CGROUPS.items() if word in value_or(groups, "")]
+    if not found and isinstance(groups, Known):
+        return Known("none", "no mark of a container: environment, /.dockerenv, /run, /proc/1/cgroup")
+    return Known(*found[0]) if found else groups
 
 
 # ------------------------------------------------------------------------------------------------------------ cgroups
@@ -206,39 +176,37 @@ UNLIMITED_V1 = 1 << 60  # version 1 writes the largest long, rounded to pages, f
 def cpu_quota(root: str) -> Fact[float]:
     """CPUs' worth of time that the groups allow; unknown("no limit") without a limit."""
 
-    def quotient(words: list[str]) -> float | None:
-        quota, period = map(_whole, words) if len(words) == 2 else (None, None)
+    def quotient(numbers: list[int | None]) -> float | None:
+        quota, period = numbers if len(numbers) == 2 else (None, None)
         return quota / period if quota is not None and period else None
 
     return _smallest(root, "cpu", ("cpu.max", "cpu.cfs_quota_us cpu.cfs_period_us"), quotient)
 
 
-def _whole(text: str) -> int | None:
-    """A number that the kernel writes, of 64 bits at most; None for anything else."""
-    return int(text) if text.isdecimal() and len(text) < 20 else None
-
-
 def memory_limit(root: str) -> Fact[int]:
     """Bytes that the groups allow; unknown("no limit") without a limit."""
 
-    def size(words: list[str]) -> int | None:
-        limit = _whole(words[0]) if words else None
+    def size(numbers: list[int | None]) -> int | None:
+        limit = numbers[0] if numbers else None
         return limit if limit is not None and limit < UNLIMITED_V1 else None
 
     return _smallest(root, "memory", ("memory.max", "memory.limit_in_bytes"), size)
 
 
-def _smallest(root: str, controller: str, files: tuple[str, ...], value: Callable[[list[str]], T | None]) -> Fact[T]:
-    """The smallest limit that `value` finds in what stands in `files`, those of one version separated by a space."""
+def _smallest(
+    root: str, controller: str, files: tuple[str, ...], value: Callable[[list[int | None]], T | None]
+) -> Fact[T]:
+    """The smallest limit that `value` finds among the numbers in `files`, those of one version separated by a space.
+
+    None stands for what is no number of 64 bits, as "max".
+    """
     found: list[tuple[T, str]] = []
     seen = False
     for folder, names in itertools.product(_groups(root, controller), files):
-        try:
-            words = [word for name in names.split() for word in read_text(root, f"{folder}/{name}").split()]
-        except OSError:  # not in this version, or not at this level
-            continue
-        seen = True
-        if (limit := value(words)) is not None:
+        words = [word for name in names.split() for word in text_in(root, f"{folder}/{name}").split()]
+        seen = seen or bool(words)  # else not in this version, or not at this level
+        numbers = [int(word) if word.isdecimal() and len(word) < 20 else None for word in words]
+        if (limit := value(numbers)) is not None:
             found.append((limit, f"{folder}/{names.split()[0]}"))
     if not found:
         return Unknown("no limit") if seen else Unknown(f"no control group files below {MOUNT}")
@@ -267,13 +235,10 @@ def _groups(root: str, controller: str) -> Iterator[str]:
 def oom_kills(root: str = "/") -> dict[str, int]:
     """How often the kernel's out-of-memory killer has struck, by the file that counts; never raises."""
     groups = (f"{folder}/{name}" for folder in _groups(root, "memory") for name in OOM_COUNTERS)
-
-    def counted(paths: Iterable[str]) -> Iterator[tuple[str, int]]:
-        for path in paths:
-            if found := re.search(r"^oom_kill (\d{1,19})$", text_in(root, path), re.MULTILINE):
-                yield path, int(found[1])
-
-    return dict((*itertools.islice(counted(groups), 1), *counted((VMSTAT,))))
+    counts = (
+        (path, re.search(r"^oom_kill (\d{1,19})$", text_in(root, path), re.MULTILINE)) for path in (*groups, VMSTAT)
+    )
+    return {path: int(count[1]) for path, count in counts if count}
 
 
 def explain_kill(before: Mapping[str, int], after: Mapping[str, int]) -> str:

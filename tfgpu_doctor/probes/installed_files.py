@@ -40,8 +40,17 @@ def _compare(package: Package) -> DamagedPackage | None:
     info = next((name for name in infos if name.endswith(ending) and normal(name) == package.name), None)
     if folder is None or info is None:
         return None
-    found = [(path, _damage(os.path.join(folder, path), size)) for path, size in _listed(folder, info)]
-    missing, overwritten = ([path for path, damage in found if damage == kind] for kind in ("missing", "overwritten"))
+    missing, overwritten = list[str](), list[str]()
+    for path, size in _listed(folder, info):
+        try:
+            found = os.stat(os.path.join(folder, path)).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            missing.append(path)
+        except OSError:  # not ours to look at
+            continue
+        else:
+            is_source = path.endswith(".py")  # those are edited on purpose
+            overwritten += [] if is_source or size in (None, found) else [path]
     if not missing and not overwritten:
         return None
     return DamagedPackage(
@@ -52,18 +61,6 @@ def _compare(package: Package) -> DamagedPackage | None:
         overwritten=tuple(overwritten[:MOST_NAMED]),
         files=len(missing) + len(overwritten),
     )
-
-
-def _damage(path: str, size: int | None) -> str:
-    """Say what became of a file that was installed with this size; nothing where it is not ours to look at."""
-    try:
-        found = os.stat(path).st_size
-    except (FileNotFoundError, NotADirectoryError):
-        return "missing"
-    except OSError:
-        return ""
-    is_other = size is not None and size != found and not path.endswith(".py")  # sources are edited on purpose
-    return "overwritten" if is_other else ""
 
 
 def _record(folder: str, info: str) -> list[str]:
@@ -118,7 +115,6 @@ def named_in_errors(phases: Iterable[Phase], folders: Sequence[str]) -> Fact[tup
 
 
 def _owners(folder: str, paths: set[str]) -> dict[str, tuple[str, str]]:
-    """The package and its version that list each of these files."""
     owners: dict[str, tuple[str, str]] = {}
     for info in names_in(folder):
         if info.endswith(".dist-info"):
@@ -170,7 +166,8 @@ def examine_shadowed(
 def _met(before: Sequence[str], home: str, packages: tuple[Package, ...]) -> Iterator[tuple[str, str, Package]]:
     """The modules in these folders that a needed package in `home` has, too: folder, name and that package."""
     inside = {_module(name) for name in names_in(home)} - {"tensorflow", ""}
-    met = [(folder, name) for folder in before for name in _importable(folder) if _module(name) in inside]
+    names = ((folder, name) for folder in before for name in names_in(folder) if _module(name) in inside)
+    met = [(folder, name) for folder, name in names if _is_importable(os.path.join(folder, name))]
     owners = dict(_modules(home, packages)) if met else {}
     yield from ((folder, name, owners[_module(name)]) for folder, name in met if _module(name) in owners)
 
@@ -179,12 +176,9 @@ def _module(name: str) -> str:
     return name.partition(".")[0] if name.endswith(_MODULES) or "." not in name else ""
 
 
-def _importable(folder: str) -> Iterator[str]:
-    """Modules and packages of a folder; one without __init__ comes after all installed ones."""
-    for name in names_in(folder):
-        path = os.path.join(folder, name)
-        if name.endswith(_MODULES) or any(os.path.isfile(os.path.join(path, f"__init__{end}")) for end in _MODULES):
-            yield name
+def _is_importable(path: str) -> bool:
+    """True for a module or a package; one without __init__ comes after all installed ones."""
+    return path.endswith(_MODULES) or any(os.path.isfile(os.path.join(path, f"__init__{end}")) for end in _MODULES)
 
 
 def _modules(home: str, packages: tuple[Package, ...]) -> Iterator[tuple[str, Package]]:

@@ -18,7 +18,7 @@ from typing import IO, Literal
 
 import msgspec
 
-from tfgpu_doctor.facts.facts import Candidate, Fact, Known, Loader, Soname, Toolkit, Unknown
+from tfgpu_doctor.facts.facts import Candidate, Fact, Known, Loader, Soname, Toolkit, Unknown, map_fact, value_or
 from tfgpu_doctor.facts.reading import open_regular
 from tfgpu_doctor.parsers.system_outputs import CacheEntry, parse_cache
 from tfgpu_doctor.probes import process, systems
@@ -26,7 +26,6 @@ from tfgpu_doctor.probes.files import below, names_in
 
 # The library that calls dlopen, seen with LD_DEBUG=files in 2.10, 2.13, 2.15, 2.16 and 2.21 on Linux x86_64:
 # libtensorflow_framework.so.2 wherever there is a libtensorflow_cc.so.2, before it _pywrap_tensorflow_internal.so.
-SPLIT = "libtensorflow_cc.so.*"
 CALLERS_SPLIT = ("libtensorflow_framework.so.2",)
 CALLERS_WHOLE = ("python/_pywrap_tensorflow_internal.so", "libtensorflow_framework.so.2")
 # The order in which it opens them (DsoLoader::TryDlopenCUDALibraries): one that is loaded as another's need is found
@@ -61,7 +60,8 @@ def examine(
         if system.name == "windows":
             return examine_dlls(sonames, environ, site_packages, toolkits, executable, system.root)
         return Loader(sonames=Unknown(f"the loader of {system.platform} is not modelled; TensorFlow has no CUDA there"))
-    if musl := _musl(root):
+    glibc = glob.glob(below(root, "/lib*/ld-linux-*.so.*")) or glob.glob(below(root, "/lib/*/ld-linux-*.so.*"))
+    if not glibc and (musl := glob.glob(below(root, "/lib/ld-musl-*.so.1"))):
         return Loader(sonames=Unknown(f"musl's loader ({musl[0]}) is not modelled, only glibc's"))
     caller = caller_of(tensorflow_dir, root)
     runpath = caller if isinstance(caller, Unknown) else Known(caller.runpath or caller.rpath, caller.path)
@@ -71,7 +71,8 @@ def examine(
     cache = read_cache(root)
     program = read_elf(os.path.realpath(executable)) if executable else None
     linker = LdSo(environ, cache, root, library, program)
-    survey = _Survey(linker, library, site_packages, places(site_packages, toolkits, environ, root))
+    found = places(site_packages, toolkits, environ, root)
+    survey = _Survey(linker, library, Listing(root, site_packages), found)
     openings = {
         soname: survey.open(soname) for soname, _ in sorted(sonames, key=lambda pair: (*ORDER, pair[1]).index(pair[1]))
     }
@@ -84,29 +85,19 @@ def examine(
     return Loader(runpath=runpath, sonames=Known(results, source))
 
 
-def _musl(root: str) -> list[str]:
-    """The musl loader of a system that has no glibc."""
-    glibc = glob.glob(below(root, "/lib*/ld-linux-*.so.*")) or glob.glob(below(root, "/lib/*/ld-linux-*.so.*"))
-    return [] if glibc else glob.glob(below(root, "/lib/ld-musl-*.so.1"))
-
-
 def with_loaded(found: Loader, loaded: Fact[tuple[str, ...]]) -> Loader:
     """A library that the process has loaded, whoever did it (a .pth file, another package), is found by its soname."""
-    paths = loaded.value if isinstance(loaded, Known) else ()
-    by_name = {path.replace("\\", "/").rpartition("/")[2]: path for path in paths}
-    sonames = found.sonames
-    if isinstance(sonames, Known):
-        known = tuple(_loaded(one, by_name.get(one.soname)) for one in sonames.value)
-        sonames = msgspec.structs.replace(sonames, value=known)
+    by_name = {path.replace("\\", "/").rpartition("/")[2]: path for path in value_or(loaded, ())}
+
+    def known(library: Soname) -> Soname:
+        path = by_name.get(library.soname)
+        if path is None or library.winner or any(one.path == path and one.problem for one in library.candidates):
+            return library
+        others = (one for one in library.candidates if one.path != path)
+        return msgspec.structs.replace(library, candidates=(_hit(path, "already loaded"), *others), winner=path)
+
+    sonames = map_fact(found.sonames, lambda every: tuple(map(known, every)))
     return msgspec.structs.replace(found, sonames=sonames, loaded=loaded)
-
-
-def _loaded(library: Soname, path: str | None) -> Soname:
-    unusable = any(one.path == path and one.problem for one in library.candidates)
-    if path is None or library.winner or unusable:
-        return library
-    others = (one for one in library.candidates if one.path != path)
-    return msgspec.structs.replace(library, candidates=(_hit(path, "already loaded"), *others), winner=path)
 
 
 def _hit(path: str, via: str, problem: str | None = None, effect: str | None = None) -> Candidate:
@@ -119,11 +110,11 @@ def caller_of(tensorflow_dir: str | None, root: str = "/") -> Elf | Unknown:
     if tensorflow_dir is None:
         return Unknown("there is no TensorFlow whose RUNPATH could be read")
     folder = below_once(root, tensorflow_dir)
-    names = CALLERS_SPLIT if glob.glob(os.path.join(glob.escape(folder), SPLIT)) else CALLERS_WHOLE
+    names = CALLERS_SPLIT if glob.glob(os.path.join(glob.escape(folder), "libtensorflow_cc.so.*")) else CALLERS_WHOLE
     for path in (os.path.join(folder, name) for name in names):
         if os.path.exists(path):
             found = read_elf(path)
-            return Unknown(f"{found.problem}: {path}") if isinstance(found, Refusal) else found
+            return Unknown(f"{found.problem}: {path}") if found.problem else found
     return Unknown(f"{' and '.join(names)} are missing in {tensorflow_dir}")
 
 
@@ -144,18 +135,16 @@ def read_cache(root: str) -> tuple[CacheEntry, ...] | Unknown:
 class _Survey:
     """All files of the libraries that one process opens: those in its reach, and the others."""
 
-    def __init__(self, linker: LdSo, library: Elf | None, site_packages: Sequence[str], found: Sequence[Place]) -> None:
-        self.linker, self.found, self.site_packages = linker, found, site_packages
+    def __init__(self, linker: LdSo, library: Elf | None, listing: Listing, found: Sequence[tuple[str, str]]) -> None:
+        self.linker, self.listing, self.found = linker, listing, found
         self.callers = (library,) if library else ()
-        self.listing = Listing(linker.root)
 
     def open(self, soname: str) -> Opening:
         """Open a library, and the parts that cuDNN opens by itself when it is used."""
         opening = self.linker.open(soname, self.callers, all_hits=True)
         winner = opening.winner
-        cudnn = self.linker.check(winner) if winner and soname in SUBLIBRARIES else None
-        callers = (cudnn, *self.callers) if isinstance(cudnn, Elf) else ()
-        for part in SUBLIBRARIES[soname] if callers else ():
+        callers = (self.linker.check(winner), *self.callers) if winner else ()
+        for part in SUBLIBRARIES.get(soname, ()) if winner else ():
             name = soname.replace("libcudnn.", f"libcudnn_{part}.")
             if failure := self.linker.open(name, callers).failure:
                 missing = failure if failure.startswith(name) else f"{name}, which needs {failure}"
@@ -168,27 +157,23 @@ class _Survey:
     def describe(self, soname: str, component: str, opening: Opening) -> Soname:
         """All files of a soname: those in reach in the loader's order, then the others."""
         linker, listing = self.linker, self.listing
-        candidates = [
-            msgspec.structs.replace(hit, version=listing.version(hit.path, site_of(hit.path, self.site_packages)))
-            for hit in opening.hits
-        ]
+        candidates = [msgspec.structs.replace(hit, version=listing.version(hit.path)) for hit in opening.hits]
         known = {os.path.realpath(below_once(linker.root, hit.path)) for hit in opening.hits}
-        for place in self.found:
-            name = listing.carries(place.folder, soname)
-            path = os.path.join(place.folder, name or "")
+        for folder, via in self.found:
+            name = listing.carries(folder, soname)
+            path = os.path.join(folder, name or "")
             real = os.path.realpath(below_once(linker.root, path))
             if name and real not in known:
                 known.add(real)
                 checked = linker.check(path)
-                refusal = checked if isinstance(checked, Refusal) else None
                 no_link = None if name == soname else f"no link named {soname} beside it"
                 one = Candidate(
                     path=path,
-                    via=place.via,
+                    via=via,
                     reachable=False,
-                    version=listing.version(path, place.site_packages),
-                    problem=refusal.problem if refusal else no_link,
-                    effect=refusal.effect if refusal else None,
+                    version=listing.version(path),
+                    problem=checked.problem or no_link,
+                    effect=checked.effect,
                 )
                 candidates.append(one)
         reach = [path for path, _ in linker.places(soname, self.callers)]
@@ -198,7 +183,7 @@ class _Survey:
             component=component,
             candidates=tuple(candidates),
             winner=opening.winner,
-            other_versions=listing.other_versions([*folders, *(place.folder for place in self.found)], soname),
+            other_versions=listing.other_versions([*folders, *(folder for folder, _ in self.found)], soname),
         )
 
 
@@ -214,41 +199,32 @@ _VERSIONED = re.compile(r"^(?P<stem>lib[^/]+?)\.so\.(?P<version>\d[\d.]*)$")
 _DIST_INFO = re.compile(r"^(?P<name>.+)-(?P<version>[^-]+)\.dist-info$")
 
 
-@dataclass(frozen=True)
-class Place:
-    """A folder with libraries."""
-
-    folder: str  # without the fake root
-    via: str  # "pip wheel", "toolkit", "conda"
-    site_packages: str | None = None  # of a wheel's folder
-
-
 def places(
     site_packages: Sequence[str], toolkits: Sequence[Toolkit], environ: Mapping[str, str], root: str
-) -> list[Place]:
-    """List the folders of pip wheels, toolkits and conda environments that exist."""
+) -> list[tuple[str, str]]:
+    """List (folder, via) of pip wheels, toolkits and conda environments that exist, without the fake root."""
     found = []
     for site in dict.fromkeys(site_packages):  # nvidia/cudnn/lib, nvidia/cu13/lib, tensorrt_libs
         wheels = [f"nvidia/{package}/lib" for package in names_in(below_once(root, os.path.join(site, "nvidia")))]
         folders = (*wheels, "tensorrt_libs", "tensorrt")
-        found += [Place(os.path.join(site, folder), "pip wheel", site) for folder in folders]
+        found += [(os.path.join(site, folder), "pip wheel") for folder in folders]
     for kit in toolkits:
         via = "conda" if kit.via == "conda" else "toolkit"
-        found += [Place(os.path.join(kit.path, name), via) for name in TOOLKIT_FOLDERS]
+        found += [(os.path.join(kit.path, name), via) for name in TOOLKIT_FOLDERS]
     # environments: the one of the interpreter under test (PREFIX/lib/python3.11/site-packages), then the active one
     prefixes = [os.path.normpath(os.path.join(site, *[os.pardir] * 3)) for site in site_packages]
     for prefix in dict.fromkeys(filter(None, (*prefixes, environ.get("CONDA_PREFIX")))):
         if os.path.isdir(below_once(root, os.path.join(prefix, "conda-meta"))):
-            found.append(Place(os.path.join(prefix, "lib"), "conda"))
-    unique = {os.path.realpath(below_once(root, place.folder)): place for place in reversed(found)}
+            found.append((os.path.join(prefix, "lib"), "conda"))
+    unique = {os.path.realpath(below_once(root, place[0])): place for place in reversed(found)}
     return [place for real, place in reversed(unique.items()) if os.path.isdir(real)]
 
 
 class Listing:
     """Folders read once."""
 
-    def __init__(self, root: str) -> None:
-        self.root = root
+    def __init__(self, root: str, site_packages: Sequence[str]) -> None:
+        self.root, self.site_packages = root, site_packages
         self.names = lru_cache(maxsize=None)(lambda folder: tuple(names_in(below_once(root, folder))))
 
     def carries(self, folder: str, soname: str) -> str | None:
@@ -261,46 +237,41 @@ class Listing:
     def other_versions(self, folders: Sequence[str], soname: str) -> tuple[str, ...]:
         """Files of the same library with another soname, each once: ``libcudart.so.13`` for libcudart.so.12."""
         wanted = _VERSIONED.match(soname)
-        found: dict[str, str] = {}
-        ours = set[str]()
+        found, ours = dict[str, str](), set[str]()
         for folder in dict.fromkeys(folders) if wanted else ():
-            for name in self.names(folder):
+            for name in self.names(folder):  # the shortest first
                 match = _VERSIONED.match(name)
                 if not match or not wanted or match["stem"] != wanted["stem"]:
                     continue
                 path = os.path.join(folder, name)
                 real = os.path.realpath(below_once(self.root, path))
-                if name == soname or match["version"].startswith(wanted["version"] + "."):
+                if f"{match['version']}.".startswith(f"{wanted['version']}."):
                     ours.add(real)
-                elif real not in found or len(name) < len(os.path.basename(found[real])):
-                    found[real] = path
+                found.setdefault(real, path)
         return tuple(path for real, path in found.items() if real not in ours)
 
-    def version(self, path: str, site_packages: str | None = None) -> str | None:
+    def version(self, path: str) -> str | None:
         """The version that the file name behind the link tells, else that of the wheel which owns the file."""
-        named = _VERSIONED.match(os.path.basename(os.path.realpath(below_once(self.root, path))))
-        if named and named["version"].count(".") >= 2:
-            return named["version"]
-        return self.wheel_version(path, site_packages) if site_packages else None
+        return self.named_version(path) or self.wheel_version(path)
 
-    def wheel_version(self, path: str, site_packages: str) -> str | None:
+    def named_version(self, path: str) -> str | None:
+        """The version that the file name behind the link tells."""
+        named = _VERSIONED.match(os.path.basename(os.path.realpath(below_once(self.root, path))))
+        return named["version"] if named and named["version"].count(".") >= 2 else None
+
+    def wheel_version(self, path: str) -> str | None:
         """The version of the one installed wheel that owns `path`; None when two (cu11, cu12) could."""
+        real = os.path.realpath(os.path.dirname(path)) + os.sep  # of the folder: a package manager may link the file
+        site = next((one for one in self.site_packages if real.startswith(os.path.realpath(one) + os.sep)), None)
         folder = os.path.basename(os.path.dirname(os.path.dirname(path)))
         stem = os.path.basename(path).split(".so")[0]
-        own = WHEELS.get(stem, stem.split("_")[0].removeprefix("lib").lower())
+        owners = {f"nvidia_{folder}", f"nvidia_{WHEELS.get(stem, stem.split('_')[0].removeprefix('lib').lower())}"}
         versions = {
             match["version"]
-            for match in map(_DIST_INFO.match, self.names(site_packages))
-            if match
-            and re.sub(r"_cu\d+$", "", match["name"].replace("-", "_").lower()) in (f"nvidia_{folder}", f"nvidia_{own}")
+            for match in map(_DIST_INFO.match, self.names(site) if site else ())
+            if match and re.sub(r"_cu\d+$", "", match["name"].replace("-", "_").lower()) in owners
         }
         return versions.pop() if len(versions) == 1 else None
-
-
-def site_of(path: str, site_packages: Sequence[str]) -> str | None:
-    """The site-packages folder that holds `path`."""
-    real = os.path.realpath(path)
-    return next((site for site in site_packages if real.startswith(os.path.realpath(site) + os.sep)), None)
 
 
 # -------------------------------------------------------------------------------------------------------------- ld so
@@ -340,14 +311,14 @@ class LdSo:
         cache: tuple[CacheEntry, ...] | Unknown,
         root: str,
         library: Elf | None = None,
-        program: Elf | Refusal | None = None,
+        program: Elf | None = None,
     ) -> None:
         """`library` is the one that opens others, `program` the executable, for its DT_RPATH."""
         self.root, self.library_path = root, split_library_path(environ)
         self.machine = library.machine if library else MACHINES.get(platform.machine().lower(), "EM_X86_64")
-        self.program = program if isinstance(program, Elf) else None
+        self.program = program
         self.loaded: dict[str, str] = dict.fromkeys(ALWAYS_LOADED, "")  # soname -> path, "" where it matters not
-        self._files: dict[str, Elf | Refusal] = {}
+        self._files: dict[str, Elf] = {}
         self._cache: dict[str, list[str]] = {}
         for entry in () if isinstance(cache, Unknown) else cache:
             if CACHE_FLAG.get(self.machine) in entry.flags:
@@ -358,16 +329,16 @@ class LdSo:
         self.defaults = (*own, "/lib", "/usr/lib")
         self.loaded |= dict.fromkeys(library.needed if library else (), "")
         for preloaded in environ.get("LD_PRELOAD", "").replace(":", " ").split():
-            found = self.check(preloaded) if "/" in preloaded else None
-            if isinstance(found, Elf) and found.soname:
-                self.loaded[found.soname] = preloaded
+            if "/" in preloaded and (soname := self.check(preloaded).soname):
+                self.loaded[soname] = preloaded
 
-    def check(self, path: str) -> Elf | Refusal:
+    def check(self, path: str) -> Elf:
         """Read a file's headers (once), and refuse those of another machine."""
         if path not in self._files:
             found = read_elf(below_once(self.root, path))
-            if isinstance(found, Elf) and found.machine != self.machine:
-                found = Refusal(f"for another machine: {MACHINE_NAMES.get(found.machine, found.machine)}", "skipped")
+            if not found.problem and found.machine != self.machine:
+                machine = MACHINE_NAMES.get(found.machine, found.machine)
+                found = Elf(found.path, f"for another machine: {machine}", "skipped")
             self._files[path] = found
         return self._files[path]
 
@@ -393,44 +364,35 @@ class LdSo:
         """
         if (path := self.loaded.get(name)) is not None:
             return Opening([_hit(path, "already loaded")] if path else [], winner=path)
-        result = Opening()
-        for path, via, found in self._there(name, callers):
-            is_decided = bool(result.winner or result.failure)
+        result, is_decided = Opening(), False
+        for path, via in self._there(name, callers):
             if is_decided and not all_hits:
                 break
-            hit = _hit(path, via) if isinstance(found, Elf) else _hit(path, via, found.problem, found.effect)
-            if not is_decided:
-                hit = self._decide(name, hit, found, callers, result)
-            result.hits.append(hit)
-        if not (result.winner or result.failure):
+            found = self.check(path)
+            problem, effect = found.problem, found.effect
+            if not (is_decided or problem):
+                result.failure = self._load(name, path, found, callers)
+                if result.failure:
+                    problem, effect = f"needs {result.failure}", "fatal"
+                else:
+                    result.winner = path
+            elif not is_decided and effect == "fatal":
+                result.failure = f"{name}: {problem}"
+            is_decided = bool(result.winner or result.failure)
+            result.hits.append(_hit(path, via, problem, effect))
+        if not is_decided:
             result.failure = f"{name}, not found"
         return result
 
-    def _decide(
-        self, name: str, hit: Candidate, found: Elf | Refusal, callers: Sequence[Elf], result: Opening
-    ) -> Candidate:
-        """Say in `result` if this file ends the search, as the winner or as a failure; return it with its problem."""
-        if isinstance(found, Refusal):
-            result.failure = f"{name}: {hit.problem}" if hit.effect == "fatal" else None
-        elif failure := self._load(name, hit.path, found, callers):
-            result.failure = failure
-            return _hit(hit.path, hit.via, f"needs {failure}", "fatal")
-        else:
-            result.winner = hit.path
-        return hit
-
-    def _there(self, name: str, callers: Sequence[Elf]) -> Iterator[tuple[str, str, Elf | Refusal]]:
-        """The files of that name in the loader's order, each once, without those behind one that ends its list."""
-        ended, seen = "", set[str]()
+    def _there(self, name: str, callers: Sequence[Elf]) -> Iterator[tuple[str, str]]:
+        """The files of that name in the loader's order, each once."""
+        seen = set[str]()
         for path, via in self.places(name, callers):
             inside = below_once(self.root, path)
             real = os.path.realpath(inside)
-            if via != ended and real not in seen and os.path.lexists(inside):
+            if real not in seen and os.path.lexists(inside):
                 seen.add(real)
-                found = self.check(path)
-                if isinstance(found, Refusal) and found.effect == "ends the list":
-                    ended = via
-                yield path, via, found
+                yield path, via
 
     def _load(self, name: str, path: str, library: Elf, callers: Sequence[Elf]) -> str | None:
         """Map `library` and all that it needs; return what is missing and leave nothing loaded when that fails."""
@@ -460,68 +422,52 @@ def split_library_path(environ: Mapping[str, str]) -> tuple[str, ...]:
 # what pyelftools lets through of a damaged file: offsets beyond the end, strings without end, its own assertions
 _DAMAGE = (ValueError, OverflowError, LookupError, AttributeError, TypeError, AssertionError)
 HEADER = 64  # bytes of a 64-bit ELF header; glibc says "file too short" below it
-Effect = Literal["skipped", "ends the list", "fatal", "later"]
-"""What glibc's dlopen does about a file: goes on with the next folder (wrong class or machine, dangling link, no
-permission), gives up this list of folders (a link that points at itself), or fails for good; "later": it loads,
-and fails when it is used. Each was seen with glibc 2.36; `open_verify` and `open_path` in its elf/dl-load.c."""
+Effect = Literal["skipped", "fatal", "later"]
+"""What glibc's dlopen does about a file: goes on with the next place (wrong class or machine, dangling link, no
+permission), or fails for good; "later": it loads, and fails when it is used. Seen with glibc 2.36."""
 
 
 @dataclass(frozen=True)
 class Elf:
-    """The dynamic section of a shared library."""
+    """The dynamic section of a shared library, or why the loader does not take the file, and what it does next."""
 
     path: str
-    machine: str  # "EM_X86_64"
-    soname: str | None
-    needed: tuple[str, ...]
-    rpath: tuple[str, ...]  # $ORIGIN resolved; empty when there is a RUNPATH, as the loader then ignores it
-    runpath: tuple[str, ...]
-    has_runpath: bool
+    problem: str | None = None
+    effect: Effect | None = None
+    machine: str = ""  # "EM_X86_64"
+    soname: str | None = None
+    needed: tuple[str, ...] = ()
+    rpath: tuple[str, ...] = ()  # $ORIGIN resolved; empty when there is a RUNPATH, as the loader then ignores it
+    runpath: tuple[str, ...] = ()
+    has_runpath: bool = False
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """Why the loader does not take a file, and what it does next."""
-
-    problem: str
-    effect: Effect
-
-
-def read_elf(path: str) -> Elf | Refusal:
+def read_elf(path: str) -> Elf:
     """Read the dynamic section of `path`, or say why the loader would refuse the file."""
-    try:
-        with open_regular(path) as stream:
-            return _checked(stream, path)
-    except FileNotFoundError:
-        return Refusal("dangling link" if os.path.islink(path) else "no such file", "skipped")
-    except PermissionError:
-        return Refusal("permission denied", "skipped")
-    except IsADirectoryError:
-        return Refusal("a directory", "fatal")
-    except OSError as error:  # ELOOP, EIO, ESTALE
-        return Refusal((error.strerror or str(error)).lower(), "ends the list")
-
-
-def _checked(stream: IO[bytes], path: str) -> Elf | Refusal:
     from elftools.common.exceptions import ELFError
     from elftools.construct.core import ConstructError
 
-    head = stream.read(HEADER)
-    if not head.startswith(b"\x7fELF"):
-        return Refusal("not ELF" if head else "empty file", "fatal")
-    if len(head) < HEADER:
-        return Refusal("file too short", "fatal")
-    if head[4] == 1:  # no TensorFlow with CUDA is 32-bit, no machine with CUDA big-endian
-        return Refusal("32-bit", "skipped")
-    if head[5] == 2:
-        return Refusal("for another machine: big-endian", "fatal")
     try:
-        return _inspect(stream, path)
+        with open_regular(path) as stream:
+            head = stream.read(HEADER)
+            if not head.startswith(b"\x7fELF"):
+                return Elf(path, "not ELF" if head else "empty file", "fatal")
+            if len(head) < HEADER:
+                return Elf(path, "file too short", "fatal")
+            if head[4] == 1:  # no TensorFlow with CUDA is 32-bit
+                return Elf(path, "32-bit", "skipped")
+            return _inspect(stream, path)
+    except FileNotFoundError:
+        return Elf(path, "dangling link" if os.path.islink(path) else "no such file", "skipped")
+    except IsADirectoryError:
+        return Elf(path, "a directory", "fatal")
+    except OSError as error:
+        return Elf(path, (error.strerror or str(error)).lower(), "skipped")
     except (ELFError, ConstructError, *_DAMAGE):
-        return Refusal("damaged ELF file", "fatal")
+        return Elf(path, "damaged ELF file", "fatal")
 
 
-def _inspect(stream: IO[bytes], path: str) -> Elf | Refusal:
+def _inspect(stream: IO[bytes], path: str) -> Elf:
     from elftools.elf.dynamic import DynamicSegment
     from elftools.elf.elffile import ELFFile
 
@@ -529,14 +475,14 @@ def _inspect(stream: IO[bytes], path: str) -> Elf | Refusal:
     stream.seek(0)
     elf = ELFFile(stream)
     if elf["e_type"] not in ("ET_DYN", "ET_EXEC"):
-        return Refusal("not a shared library", "fatal")
+        return Elf(path, "not a shared library", "fatal")
     dynamic = None
     for segment in elf.iter_segments():
         if segment["p_type"] == "PT_LOAD" and segment["p_offset"] + segment["p_filesz"] > size:
-            return Refusal("truncated file", "fatal")  # dlopen maps it and the process dies of SIGBUS
+            return Elf(path, "truncated file", "fatal")  # dlopen maps it and the process dies of SIGBUS
         dynamic = segment if isinstance(segment, DynamicSegment) else dynamic
     if dynamic is None:
-        return Refusal("no dynamic section", "fatal")
+        return Elf(path, "no dynamic section", "fatal")
     names: dict[str, list[str]] = {"DT_NEEDED": [], "DT_SONAME": [], "DT_RPATH": [], "DT_RUNPATH": []}
     for tag in dynamic.iter_tags():
         if (kind := tag.entry.d_tag) in names:
@@ -563,12 +509,8 @@ def _folders(paths: list[str], origin: str) -> tuple[str, ...]:
 # ------------------------------------------------------------------------------------------------------------ Windows
 #
 # TensorFlow calls LoadLibraryExW with LOAD_WITH_ALTERED_SEARCH_PATH (tensorflow/core/platform/windows/load_library.cc),
-# for which Windows searches the folder of the program, the system folder, Windows' own folder, the current one, and
-# those of PATH (Microsoft, "Dynamic-link library search order", unpackaged apps). What os.add_dll_directory adds counts
-# there no more than PATH does for a module's own imports.
-
-# cuDNN 8's parts load it, and no CUDA installer brings it; NVIDIA, "Installing zlib", cuDNN 8.9 installation guide.
-ZLIB = "zlibwapi.dll"
+# for which Windows searches the folder of the program, the system folders and those of PATH (Microsoft, "Dynamic-link
+# library search order", unpackaged apps). What os.add_dll_directory adds does not count there.
 
 
 def examine_dlls(
@@ -582,59 +524,39 @@ def examine_dlls(
     """Look for each DLL by file existence; a fake root holds ``C:`` as a folder."""
     if not sonames:
         return Loader(sonames=_NOT_KNOWN)
-    windows = environ.get("SYSTEMROOT", "C:\\Windows")
     entries = (entry.strip('"') for entry in environ.get("PATH", "").split(";"))
     reach = [(ntpath.dirname(executable), "folder of Python")] if executable else []
-    reach += [(ntpath.join(windows, "System32"), "default path"), (windows, "default path")]
-    reach += [(folder, "PATH") for folder in dict.fromkeys(entries) if ntpath.isabs(folder)]
-    beyond = list(_beyond(environ, site_packages, toolkits, root))
-    found = tuple(_dlls(name, component, reach, beyond, root) for name, component in sonames)
+    reach.append((ntpath.join(environ.get("SYSTEMROOT", "C:\\Windows"), "System32"), "default path"))
+    reach += [(folder, "PATH") for folder in entries if ntpath.isabs(folder)]
+    beyond = [(ntpath.join(kit.path, "bin"), "toolkit") for kit in toolkits]
+    # PREFIX\Lib\site-packages
+    beyond += [(ntpath.normpath(ntpath.join(site, "..", "..", "Library", "bin")), "conda") for site in site_packages]
+    found = tuple(_dll(name, component, reach, beyond, root) for name, component in sonames)
     return Loader(
         runpath=Unknown("Windows has no RUNPATH"),
         sonames=Known(found, "files in the folders of Python, Windows and PATH"),
     )
 
 
-def _beyond(
-    environ: Mapping[str, str], site_packages: Sequence[str], toolkits: Sequence[Toolkit], root: str
-) -> Iterator[tuple[str, str]]:
-    """Other folders with CUDA, and whose they are."""
-    for site in site_packages:
-        wheels = ntpath.join(site, "nvidia")
-        yield from ((ntpath.join(wheels, name, "bin"), "pip wheel") for name in names_in(below(root, wheels)))
-    yield from ((ntpath.join(kit.path, "bin"), "toolkit") for kit in toolkits)
-    prefixes = dict.fromkeys(ntpath.dirname(ntpath.dirname(site)) for site in site_packages)  # above Lib, site-packages
-    yield from ((ntpath.join(prefix, "Library", "bin"), "conda") for prefix in prefixes)
-    # C:\Program Files\NVIDIA\CUDNN\v9.3\bin\12.6: NVIDIA's installer puts none of them on PATH
-    base = ntpath.join(environ.get("PROGRAMFILES", "C:\\Program Files"), "NVIDIA", "CUDNN")
-    for folder in (ntpath.join(base, version, "bin") for version in names_in(below(root, base))):
-        inner = [ntpath.join(folder, name) for name in names_in(below(root, folder)) if name[:1].isdigit()]
-        yield from ((one, "cuDNN's installer") for one in (folder, *inner))
-
-
-def _dlls(
+def _dll(
     name: str, component: str, reach: Sequence[tuple[str, str]], beyond: Sequence[tuple[str, str]], root: str
 ) -> Soname:
-    def has(folder: str, file: str) -> bool:
-        return os.path.isfile(below(root, ntpath.join(folder, file)))
-
-    lacks_zlib = name.startswith("cudnn64_8") and not any(has(folder, ZLIB) for folder, _ in reach)
-    problem, effect = (f"opens {ZLIB}, not found", "later") if lacks_zlib else (None, None)
     candidates: dict[str, Candidate] = {}
-    others: list[str] = []
+    others: dict[str, None] = {}
     stem = name.lower().split("_")[0] + "_"
     for folder, via in (*reach, *beyond):
-        if has(folder, name):
-            path, near = ntpath.join(folder, name), (folder, via) in reach
-            one = _hit(path, via, problem, effect) if near else Candidate(path=path, via=via, reachable=False)
-            candidates.setdefault(ntpath.normcase(path), one)
-        for other in names_in(below(root, folder)):  # cudart64_12.dll beside cudart64_110.dll
-            if other.lower().startswith(stem) and other.lower().endswith(".dll") and other.lower() != name.lower():
-                others.append(ntpath.join(folder, other))
+        for file in names_in(below(root, folder)):
+            path, low = ntpath.join(folder, file), file.lower()
+            if low == name.lower():
+                one = Candidate(path=path, via=via, reachable=(folder, via) in reach)
+                candidates.setdefault(ntpath.normcase(path), one)
+            elif low.startswith(stem) and low.endswith(".dll"):  # cudart64_12.dll beside cudart64_110.dll
+                others[path] = None
+    winner = next((one.path for one in candidates.values() if one.reachable), None)
     return Soname(
         soname=name,
         component=component,
         candidates=tuple(candidates.values()),
-        winner=next((one.path for one in candidates.values() if one.reachable and not one.problem), None),
-        other_versions=tuple(dict.fromkeys(others)),
+        winner=winner,
+        other_versions=(*others,),
     )

@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
@@ -91,13 +91,9 @@ class _Kept:
         self.size += len(data)
 
     def text(self) -> str:
-        """What is kept; a character that the gap cuts in two is left out with it."""
-        head, tail = bytes(self.head), bytes(self.tail)
-        if not (dropped := self.size - len(head) - len(tail)):
-            return (head + tail).decode("utf-8", "replace")
-        begun = head.decode("utf-8", "replace").rstrip("\ufffd")
-        ended = tail.decode("utf-8", "replace").lstrip("\ufffd")
-        return f"{begun}\n[... {dropped} bytes left out ...]\n{ended}"
+        head, tail = (bytes(part).decode("utf-8", "replace") for part in (self.head, self.tail))
+        dropped = self.size - len(self.head) - len(self.tail)
+        return f"{head}\n[... {dropped} bytes left out ...]\n{tail}" if dropped else head + tail
 
 
 class Child:
@@ -138,10 +134,11 @@ class Child:
         try:
             with _starting:
                 self._start(os.environ if env is None else env, cwd, stdin, merged)
-            self._let_go(keep=1)
         except BaseException:  # also Ctrl-C: the pipe to the child would stay open
             self._let_go()
             raise
+        if self._tether:
+            os.close(self._tether.pop(0))  # the child's end
         drained = ((self.process.stdout, self._take), (self.process.stderr, self.stderr.add))
         self._readers = [threading.Thread(target=self._drain, args=one, daemon=True) for one in drained if one[0]]
         for reader in self._readers:
@@ -263,10 +260,9 @@ class Child:
         seconds = time.monotonic() - self.started
         return Completed(self.argv, self.process.poll(), self.stdout.text(), self.stderr.text(), seconds, timed_out)
 
-    def _let_go(self, keep: int = 0) -> None:
-        """Close the tether's end that is read, which the child has, and the other one unless it is to be kept."""
-        while len(self._tether) > keep:
-            os.close(self._tether.pop(0))
+    def _let_go(self) -> None:
+        while self._tether:
+            os.close(self._tether.pop())
 
     def __enter__(self) -> Child:
         return self
@@ -328,21 +324,12 @@ def has_own_proc() -> bool:
 
 
 @cache
-def _lister() -> str | None:
-    """What tells the children of a process here: the kernel, psutil, or nothing."""
-    if sys.platform == "linux" and not has_own_proc():
-        return None
-    # built into the kernel only with CONFIG_PROC_CHILDREN; psutil reads all of /proc
-    return "kernel" if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else "psutil"
-
-
-@cache
 def _adopt_orphans() -> frozenset[int]:
     """Become the parent of orphaned descendants; the children that this process already had.
 
     They are the background jobs of a shell that was replaced by this process (`job & exec tfgpu ...`).
     """
-    if sys.platform != "linux" or not _lister():
+    if sys.platform != "linux" or not has_own_proc():
         return frozenset()
     import ctypes  # deferred: 2 ms
 
@@ -351,19 +338,16 @@ def _adopt_orphans() -> frozenset[int]:
     return frozenset(_children(os.getpid()))
 
 
-def _children(pid: int) -> set[int]:
-    """The direct children of a process, those that have ended and are not reaped included."""
-    found: set[int] = set()
-    if _lister() == "kernel":
-        with suppress(OSError):  # it has ended
-            for thread in os.listdir(f"/proc/{pid}/task"):
-                found.update(map(int, _read(f"/proc/{pid}/task/{thread}/children").split()))
-    elif _lister() == "psutil":
-        import psutil  # deferred: 20 ms
+def _children(pid: int, *, recursive: bool = False) -> set[int]:
+    """The children of a process, those that have ended and are not reaped included; none where they are not known."""
+    if sys.platform == "linux" and not has_own_proc():
+        return set()
+    import psutil  # deferred: 20 ms
 
-        with suppress(psutil.Error):
-            found.update(child.pid for child in psutil.Process(pid).children())
-    return found
+    try:
+        return {child.pid for child in psutil.Process(pid).children(recursive)}
+    except psutil.Error:  # it has ended
+        return set()
 
 
 def _orphans(number: int | None = None) -> set[int]:
@@ -371,15 +355,15 @@ def _orphans(number: int | None = None) -> set[int]:
     if sys.platform != "linux":
         return set()
     marked = f"{VARIABLE}={TOKEN}." + ("" if number is None else f"{number}.")
-    return {pid for pid in _children(os.getpid()) if marked.encode() in _read(f"/proc/{pid}/environ")}
 
+    def is_marked(pid: int) -> bool:
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - pathlib costs 5 ms
+                return marked.encode() in file.read()
+        except OSError:  # it has ended, or belongs to another user
+            return False
 
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs 5 ms
-            return file.read()
-    except OSError:  # it has ended, or belongs to another user
-        return b""
+    return set(filter(is_marked, _children(os.getpid())))
 
 
 def _kill(roots: Callable[[], set[int]], seconds: float, spared: Iterable[int] = ()) -> None:
@@ -390,10 +374,9 @@ def _kill(roots: Callable[[], set[int]], seconds: float, spared: Iterable[int] =
     deadline = time.monotonic() + seconds
     dying: set[int] = set()
     while True:
-        found, fresh = set[int](), roots()
-        while fresh:
-            found |= fresh
-            fresh = {child for pid in fresh for child in _children(pid)} - found
+        found = roots()
+        for pid in tuple(found):
+            found |= _children(pid, recursive=True)
         for pid in found:
             with suppress(OSError):  # it has ended, or is a setuid program
                 os.kill(pid, _KILL)
@@ -413,12 +396,9 @@ def _reaped(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:  # its parent has not ended yet, or has reaped it
-        with suppress(PermissionError):
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                return True
-        return False
+        import psutil
+
+        return not psutil.pid_exists(pid)
 
 
 @atexit.register
@@ -498,7 +478,7 @@ class Watch:
 
 # fatal signals by their numbers on Linux and macOS, where Windows numbers some otherwise
 NAMES = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
-FATAL = {128 + number: number for number in NAMES}  # how a shell wrapper passes a signal on
+OF_SHELL = {128 + number: name for number, name in NAMES.items()}  # how a shell wrapper passes a signal on
 # Microsoft, "NTSTATUS values": the code with which Windows ends a process, the signal that says the same, and words
 WINDOWS = {
     0xC0000005: (11, "access violation"),
@@ -509,13 +489,6 @@ WINDOWS = {
     0xC0000135: (None, "a DLL was not found"),
     0xC0000142: (None, "a DLL failed to initialise"),
 }
-
-
-def signal_number(returncode: int | None) -> int | None:
-    """Return the signal behind a return code of :mod:`subprocess`; None for an ordinary exit."""
-    if returncode is None:
-        return None
-    return -returncode if returncode < 0 else WINDOWS.get(returncode, (None, ""))[0]
 
 
 def name_of(number: int) -> str:
@@ -532,7 +505,9 @@ def signal_name(returncode: int | None) -> str | None:
     >>> signal_name(-11), signal_name(0xC000001D), signal_name(1)
     ('SIGSEGV', 'SIGILL', None)
     """
-    number = signal_number(returncode)
+    if returncode is None:
+        return None
+    number = -returncode if returncode < 0 else WINDOWS.get(returncode, (None, ""))[0]
     return None if number is None else name_of(number)
 
 
@@ -543,9 +518,10 @@ def temporary_folder(environ: Mapping[str, str]) -> Iterator[dict[str, str]]:
     TensorFlow leaves files of AutoGraph there when it is killed or ends at once. On a machine that has no place for
     one, nothing changes.
     """
-    with ExitStack() as stack:
-        own: dict[str, str] = {}
-        with suppress(OSError):
-            folder = tempfile.TemporaryDirectory(prefix="tfgpu-", ignore_cleanup_errors=True)
-            own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), stack.enter_context(folder))  # the last two on Windows
-        yield {**environ, **own}
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="tfgpu-", ignore_cleanup_errors=True)
+    except OSError:
+        yield {**environ}
+        return
+    with folder as name:
+        yield {**environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), name)}  # the last two on Windows

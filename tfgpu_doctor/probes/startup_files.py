@@ -23,9 +23,7 @@ _OF_SYSTEM = (
     *("/etc/environment", "/etc/profile", "/etc/bash.bashrc", "/etc/bashrc"),
     *("/etc/zsh/zshenv", "/etc/zsh/zshrc", "/etc/zshenv", "/etc/zshrc"),
 )
-_SYSTEM_FOLDER = "/etc/profile.d"
 CONDA_STATE = "conda-meta/state"  # what `conda env config vars set` writes
-KERAS_FILE = "keras.json"
 _LINE = re.compile(
     r"""\s*(?:(?:export\s+|declare\s+-x\s+|typeset\s+-x\s+)?(?P<name>[A-Z][A-Z0-9_]*)=
     |set\s+(?:-\w+\s+)+(?P<fish>[A-Z][A-Z0-9_]*)\s+)
@@ -45,7 +43,7 @@ def examine(environ: Mapping[str, str], prefix: str | None, root: str = "/") -> 
         if _holds(setting.value, environ.get(setting.name), home)
     ]
     if not environ.get("KERAS_BACKEND"):  # else Keras' own file does not count
-        path = os.path.join(environ.get("KERAS_HOME") or os.path.join(home, ".keras"), KERAS_FILE)
+        path = os.path.join(environ.get("KERAS_HOME") or os.path.join(home, ".keras"), "keras.json")
         text = text_in(root, path)
         if isinstance(backend := _object(text).get("backend"), str):
             found.append(Setting("KERAS_BACKEND", backend, path, _line_of(text, "backend")))
@@ -58,7 +56,7 @@ def _files(home: str, environ: Mapping[str, str], prefix: str | None, root: str)
 
     yield from (os.path.join(home, name) for name in _OF_USER)
     yield from _OF_SYSTEM
-    yield from scripts(_SYSTEM_FOLDER)
+    yield from scripts("/etc/profile.d")
     for one in dict.fromkeys(filter(None, (environ.get("VIRTUAL_ENV"), environ.get("CONDA_PREFIX"), prefix))):
         yield from (os.path.join(one, "bin", "activate"), os.path.join(one, CONDA_STATE))
         yield from scripts(os.path.join(one, "etc", "conda", "activate.d"))

@@ -22,22 +22,16 @@ from typing import Any
 
 import msgspec
 
-from tfgpu_doctor.facts.facts import Fact, Host, Known, LibraryFile, PciGpu, Unknown
+from tfgpu_doctor.facts.facts import Driver, Fact, Host, Known, LibraryFile, PciGpu, Unknown
 from tfgpu_doctor.matrix.names import VC_RUNTIME
 from tfgpu_doctor.probes.files import below, names_in, why
 
-# fields of Driver that the system fills without asking the driver itself
-INSTALLED = (
-    *("version", "kernel_module", "kernel_module_loaded", "kernel_module_kind", "kernel_module_on_disk"),
-    "device_nodes",
-)
 DISPLAY = "{4d36e968-e325-11ce-bfc1-08002be10318}"  # Microsoft, "System-Defined Device Setup Classes": Display
 PCI = "SYSTEM\\CurrentControlSet\\Enum\\PCI"
 SERVICES = "SYSTEM\\CurrentControlSet\\Services\\"
 SERVICE = "nvlddmkm"  # NVIDIA's kernel-mode display driver
 FEATURES = ((39, "avx"), (40, "avx2"), (41, "avx512f"))  # winnt.h: PF_AVX_INSTRUCTIONS_AVAILABLE and those after it
 DLLS = {"libcuda.so.1": "nvcuda.dll", "libnvidia-ml.so.1": "nvml.dll"}
-TOOLKITS = "NVIDIA GPU Computing Toolkit\\CUDA"
 _DEVICE = re.compile(r"VEN_10DE&DEV_([0-9A-F]{4})", re.IGNORECASE)
 _PLACE = re.compile(r"\((\d+),(\d+),(\d+)\)$")
 
@@ -47,6 +41,7 @@ class System:
 
     platform: str = ""  # as sys.platform has it
     name: str | None = None  # the fact `host.os`
+    title: str = ""  # for messages
     paths: ModuleType = os.path
     no_driver = Unknown("the NVIDIA driver is not read on this system")
     root = "/"
@@ -55,52 +50,35 @@ class System:
     def __init__(self, platform_name: str = "") -> None:
         """`platform_name` is what sys.platform says; a known system has its own."""
         self.platform = platform_name or self.platform
-
-    @property
-    def title(self) -> str:
-        """For messages: "Windows"."""
-        return {"windows": "Windows", "macos": "macOS"}.get(self.name or "", self.platform)
+        self.title = self.title or self.platform
 
     def host(self) -> Host:
         """The machine, as far as the standard library and psutil tell."""
         import psutil
 
-        unread = Unknown(f"not read on {self.title}")
-        cpus = os.cpu_count()
-        system = Known(self.name, "sys.platform") if self.name else Unknown(f"unknown platform {self.platform}")
-        facts: dict[str, Any] = dict.fromkeys(Host.__struct_fields__, unread)
-        facts |= {
-            "os": system,
-            "machine": Known(platform.machine().lower(), "platform.machine"),
-            "kernel": Known(platform.release(), "platform.release"),
-            "distribution": Known(platform.platform(terse=True), "platform.platform"),
-            "distribution_id": system,
-            "distribution_version": Known(platform.version(), "platform.version"),
-            "libc": Unknown(f"{self.title} has no glibc"),
-            "memory": Known(psutil.virtual_memory().total, "psutil"),
-            "shm": Unknown(f"{self.title} has no /dev/shm"),
-            "nouveau_loaded": Unknown(f"nouveau is a Linux driver; this is {self.title}"),
-            "dxg_device": Unknown("/dev/dxg is WSL2's"),
-            "vc_runtime": Unknown("the Visual C++ runtime is a part of Windows programs"),
+        read = {
+            "os": (self.name, "sys.platform"),
+            "machine": (platform.machine().lower(), "platform.machine"),
+            "kernel": (platform.release(), "platform.release"),
+            "distribution": (platform.platform(terse=True), "platform.platform"),
+            "distribution_id": (self.name, "sys.platform"),
+            "distribution_version": (platform.version(), "platform.version"),
+            "memory": (psutil.virtual_memory().total, "psutil"),
+            "cpus": (os.cpu_count(), "os.cpu_count"),
+            "name": (platform.node(), "platform.node"),
+            "cpu_model": (platform.processor(), "platform.processor"),
         }
-        if cpus:
-            facts["cpus"] = Known(cpus, "os.cpu_count")
-        for name, value in (("name", platform.node()), ("cpu_model", platform.processor())):
-            if value:
-                facts[name] = Known(value, f"platform.{'node' if name == 'name' else 'processor'}")
+        facts: dict[str, Fact[Any]] = dict.fromkeys(Host.__struct_fields__, Unknown(f"not read on {self.title}"))
+        facts |= {name: Known(value, source) for name, (value, source) in read.items() if value}
         return Host(**facts)
 
-    def driver(self) -> dict[str, Fact[Any]]:
-        """The installed driver as fields of Driver."""
-        return dict.fromkeys(INSTALLED, self.no_driver)
+    def driver(self) -> Driver:
+        """The installed driver, without what it says itself."""
+        return Driver(**dict.fromkeys(Driver.__struct_fields__, self.no_driver))
 
     def driver_files(self, _soname: str, _environ: Mapping[str, str], /) -> Fact[tuple[LibraryFile, ...]]:
         """The driver's library that Linux calls `soname`."""
         return self.no_driver
-
-    def smi_places(self, _environ: Mapping[str, str], /) -> tuple[str, ...]:
-        """Paths of nvidia-smi where it is not on PATH."""
-        return ()
 
     def toolkit_places(self, _environ: Mapping[str, str], /) -> Iterator[tuple[str, str]]:
         """Yield (path, via) of what may be a CUDA toolkit, beside those that variables name."""
@@ -110,18 +88,7 @@ class System:
 class MacOs(System):
     """A Mac: NVIDIA's last driver was for macOS 10.13, and TensorFlow has had no CUDA there since 1.2."""
 
-    platform, name, no_driver = "darwin", "macos", Unknown("NVIDIA makes no driver for macOS")
-
-    def host(self) -> Host:
-        """With macOS's own version instead of Darwin's."""
-        version = platform.mac_ver()[0]
-        return msgspec.structs.replace(
-            super().host(),
-            distribution=Known(f"macOS {version}", "platform.mac_ver"),
-            distribution_version=Known(version, "platform.mac_ver"),
-            pci_gpus=Unknown("GPUs of a Mac are Apple's, Intel's or AMD's; NVIDIA's last driver was for macOS 10.13"),
-            container=Known("none", "containers of macOS run in a Linux of their own"),
-        )
+    platform, name, title, no_driver = "darwin", "macos", "macOS", Unknown("NVIDIA makes no driver for macOS")
 
 
 class Api:
@@ -157,7 +124,8 @@ class Api:
 class Windows(System):
     """A Windows whose functions are those of `api`."""
 
-    platform, name, paths = "win32", "windows", ntpath
+    platform, name, title, paths = "win32", "windows", "Windows", ntpath
+    no_driver = Unknown("not read on Windows, whose driver is that of the display adapter")
     endings = (".exe", ".bat", ".cmd", ".com")
 
     def __init__(self, api: Api | None = None) -> None:
@@ -169,13 +137,10 @@ class Windows(System):
     def host(self) -> Host:
         """With what the CPU can do, and GPUs by the registry."""
         runtime = [ntpath.join(_system({}), name) for name in VC_RUNTIME]
+        features = tuple(name for number, name in FEATURES if self._api.has_feature(number))
         return msgspec.structs.replace(
             super().host(),
-            kernel=Known(platform.version(), "platform.version"),
-            cpu_flags=Known(
-                tuple(name for number, name in FEATURES if self._api.has_feature(number)),
-                "IsProcessorFeaturePresent (AVX only)",
-            ),
+            cpu_flags=Known(features, "IsProcessorFeaturePresent (AVX only)"),
             pci_gpus=self._gpus(),
             vc_runtime=Known(self._existing(runtime), _system({})),
         )
@@ -184,7 +149,6 @@ class Windows(System):
         return tuple(LibraryFile(path=path) for path in paths if os.path.isfile(below(self.root, path)))
 
     def _gpus(self) -> Fact[tuple[PciGpu, ...]]:
-        """NVIDIA's display adapters that are present."""
         try:
             return Known(tuple(self._adapters()), f"HKLM\\{PCI}")
         except OSError as error:
@@ -192,16 +156,21 @@ class Windows(System):
 
     def _adapters(self) -> Iterator[PciGpu]:
         """Raises OSError: the list of devices cannot be read."""
-        for device in self._api.read(PCI)[0]:
-            if not (match := _DEVICE.match(device)):
-                continue
+        devices = [(device, found[1]) for device in self._api.read(PCI)[0] if (found := _DEVICE.match(device))]
+        for device, number in devices:
             for instance in self._api.read(f"{PCI}\\{device}")[0]:
-                values = self._api.read(f"{PCI}\\{device}\\{instance}")[1]
-                service = str(values.get("Service", ""))
+                values = {name: str(value) for name, value in self._api.read(f"{PCI}\\{device}\\{instance}")[1].items()}
+                service = values.get("Service", "")
                 # not the card's sound, or its USB port
-                is_display = str(values.get("ClassGUID", "")).lower() == DISPLAY
+                is_display = values.get("ClassGUID", "").lower() == DISPLAY
                 if is_display and f"pci\\{device}\\{instance}".lower() in self._present(service):
-                    yield _adapter(match[1], values, service)
+                    place = _PLACE.search(values.get("LocationInformation", ""))
+                    yield PciGpu(
+                        address="0000:{:02x}:{:02x}.{}".format(*map(int, place.groups())) if place else "unknown",
+                        device_id=f"10de:{number.lower()}",
+                        driver=service or None,
+                        name=values.get("DeviceDesc", "").rpartition(";")[2] or None,
+                    )
 
     def _present(self, service: str) -> set[str]:
         """The devices that a service drives now."""
@@ -211,60 +180,28 @@ class Windows(System):
             return set()
         return {str(value).lower() for name, value in listed.items() if name.isdecimal()}
 
-    def driver(self) -> dict[str, Fact[Any]]:
+    def driver(self) -> Driver:
         """Whether a display adapter uses NVIDIA's driver; which one, NVML and nvidia-smi tell."""
-        no_module = Unknown("Windows has no kernel module nvidia; its driver is that of the display adapter")
-        return {
-            **dict.fromkeys(INSTALLED, no_module),
-            "kernel_module_loaded": Known(bool(self._present(SERVICE)), f"HKLM\\{SERVICES}{SERVICE}\\Enum"),
-            "device_nodes": Unknown("Windows has no /dev"),
-        }
+        loaded = Known(bool(self._present(SERVICE)), f"HKLM\\{SERVICES}{SERVICE}\\Enum")
+        return msgspec.structs.replace(super().driver(), kernel_module_loaded=loaded)
 
     def driver_files(self, soname: str, environ: Mapping[str, str], /) -> Fact[tuple[LibraryFile, ...]]:
-        """nvcuda.dll and nvml.dll: in System32; up to 2018 NVML was installed beside nvidia-smi."""
-        dll = DLLS[soname]
-        folders = [_system(environ), *([_nvsmi(environ)] if dll == "nvml.dll" else [])]
-        paths = [ntpath.join(folder, dll) for folder in folders]
-        return Known(self._existing(paths), " ".join(paths))
-
-    def smi_places(self, environ: Mapping[str, str], /) -> tuple[str, ...]:
-        """System32, and the folder of drivers up to 2018."""
-        return tuple(ntpath.join(folder, "nvidia-smi.exe") for folder in (_system(environ), _nvsmi(environ)))
+        """nvcuda.dll and nvml.dll."""
+        path = ntpath.join(_system(environ), DLLS[soname])
+        return Known(self._existing([path]), path)
 
     def toolkit_places(self, environ: Mapping[str, str], /) -> Iterator[tuple[str, str]]:
-        """CUDA_PATH_V12_5 and its like, which the installer sets, then the folder that it installs into."""
-        yield from ((environ[name], name) for name in sorted(environ, reverse=True) if name.startswith("CUDA_PATH_V"))
-        folder = ntpath.join(environ.get("PROGRAMFILES", "C:\\Program Files"), TOOLKITS)
+        """The folder that NVIDIA's installer installs into."""
+        folder = ntpath.join(environ.get("PROGRAMFILES", "C:\\Program Files"), "NVIDIA GPU Computing Toolkit", "CUDA")
         yield from ((ntpath.join(folder, name), "Program Files") for name in names_in(below(self.root, folder)))
-
-
-def _adapter(device: str, values: Mapping[str, str | int], service: str) -> PciGpu:
-    place = _PLACE.search(str(values.get("LocationInformation", "")))
-    bus, slot, function = (int(part) for part in place.groups()) if place else (0, 0, 0)
-    return PciGpu(
-        address=f"0000:{bus:02x}:{slot:02x}.{function}" if place else "unknown",
-        device_id=f"10de:{device.lower()}",
-        driver=service or None,
-        name=str(values.get("DeviceDesc", "")).rpartition(";")[2] or None,
-    )
 
 
 def _system(environ: Mapping[str, str]) -> str:
     return ntpath.join(environ.get("SYSTEMROOT", "C:\\Windows"), "System32")
 
 
-def _nvsmi(environ: Mapping[str, str]) -> str:
-    return ntpath.join(environ.get("PROGRAMFILES", "C:\\Program Files"), "NVIDIA Corporation", "NVSMI")
-
-
-def _found() -> System | None:
-    if sys.platform.startswith("linux"):
-        return None
-    known: dict[str, type[System]] = {"win32": Windows, "darwin": MacOs}
-    return known[sys.platform]() if sys.platform in known else System(sys.platform)
-
-
-_here = _found()
+_KNOWN: dict[str, System | None] = {"linux": None, "win32": Windows(), "darwin": MacOs()}
+_here = _KNOWN.get(sys.platform, System(sys.platform))
 
 
 def other(root: str = "/") -> System | None:

@@ -15,14 +15,14 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import Fact, Known, Package, Phase, Python, TensorFlow, Unknown, map_fact
+from tfgpu_doctor.facts.facts import Fact, Known, Package, Phase, Python, TensorFlow, Unknown, map_fact, value_or
 from tfgpu_doctor.parsers.tensorflow_outputs import library_version
 from tfgpu_doctor.probes import host, launch, process
 from tfgpu_doctor.probes.process import Child, Completed, Watch
@@ -30,7 +30,7 @@ from tfgpu_doctor.probes.systems import find
 from tfgpu_doctor.probes.tensorflow_probe import NEEDS, PHASES
 
 # Seconds. A first start from a network file system, or PTX compilation for a GPU newer than the build, takes long.
-DEADLINES: Mapping[str, float] = {
+DEADLINES = {
     "interpreter": 10.0,
     "packages": 20.0,
     "import": 120.0,
@@ -44,7 +44,6 @@ DEADLINES: Mapping[str, float] = {
 BETWEEN = 10.0  # seconds between the end of a phase and the start of the next, or the end of the process
 STACK_GRACE = 0.5  # seconds that a hung child gets to write its Python stack
 QUIET = 20.0  # seconds without CPU time and without reading anything, after which an import hangs
-NOISE = 8_000_000  # bytes on standard output; all events take less, so that this is no answer
 INSTALLERS = ("pip", "uv", "conda", "mamba", "micromamba", "poetry", "pixi")
 SITE_FOLDERS = ("site-packages", "dist-packages")
 SCRIPT = Path(__file__).with_name("tensorflow_probe.py")
@@ -93,30 +92,23 @@ class TensorFlowProbe:
         *,
         environ: Mapping[str, str] | None = None,
         until: str | None = None,
-        deadlines: Mapping[str, float] | None = None,
         total: float | None = None,
-        quiet: float = QUIET,
-        kind: str = "GPU",
     ) -> None:
         """Start the examination of `executable` (a path, or a name on PATH); never raises for the child's sake.
 
         Args:
             environ: what the child gets as its environment; None: that of this process.
             until: the last phase to go through, such as "packages"; None: all of them.
-            deadlines: seconds for a phase, over :data:`DEADLINES`.
             total: seconds for everything, and for each phase that needs TensorFlow; the phase that runs then has timed
                 out. None: what the deadlines add up to.
-            quiet: seconds after which an import that does nothing hangs.
-            kind: devices that compute; "CPU" tries the script where there is no GPU.
         """
         environ = os.environ if environ is None else environ
         self._transcript = Transcript(executable, until or PHASES[-1])
         self._changed = threading.Condition()
         self._child: Child | None = None
         self._stopped: str | None = None  # why the examination was cut short
-        self._quiet = quiet
         self._idle: float | None = None  # seconds in which the import did nothing
-        self._deadlines = {**DEADLINES, **(deadlines or {})}
+        self._deadlines = dict(DEADLINES)
         due = self._transcript.due
         if total is not None:  # who allows more time than a phase has allows it to that phase
             for phase in due[due.index("packages") + 1 :] if "packages" in due else ():
@@ -124,13 +116,13 @@ class TensorFlowProbe:
         self._total = total or sum(self._deadlines[phase] + BETWEEN for phase in due)
         self._phase_started = time.monotonic()
         self._last = self._phase_started + self._total  # when all of it is used up
-        options = ("--until", self._transcript.until, "--kind", kind)
-        argv, environment = launch.command(environ, executable, str(SCRIPT), *options)
+        argv, environment = launch.command(environ, executable, str(SCRIPT), "--until", self._transcript.until)
         kills = host.oom_kills()
         try:
             self._child = child = Child(argv, env=environment, tether=True)
         except OSError as error:
-            self._transcript.ending = Ending("not started", note=_why_not_started(executable, error))
+            note = f"cannot start {executable}: {(error.strerror or str(error)).lower()}"
+            self._transcript.ending = Ending("not started", note=note)
         else:
             threading.Thread(target=self._watch, args=(child, kills), name="tensorflow probe", daemon=True).start()
         self._installers = tuple(name for name in INSTALLERS if find(name, environ))
@@ -138,15 +130,13 @@ class TensorFlowProbe:
     def _watch(self, child: Child, kills: Mapping[str, int]) -> None:
         ending = Ending("stopped", note="the doctor lost the child")
         try:
-            ending = self._follow(child)
-            if ending.outcome == "ended" and ending.signal == 9:  # whose signal that probably was
-                ending = replace(ending, note=host.explain_kill(kills, host.oom_kills()))
+            ending = self._follow(child, kills)
         finally:  # whoever waits for the result must not wait for ever
             with self._changed:
                 self._transcript.ending = ending
                 self._changed.notify_all()
 
-    def _follow(self, child: Child) -> Ending:
+    def _follow(self, child: Child, kills: Mapping[str, int]) -> Ending:
         with child:
             note = self._listen(child)
             seconds = time.monotonic() - self._phase_started
@@ -159,50 +149,47 @@ class TensorFlowProbe:
             outcome, note = "stopped" if self._stopped == _STOPPED else "timeout", self._stopped
         elif outcome == "ended" and not self._transcript.has_begun:
             outcome, note = self._foreign(done)
+        elif (
+            outcome == "ended" and Ending("ended", done.returncode).signal == "SIGKILL"
+        ):  # whose signal that probably was
+            note = host.explain_kill(kills, host.oom_kills())
         return Ending(outcome, done.returncode, seconds, note, done.stderr, self._idle)
 
     def _listen(self, child: Child) -> str | None:
         """Take in events until the child ends; where it does not end, the reason to kill it."""
         deadline = self._deadline(self._deadlines["interpreter"])
         watch: Watch | None = None
-        while child.stdout.size <= NOISE:
+        while True:
             try:
                 line = child.read_line_or_end(min(deadline, time.monotonic() + watch.pause) if watch else deadline)
             except TimeoutError:
-                if time.monotonic() >= deadline:
-                    return self._why_timed_out(child)
+                if time.monotonic() >= deadline or child.stdout.size > process.FLOOD:
+                    return self._why_timed_out()
                 if watch and watch.hangs():
                     self._idle = watch.limit
                     return f"the import has neither used the CPU nor read anything for {watch.limit:g} s"
                 continue
             if line is None:
-                return None if child.wait(deadline - time.monotonic()) is not None else self._why_timed_out(child)
+                return None if child.wait(deadline - time.monotonic()) is not None else self._why_timed_out()
             with self._changed:
                 event = self._transcript.add(line)
                 self._changed.notify_all()
             if event and event["event"] == "start":  # another program's line renews no deadline
                 deadline = self._deadline(self._deadlines[event["phase"]])
-                watch = Watch(child.process.pid, self._quiet) if event["phase"] == "import" else None
+                watch = Watch(child.process.pid, QUIET) if event["phase"] == "import" else None
             elif event and event["event"] == "end":
                 deadline, watch = self._deadline(BETWEEN), None
-        return f"it wrote {NOISE / 1e6:.0f} MB to standard output{self._is_it_python(child)}"
 
     def _deadline(self, seconds: float) -> float:
         self._phase_started = time.monotonic()
         return min(self._phase_started + seconds, self._last)
 
-    def _why_timed_out(self, child: Child) -> str:
+    def _why_timed_out(self) -> str:
         if time.monotonic() >= self._last:
             return f"the {self._total:g} s for the whole examination were used up"
         seconds = self._deadlines.get(self._transcript.broken_off_in or "", BETWEEN)
-        return f"no answer within {seconds:g} s{self._is_it_python(child)}"
-
-    def _is_it_python(self, child: Child) -> str:
-        """A question, with what it wrote instead; nothing when the script has begun."""
-        if self._transcript.has_begun:
-            return ""
-        wrote = child.stdout.text().strip().splitlines()[:1]
-        return f"; is {self._transcript.executable} a Python?" + (f" It wrote {wrote[0][:100]!r}" if wrote else "")
+        question = "" if self._transcript.has_begun else f"; is {self._transcript.executable} a Python?"
+        return f"no answer within {seconds:g} s{question}"
 
     def _ask_for_stack(self, child: Child) -> None:
         """Let a hung child write where in Python it hangs; one in which the handler is not yet set just dies of it."""
@@ -264,16 +251,6 @@ class TensorFlowProbe:
 _STOPPED = "stopped by the doctor"
 
 
-def _why_not_started(executable: str, error: OSError) -> str:
-    if os.path.isdir(executable):  # False where a folder above it may not be entered
-        return f"{executable} is a folder, not an interpreter"
-    if isinstance(error, FileNotFoundError):
-        if os.path.exists(executable):  # a script whose #! line names a missing interpreter, or a missing ELF loader
-            return f"cannot start {executable}: the interpreter that it needs itself is missing"
-        return f"no such program: {executable}"
-    return f"cannot start {executable}: {(error.strerror or str(error)).lower()}"
-
-
 # ---------------------------------------------------------------------------------------------------- what it reported
 #
 # Pure: no process, no file, no clock.
@@ -291,16 +268,15 @@ class Ending:
     idle: float | None = None  # seconds in which it neither used the CPU nor read anything
 
     @property
-    def signal(self) -> int | None:
+    def signal(self) -> str | None:
         """The signal that ended the process, or the one that a shell wrapper started."""
-        number = process.signal_number(self.returncode)
-        return number if number is not None or self.returncode is None else process.FATAL.get(self.returncode)
+        return process.signal_name(self.returncode) or process.OF_SHELL.get(self.returncode or 0)
 
     def described(self) -> str:
         """Say in a few words how the process ended: "SIGSEGV", "no answer within 10 s", "exit code 0"."""
         if self.outcome != "ended":
             return self.note or ("no answer in time" if self.outcome == "timeout" else self.outcome)
-        how = f"died of {process.name_of(self.signal)}" if self.signal else f"ended, exit code {self.returncode}"
+        how = f"died of {self.signal}" if self.signal else f"ended, exit code {self.returncode}"
         return f"the process {how}" + (f" ({self.note})" if self.note else "")
 
 
@@ -390,7 +366,6 @@ class Transcript:
         return Unknown(f"{source} is not set") if value is None else Known(value, f"{source} in {answer.source}")
 
     def _why_skipped(self, phase: str, ending: Ending) -> str:
-        """Say why a phase never began."""
         if PHASES.index(phase) > PHASES.index(self.until):
             return "TensorFlow was not started"
         if phase not in self.due:
@@ -409,9 +384,8 @@ class Transcript:
             fields["user_site"] = Unknown("not on sys.path")
         python = msgspec.convert(_record({**fields, "installers": Known(installers, "PATH")}), Python)
         folders = tuple(about.value["sys_path"]) if isinstance(about, Known) else ()
-        packages = python.packages.value if isinstance(python.packages, Known) else ()
-        homes = {package.location for package in packages}
-        paths = _paths(python)
+        homes = {package.location for package in value_or(python.packages, ())}
+        paths = value_or(python.tensorflow_paths, ())
         return Environment(
             python=python,
             sys_path=folders,
@@ -427,14 +401,12 @@ class Transcript:
         return ProbeResult(**vars(here), tensorflow=tensorflow, loaded=loaded, cudnn_runtime=cudnn)
 
     def _loaded(self) -> Fact[tuple[str, ...]]:
-        """The CUDA libraries that the child has loaded, as it reported last."""
         if self.libraries is not None:
             return Known(self.libraries, f"memory map of {self.executable} with TensorFlow")
         after = self.answer("import")
         return after if isinstance(after, Unknown) else Unknown("which libraries a process has loaded is not read here")
 
     def _cudnn_runtime(self, loaded: Fact[tuple[str, ...]], ending: Ending) -> Fact[str]:
-        """cudnnGetVersion() of the cuDNN that TensorFlow has loaded."""
         if isinstance(loaded, Unknown):
             return loaded
         if self.cudnn is None:
@@ -446,39 +418,35 @@ class Transcript:
         return Known(cudnn_version(self.cudnn["version"]), f"cudnnGetVersion() of {self.cudnn['library']}")
 
     def _tensorflow(self, about: Python, ending: Ending) -> TensorFlow:
-        """TensorFlow, as far as it answered."""
         distribution = tensorflow_distribution(about)
         imported, built, details = (self.answer(phase) for phase in ("import", "build", "details"))
         version: Fact[Any] = map_fact(distribution, lambda package: package.version)
-        file = self._pick("import", "file", "tf.__file__")
         if isinstance(imported, Known):
             problem = imported.value["problem"]
             version = Unknown(problem) if problem else self._pick("import", "version", "tf.__version__")
-            file = file if imported.value["file"] else Unknown("the module has no __file__")
+        build = self._pick("build", "build", built.value["source"] if isinstance(built, Known) else "")
         by_name = {one["name"]: one for one in details.value["devices"]} if isinstance(details, Known) else {}
         listed = self._pick("devices", "devices", "tf.config.list_physical_devices()")
         log = Known(log_lines(ending.stderr), f"stderr of {self.executable}")
         fields = {
             "version": version,
             "distribution": map_fact(distribution, lambda package: package.name),
-            "file": file,
-            "build": self._pick("build", "build", built.value["source"] if isinstance(built, Known) else ""),
+            "file": self._pick("import", "file", "tf.__file__"),
+            "build": map_fact(build, lambda found: {**found, **_numbers(found)}),
             "devices": map_fact(listed, lambda found: [by_name.get(one["name"], one) for one in found]),
             "checks": self._checks(ending),
             "log": Unknown(ending.described()) if ending.outcome == "not started" else log,
         }
         found = msgspec.convert(_record(fields), TensorFlow)
-        build = map_fact(found.build, _with_numbers)
-        return msgspec.structs.replace(found, build=build, phases=tuple(self.phase(name) for name in PHASES))
+        return msgspec.structs.replace(found, phases=tuple(self.phase(name) for name in PHASES))
 
     def _checks(self, ending: Ending) -> Fact[Any]:
         checks = list(self.checks)
         if self.checking is not None and self.broken_off_in in ("compute", "xla"):
             checks.append({**self.checking, "ok": False, "error": ending.described()})
         answer = self.answer("compute")
-        if not checks and isinstance(answer, Unknown):
-            return answer
-        return Known(checks, f"compared with NumPy in float64 in {self.executable}")
+        is_known = checks or isinstance(answer, Known)
+        return Known(checks, f"compared with NumPy in float64 in {self.executable}") if is_known else answer
 
     def phase(self, name: str) -> Phase:
         """How a phase ended."""
@@ -492,13 +460,13 @@ class Transcript:
         if name != self.broken_off_in:
             return Phase(name=name, outcome="skipped", note=self._why_skipped(name, ending))
         by_itself = ending.outcome in ("ended", "foreign")
-        code, number = (ending.returncode, ending.signal) if by_itself else (None, None)
+        code, name_of_signal = (ending.returncode, ending.signal) if by_itself else (None, None)
         return Phase(
             name=name,
             outcome="timeout" if ending.outcome == "timeout" else "died",
             seconds=ending.seconds,
             traceback=_stack(ending.stderr),
-            signal=process.name_of(number) if number else None,
+            signal=name_of_signal,
             exit_code=code if code is not None and code >= 0 else None,
             log_tail=tail,
             note=ending.note or process.WINDOWS.get(ending.returncode or 0, (None, None))[1],
@@ -509,10 +477,6 @@ class Transcript:
 def _record(fields: Mapping[str, Any]) -> Any:
     """Facts whose values are as JSON has them, to be converted into a record."""
     return {name: msgspec.to_builtins(fact) for name, fact in fields.items()}
-
-
-def _paths(about: Python) -> tuple[str, ...]:
-    return about.tensorflow_paths.value if isinstance(about.tensorflow_paths, Known) else ()
 
 
 def _stack(stderr: str) -> tuple[str, ...]:
@@ -543,19 +507,19 @@ def cudnn_version(number: int) -> str:
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
+def _numbers(build: Mapping[str, Any]) -> dict[str, str | None]:
+    """The versions of a build, which on Windows names the endings of its DLLs instead."""
+    versions = {name: build.get(name) for name in ("cuda_version", "cudnn_version")}
+    return {name: version and library_version(version) for name, version in versions.items()}
+
+
 def tensorflow_distribution(about: Python) -> Fact[Package]:
     """The distribution that TensorFlow comes from: that beside the module that wins, else any."""
     if isinstance(about.packages, Unknown):
         return about.packages
-    home = next((str(PurePath(path).parent) for path in _paths(about)), None)
+    home = next((str(PurePath(path).parent) for path in value_or(about.tensorflow_paths, ())), None)
     found = [package for package in about.packages.value if package.name in TENSORFLOW]
     if not found:
         return Unknown("no distribution of TensorFlow in this interpreter")
     best = min(found, key=lambda package: (package.location != home, TENSORFLOW.index(package.name)))
     return Known(best, f"metadata of {best.name} in {best.location}")
-
-
-def _with_numbers(build: Any) -> Any:
-    """On Windows a build names the endings of its DLLs instead of versions."""
-    cuda, cudnn = (version and library_version(version) for version in (build.cuda_version, build.cudnn_version))
-    return msgspec.structs.replace(build, cuda_version=cuda, cudnn_version=cudnn)

@@ -8,7 +8,7 @@ of files of known packages.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +18,6 @@ PLACEHOLDER = re.compile(r"<(?:user|host|path|name|secret|email|uuid|serial|mac|
 
 
 def _read(text: str) -> dict[str, frozenset[str]]:
-    """The words of each section."""
     sections: dict[str, frozenset[str]] = {}
     for part in re.sub(r"^#.*$", "", text, flags=re.MULTILINE).split("[")[1:]:
         name, _, words = part.partition("]")
@@ -109,14 +108,6 @@ def is_public(part: str) -> bool:
     )
 
 
-def paths_in(text: str) -> Iterator[str]:
-    """The paths in a running text."""
-    if "/" in text or "\\" in text:
-        yield from (match[2] for match in QUOTED.finditer(text))
-        yield from POSIX.findall(text)
-        yield from (match[0] for match in WINDOWS.finditer(text) if not _OF_BUILDERS.match(match[0]))
-
-
 def each(text: str, change: Callable[[str], str]) -> str:
     """The text with every path in it changed."""
     if "/" not in text and "\\" not in text:
@@ -126,39 +117,27 @@ def each(text: str, change: Callable[[str], str]) -> str:
     return POSIX.sub(lambda match: change(match[0]), text)
 
 
-def users_in(path: str) -> list[str]:
-    """The parts that follow /home, /Users and their like."""
-    parts = [part for part in _SEPARATORS.split(path)[::2] if part]
-    return [
-        user
-        for above, user in pairwise(parts)
-        if above.lower() in _HOMES and user.lower() not in _NOBODY and not PLACEHOLDER.fullmatch(user)
-    ]
-
-
-def rewrite(path: str, name_user: Callable[[str], str], name_part: Callable[[str], str], least: int = 2) -> str:
-    """Replace the private parts of an absolute path; the separators stay as they are.
+def rewrite(path: str, name: Callable[[str, str], str], least: int = 2) -> str:
+    """Put `name(kind, part)` in place of each private part of an absolute path; the separators stay as they are.
 
     A path of fewer parts than `least` ("/b", "/GPU") is none, or tells nothing.
     """
     pieces = _SEPARATORS.split(path)
-    users = {user.lower() for user in users_in(path)}
     parts = [part for part in pieces[::2] if part and not _ANCHOR.fullmatch(part)]
+    behind_homes = {user.lower() for above, user in pairwise(parts) if above.lower() in _HOMES}
+    users = {user for user in behind_homes - _NOBODY if not PLACEHOLDER.fullmatch(user)}
     if len(parts) < (1 if path.startswith("~") else least) or _A_DEVICE.match(path):
         return path
     system = not users and parts[0].lower() in _SYSTEM
     rewritten = []
     for number, piece in enumerate(pieces):
-        if number % 2 or not piece or PLACEHOLDER.fullmatch(piece):
+        if piece.lower() in users:
+            rewritten.append(name("user", piece))
+        elif number % 2 or system or PLACEHOLDER.fullmatch(piece) or _ANCHOR.fullmatch(piece) or is_public(piece):
             rewritten.append(piece)
-            continue
-        rewritten.append(name_user(piece) if piece.lower() in users else _part(piece, system, name_part))
-        system = system or bool(_CODE.search(piece))
+            system = system or bool(_CODE.search(piece))
+        else:
+            ending = _ENDINGS.search(piece)
+            start = ending.start() if ending else len(piece)
+            rewritten.append(name("path", piece[:start]) + piece[start:])
     return "".join(rewritten)
-
-
-def _part(part: str, public: bool, name_part: Callable[[str], str]) -> str:
-    if public or is_public(part) or _ANCHOR.fullmatch(part):
-        return part
-    ending = _ENDINGS.search(part)
-    return name_part(part[: ending.start()]) + ending[0] if ending else name_part(part)

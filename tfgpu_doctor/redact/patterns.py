@@ -7,7 +7,8 @@ replaced wherever it stands.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
+from functools import partial
 from ipaddress import AddressValueError, IPv6Address
 from pathlib import Path
 from typing import NamedTuple
@@ -24,51 +25,31 @@ class Shape(NamedTuple):
     kinds: tuple[str, ...]
     needles: tuple[str, ...]  # lower case; one of them stands in the text, else it is not searched
     pattern: re.Pattern[str]
-    accepts: Callable[[Match], bool] | None = None
+    accepts: Callable[[Match], bool] | None
 
-    def found_in(self, text: str) -> Iterator[Match]:
-        """The matches in a text."""
-        return (match for match in self.pattern.finditer(text) if self.accepts is None or self.accepts(match))
-
-    def replaced(self, text: str, name: Callable[[str, str], str]) -> str:
-        """The text with `name(kind, value)` for every value."""
-        pieces, done = [], 0
-        for match in self.found_in(text):
-            for kind, start, end in self.values(match):
-                pieces += [text[done:start], name(kind, text[start:end])]
-                done = end
-        return "".join([*pieces, text[done:]]) if pieces else text
-
-    def values(self, match: Match) -> Iterator[tuple[str, int, int]]:
-        """(kind, start, end) of each value of a match, in order."""
-        for group in range(1, self.pattern.groups + 1) if self.pattern.groups else (0,):
+    def rewritten(self, match: Match, name: Callable[[str, str], str]) -> str:
+        """Return what was matched, with `name(kind, value)` in place of every value."""
+        if self.accepts and not self.accepts(match):
+            return match[0]
+        pieces, done = [], match.start()
+        for group in range(1, self.pattern.groups + 1) or (0,):
             if match[group]:
-                yield self.kinds[max(group - 1, 0) % len(self.kinds)], *match.span(group)
+                kind = self.kinds[max(group - 1, 0) % len(self.kinds)]
+                pieces += [match.string[done : match.start(group)], name(kind, match[group])]
+                done = match.end(group)
+        return "".join((*pieces, match.string[done : match.end()]))
 
 
-class Shapes(tuple[Shape, ...]):
-    """Shapes in their order, of which only those are tried that a text may hold."""
+Shapes = tuple[Shape, ...]
 
-    def __init__(self, _shapes: Iterable[Shape]) -> None:
-        """Collect them by their needles."""
-        self._table = tuple((needle, one) for one in self for needle in one.needles)
 
-    def in_text(self, text: str) -> Iterable[Shape]:
-        """Those of which a needle stands in the text."""
-        lower = text.lower()
-        return dict.fromkeys([one for needle, one in self._table if needle in lower])
-
-    def values_in(self, text: str) -> Iterator[tuple[str, str]]:
-        """(kind, value) of each value in a text."""
-        for one in self.in_text(text):
-            for match in one.found_in(text):
-                yield from ((kind, text[start:end]) for kind, start, end in one.values(match))
-
-    def replaced(self, text: str, name: Callable[[str, str], str]) -> str:
-        """The text with `name(kind, value)` for every value."""
-        for one in self.in_text(text):
-            text = one.replaced(text, name)
-        return text
+def replaced(shapes: Shapes, text: str, name: Callable[[str, str], str]) -> str:
+    """Return the text with `name(kind, value)` in place of every value of these shapes."""
+    lower = text.lower()
+    for shape in shapes:
+        if any(needle in lower for needle in shape.needles):
+            text = shape.pattern.sub(partial(shape.rewritten, name=name), text)
+    return text
 
 
 # ---------------------------------------------------------------------------------------- tests of what was matched
@@ -108,21 +89,12 @@ _SHARES = re.compile(r"\bnfs|\bcifs|\bsmb|samba|\bmount|\brsync|\bscp\b|\bsshfs|
 _OBJECTS = frozenset({"self", "cls", "this", "np", "os", "pd", "plt"})  # "self.queue.io" is code
 
 
-def _is_word_free(match: Match) -> bool:
-    return not _NO_VALUE.match(match[1])
-
-
 def _is_value(match: Match) -> bool:
     """Whether what follows the name of a secret is one: no word of a sentence, and no token of a language model."""
     value = next((group for group in match.groups() if group), "")
     if _NO_VALUE.match(value):
         return False
     return not _OF_LANGUAGE.search(match.string[max(0, match.start() - 12) : match.start()])
-
-
-def _is_pair(match: Match) -> bool:
-    """USER:PASSWORD of curl, not USER:GROUP of docker."""
-    return not re.match(r"\d+:\d+$|[$({]|root:root$", match[1])
 
 
 def _is_random(match: Match) -> bool:
@@ -154,17 +126,9 @@ def _is_ipv6(match: Match) -> bool:
     return True
 
 
-def _is_phone(match: Match) -> bool:
-    return 9 <= sum(char.isdecimal() for char in match[0]) <= 15
-
-
 def _is_pod(match: Match) -> bool:
     end = match[1].rpartition("-")[2]
     return any(char.isdecimal() for char in end) and any(char.isalpha() for char in end)
-
-
-def _is_repository(match: Match) -> bool:
-    return not is_public_host(match[2]) and match[2] != "sha256"
 
 
 def _is_registry(match: Match) -> bool:
@@ -176,11 +140,8 @@ def _is_registry(match: Match) -> bool:
 
 
 def _is_share(match: Match) -> bool:
-    return _is_server(match[1], match.string[max(0, match.start() - 200) : match.end()])
-
-
-def _is_server(name: str, around: str) -> bool:
     """Whether what stands before ":/" or behind "//" is a host: it has a digit or a dot, or it is about mounts."""
+    name, around = match[1], match.string[max(0, match.start() - 200) : match.end()]
     if name.lower() in NOBODY or is_term(name) or is_public_host(name):
         return False
     if _SHARES.search(around):
@@ -203,19 +164,20 @@ def is_full_name(name: str) -> bool:
 
 
 _TESTS: dict[str, Callable[[Match], bool]] = {
-    "word free": _is_word_free,
+    "word free": lambda match: not _NO_VALUE.match(match[1]),
     "value": _is_value,
-    "pair": _is_pair,
+    # USER:PASSWORD of curl, not USER:GROUP of docker
+    "pair": lambda match: not re.match(r"\d+:\d+$|[$({]|root:root$", match[1]),
     "random": _is_random,
     "private host": lambda match: not is_public_host(match[1]),
     "full name": lambda match: is_full_name(match[1]),
-    "repository": _is_repository,
+    "repository": lambda match: not is_public_host(match[2]) and match[2] != "sha256",
     "registry": _is_registry,
     "share": _is_share,
     "pod": _is_pod,
     "ipv4": _is_ipv4,
     "ipv6": _is_ipv6,
-    "phone": _is_phone,
+    "phone": lambda match: 9 <= sum(map(str.isdecimal, match[0])) <= 15,
 }
 
 
@@ -223,7 +185,6 @@ _TESTS: dict[str, Callable[[Match], bool]] = {
 
 
 def _read(text: str) -> dict[str, Shapes]:
-    """The shapes of each section of patterns.txt."""
     sections: dict[str, list[Shape]] = {}
     macros: dict[str, str] = {}
     section, head = "", ""
@@ -238,7 +199,7 @@ def _read(text: str) -> dict[str, Shapes]:
             macros[found[1]] = found[2]
         elif not line.startswith("#"):
             head = line
-    return {name: Shapes(shapes) for name, shapes in sections.items()}
+    return {name: tuple(shapes) for name, shapes in sections.items()}
 
 
 def _shape(head: str, pattern: str) -> Shape:
@@ -252,9 +213,9 @@ _ALL = _read((Path(__file__).parent / "patterns.txt").read_text(encoding="utf-8"
 SECRETS, IDENTIFIERS = _ALL["secrets"], _ALL["identifiers"]
 REMOTES = _ALL["remotes"]
 # in this order: what is a user is no host
-PLACES = Shapes((*_ALL["users"], *_ALL["hosts"], *_ALL["names"]))
-(UUID,), (UUID_START,), (EMAIL,) = _ALL["uuids"], _ALL["beginnings of uuids"], _ALL["emails"]
-(SECRET_NAME,) = _ALL["names of secrets"]
+PLACES = (*_ALL["users"], *_ALL["hosts"], *_ALL["names"])
+UUIDS, STARTS_OF_UUIDS, EMAILS = _ALL["uuids"], _ALL["beginnings of uuids"], _ALL["emails"]
+UUID, SECRET_NAME = UUIDS[0].pattern, _ALL["names of secrets"][0].pattern
 IPV4 = next(shape.pattern for shape in IDENTIFIERS if shape.accepts is _is_ipv4)
 
 URL = re.compile(r"\b([a-z][a-z0-9+.-]{1,20})://([^\s\"'`)\]]*)", _I)

@@ -11,21 +11,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tfgpu_doctor.facts.about import (
-    HOST,
-    OWN_NAME,
-    closed_fields,
-    described,
-    fields_of_names,
-    public_fields,
-    records_in,
-)
+from tfgpu_doctor.facts.about import HOST, OWN_NAME, closed_fields, described, private, records_in
 from tfgpu_doctor.facts.facts import Facts, Known, Setting, Unknown
 from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.redact import paths, patterns
@@ -37,6 +28,10 @@ _NEVER_WORDS = 3  # a user of so few letters is replaced in paths only
 
 # what goes by these is a name, whatever it looks like
 _OWN_NAMES = frozenset({OWN_NAME, "CONDA_DEFAULT_ENV", "WSL_DISTRO_NAME"})
+
+# names of the fields that hold a whole path, so that its parts may have spaces
+_FIELDS = [field for record in records_in(Facts) for field in described(record).items()]
+_PATHS = frozenset(name for name, about in _FIELDS if about.unit == "path")
 
 T = TypeVar("T")
 
@@ -53,22 +48,12 @@ class Redactor:
         """Collect what is private in `record`."""
         self._own = False  # the text is our own advice: what it names and the facts do not is not private
         self._known: dict[tuple[str, str], None] = {}  # (kind, value), to be replaced wherever they stand
-        self._read: dict[str, bool] = {}  # the texts that were read for names → whether one stood in its place
-        self._done: dict[tuple[str, str, bool], str] = {}
-        taken, uuids = set[str](), set[str]()
-
-        def learn(name: str, text: str, own: bool) -> str:
-            if not own:
-                taken.update(match[0] for match in PLACEHOLDER.finditer(text) if "<" in text)
-                uuids.update(match[0] for match in patterns.UUID.found_in(text) if "-" in text)
-                self._learn(name, text)
-            return text
-
-        changed(record, learn)
-        self._placeholders = Placeholders(taken, uuids)
+        self._taken, self._uuids = set[str](), set[str]()
+        changed(record, self._learn)
+        self._placeholders = Placeholders(self._taken, self._uuids)
         self._name = self._placeholders.of
-        telling = ((kind, value.lower()) for kind, value in reversed(self._known) if _is_telling(kind, value.lower()))
-        self._words = KnownNames({value: kind for kind, value in telling}.items())
+        telling = ((value.lower(), kind) for kind, value in reversed(self._known) if _is_telling(kind, value.lower()))
+        self._words = KnownNames(dict(telling).items())
         # parts of paths with spaces and the like in them, at which a path in running text seems to end
         odd = ((value, kind) for kind, value in self._known if re.search(r"[^\w.+-]", value))
         self._spaced = KnownNames(((v, kind) for v, kind in odd if kind in ("user", "path")), parts_of_paths=True)
@@ -84,103 +69,88 @@ class Redactor:
 
     def text(self, text: str, name: str = "") -> str:
         """Return one text redacted; `name` is that of the variable or field whose value it is."""
-        if not text:
-            return text
         if name == HOST:
-            return text if PLACEHOLDER.fullmatch(text) or text.lower() in NOBODY else self._name("host", text)
+            return text if not text or text.lower() in NOBODY else self._name("host", text)
         if name in _OWN_NAMES and _is_own(text):
             replaced = self._words.replaced(text, self._name)  # a folder's, where it is one
             return replaced if PLACEHOLDER.fullmatch(replaced) else self._name("name", text)
-        if name and patterns.SECRET_NAME.pattern.search(name):
+        if text and name and patterns.SECRET_NAME.search(name):
             return self._name("secret", text)
-        key = (text, name, self._own)
-        if key not in self._done:
-            self._done[key] = self._redacted(text)
-        return self._done[key]
+        if "-----BEGIN" in text:
+            text = patterns.PRIVATE_KEY.sub(lambda match: self._name("secret", match[0]), text)
+        pieces, end = [], 0
+        for match in patterns.URL.finditer(text) if "://" in text else ():
+            pieces += [self._outside(text[end : match.start()]), self._url(match)]
+            end = match.end()
+        return "".join([*pieces, self._outside(text[end:])])
 
     # ------------------------------------------------------------------------------------------------ learning
 
-    def _learn(self, field: str, text: str) -> None:
+    def _learn(self, field: str, text: str, own: bool) -> str:
+        if own:
+            return text
+        self._taken.update(PLACEHOLDER.findall(text))
+        self._uuids.update(patterns.UUID.findall(text))
         if field == HOST:
             self._add("host", text)
         if field in _OWN_NAMES and _is_own(text):
             self._add("name", text)
-        if text in self._read and field not in fields_of_paths():
-            return
-        self._learn_paths(field, text)
-        line = f"{field}={text}" if field.isupper() else text
-        found = False
-        for kind, value in patterns.PLACES.values_in(line):
-            found |= self._add(kind, value.rstrip(".,:"))
-        for kind, value in patterns.REMOTES.values_in(line):
-            if kind == "host":
-                self._add("host", value)
-            elif kind == "path":
-                paths.rewrite(value, lambda user: user, self._add_part, least=1)
-        self._read[text] = self._read.get(text, False) or found
+        if field in _PATHS:
+            self._learn_path(text)
+        paths.each(text, self._learn_path)
+        patterns.replaced(patterns.PLACES, f"{field}={text}" if field.isupper() else text, self._add)
+        patterns.replaced(patterns.REMOTES, text, self._learn_remote)
+        return text
 
-    def _learn_paths(self, field: str, text: str) -> None:
-        whole = [text] if field in fields_of_paths() else []
-        for path in (*whole, *paths.paths_in(text)):
-            for user in paths.users_in(path):
-                if not PLACEHOLDER.fullmatch(user):
-                    self._known["user", user] = None
-            if re.match(r"~?/|[A-Za-z]:[\\/]", path):
-                paths.rewrite(path, lambda user: user, self._add_part)
+    def _learn_path(self, path: str) -> str:
+        return paths.rewrite(path, self._keep) if re.match(r"~?/|[A-Za-z]:[\\/]", path) else path
 
-    def _add(self, kind: str, value: str) -> bool:
-        if not value or value.lower() in NOBODY or value.isdecimal() or patterns.IPV4.fullmatch(value):
-            return False
-        if PLACEHOLDER.fullmatch(value):
-            return False
+    def _learn_remote(self, kind: str, value: str) -> str:
+        if kind == "path":
+            return paths.rewrite(value, self._keep, least=1)
+        return self._add(kind, value) if kind == "host" else value
+
+    def _keep(self, kind: str, value: str) -> str:
         self._known[kind, value] = None
-        label, dot, _ = value.partition(".")
-        if kind == "host" and dot and _is_telling_label(label):
-            self._known[kind, label] = None  # the same host, as it calls itself
-        return True
+        return value
 
-    def _add_part(self, part: str) -> str:
-        self._known["path", part] = None
-        return part
+    def _add(self, kind: str, value: str) -> str:
+        name = value.rstrip(".,:")
+        is_nobody = not name or name.lower() in NOBODY or name.isdecimal()
+        if is_nobody or patterns.IPV4.fullmatch(name) or PLACEHOLDER.fullmatch(name):
+            return value
+        self._known[kind, name] = None
+        label, dot, _ = name.partition(".")
+        # the same host, as it calls itself: "gpu07ab", and not "mail" or "node1"
+        is_own = len(label) > _NEVER_WORDS and any(map(str.isdecimal, label)) and not is_public_word(label)
+        if kind == "host" and dot and is_own:
+            self._known[kind, label] = None
+        return value
 
     # -------------------------------------------------------------------------------------------- replacing
 
-    def _redacted(self, text: str) -> str:
-        if "-----BEGIN" in text:
-            text = patterns.PRIVATE_KEY.sub(lambda match: self._name("secret", match[0]), text)
-        named = self._read.get(text, True)
-        pieces, end = [], 0
-        for match in patterns.URL.finditer(text) if "://" in text else ():
-            pieces += [self._outside(text[end : match.start()], named), self._url(match)]
-            end = match.end()
-        return "".join([*pieces, self._outside(text[end:], named)])
-
-    def _outside(self, text: str, named: bool) -> str:
-        """Redact a text that holds no URL; `named`: a name may stand in its place."""
-        if not text:
-            return text
-        text = patterns.SECRETS.replaced(text, self._name)
-        text = patterns.REMOTES.replaced(text, self._remote)
-        if "@" in text:
-            text = patterns.EMAIL.replaced(text, self._name)
+    def _outside(self, text: str) -> str:
+        text = patterns.replaced(patterns.SECRETS, text, self._name)
+        text = patterns.replaced(patterns.REMOTES, text, self._remote)
+        text = patterns.replaced(patterns.EMAILS, text, self._name)
         text = self._identifiers(text)
         text = self._spaced.replaced(text, self._name)
         text = paths.each(text, self._path)
-        if named:
-            text = patterns.PLACES.replaced(text, self._in_place)
+        text = patterns.replaced(patterns.PLACES, text, self._in_place)
         return self._words.replaced(text, self._name)
 
     def _identifiers(self, text: str) -> str:
-        if "-" in text:
-            text = patterns.UUID.replaced(text, self._name)
-            text = patterns.UUID_START.replaced(text, lambda _, start: self._placeholders.of_uuid(start))
-        return patterns.IDENTIFIERS.replaced(text, self._name)
+        text = patterns.replaced(patterns.UUIDS, text, self._name)
+        text = patterns.replaced(patterns.STARTS_OF_UUIDS, text, self._placeholders.of_uuid)
+        return patterns.replaced(patterns.IDENTIFIERS, text, self._name)
 
     def _path(self, path: str, least: int = 2) -> str:
-        return paths.rewrite(path, lambda user: self._name("user", user), self._part, least)
+        return paths.rewrite(path, self._part, least)
 
-    def _part(self, value: str) -> str:
+    def _part(self, kind: str, value: str) -> str:
         """A private part of a path; a known user or host in it keeps the placeholder that it has everywhere."""
+        if kind == "user":
+            return self._name(kind, value)
         replaced = self._words.replaced(value, self._name)
         if self._own and not self._placeholders.has("path", value):
             return replaced
@@ -202,16 +172,14 @@ class Redactor:
         name, colon, port = host.partition(":")
         if name.startswith("["):  # IPv6
             name, colon, port = host, "", ""
-        path = self._in_url(slash + path)
+        path = self._identifiers(patterns.replaced(patterns.SECRETS, slash + path, self._name))
+        path = self._words.replaced(path, self._name)
         if name and not patterns.is_public_host(name) and name.lower() not in NOBODY:
             kind = "address" if patterns.IPV4.fullmatch(name) or name.startswith("[") else "host"
             name, path = self._name(kind, name), self._path(path, least=1)
         elif patterns.BUCKETS.search(name):
             path = self._path(path, least=1)
         return f"{scheme}://{credentials}{at}{name}{colon}{port}{path}"
-
-    def _in_url(self, path: str) -> str:
-        return self._words.replaced(self._identifiers(patterns.SECRETS.replaced(path, self._name)), self._name)
 
     def _in_place(self, kind: str, value: str) -> str:
         """Names that are common words are replaced only where a program prints a name."""
@@ -233,11 +201,6 @@ def _is_telling(kind: str, value: str) -> bool:
     return len(value) > _NEVER_WORDS or kind != "user"
 
 
-def _is_telling_label(label: str) -> bool:
-    """Whether the first part of a host's full name means the host by itself: "gpu07ab", and not "mail" or "node1"."""
-    return len(label) > _NEVER_WORDS and any(map(str.isdecimal, label)) and not is_public_word(label)
-
-
 # --------------------------------------------------------------------------------------------------------- placeholders
 
 
@@ -256,27 +219,23 @@ class Placeholders:
         if PLACEHOLDER.fullmatch(value):
             return value
         key = (kind, value.lower())
-        if key not in self._given:
-            self._given[key] = self._next(kind)
+        while key not in self._given:
+            number = self._last[kind] = self._last.get(kind, 0) + 1
+            one = f"<{kind}>" if kind == "user" and number == 1 else f"<{kind}-{number}>"
+            if one not in self._taken:
+                self._given[key] = one
         return self._given[key]
 
     def has(self, kind: str, value: str) -> bool:
         """Whether the value was met before."""
         return (kind, value.lower()) in self._given
 
-    def of_uuid(self, start: str) -> str:
+    def of_uuid(self, kind: str, start: str) -> str:
         """That of the UUID that begins so: CUDA_VISIBLE_DEVICES may name a GPU by its first characters."""
         start = start.lower()
         place = bisect_left(self._uuids, start)
         whole = self._uuids[place] if place < len(self._uuids) else ""
-        return self.of("uuid", whole if whole.startswith(start) else start)
-
-    def _next(self, kind: str) -> str:
-        while True:
-            number = self._last[kind] = self._last.get(kind, 0) + 1
-            one = f"<{kind}>" if kind == "user" and number == 1 else f"<{kind}-{number}>"
-            if one not in self._taken:
-                return one
+        return self.of(kind, whole if whole.startswith(start) else start)
 
 
 # ---------------------------------------------------------------------------------------------- names that were learned
@@ -349,6 +308,7 @@ def _pieces(name: str) -> Iterator[str]:
 # These are what their fact is; where it was read, and why it is unknown, is never public.
 _VALUES = frozenset({(Known, "value"), (Unknown, "one_of")})
 _GRADE = (Known, "grade")
+_UNDESCRIBED = private("")
 
 
 Change = Callable[[str, str, bool], str]  # of a text, its name, and whether it is our own advice
@@ -376,16 +336,15 @@ def changed(value: Any, change: Change, name: str = "", public: bool = False, ow
 def _fields(record: Struct, change: Change, name: str, public: bool) -> Iterator[tuple[str, Any]]:
     """Yield the changed fields of a record that goes by `name`; those whose type is a closed list of words stay."""
     kind, own = type(record), isinstance(record, Fix)
-    declared, closed, names = public_fields(kind), closed_fields(kind), fields_of_names(kind)
-    if isinstance(record, Setting):
-        names = {"value": record.name}
+    abouts, closed = described(kind), closed_fields(kind)
     for field in kind.__struct_fields__:
-        value = getattr(record, field)
+        value, about = getattr(record, field), abouts.get(field, _UNDESCRIBED)
         if (kind, field) in _VALUES:
             yield field, changed(value, change, name, public, own)
         elif field not in closed:
-            is_public = field in declared or (kind, field) == _GRADE
-            yield field, changed(value, change, names.get(field, field), is_public, own)
+            own_name = record.name if isinstance(record, Setting) and field == "value" else field
+            called = about.unit if about.unit in (HOST, OWN_NAME) else own_name
+            yield field, changed(value, change, called, about.is_public or (kind, field) == _GRADE, own)
 
 
 def _keyed(values: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
@@ -399,10 +358,3 @@ def _keyed(values: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
         begins = patterns.KEY_BEGINS.search(line)
         inside = begins is not None and "-----END" not in line[begins.end() :]
         yield value, False
-
-
-@cache
-def fields_of_paths() -> frozenset[str]:
-    """Names of the fields that hold a whole path, so that its parts may have spaces."""
-    fields = (field for record in records_in(Facts) for field in described(record).items())
-    return frozenset(name for name, about in fields if about.unit == "path")
