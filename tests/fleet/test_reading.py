@@ -48,7 +48,7 @@ def gathered(text: str | bytes, name: str = "log.txt") -> Gathered:
 
 def names(found: Gathered) -> list[str]:
     """Of the nodes that sent a result, each once."""
-    return sorted({one.node for one in found.results if one.kind})
+    return sorted({one.node for one in found.results})
 
 
 def judged(found: Gathered) -> Fleet:
@@ -68,19 +68,6 @@ def test_results_one_after_another_are_read() -> None:
     assert wrong == []
     redacted = texts(None, host="<host>")
     assert names(gathered("".join(redacted.values()))) == [f"result {n} of log.txt" for n in (1, 2, 3)]
-
-
-def test_lines_that_collect_writes_are_read() -> None:
-    lines = [
-        json.dumps({"schema": "tfgpu.node/1", "node": name, "result": json.loads(text)})
-        for name, text in texts(None, host="container").items()
-    ]
-    lines.append(json.dumps({"schema": "tfgpu.node/1", "node": "gpu-4", "failure": "did not answer within 120 s"}))
-    lines.append(json.dumps({"schema": "tfgpu.node/1", "node": "gpu-1", "failure": "a second try failed"}))
-    fleet = judged(gathered("\n".join(lines)))
-    nodes = [(node.name, node.verdict) for node in fleet.nodes]
-    assert nodes == [*((name, "ok") for name in NODES), ("gpu-4", "no answer")]
-    assert fleet.nodes[3].reason == "did not answer within 120 s" and fleet.verdict == "broken"
 
 
 def test_files_and_folders(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # Commands and options that earlier commits had → what to use instead.
 _TWO_RESULTS = "--output FILE.json keeps a result, and tfgpu compare BASE.json NEW.json compares two"
+_COLLECTING = "docs/collecting.md has a line each for Ray, Slurm, Kubernetes, Ansible and ssh"
 SUCCESSORS = {
     "memory": "tfgpu bench cnn --batch-size auto finds the largest batch that fits, and measures it",
     "container": "tfgpu matrix find IMAGE:TAG shows it",
@@ -36,6 +37,8 @@ SUCCESSORS = {
     "--virtual-gpus": "tfgpu bench matpow --virtual-gpus N splits the first GPU into N logical devices",
     "--collectives": "the gradients of GPUs are summed with NCCL, those of CPUs with TensorFlow's ring",
     "--here": "tfgpu doctor --format json prints the result of a node",
+    **dict.fromkeys(("-q", "--quiet"), "the exit code tells the verdict, and >/dev/null silences a command"),
+    **dict.fromkeys(("collect", "--ray", "--slurm"), _COLLECTING),
 }
 
 

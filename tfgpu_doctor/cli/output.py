@@ -45,18 +45,18 @@ redact_option = option(
 )
 
 
+quiet_option = option("-q", "--quiet", "detail", flag_value="least", help="Show only the verdict.")
+
+
 def result_options(
-    *kinds: str,
-    more: str = "Show all evidence, fixes and checks, and all options of a plan.",
-    less: str = "Show only the verdict and the first fix, or the first option of a plan.",
+    *kinds: str, more: str = "Show all evidence, fixes and checks, and all options of a plan."
 ) -> Callable[[_Function], _Function]:
-    """Declare how a result of one of these kinds is shown: -v, -q, --format and --output; `more` and `less` are help.
+    """Declare how a result of one of these kinds is shown: -v, --format and --output; `more` is the help of -v.
 
     The command gets `results`, a Results, whose files are checked before any work is done.
     """
     options = (
         option("-v", "--verbose", "detail", flag_value="full", help=more),
-        option("-q", "--quiet", "detail", flag_value="least", help=less),
         option(
             "--format",
             type=Listed(click.Choice(choices(*kinds), case_sensitive=False), unique=False),

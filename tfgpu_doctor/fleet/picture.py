@@ -71,7 +71,7 @@ _LONG = 200  # characters of a value, of which only the difference is shown
 _MISSING = Value(ABSENT)
 _GRAVITY = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 # what leads where several are of the same nodes, and what is shown first
-_ORDER: tuple[Kind, ...] = ("no answer", "finding", "difference", "speed")
+_ORDER: tuple[Kind, ...] = ("finding", "difference", "speed")
 _WHY: dict[Kind, str] = {
     "difference": "nodes of one kind should be alike: what differs is a mistake, a defect or a change half done",
     "speed": "jobs on several nodes wait for the slowest one",
@@ -115,8 +115,7 @@ def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
         created: the time, as reports have it.
     """
     found, notes = machines(gathered.results)
-    answered = tuple(one for one in found if one.main.kind)
-    problems = _explained([*_findings(found), *_together([*_differences(answered), *_slow(answered)])])
+    problems = _explained([*_findings(found), *_together([*_differences(found), *_slow(found)])])
     order = {machine: number for number, machine in enumerate(found)}
     groups = tuple(_group(one, order, matrix) for one in sorted(problems, key=_badness))
     severities = {one.severity for one in groups}
@@ -130,8 +129,8 @@ def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
         matrix=matrix.info,
         created=created,
         verdict=verdict,
-        results=sum(one.kind is not None for one in gathered.results),
-        common=tuple(sorted(_common(answered), key=lambda row: rank(row.layer))),
+        results=len(gathered.results),
+        common=tuple(sorted(_common(found), key=lambda row: rank(row.layer))),
         groups=groups,
         nodes=tuple(one.node() for one in found),
         unreadable=gathered.unreadable,
@@ -199,7 +198,7 @@ def _row(identity: str, label: str, values: Counter[str], known: int) -> Common:
 
 
 def _findings(machines: Iterable[Machine]) -> Iterator[Problem]:
-    """Yield what nodes found themselves, and that they gave no answer."""
+    """Yield what nodes found themselves."""
     by_id: dict[str, list[tuple[Machine, Finding]]] = {}
     for machine in machines:
         for one in machine.findings:
@@ -210,14 +209,13 @@ def _findings(machines: Iterable[Machine]) -> Iterator[Problem]:
         note = f"the repair is that of {many} of {count(len(several), 'node')}; the others need another one"
         # first the nodes whose repair it is, which is held against what is known of the first
         several.sort(key=lambda one: one[1].fixes != fixes)
-        silent = identity == "no-answer"
         yield Problem(
             id=cut(identity, 100),
-            kind="no answer" if silent else "finding",
+            kind="finding",
             severity=min((one.severity for _, one in several), key=_GRAVITY.__getitem__),
             layer=_layer(identity),
             title=cut(title, 300),
-            expected="a result" if silent else "",
+            expected="",
             source=note if others else "",
             cause=several[0][1].cause,
             members={machine: _saw(one, title) for machine, one in several},

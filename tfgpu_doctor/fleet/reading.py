@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tfgpu_doctor.facts.printable import cut, utf8
+from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.facts.reading import STDIN, chunks, files_below, in_mib, shown, why
-from tfgpu_doctor.facts.report import ReportError, decode_saved
-from tfgpu_doctor.fleet.nodes import LONGEST_NAME, Result, decode, no_answer
-from tfgpu_doctor.fleet.records import NO_RESULT, NODE_SCHEMA, NodeResult, Unreadable
+from tfgpu_doctor.facts.report import ReportError
+from tfgpu_doctor.fleet.nodes import Result, decode
+from tfgpu_doctor.fleet.records import Unreadable
 from tfgpu_doctor.parsers.lines import utf8 as as_utf8
 
 LARGEST = 64 << 20  # bytes of one document, and of one line
@@ -82,7 +82,7 @@ class Gathered:
                     continue
                 number += 1
                 try:
-                    taken.append(_result(data))
+                    taken.append(decode(data))
                     taken[-1].source = f"{file}, line {line}"
                 except ReportError as error:
                     reason = str(error).removeprefix("it is not a saved report: ")
@@ -96,19 +96,6 @@ class Gathered:
                 result.source = file
             result.node = result.node or (_name_of(file) if number == 1 else f"result {place} of {file}")
         self.results += taken
-
-
-def _result(data: bytes) -> Result:
-    """Return the result with the name of its node; empty: nothing names it. Raises ReportError."""
-    node = ""
-    if utf8(NODE_SCHEMA) in data[:200]:
-        line = decode_saved(data, NodeResult, "it", "line of tfgpu fleet collect")
-        node, data = cut(line.node, LONGEST_NAME) or "unnamed", bytes(line.result)
-        if data == bytes(NO_RESULT):
-            return no_answer(node, cut(line.failure or "it gave no answer", 400))
-    found = decode(data)
-    found.node = node or found.host
-    return found
 
 
 def _name_of(file: str) -> str:

@@ -13,7 +13,7 @@ from tfgpu_doctor.facts.report import EXIT_UNKNOWN, FailOn, Severity, failing
 from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.fleet.nodes import label
 from tfgpu_doctor.fleet.picture import exit_code
-from tfgpu_doctor.fleet.records import Common, Fleet, Group, Node, NodeVerdict, Verdict
+from tfgpu_doctor.fleet.records import Common, Fleet, Group, Node, Verdict
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.prometheus import created, gauge, info, states
 from tfgpu_doctor.render.shapes import (
@@ -34,7 +34,7 @@ from tfgpu_doctor.render.shapes import (
     Table,
 )
 
-MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown", "no answer": "error"}
+MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown"}
 # what a first screen shows of the picture; -v and pages have all of it
 _FIRST = {
     "host.distribution": "",
@@ -52,13 +52,10 @@ _MOST_RANGES = 4  # within brackets, which fit in a narrow terminal beside their
 
 
 def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
-    """What the nodes have, and the groups; or the first of them, or the worst group."""
+    """What the nodes have, and the groups; or the first of them."""
     about = f"tfgpu fleet {fleet.tool.version}, {_about(fleet)}"
     whole = Page("tfgpu fleet", (about,), MARKS[fleet.verdict], fleet.verdict, _verdict(fleet), ())
     blocks = [_block(group, whole=detail != "normal") for group in fleet.groups]
-    if detail == "least":
-        worst = [one._replace(lines=one.labelled("nodes")[:1] + one.labelled("fix")[:1]) for one in blocks[:1]]
-        return whole._replace(parts=tuple(worst), is_brief=True)
     unread, hint = list(_unread_results(fleet)), ""
     values = tuple((row.layer, row.label, _values(row, fleet)) for row in fleet.common)
     parts: list[Part] = [_first_rows(fleet)]
@@ -91,26 +88,16 @@ def _shortened(blocks: list[Block]) -> Iterator[Block]:
 def _first_rows(fleet: Fleet) -> Table:
     """One row a layer: what most nodes have, and whether a group is about it."""
     texts: dict[str, list[str]] = {}
-    rows_by_id = {row.id: row for row in fleet.common if row.values}
-    for identity, before in _FIRST.items():
-        if row := rows_by_id.get(identity):
-            texts.setdefault(row.layer, []).append(f"{before}{_values(row, fleet, _MOST_VALUES)}")
-    marks = dict.fromkeys(LAYERS, "ok")
-    for group in reversed(fleet.groups):  # the worst last
-        if group.kind != "no answer" and group.layer in marks:
-            marks[group.layer] = "ok" if group.severity is Severity.NOTE else group.severity.value
-    shown = [layer for layer in LAYERS if layer in texts or marks[layer] != "ok"]
-    rows: list[tuple[str, str]] = [(layer, "; ".join(texts.get(layer, ["see below"]))) for layer in shown]
-    rows += [("Nodes", _verdicts(fleet))] if rows else []
-    return Table("Fleet", ("Layer", "What the nodes have"), tuple(rows), (*(marks[layer] for layer in shown), ""))
-
-
-def _verdicts(fleet: Fleet) -> str:
-    counts = Counter[str](node.verdict for node in fleet.nodes)
-    silent = counts.pop("no answer", 0)
-    answered = ", ".join(f"{counts[word]} {word}" for word in MARKS if counts[word])
-    parts = (answered and f"{answered} by their own results", f"{silent} without an answer" if silent else "")
-    return "; ".join(filter(None, parts))
+    for row in sorted((row for row in fleet.common if row.id in _FIRST), key=lambda row: [*_FIRST].index(row.id)):
+        texts.setdefault(row.layer, []).append(f"{_FIRST[row.id]}{_values(row, fleet, _MOST_VALUES)}")
+    grave = (group for group in reversed(fleet.groups) if group.severity is not Severity.NOTE)
+    marks = {group.layer: group.severity.value for group in grave}  # that of the worst, which comes last
+    shown = [layer for layer in LAYERS if layer in texts or layer in marks]
+    rows = [(layer, "; ".join(texts.get(layer, ["see below"]))) for layer in shown]
+    verdicts = Counter(node.verdict for node in fleet.nodes)
+    rows.append(("Nodes", f"{', '.join(f'{many} {word}' for word, many in verdicts.most_common())} by their own results"))
+    every = tuple(rows) if shown else ()
+    return Table("Fleet", ("Layer", "What the nodes have"), every, (*(marks.get(layer, "ok") for layer in shown), ""))
 
 
 def _values(row: Common, fleet: Fleet, most: int | None = None) -> str:
@@ -185,7 +172,7 @@ def _annotation(group: Group, grave: frozenset[Severity]) -> Annotation:
 
 
 def _case(node: Node, problems: list[tuple[Group, str]], grave: frozenset[Severity], is_open: bool) -> Case:
-    details = [f"{node.hardware}, {node.verdict}{f': {node.reason}' if node.reason else ''}"]
+    details = [f"{node.hardware}, {node.verdict}"]
     for group, text in problems:
         details.append(text)
         for fix in group.fixes:
@@ -222,13 +209,13 @@ def metrics(fleet: Fleet) -> Iterator[Metric]:
     about = "Verdict of the fleet; 1 for the one that holds."
     yield states("tfgpu_fleet_verdict", about, get_args(Verdict), fleet.verdict)
     verdicts = Counter(node.verdict for node in fleet.nodes)
-    hardware = Counter(node.hardware for node in fleet.nodes if node.results)
+    hardware = Counter(node.hardware for node in fleet.nodes)
     severities = Counter(group.severity for group in fleet.groups)
 
     def sample(name: str, about: str, *samples: tuple[float, dict[str, str]]) -> Metric:
         return gauge(f"tfgpu_fleet_{name}", about, *(Sample(value, labels) for value, labels in samples))
 
-    every = [(verdicts[word], {"verdict": word}) for word in get_args(NodeVerdict)]
+    every = [(verdicts[word], {"verdict": word}) for word in get_args(Verdict)]
     yield sample("nodes", "Nodes by the worst verdict of their results.", *every)
     by_gpus = [(many, {"hardware": name}) for name, many in sorted(hardware.items())]
     yield sample("hardware_nodes", "Nodes by their GPUs.", *by_gpus)

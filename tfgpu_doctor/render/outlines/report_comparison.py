@@ -41,9 +41,7 @@ def page(comparison: Comparison, detail: Detail = "shared") -> Page:
     """What changed layer by layer, the findings that are new or gone with their causes, and those in both."""
     mark, summary = _summary(comparison)
     about = f"tfgpu compare {comparison.tool.version}, matrix of {comparison.matrix.revision}"
-    whole = Page("tfgpu compare", (about,), mark, "tfgpu compare", summary, (), is_brief=detail == "least")
-    if detail == "least":
-        return whole
+    whole = Page("tfgpu compare", (about,), mark, "tfgpu compare", summary, ())
     rows = tuple(_rows(comparison, detail == "full"))
     changed, signs = tuple(row[1:] for row in rows), tuple(row[0] for row in rows)
     differ = "; ".join(comparison.machines)

@@ -42,11 +42,9 @@ def page(smoke: Smoke, detail: Detail = "shared") -> Page:
 
 def _rows(smoke: Smoke, detail: Detail) -> list[tuple[str, str, str]]:
     """Return mark, check and outcome of each row; in brief, checks that were not run for one reason share a row."""
-    shown = [check for check in smoke.checks if detail != "least" or check.status in ("failed", "unknown")]
-    reasons = Counter(check.why for check in shown if check.status == "not run" and check.why)
-    few = detail in ("least", "normal")
-    skipped = {why: number for why, number in reasons.items() if few and number > 1}
-    alone = [check for check in shown if check.status != "not run" or check.why not in skipped]
+    reasons = Counter(check.why for check in smoke.checks if check.status == "not run" and check.why)
+    skipped = {why: number for why, number in reasons.items() if detail == "normal" and number > 1}
+    alone = [check for check in smoke.checks if check.status != "not run" or check.why not in skipped]
     rows = [(MARKS[check.status], title(check), outcome(check)) for check in alone]
     return rows + [("absent", count(number, "check"), f"not run: {why}") for why, number in skipped.items()]
 
