@@ -93,9 +93,10 @@ def _first_rows(fleet: Fleet) -> Table:
     grave = (group for group in reversed(fleet.groups) if group.severity is not Severity.NOTE)
     marks = {group.layer: group.severity.value for group in grave}  # that of the worst, which comes last
     shown = [layer for layer in LAYERS if layer in texts or layer in marks]
-    rows = [(layer, "; ".join(texts.get(layer, ["see below"]))) for layer in shown]
+    rows: list[tuple[str, str]] = [(layer, "; ".join(texts.get(layer, ["see below"]))) for layer in shown]
     verdicts = Counter(node.verdict for node in fleet.nodes)
-    rows.append(("Nodes", f"{', '.join(f'{many} {word}' for word, many in verdicts.most_common())} by their own results"))
+    words = ", ".join(f"{many} {word}" for word, many in verdicts.most_common())
+    rows.append(("Nodes", f"{words} by their own results"))
     every = tuple(rows) if shown else ()
     return Table("Fleet", ("Layer", "What the nodes have"), every, (*(marks.get(layer, "ok") for layer in shown), ""))
 
