@@ -18,10 +18,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from tfgpu_doctor.bench.results import BenchResult, Run
-from tfgpu_doctor.compare.differences import element_text, fact_text, in_words, short
+from tfgpu_doctor.compare.differences import described_as, element_text, elements, fact_text, in_words, short
 from tfgpu_doctor.facts import facts as records
 from tfgpu_doctor.facts.about import LAYERS, OWN_NAME, described
-from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import Facts, Gpu, Known, about, fact_paths, look_up, map_fact, value_or
 from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.facts.report import (
@@ -110,20 +109,12 @@ def compared(identity: str) -> Compared:
     path = identity if is_of_gpus else next((one for one in paths() if dotted.startswith(f"{one}.")), "")
     if not path:
         return Compared(identity, "Machine", identity, 0.0, identity, False)
-    field, key = about(path), identity[len(path) + 1 :]
-    layer, observed = field.layer or "Machine", field.grade == "observation"
-    if key:
-        layer = "TensorFlow" if path == "python.packages" and key in TENSORFLOW else layer
-        return Compared(path, layer, field.element.format(key).rstrip(":"), 0.0, identity, observed)
-    act, name = field.group or path, path.removeprefix("gpus.")
+    field = described_as(path, identity[len(path) + 1 :] or None)
+    layer, act, name = field.layer or "Machine", field.group or identity, path.removeprefix("gpus.")
     if is_of_gpus:
         layer, act = "GPU", f"gpus.{_WITH.get(name, name)}"
-    return Compared(path, layer, field.label, _NEAR.get(field.unit, 0.0), act, observed)
-
-
-def label(identity: str) -> str:
-    """Return what people call a fact; what is none, by its id."""
-    return compared(identity).label
+    tolerance, is_observed = _NEAR.get(field.unit, 0.0), field.grade == "observation"
+    return Compared(path, layer, field.label.rstrip(":"), tolerance, act, is_observed)
 
 
 def rank(layer: str) -> int:
@@ -162,12 +153,9 @@ def _values(path: str, fact: Any) -> Values | None:
     field, value = about(path), fact.value if isinstance(fact, Known) else fact
     if path in _SPECIAL and isinstance(fact, Known):
         return {path: Value(_SPECIAL[path](value))}
-    if field.key and not isinstance(value, records.Unknown):
-        items = (one if isinstance(one, tuple) else (getattr(one, field.key), one) for one in value)
-        return {
-            _same(f"{path}.{key}"): _same(Value(element_text(item) or ABSENT))
-            for key, item in islice(items, _MOST_ELEMENTS)
-        }
+    if (found := elements(path, fact)) is not None:
+        items = islice(found.items(), _MOST_ELEMENTS)
+        return {_same(f"{path}.{key}"): _same(Value(element_text(item) or ABSENT)) for key, item in items}
     text = fact_text(fact, field.unit)
     return None if text is None else {path: _same(_single(path, value, text, field.unit))}
 

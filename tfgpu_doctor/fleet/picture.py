@@ -54,7 +54,6 @@ from tfgpu_doctor.fleet.nodes import (
     Value,
     compared,
     gpu_fields,
-    label,
     machines,
     paths,
     rank,
@@ -146,7 +145,7 @@ def _common(machines: tuple[Machine, ...]) -> Iterator[Common]:
     for name in (*names, *(f"python.packages.{package}" for package in _PACKAGES)):
         known = [values for one in machines if (values := one.main.values.get(compared(name).path)) is not None]
         if known:
-            yield _row(name, label(name), Counter(one.get(name, _MISSING).text for one in known), len(known))
+            yield _row(name, compared(name).label, Counter(one.get(name, _MISSING).text for one in known), len(known))
     yield from _common_of_gpus(machines)
 
 
@@ -154,7 +153,9 @@ def _common_of_gpus(machines: tuple[Machine, ...]) -> Iterator[Common]:
     for name in (f"gpus.{one}" for one in gpu_fields() if one != "name"):
         sets = [{gpu[name].text for gpu in one.main.gpus or () if name in gpu} for one in machines]
         if known_by := sum(map(bool, sets)):  # a node counts for each value
-            yield _row(name, f"{label(name)} of GPUs", Counter(one for texts in sets for one in texts), known_by)
+            yield _row(
+                name, f"{compared(name).label} of GPUs", Counter(one for texts in sets for one in texts), known_by
+            )
 
 
 def _row(identity: str, label: str, values: Counter[str], known: int) -> Common:

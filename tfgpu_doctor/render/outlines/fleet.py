@@ -11,7 +11,7 @@ from typing import get_args
 from tfgpu_doctor.facts.about import LAYERS
 from tfgpu_doctor.facts.report import EXIT_UNKNOWN, FailOn, Severity, failing
 from tfgpu_doctor.facts.units import count
-from tfgpu_doctor.fleet.nodes import label
+from tfgpu_doctor.fleet.nodes import compared
 from tfgpu_doctor.fleet.picture import exit_code
 from tfgpu_doctor.fleet.records import Common, Fleet, Group, Node, Verdict
 from tfgpu_doctor.render import formats
@@ -128,7 +128,12 @@ def _block(group: Group, *, whole: bool = False) -> Block:
         lines.append(Line("expected", group.expected, group.source))
     lines.append(Line("why", group.cause))
     if group.explains:
-        lines.append(Line("therefore", f"also odd there: {', '.join(dict.fromkeys(map(label, group.explains)))}"))
+        lines.append(
+            Line(
+                "therefore",
+                f"also odd there: {', '.join(dict.fromkeys(compared(one).label for one in group.explains))}",
+            )
+        )
     lines += [Line("fix", fix.text, commands=fix.commands) for fix in group.fixes[: None if whole else 1]]
     if not group.expected and group.source:
         lines.append(Line("", group.source))
