@@ -316,7 +316,7 @@ def test_names_of_hosts_are_folded() -> None:
     shown = {
         "gpu-[1-3,7]": ["gpu-1", "gpu-2", "gpu-3", "gpu-7"],
         "gpu-[001-002,010]": ["gpu-001", "gpu-002", "gpu-010"],
-        "gpu-[9-11]": ["gpu-9", "gpu-10", "gpu-11"],
+        "gpu-9, gpu-[10-11]": ["gpu-9", "gpu-10", "gpu-11"],
         "gpu-[099-100]": ["gpu-099", "gpu-100"],
         "gpu-[0-1]": ["gpu-0", "gpu-1"],
         "gpu-[09-10], gpu-100": ["gpu-09", "gpu-10", "gpu-100"],

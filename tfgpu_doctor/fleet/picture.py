@@ -107,7 +107,7 @@ def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
         common=tuple(sorted(_common(found), key=lambda row: rank(row.layer))),
         groups=groups,
         nodes=tuple(one.node() for one in found),
-        unreadable=gathered.unreadable,
+        unreadable=tuple(gathered.unreadable),
         notes=(*notes, *_versions(found)),
     )
 

@@ -40,7 +40,6 @@ class Unreadable(Record, frozen=True):
     file: str  # "standard input" for -
     line: Annotated[int | None, public("line")]  # 1-based; None: the whole file
     reason: str  # "it is cut off"
-    count: int = 1  # of parts of this file with the same reason
 
 
 class Value(Record, frozen=True):

@@ -226,8 +226,7 @@ def metrics(fleet: Fleet) -> Iterator[Metric]:
     by_gpus = [(many, {"hardware": name}) for name, many in sorted(hardware.items())]
     yield sample("hardware_nodes", "Nodes by their GPUs.", *by_gpus)
     yield sample("gpus", "GPUs that the nodes list.", (sum(node.gpus or 0 for node in fleet.nodes), {}))
-    unread = sum(one.count for one in fleet.unreadable)
-    yield sample("unreadable_results", "Results that could not be read.", (unread, {}))
+    yield sample("unreadable_results", "Results that could not be read.", (len(fleet.unreadable), {}))
     by_severity = [(severities[one], {"severity": one.value}) for one in Severity]
     yield sample("groups", "Groups of nodes with the same problem or difference.", *by_severity)
     members = _series(fleet)
@@ -247,49 +246,29 @@ def folded(names: Iterable[str], most: int | None = None) -> str:
         names: of hosts.
         most: how many of them, or ranges, to show; None: all.
     """
-    by_stem: dict[tuple[str, str], list[str]] = {}
+    by_stem: dict[tuple[str, int, str], list[tuple[int, int]]] = {}  # with first and last of each range
     for name in names:
         head, digits, tail = re.fullmatch(r"(.*?)(\d{0,12})(\D*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
-        by_stem.setdefault((head, tail) if digits else (name, ""), []).append(digits)
-    parts: list[str] = []
-    left, more = 1_000_000 if most is None else most, 0
-    for (head, tail), several in by_stem.items():
-        is_padded = any(len(digits) > 1 and digits[0] == "0" for digits in several)
-        for width, same in groupby(several, len) if is_padded else [(0, several)]:
-            ranges = _ranges(same)
-            shown = ranges[:left]
-            left -= len(shown)
-            more += sum(last - first + 1 for first, last in ranges[len(shown) :])
-            parts += _in_brackets(head, shown, width, tail)
-    return ", ".join(parts) + (f" and {more} more" if more else "")
-
-
-def _in_brackets(head: str, ranges: list[tuple[int, int]], width: int, tail: str) -> Iterator[str]:
-    """Yield "gpu-[001-004,007]", in parts of so many ranges as people read; a name without a number as it is."""
-    texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for first, last in ranges]
-    if texts == ["-1"]:
-        yield head
-        return
-    for at in range(0, len(texts), _MOST_RANGES):
-        numbers = ",".join(texts[at : at + _MOST_RANGES])
-        yield f"{head}{numbers if numbers.isdecimal() else f'[{numbers}]'}{tail}"
-
-
-def _ranges(numbers: Iterable[str]) -> list[tuple[int, int]]:
-    """Return first and last of numbers that follow one another; of a name without a number, -1."""
-    found: list[tuple[int, int]] = []
-    for number in (int(digits or -1) for digits in numbers):
-        if found and found[-1][1] + 1 == number:
-            found[-1] = (found[-1][0], number)
+        ranges = by_stem.setdefault((head, len(digits), tail), [])
+        number = int(digits or 0)
+        if ranges and ranges[-1][1] + 1 == number:
+            ranges[-1] = ranges[-1][0], number
         else:
-            found.append((number, number))
-    return found
+            ranges.append((number, number))
+    every = [(stem, one) for stem, ranges in by_stem.items() for one in ranges]
+    more = sum(last - first + 1 for _, (first, last) in every[most:]) if most else 0
+    parts = []
+    for (head, width, tail), shown in groupby(every[:most], lambda pair: pair[0]):
+        texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for _, (first, last) in shown]
+        # in parts of so many ranges as a narrow terminal has room for
+        for numbers in (",".join(texts[at : at + _MOST_RANGES]) for at in range(0, len(texts), _MOST_RANGES)):
+            parts.append(f"{head}{numbers if numbers.isdecimal() else f'[{numbers}]'}{tail}" if width else head + tail)
+    return ", ".join(parts) + (f" and {more} more" if more else "")
 
 
 def _verdict(fleet: Fleet) -> str:
     """What the verdict means: "13 of 200 nodes need attention (2 problems, 7 warnings)"."""
-    parts = sum(one.count for one in fleet.unreadable)
-    unread = f"; {count(parts, 'result')} could not be read" * bool(parts)
+    unread = f"; {count(len(fleet.unreadable), 'result')} could not be read" * bool(fleet.unreadable)
     if not fleet.nodes:
         return f"no result of a node was read{unread}"
     grave = [group for group in fleet.groups if group.severity is not Severity.NOTE]
@@ -313,8 +292,4 @@ def _about(fleet: Fleet) -> str:
 
 def _unread_results(fleet: Fleet) -> tuple[str, ...]:
     """What is no result, with its place: "reports/b.json, line 3: it is cut off"."""
-    return tuple(
-        f"{one.file}{f', line {one.line}' if one.line else ''}: {one.reason}"
-        f"{f', and {one.count - 1} more in this file' if one.count > 1 else ''}"
-        for one in fleet.unreadable
-    )
+    return tuple(f"{one.file}{f', line {one.line}' if one.line else ''}: {one.reason}" for one in fleet.unreadable)

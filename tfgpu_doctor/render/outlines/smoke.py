@@ -98,7 +98,7 @@ def metrics(smoke: Smoke) -> Iterator[Metric]:
     yield gauge(
         "tfgpu_smoke_check", "Status of a check; 1 for the one that holds.", *(one for each in every for one in each)
     )
-    times = (Sample(check.seconds, where) for check, where in pairs if check.ran)
+    times = (Sample(check.seconds, where) for check, where in pairs if check.status in ("ok", "failed"))
     yield gauge("tfgpu_smoke_check_duration_seconds", "Time that a check took.", *times)
     speeds = [(check.throughput, where) for check, where in pairs if check.throughput]
     for unit in dict.fromkeys(speed.unit for speed, _ in speeds):
