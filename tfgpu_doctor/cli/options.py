@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -11,7 +10,6 @@ import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.facts.parameters import Listed, Option
-from tfgpu_doctor.facts.printable import whole
 from tfgpu_doctor.render.streams import say
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -93,8 +91,8 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class LazyGroup(Command, Group):
-    """A group that imports a command when it is called; it may itself be a command."""
+class LazyGroup(Group):
+    """A group that imports a command when it is called."""
 
     def __init__(self, *arguments: Any, table: Mapping[str, tuple[str, str]], **options: Any) -> None:
         """Take module and summary of each command, and the arguments of click.Group."""
@@ -102,18 +100,6 @@ class LazyGroup(Command, Group):
         self._table = table
         for name, (_, summary) in table.items():
             self.commands[name] = click.Command(name, short_help=summary)  # for lists and suggestions
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take arguments that the system could not give, half an emoji in a call from Python, as U+FFFD."""
-
-        def possible(word: str) -> str:
-            try:
-                os.fsencode(word)
-            except UnicodeEncodeError:
-                return whole(word)
-            return word
-
-        return super().parse_args(ctx, [possible(word) for word in args])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of `cmd_name`."""
