@@ -280,11 +280,6 @@ def _record_in_words(value: Struct) -> str:
     return str(getattr(value, value.__struct_fields__[0])) + (f" ({about_it})" if about_it else "")
 
 
-def _build(value: Build) -> str:
-    cuda = f"CUDA {value.cuda_version or '?'}, cuDNN {value.cudnn_version or '?'}"
-    return cuda if value.is_cuda_build else "the CPU"
-
-
 def _phase(value: Phase) -> str:
     how = value.exception or value.signal
     return f"{value.outcome} ({short(how, 100)})" if how and value.outcome != "ok" else value.outcome
@@ -304,7 +299,9 @@ def _library(library: Soname) -> str:
 
 
 _BY_TYPE: dict[type, Callable[[Any], str]] = {
-    Build: _build,
+    Build: lambda value: (
+        f"CUDA {value.cuda_version or '?'}, cuDNN {value.cudnn_version or '?'}" if value.is_cuda_build else "the CPU"
+    ),
     CallResult: lambda call: f"{call.code} ({call.name or call.message})" if call.code else "success",
     Gpu: lambda gpu: value_or(gpu.name, "unknown model"),
     Limit: lambda limit: "none" if limit.soft is None else memory_size(limit.soft),

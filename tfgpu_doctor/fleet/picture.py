@@ -385,16 +385,12 @@ def _title(label: str, value: str, expected: str) -> str:
         return f"{label} is missing"
     if expected == ABSENT:
         return f"{label} {short(value, _LONG)}, which others do not have"
-    if len(value) > _LONG and len(expected) > _LONG:
-        return _entries(label, value, expected)
-    return f"{label} {short(value, _LONG)} instead of {short(expected, _LONG)}"
+    return _entries(label, value, expected) or f"{label} {short(value, _LONG)} instead of {short(expected, _LONG)}"
 
 
 def _seen(machine: Machine, numbers: list[int], label: str, value: str, expected: str) -> str:
     """Return what a node has, with the numbers of its GPUs: "GPU 3: PCIe width 8 lanes"."""
-    if len(value) > _LONG and len(expected) > _LONG and not numbers:
-        return _entries(label, value, expected)
-    text = f"{label} {short(value, _LONG)}"
+    text = _entries(label, value, expected) or f"{label} {short(value, _LONG)}"
     if not numbers:
         return text
     every = len(numbers) == len(machine.main.gpus or ()) > 1
@@ -402,7 +398,9 @@ def _seen(machine: Machine, numbers: list[int], label: str, value: str, expected
 
 
 def _entries(label: str, value: str, expected: str) -> str:
-    """Return how a long list differs."""
+    """Return how a long list differs; "" of other values."""
+    if min(len(value), len(expected)) <= _LONG:
+        return ""
     return short(entries(label, expected.split(", "), value.split(", "), ", "), 2 * _LONG)
 
 
