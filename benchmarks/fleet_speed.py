@@ -3,7 +3,7 @@
     python benchmarks/fleet_speed.py [--nodes 10000 30000 100000] [--rounds 3]
 
 The reports are those of tests/fleet/making.py (several types of nodes with 1 to 8 GPUs, 12 planted oddities), 43 kB on
-average as one line: JSON lines in one file, as `tfgpu fleet collect` writes them. The smallest fleet is also read in
+average as one line: JSON lines in one file, as engines collect them. The smallest fleet is also read in
 other forms: with a result of `tfgpu bench` of each node beside its report, as a folder with an indented file for each
 node, and as pdsh prints indented reports, line by line in turns. All are measured in turns in each round, each in a
 process of its own (wait4): wall time, processor time, and the highest resident memory, from the start of Python to the

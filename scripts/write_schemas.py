@@ -14,7 +14,7 @@ from tfgpu_doctor.facts.report import Report
 from tfgpu_doctor.facts.schemas import FOLDER
 from tfgpu_doctor.findings.engine import CheckList
 from tfgpu_doctor.findings.pages import PageDocument
-from tfgpu_doctor.fleet.records import Fleet, NodeResult
+from tfgpu_doctor.fleet.records import Fleet
 from tfgpu_doctor.matrix.schema import MatrixFile
 from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.smoke.records import Smoke
@@ -32,7 +32,6 @@ def derived() -> dict[str, str]:
         "compare-1.json": Comparison,
         "smoke-1.json": Smoke,
         "fleet-1.json": Fleet,
-        "node-1.json": NodeResult,
         "matrix-1.json": MatrixFile,
         "page-1.json": PageDocument,
         "checks-1.json": CheckList,

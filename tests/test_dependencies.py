@@ -70,7 +70,7 @@ OF_THE_USER = {"tensorflow", "keras", "tf_keras", "numpy", "distutils", "pkg_res
 
 
 def test_no_import_without_a_dependency_and_no_dependency_without_an_import() -> None:
-    extras = {"ray", "mcp", "mcp_types", "anyio", "pydantic"}  # ray, mcp and what it is made of
+    extras = {"mcp", "mcp_types", "anyio", "pydantic"}  # mcp and what it is made of
     extras |= {"pytest", "typing_extensions"}  # the first loads its plugin itself, the second is for mypy alone
     wanted = {IMPORTED_AS.get(row[0], row[0]) for row in rows()}
     others = imported(ROOT / "tfgpu_doctor") - sys.stdlib_module_names - {"tfgpu_doctor", *OF_THE_USER}

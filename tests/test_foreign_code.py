@@ -34,7 +34,7 @@ CALLS = {
     "compare": (["report.json", "report.json"],),
     "doctor": ([], ["--no-import", "--format", "html", "--output", "page.html"], ["--from", "report.json"]),
     "explain": (["requirements.txt"], ["cuda.version-mismatch"]),
-    "fleet": (["report.json", "result.json"],),  # collect needs a cluster
+    "fleet": (["report.json", "result.json"],),
     "install": (["made", "--dry-run", "--gpu", "H100", "--os", "macos"],),  # more in tests/install
     "matrix": (["cuda", "--version", "12.5"], ["find", "R36.4"], ["find"]),
     "mcp": ([],),  # standard input is empty

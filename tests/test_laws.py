@@ -26,10 +26,6 @@ STARTS_PROCESSES = ("probes/process.py",)
 # allowed: `--me` as the number of a job cancels all jobs. Whoever adds a line here has looked at every argument.
 ARGUMENTS = {
     "bench/runner/process.py::__init__": "--python of the user, a script of ours",
-    "fleet/collect.py::answer": "of the command line",
-    "fleet/collect.py::by_ray": "one JSON document of the command line",
-    "fleet/collect.py::by_slurm": "of the command line",
-    "fleet/collect.py::_cancel": "numbers that srun wrote, not a task",
     "install/tools.py::run": "paths of ours; requirements, versions and specs of the matrix",
     "install/tools.py::find_python": "an absolute path of a program, and a script of ours",
     "probes/driver.py::examine": "a constant, or paths of this package and of its own Python",

@@ -30,12 +30,12 @@ ROOT = Path(__file__).parents[1]
 PATIENCE = 60.0  # seconds on the clock; a wait that is forgotten would take for ever
 NAMES = (
     *("nvidia-smi", "dmesg", "ldconfig", "nvcc", "ptxas", "python", "python3", "python3.10", "python3.11"),
-    *("python3.12", "python3.13", "uv", "pip", "conda", "mamba", "srun", "scancel", "scontrol"),
-    *("ray", "tensorflow"),
+    *("python3.12", "python3.13", "uv", "pip", "conda", "mamba", "scontrol"),
+    "tensorflow",
 )
 # A module of that name becomes the bad program when it is imported.
 MODULE = "import os, sys; os.execv({program!r}, [{program!r}])\n"
-MODULES = ("ray", "tensorflow")
+MODULES = ("tensorflow",)
 ROWS = read_rows(Path(__file__).with_name("waits.yaml"))
 HABITS = ROWS["habits"]
 CODE = """
@@ -193,7 +193,6 @@ DAILY = (
     ("bench", "leaves one with the pipe"),
     ("install", "ignores signals"),
     ("install", "speaks in options"),
-    ("collect, slurm", "speaks in options"),
     ("pytest", "leaves one with the pipe"),
 )
 WAITS = usual([(name, habit) for name in COMMANDS for habit in HABITS], lambda row: row in DAILY)
@@ -220,7 +219,7 @@ def test_every_wait_has_an_end(row: tuple[str, str], stage: Stage) -> None:
 
 
 NUMBERS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
-DAILY_HANG_UPS = (("install", signal.SIGHUP), ("collect, slurm", signal.SIGINT), ("pytest", signal.SIGTERM))
+DAILY_HANG_UPS = (("install", signal.SIGHUP), ("doctor", signal.SIGINT), ("pytest", signal.SIGTERM))
 HANG_UPS = usual(
     [(name, number) for name in COMMANDS if name != "notebook" for number in NUMBERS], lambda row: row in DAILY_HANG_UPS
 )

@@ -123,17 +123,20 @@ def refusing(*errors: type[Exception], prefix: str = "") -> Iterator[None]:
 # -------------------------------------------------------------------------------------------- files, matrix, machine
 
 
-def _refuse_unreadable(path: str, error: OSError) -> UsageError:
-    return UsageError(f"cannot read {shown(path)}: {reading.why(error)}")
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Raise UsageError where the file cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot read {shown(path)}: {reading.why(error)}") from error
 
 
 def _read(file: File) -> tuple[bytes, str]:
     """Read a file; "-" is standard input. Returns its content, and what messages call it."""
     path = os.fspath(file)
-    try:
+    with _reading(path):
         return reading.read_whole(path, LARGEST), shown(path)
-    except OSError as error:
-        raise _refuse_unreadable(path, error) from error
 
 
 def load_matrix(path: File | None = None) -> Matrix:
@@ -179,21 +182,18 @@ def load_pair(base: Compared, new: Compared) -> tuple[Any, Any]:
     """
     from tfgpu_doctor.facts.report import Report
 
-    first, second = _load_either(base), _load_either(new)
+    first, second = (_load_either(one) if isinstance(one, (str, os.PathLike)) else one for one in (base, new))
     if type(first) is type(second):
         return first, second
-    names = _name(base, "base"), _name(new, "new")
-    bench, report = names[:: -1 if isinstance(first, Report) else 1]
+    bench, report = [_name(base, "base"), _name(new, "new")][:: -1 if isinstance(first, Report) else 1]
     raise UsageError(f"{bench} is a bench result, but {report} is a doctor report; tfgpu compare reads {_PAIRS}")
 
 
-def _load_either(given: Compared) -> Report | BenchResult:
+def _load_either(file: File) -> Report | BenchResult:
     from tfgpu_doctor.bench.results import load_result
     from tfgpu_doctor.facts.report import SCHEMA, ReportError, load_report, other_kind, schema_of
 
-    if not isinstance(given, (str, os.PathLike)):
-        return given
-    data, name = _read(given)
+    data, name = _read(file)
     with refusing(ReportError):
         schema = schema_of(data, name)
         if schema.startswith("tfgpu.bench/"):
@@ -204,17 +204,16 @@ def _load_either(given: Compared) -> Report | BenchResult:
 
 
 def _name(given: Compared, otherwise: str) -> str:
-    return shown(os.fspath(given)) if isinstance(given, (str, os.PathLike)) else otherwise
+    return PurePath(shown(os.fspath(given))).name if isinstance(given, (str, os.PathLike)) else otherwise
 
 
 def verify_ids(only: Names, skip: Names) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Read ids and patterns of findings. Raises UsageError: one matches no finding."""
-    kept, left = _tuple(only), _tuple(skip)
-    if kept or left:
-        from tfgpu_doctor.findings import engine as selection
+    from tfgpu_doctor.findings.engine import SelectionError, verify
 
-        with refusing(selection.SelectionError):
-            selection.verify((*kept, *left))
+    kept, left = _tuple(only), _tuple(skip)
+    with refusing(SelectionError):
+        verify((*kept, *left))
     return kept, left
 
 
@@ -312,6 +311,8 @@ def diagnose(
     >>> report.verdict in ("ok", "degraded", "broken", "unknown")
     True
     """
+    from tfgpu_doctor.findings.engine import REQUIRED, restrict
+
     if saved is not None and (python is not None or not import_tensorflow or timeout):
         raise UsageError(
             "--python, --no-import and --timeout cannot be combined with --from, which reads a saved report"
@@ -326,7 +327,8 @@ def diagnose(
     else:
         load = cache(partial(load_matrix, matrix))
         report = _live(find_python(python), load, import_tensorflow, timeout, require_gpus)
-    return _restricted(report, kept, left, require_gpus)
+    kept = (*kept, REQUIRED) if kept and require_gpus is not None else kept
+    return restrict(report, kept, left, require_gpus=require_gpus)
 
 
 def _live(
@@ -349,15 +351,6 @@ def _again(old: Report, matrix: File | None, require_gpus: int | None = None) ->
     return make_report(old.facts, load_matrix(matrix), source=source, timings=old.timings, require_gpus=require_gpus)
 
 
-def _restricted(report: Report, only: tuple[str, ...], skip: tuple[str, ...], require_gpus: int | None) -> Report:
-    if not only and not skip:
-        return report
-    from tfgpu_doctor.findings.engine import REQUIRED, restrict
-
-    only = (*only, REQUIRED) if only and require_gpus is not None else only
-    return restrict(report, only, skip, require_gpus=require_gpus)
-
-
 def explain(
     text: str | bytes | os.PathLike[str],
     *,
@@ -376,24 +369,24 @@ def explain(
     >>> explain("failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected").verdict
     'broken'
     """
+    from tfgpu_doctor.findings.engine import restrict
+
     kept, left = verify_ids(only, skip)
     if not isinstance(text, os.PathLike):
         data = text if isinstance(text, bytes) else utf8(text)
-        return _restricted(_explained(iter([data]), "the text", matrix, note), kept, left, None)
+        return restrict(_explained(iter([data]), "the text", matrix, note), kept, left)
     path = os.fspath(text)
 
     def cut(part: str) -> None:
         note(f"{shown(path)} is larger than {reading.in_mib(LARGEST_LOG)}: read {part}")
 
-    try:
-        report = _explained(reading.chunks(path, LARGEST_LOG, cut), shown(path), matrix, note)
-    except OSError as error:
-        raise _refuse_unreadable(path, error) from error
-    return _restricted(report, kept, left, None)
+    with _reading(path):
+        return restrict(_explained(reading.chunks(path, LARGEST_LOG, cut), shown(path), matrix, note), kept, left)
 
 
 def _explained(chunks: Iterator[bytes], source: str, matrix_file: File | None, note: Note) -> Report:
     """Diagnose a text or a saved report; `source` is what it is called. Raises UsageError: it is neither."""
+    from tfgpu_doctor.facts.report import ReportError, load_report
     from tfgpu_doctor.parsers import lines, text_to_facts
     from tfgpu_doctor.plan.diagnosis import make_report
 
@@ -401,7 +394,11 @@ def _explained(chunks: Iterator[bytes], source: str, matrix_file: File | None, n
     if _is_binary(first):
         raise UsageError(f"{source} is a binary or compressed file, not text: unpack it, or copy the text itself")
     if _REPORT_START.match(first):
-        return _again(_report_in(chain([first], chunks), source), matrix_file)
+        data = b"".join((first, *chunks))
+        if len(data) > LARGEST:
+            raise UsageError(f"cannot read {source}: it is larger than {reading.in_mib(LARGEST)}")
+        with refusing(ReportError):
+            return _again(load_report(data, source, "tfgpu explain"), matrix_file)
     excerpt = lines.read(chain([first], chunks))
     if not any(line.text.strip() for line in excerpt.lines):
         raise UsageError(f"{source} contains no text: expected a log, a traceback or the output of nvidia-smi")
@@ -425,18 +422,6 @@ def _is_binary(first: bytes) -> bool:
     head = first[:1_000_000].replace(b"\0", b"")
     control = len(head) - len(head.translate(None, _CONTROL))
     return first.startswith(_NOT_TEXT) or (control > 9 and control > len(head) * 0.03)
-
-
-def _report_in(chunks: Iterator[bytes], source: str) -> Report:
-    from tfgpu_doctor.facts.report import ReportError, load_report
-
-    data = bytearray()
-    for chunk in chunks:
-        data += chunk
-        if len(data) > LARGEST:
-            raise UsageError(f"cannot read {source}: it is larger than {reading.in_mib(LARGEST)}")
-    with refusing(ReportError):
-        return load_report(bytes(data), source, "tfgpu explain")
 
 
 # ------------------------------------------------------------------------------------------------------ plan and check
@@ -684,7 +669,7 @@ def compare(
     from tfgpu_doctor.facts.report import Report
     from tfgpu_doctor.findings.engine import now
 
-    called = names or (PurePath(_name(base, "base")).name, PurePath(_name(new, "new")).name)
+    called = names or (_name(base, "base"), _name(new, "new"))
     first, second = load_pair(base, new)
     if isinstance(first, Report):
         if given := [name for name, value in (("--factor", factor), ("--across", across)) if value not in (None, ())]:

@@ -53,13 +53,12 @@ def test_a_page_is_written(measured: list[FakeWorker], tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
-def test_several_outputs_and_a_quiet_one(measured: list[FakeWorker], tmp_path: Path) -> None:
+def test_several_outputs(measured: list[FakeWorker], tmp_path: Path) -> None:
     """As of every other command; the JSON is among them, and the text is printed where no format is named."""
     whole, raw, page = (tmp_path / name for name in ("r.txt", "r.json", "r.html"))
     names = [word for path in (raw, page) for word in ("--output", str(path))]
-    done = CliRunner().invoke(cli, [*QUICK, "-q", *names])
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert len(done.stdout.strip().splitlines()) == 1 and "FLOP/s" in done.stdout
+    done = CliRunner().invoke(cli, [*QUICK, *names])
+    assert done.exit_code == 0 and "FLOP/s" in done.stdout
     assert '"unfinished":true' not in raw.read_text("utf-8").replace(" ", "") and page.stat().st_size > 10_000
     done = CliRunner().invoke(cli, [*QUICK, "--format", "text,json", "--output", str(whole), "--output", str(raw)])
     assert (done.exit_code, done.stdout) == (0, "") and done.stderr.count("tfgpu: wrote ") == 2

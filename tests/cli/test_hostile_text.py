@@ -58,7 +58,6 @@ BASES: dict[str, tuple[str, ...]] = {
     "smoke": ("--python", "/nowhere/python"),
     "compare": ("report.json", "other.json"),
     "fleet": ("report.json", "bench.json"),
-    "fleet collect": ("--slurm", "--nodes", "2"),
     "mcp": ("--python", "/nowhere/python"),
 }
 

@@ -35,7 +35,6 @@ OTHERS = {
     "compare": ["good.json", "good.json"],
     "install": ["environment", "--dry-run"],
     "fleet": ["good.json"],
-    "fleet collect": ["--slurm", "--nodes", "2"],
 }
 INSTEAD = {"doctor --from": [], "check files": ["--kind", "requirements"]}
 # names that are no characters of a command line, or that another check of the name comes before

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,10 +20,10 @@ import pytest
 import yaml
 
 from tests.cli.runner import tfgpu
-from tests.fleet.test_collect import REPORT, program
 from tests.fleet.test_reading import gathered, names
+from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.cli import COMMANDS, cli
-from tfgpu_doctor.fleet.collect import LIMITS, line, node_result
+from tfgpu_doctor.plan.diagnosis import make_report
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -34,6 +35,16 @@ LINES = [
     if not one.startswith("#")
 ]
 Run = Callable[..., subprocess.CompletedProcess[str]]
+HOST = "gpu-1.internal"
+REPORT = make_report(spoil(healthy(), {"host.name": known(HOST)}), MATRIX, source="live", timings={}).to_json()
+
+
+def program(path: Path, text: str) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
 
 # --------------------------------------------------------------------------------------------------------------- Slurm
 
@@ -134,10 +145,10 @@ def test_a_pod_prints_one_line(tmp_path: Path) -> None:
     for does, expected in (("cat report.json; exit 1", ["gpu-1.example"]), ("head -c 1000 report.json", [])):
         text = f'#!/bin/sh\ncase "$*" in *metrics*) exit 0 ;; esac\ncd {tmp_path}\n{does}\n'
         program(tmp_path / "bin/tfgpu", text)
-        environ = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "NODE_NAME": "gpu-1.example"}
+        environ = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "NODE_NAME": "gpu-1.example", "HOSTNAME": HOST}
         words = ["sh", "-c", script, *container["command"][3:], *container.get("args", ())]
         printed = subprocess.run(words, env=environ, capture_output=True, timeout=60, check=True).stdout
-        assert printed.count(b"\n") == 1 and printed.startswith(b'{"schema":"tfgpu.node/1",')
+        assert printed.count(b"\n") == 1
         found = gathered(printed)
         assert (names(found), bool(found.unreadable)) == (expected, not expected)
     for line_of_it in script.splitlines():
@@ -172,7 +183,7 @@ ENGINES = {
     "ssh": 'export NODE="$1"\nshift\nexec sh -c "$*"\n',
     "srun": 'for word; do out="${word#--output=}"; [ "$out" != "$word" ] && break; done\n'
     'while [ "${1#-}" != "$1" ]; do shift; done\n' + EACH.format('"$@" > "${out%/*}/$node.json";'),
-    "kubectl": EACH.format('sed "s/NODE/$NODE/" "$LINE"; echo a line of another program;'),
+    "kubectl": EACH.format('sed "s/gpu-1.internal/$NODE/" "$LINE"; echo; echo a line of another program;'),
     "hostname": 'echo "$NODE"\n',
 }
 TFGPU = """#!/bin/sh
@@ -187,7 +198,7 @@ esac
 
 def test_what_engines_print_is_read(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_bytes(REPORT)
-    (tmp_path / "line.json").write_text(line(node_result("NODE", REPORT)))
+    (tmp_path / "line.json").write_bytes(REPORT.replace(b"\n", b""))
     (tmp_path / "reports").mkdir()
     text = TFGPU.format(folder=tmp_path, python=sys.executable)
     for name, does in ENGINES.items():
@@ -224,8 +235,6 @@ def test_what_the_page_names_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         command.make_context(name, rest)
     named = re.findall(r"deploy/[\w./-]+\w", PAGE)
     assert len({*named}) >= 5 and all((ROOT / name).exists() for name in named)
-    minutes = [f"{round(LIMITS[name] / 60)}" for name in ("doctor", "smoke", "bench")]
-    assert "{} minutes for `doctor`, {} for `smoke`, {} for `bench`".format(*minutes) in PAGE
     daemon = (DEPLOY / "kubernetes/daemonset.yaml").read_text(encoding="utf-8")
     assert "sleep 600" in daemon and "every 10 minutes" in PAGE and '"9452"' in daemon and "port 9452" in PAGE
 

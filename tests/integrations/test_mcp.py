@@ -295,19 +295,15 @@ def test_no_answer_is_megabytes() -> None:
         found = ask(name, **arguments)
         assert len(json.dumps(data_of(found))) < server.LONGEST_ANSWER * 1.5, name
         assert len(text_of(found)) < server.LONGEST_PAGE * 1.1, name
-    assert "rows; ask with filters" in data_of(ask("matrix", table="gpu"))["left_out"][0]
+    assert "ask for less, or with filters" in data_of(ask("matrix", table="gpu"))["left_out"][0]
 
 
 def test_what_is_left_out_is_said() -> None:
-    short, left_out = server.shortened(
-        {"a": "x" * 50_000, "b": list(range(5000)), "c": {str(n): n for n in range(9999)}}
-    )
-    assert left_out[0].startswith("a: ") and left_out[0].endswith("of 50000 characters")
-    assert [one.partition(":")[0] for one in left_out] == ["a", "b", "c"]
-    assert len(json.dumps(short)) <= server.LONGEST_ANSWER
-    many, left_out = server.shortened({"a": [["y" * 5000] for _ in range(100)]})
-    assert left_out[-1].startswith("and at ") and len(left_out) < 20 and len(json.dumps(many)) <= server.LONGEST_ANSWER
-    assert server.shortened({"a": ["b"]}) == ({"a": ["b"]}, ())
+    long = {"a": "x" * 50_000, "b": list(range(5000)), "c": {str(n): n for n in range(9999)}}
+    for value in (long, *({key: one} for key, one in long.items()), {"a": [["y" * 5000] for _ in range(100)]}):
+        short, left_out = server.shortened(value)
+        assert left_out.startswith("texts are cut after") and len(json.dumps(short)) <= server.LONGEST_ANSWER
+    assert server.shortened({"a": ["b"]}) == ({"a": ["b"]}, "")
     assert server.page("line\n" * 9999).endswith("more lines are left out)\n")
 
 

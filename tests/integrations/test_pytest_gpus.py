@@ -9,7 +9,6 @@ import pytest
 
 from tests.healthy import MATRIX, gpu, known
 from tests.integrations.making import GIB, facts_with, small
-from tests.tables import each
 from tfgpu_doctor.facts.facts import ComputeCheck, Facts
 from tfgpu_doctor.integrations.pytest_gpus import (
     Machine,
@@ -25,8 +24,7 @@ SIZES = {"memory": 40 * GIB, "compute_capability": "9.0"}
 
 
 def a_gpu(index: int = 0, **changes: Any) -> UsableGpu:
-    fields: dict[str, Any] = {"uuid": f"GPU-{index}", "name": "NVIDIA H200", **SIZES, "device": f"/GPU:{index}"}
-    return UsableGpu(index=index, **{**fields, **changes})
+    return UsableGpu(**{"name": "NVIDIA H200", **SIZES, "device": f"/GPU:{index}", **changes})
 
 
 def of(facts: Facts) -> tuple[UsableGpu, ...]:
@@ -39,32 +37,22 @@ def of(facts: Facts) -> tuple[UsableGpu, ...]:
 def test_gpus_as_tensorflow_lists_them() -> None:
     """The fastest first, which the driver has last."""
     found = of(facts_with(small(0), gpu(1), listed=(1, 0)))
-    assert [(one.index, one.name, one.device) for one in found] == [
-        (1, "NVIDIA H200", "/GPU:0"),
-        (0, "NVIDIA GeForce RTX 3060", "/GPU:1"),
+    assert [(one.name, one.device) for one in found] == [
+        ("NVIDIA H200", "/GPU:0"),
+        ("NVIDIA GeForce RTX 3060", "/GPU:1"),
     ]
     assert found[1].memory == 12 * GIB and found[1].compute_capability == "8.6"
 
 
-@each(
-    "visible, listed",
-    (
-        ("2,0", (2, 0)),
-        ("GPU-2", (2,)),  # the first characters are enough for CUDA
-        ("1,7,0", (1,)),  # CUDA stops at the first that does not exist
-        ("", ()),
-        ("-1", ()),
-    ),
-)
-def test_gpus_that_were_chosen(visible: Any, listed: Any) -> None:
-    found = of(facts_with(*map(gpu, range(3)), visible=visible, listed=listed))
-    assert [one.index for one in found] == list(listed)
+def test_cards_of_one_name_count_as_the_smallest() -> None:
+    facts = facts_with(gpu(0), gpu(1, memory_total=40 * GIB), visible="1", listed=(1,))
+    assert [one.memory for one in of(facts)] == [40 * GIB]
 
 
 def test_a_slice_has_no_known_memory() -> None:
     facts = facts_with(gpu(0, mig_mode=True), visible="MIG-4a1e", listed=(0,))
     (found,) = of(facts)
-    assert (found.uuid, found.memory) == ("MIG-4a1e", None)
+    assert found.memory is None
     assert not Needs(memory=GIB).fits(found) and Needs(capability=(9, 0)).fits(found)
     assert str(found) == "NVIDIA H200 (memory unknown, compute capability 9.0)"
 
@@ -75,7 +63,7 @@ def test_a_gpu_that_computes_wrongly_does_not_count() -> None:
         ComputeCheck(device=f"/GPU:{n}", kind=kind, ok=ok) for n, kind, ok in ((0, "matmul", False), (1, "xla", False))
     ]
     tensorflow = msgspec.structs.replace(facts.tensorflow, checks=known(tuple(checks)))
-    assert [one.index for one in of(msgspec.structs.replace(facts, tensorflow=tensorflow))] == [1]
+    assert [one.device for one in of(msgspec.structs.replace(facts, tensorflow=tensorflow))] == ["/GPU:1"]
 
 
 def test_capabilities_compare_as_numbers() -> None:

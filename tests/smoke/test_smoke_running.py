@@ -51,7 +51,7 @@ def test_without_a_gpu_it_fails_unless_none_is_required() -> None:
         "GPUs": "failed",
         **dict.fromkeys(WORKLOADS, "not run"),
     }
-    assert check(fails, "GPUs").why == "1 is required"
+    assert check(fails, "GPUs").why == "1 required"
     works = Machine(0).smoke(require_gpus=0)
     assert works.verdict == "ok"
     assert check(works, "doctor").saw == "TensorFlow runs on the CPU; no GPU is required"
@@ -111,12 +111,10 @@ def test_the_budget_is_kept_and_nothing_is_dropped_silently(budget: float) -> No
     measured = [one for one in smoke.checks if one.name in FIRST]
     assert len(measured) == 5 * len(FIRST)
     for one in measured:
-        assert one.status == "ok" if one.ran else one.status == "not run"
-        if one.status == "not run":
-            assert f"of the budget of {budget:g} s are left" in one.why
-    left_out = sum(one.rounds - one.ran for one in measured)
-    assert (smoke.verdict == "ok") is (left_out == 0)
-    assert len(smoke.runs) == sum(one.ran for one in measured)
+        assert one.status == "ok" or (one.status == "not run" and f"of the budget of {budget:g} s are left" in one.why)
+    ran = sum(one.status == "ok" for one in measured)
+    assert (smoke.verdict == "ok") is (ran == len(measured))
+    assert len(smoke.runs) == ran
 
 
 def test_the_budget_that_is_advised_would_do() -> None:
@@ -135,7 +133,7 @@ def test_one_card_that_hangs_hides_no_other() -> None:
     smoke = here.smoke(budget=100.0)
     bad = check(smoke, "matpow", "GPU 1")
     assert (bad.status, smoke.verdict) == ("unknown", "unknown")
-    assert bad.why.startswith("no answer within ") and bad.why.endswith(" while computing")
+    assert bad.why.startswith("no answer within ") and bad.why.endswith(" (sample)")
     assert check(smoke, "matpow", "GPU 2").status == check(smoke, "matpow", "3 GPUs").status == "ok"
     assert len(here.started) == 1 + len(FIRST)  # a hung process is ended, and another takes its place
     assert all(worker.closed for worker in here.started)

@@ -162,7 +162,7 @@ def _measured(workload: str, given: dict[str, Any], targets: list[Output], optio
             unwritten[:] = [error.message]
 
     try:
-        with bar(is_quiet=options["detail"] == "least") as progress:
+        with bar() as progress:
             result = commands.bench(workload, progress=progress, note=progress.announce, save=save, **given)
     except (KeyboardInterrupt, SystemExit):  # a signal
         if newest and any(run.samples_s for run in newest[0].runs):

@@ -9,7 +9,7 @@ import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option, option, python_option
-from tfgpu_doctor.cli.output import Results, fail_on_option, redact_option, result_options
+from tfgpu_doctor.cli.output import Results, fail_on_option, quiet_option, redact_option, result_options
 from tfgpu_doctor.cli.progress import spinner
 from tfgpu_doctor.facts.facts import encode
 from tfgpu_doctor.facts.parameters import Seconds
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 @fail_on_option
 @redact_option
 @result_options("report")
+@quiet_option
 @click.pass_context
 def command(
     context: click.Context,

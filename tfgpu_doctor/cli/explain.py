@@ -13,7 +13,7 @@ import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option
-from tfgpu_doctor.cli.output import Results, fail_on_option, note, redact_option, result_options
+from tfgpu_doctor.cli.output import Results, fail_on_option, note, quiet_option, redact_option, result_options
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ _PIPE = "To explain a text, pipe it: echo '...' | tfgpu explain -"
 @fail_on_option
 @redact_option
 @result_options("report")
+@quiet_option
 @click.pass_context
 def command(
     context: click.Context,

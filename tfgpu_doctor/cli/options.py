@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -11,7 +10,6 @@ import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.facts.parameters import Listed, Option
-from tfgpu_doctor.facts.printable import whole
 from tfgpu_doctor.render.streams import say
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -19,6 +17,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # Commands and options that earlier commits had → what to use instead.
 _TWO_RESULTS = "--output FILE.json keeps a result, and tfgpu compare BASE.json NEW.json compares two"
+_COLLECTING = "docs/collecting.md has a line each for Ray, Slurm, Kubernetes, Ansible and ssh"
 SUCCESSORS = {
     "memory": "tfgpu bench cnn --batch-size auto finds the largest batch that fits, and measures it",
     "container": "tfgpu matrix find IMAGE:TAG shows it",
@@ -36,6 +35,8 @@ SUCCESSORS = {
     "--virtual-gpus": "tfgpu bench matpow --virtual-gpus N splits the first GPU into N logical devices",
     "--collectives": "the gradients of GPUs are summed with NCCL, those of CPUs with TensorFlow's ring",
     "--here": "tfgpu doctor --format json prints the result of a node",
+    **dict.fromkeys(("-q", "--quiet"), "the exit code tells the verdict, and >/dev/null silences a command"),
+    **dict.fromkeys(("collect", "--ray", "--slurm"), _COLLECTING),
 }
 
 
@@ -90,8 +91,8 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class LazyGroup(Command, Group):
-    """A group that imports a command when it is called; it may itself be a command."""
+class LazyGroup(Group):
+    """A group that imports a command when it is called."""
 
     def __init__(self, *arguments: Any, table: Mapping[str, tuple[str, str]], **options: Any) -> None:
         """Take module and summary of each command, and the arguments of click.Group."""
@@ -99,18 +100,6 @@ class LazyGroup(Command, Group):
         self._table = table
         for name, (_, summary) in table.items():
             self.commands[name] = click.Command(name, short_help=summary)  # for lists and suggestions
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take arguments that the system could not give, half an emoji in a call from Python, as U+FFFD."""
-
-        def possible(word: str) -> str:
-            try:
-                os.fsencode(word)
-            except UnicodeEncodeError:
-                return whole(word)
-            return word
-
-        return super().parse_args(ctx, [possible(word) for word in args])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of `cmd_name`."""

@@ -45,18 +45,18 @@ redact_option = option(
 )
 
 
+quiet_option = option("-q", "--quiet", "detail", flag_value="least", help="Show only the verdict.")
+
+
 def result_options(
-    *kinds: str,
-    more: str = "Show all evidence, fixes and checks, and all options of a plan.",
-    less: str = "Show only the verdict and the first fix, or the first option of a plan.",
+    *kinds: str, more: str = "Show all evidence, fixes and checks, and all options of a plan."
 ) -> Callable[[_Function], _Function]:
-    """Declare how a result of one of these kinds is shown: -v, -q, --format and --output; `more` and `less` are help.
+    """Declare how a result of one of these kinds is shown: -v, --format and --output; `more` is the help of -v.
 
     The command gets `results`, a Results, whose files are checked before any work is done.
     """
     options = (
         option("-v", "--verbose", "detail", flag_value="full", help=more),
-        option("-q", "--quiet", "detail", flag_value="least", help=less),
         option(
             "--format",
             type=Listed(click.Choice(choices(*kinds), case_sensitive=False), unique=False),
@@ -215,6 +215,9 @@ def write(
 ) -> None:
     """Show a result once for each target, redacted where `redact` or the format says so.
 
+    What a file cannot take (the disk may be full since it was checked, and the result that of hours) is printed
+    instead. Raises click.ClickException, after all targets: what could not be written.
+
     Args:
         result: what has a `to_json`, and a renderer of its kind in each of the formats.
         redacted: makes the result from facts that are redacted, where its texts alone do not show what they were.
@@ -244,15 +247,6 @@ def write(
         if row.summary:
             append_summary(renderer(row.summary, kind, options)(shown))
 
-    write_all(targets, show)
-
-
-def write_all(targets: list[Output], show: Callable[[Output], None]) -> None:
-    """Let `show` write a result to each target; one whose file cannot be written, to standard output instead.
-
-    The disk may be full since the file was checked, and the result that of hours. Raises click.ClickException, after
-    all targets: what could not be written.
-    """
     failed: list[tuple[Output, str]] = []
     for target in targets:
         try:

@@ -15,23 +15,22 @@ EVERY = 10.0  # seconds between two lines where there is no terminal; what is ov
 class Reporter:
     """Shows how far something is: where there is no terminal, a line when the last one is some seconds old."""
 
-    def __init__(self, *, is_quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start counting; `is_quiet`: show nothing."""
-        self._is_quiet, self._clock = is_quiet, clock
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start counting."""
+        self._clock = clock
         self._began = self._last = clock()
 
     def __call__(self, label: str, done: float) -> None:
         """Show what is done now, and the progress, from 0 to 1."""
         now = self._clock()
-        if not self._is_quiet and now - self._last >= EVERY:
+        if now - self._last >= EVERY:
             self._last = now
             share = f", {100 * done:.0f} % done" if done > 0 else ""
             say(f"tfgpu: after {now - self._began:.0f} s: {label}{share}")
 
     def announce(self, text: str) -> None:
         """Show a line that stays."""
-        if not self._is_quiet:
-            say(f"tfgpu: {text}")
+        say(f"tfgpu: {text}")
 
 
 @contextmanager
@@ -47,10 +46,10 @@ def spinner(message: str) -> Iterator[None]:
 
 
 @contextmanager
-def bar(*, is_quiet: bool = False) -> Iterator[Reporter]:
+def bar() -> Iterator[Reporter]:
     """Show the progress of the block, which gets what takes a label and the progress, from 0 to 1."""
-    if is_quiet or not sys.stderr.isatty():
-        yield Reporter(is_quiet=is_quiet)
+    if not sys.stderr.isatty():
+        yield Reporter()
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.text import Text

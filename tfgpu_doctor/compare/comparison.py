@@ -9,7 +9,8 @@ only observed, since a symptom always goes with itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,6 +27,7 @@ from tfgpu_doctor.compare.records import (
     How,
     Inside,
     Side,
+    Status,
     Weight,
 )
 from tfgpu_doctor.facts.facts import Facts, Unknown, compact, value_or
@@ -41,14 +43,21 @@ from tfgpu_doctor.facts.report import (
 )
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import Context, Sign
-from tfgpu_doctor.findings.engine import Diagnosis, signs_that_show, verdict
+from tfgpu_doctor.findings.engine import signs_that_show, verdict
 from tfgpu_doctor.findings.inputs import facts_behind, fetch
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.diagnosis import context_of, diagnose
 
-_STATUSES: dict[Inside, FindingStatus] = {"good": "gone", "both": "remains", "bad": "new"}
 _MACHINE = frozenset({"host.os", "host.machine", "host.distribution", "host.cpu_model", "host.memory", "gpus.name"})
 _SHARED_PREFIXES = frozenset({"", "/usr", "/usr/local", "/opt", "/opt/local"})
+
+
+class _Judged(NamedTuple):
+    """The findings of one report."""
+
+    findings: dict[str, Finding]
+    read: dict[str, list[Difference]]  # by finding, the differences that the signs which show it read
+    open_in_other: set[str]  # those that the other report lacks the facts to judge: neither new nor gone
 
 
 def compare(
@@ -62,15 +71,12 @@ def compare(
 ) -> Comparison:
     """Compare two reports; `created` is the time, `names` are what the reports are called."""
     aligned = _aligned(good.facts, bad.facts)
-    before, after = (diagnose(facts, matrix, require_gpus=require_gpus) for facts in (good.facts, bad.facts))
     found = differences(aligned, bad.facts)
-    contexts = [context_of(facts, matrix, require_gpus=require_gpus) for facts in (aligned, bad.facts)]
-    sides = [
-        _Judged(before, contexts[0], contexts[1], "lost", found),
-        _Judged(after, contexts[1], contexts[0], "unexamined", found),
-    ]
-    findings = tuple(_findings(sides, (before, after)))
-    explanations = tuple(_explanations(findings, sides, found))
+    before, after = (diagnose(one.facts, matrix, require_gpus=require_gpus).findings for one in (good, bad))
+    old, new = (context_of(facts, matrix, require_gpus=require_gpus) for facts in (aligned, bad.facts))
+    sides = (_judged(before, old, new, "lost", found), _judged(after, new, old, "unexamined", found))
+    findings = _findings(*sides)
+    explanations = tuple(_explanations(findings, sides))
     return Comparison(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
@@ -78,40 +84,35 @@ def compare(
         created=created,
         good=_side(good, names[0], before),
         bad=_side(bad, names[1], after),
-        machines=tuple(dict.fromkeys(_machines(found))),
-        notes=tuple(_notes(((good, before), (bad, after)), names, require_gpus)),
+        machines=tuple(dict.fromkeys(one.text for one in found if _is_of_machine(one))),
+        notes=tuple(_notes(((good, before, names[0]), (bad, after, names[1])), require_gpus)),
         changes=tuple(_changes(found, explanations, sides)),
         findings=findings,
         explanations=explanations,
     )
 
 
-class _Judged:
-    """The findings of one report, with what the signs that show them read."""
+def _judged(
+    findings: tuple[Finding, ...], here: Context, other: Context, unknown: Status, found: list[Difference]
+) -> _Judged:
+    """Judge a report; `unknown` is the status of what the other one does not know."""
+    read = {one.id: [difference for difference in found if _is_read(difference, one, here)] for one in findings}
+    # of all that their signs read, only facts differ that the other report does not know
+    unjudged = {id_: {one.status for one in differing} for id_, differing in read.items()}
+    is_open = {
+        id_ for id_, seen in unjudged.items() if _lacks_facts(id_, other) or (unknown in seen and seen.isdisjoint(REAL))
+    }
+    return _Judged({one.id: one for one in findings}, read, is_open)
 
-    def __init__(
-        self, diagnosis: Diagnosis, here: Context, other: Context, unknown: str, found: list[Difference]
-    ) -> None:
-        self.findings = {finding.id: finding for finding in diagnosis.findings}
-        self._read = {id_: facts_read(id_, here) for id_ in self.findings}
-        statuses = {id_: {one.status for one in found if self.is_connected(one, id_)} for id_ in self.findings}
-        # findings that the other report lacks the facts to judge, so that nobody can call them new or gone: of all that
-        # their signs read, only facts differ that it does not know
-        self.open_in_other = {
-            id_
-            for id_, seen in statuses.items()
-            if _lacks_facts(id_, other) or (unknown in seen and seen.isdisjoint(REAL))
-        }
 
-    def is_connected(self, difference: Difference, id_: str) -> bool:
-        """True if a sign reads the fact and, of a collection, the finding names the element; of a GPU, its value."""
-        finding = self.findings[id_]
-        if difference.path not in self._read[id_]:
-            return False
-        if difference.path == "gpus":
-            words = (difference.label.rpartition(": ")[2], difference.good, difference.bad)
-            return difference.field is None or any(word and _is_named(word, finding) for word in words)
-        return difference.key is None or _is_named(difference.key, finding)
+def _is_read(difference: Difference, finding: Finding, context: Context) -> bool:
+    """True if a sign reads the fact and, of a collection, the finding names the element; of a GPU, its value."""
+    if difference.path not in facts_read(finding.id, context):
+        return False
+    if difference.path == "gpus":
+        words = (difference.about.label.rpartition(": ")[2], difference.good, difference.bad)
+        return difference.field is None or any(word and _is_named(word, finding) for word in words)
+    return difference.key is None or _is_named(difference.key, finding)
 
 
 def facts_read(finding: str, context: Context | None = None) -> frozenset[str]:
@@ -139,22 +140,19 @@ def _is_named(word: str, finding: Finding) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", " ".join(texts), re.IGNORECASE) is not None
 
 
-def _explanations(
-    findings: Sequence[FindingChange], sides: Sequence[_Judged], found: Sequence[Difference]
-) -> Iterator[Explanation]:
-    """The changes that go with each finding that is new or gone, but for those that follow from another."""
+def _explanations(findings: tuple[FindingChange, ...], sides: tuple[_Judged, _Judged]) -> Iterator[Explanation]:
+    """Yield the changes that go with each finding that is new or gone, but for those that follow from another."""
     judged = {(change.id, change.status) for change in findings}
     for change in findings:
         if change.status not in ("new", "gone") or (change.follows_from, change.status) in judged:
             continue
-        side = sides[change.status == "new"]
-        changed = [one for one in found if one.status in REAL and side.is_connected(one, change.id)]
-        states = [one for one in changed if one.grade == "state"]
+        changed = [one for one in sides[change.status == "new"].read[change.id] if one.status in REAL]
+        states = [one for one in changed if one.about.grade == "state"]
         # what is of the finding's own layer comes first: the driver, before another GPU on the bus
         layer = DECLARATIONS[change.id].layer if change.id in DECLARATIONS else None
         states.sort(key=lambda one: one.layer != layer)
         hows: tuple[How, ...] = ("observed", "change", "changes")
-        how = hows[min(len({one.group for one in states}), 2)]
+        how = hows[min(len({one.about.group or one.id for one in states}), 2)]
         yield Explanation(finding=change.id, how=how, changes=tuple(one.id for one in states or changed))
 
 
@@ -179,13 +177,13 @@ def is_open(change: FindingChange, fail_on: FailOn) -> bool:
     return change.status == "unjudged" and change.root_cause and is_counted
 
 
-def _side(report: Report, name: str, judged: Diagnosis) -> Side:
+def _side(report: Report, name: str, findings: tuple[Finding, ...]) -> Side:
     return Side(
         name=name,
         created=report.created,
         tool=report.tool.version,
         matrix=report.matrix.revision,
-        verdict=verdict(judged.findings, report.facts, report.source),
+        verdict=verdict(findings, report.facts, report.source),
     )
 
 
@@ -196,28 +194,23 @@ def _aligned(good: Facts, bad: Facts) -> Facts:
         return good
     pattern = re.compile(re.escape(one) + r"(?=[\\/\"':\s]|$)")
     text = pattern.sub(lambda _: other, compact(good).decode())
-    versions = [value_or(facts.python.version, "").split(".")[:2] for facts in (good, bad)]
-    if all(versions):
-        before, after = (f"{other}/lib/python{'.'.join(version)}/" for version in versions)
-        text = text.replace(before, after)
+    old, new = (".".join(value_or(facts.python.version, "").split(".")[:2]) for facts in (good, bad))
+    text = text.replace(f"{other}/lib/python{old}/", f"{other}/lib/python{new}/")
     moved = msgspec.json.decode(text, type=Facts)
     where = {"executable": good.python.executable, "prefix": good.python.prefix}
     return msgspec.structs.replace(moved, python=msgspec.structs.replace(moved.python, **where))
 
 
-def _machines(found: Iterable[Difference]) -> Iterator[str]:
-    """Yield how the hardware or the system differs; nothing where one machine may have been compared with itself."""
-    for one in found:
-        identity = f"gpus.{one.field}" if one.path == "gpus" else one.id
-        if one.status == "changed" and one.grade != "noise" and identity in _MACHINE:
-            yield one.text
+def _is_of_machine(one: Difference) -> bool:
+    """True if one machine that is compared with itself cannot have such a difference, unless it was rebuilt."""
+    identity = f"gpus.{one.field}" if one.path == "gpus" else one.id
+    return one.status == "changed" and one.about.grade != "noise" and identity in _MACHINE
 
 
-def _notes(
-    sides: Iterable[tuple[Report, Diagnosis]], names: tuple[str, str], require_gpus: int | None
-) -> Iterator[str]:
-    for (report, judged), name in zip(sides, names, strict=True):
-        then, now = ({finding.id for finding in findings} for findings in (report.findings, judged.findings))
+def _notes(sides: Iterable[tuple[Report, tuple[Finding, ...], str]], require_gpus: int | None) -> Iterator[str]:
+    """Yield which findings this version judges otherwise than the one that wrote a report."""
+    for report, findings, name in sides:
+        then, now = {one.id for one in report.findings}, {one.id for one in findings}
         if require_gpus is None:
             then -= {"gpu.fewer-than-required"}
         by = f"tfgpu {report.tool.version} with the matrix of {report.matrix.revision}"
@@ -227,16 +220,17 @@ def _notes(
             yield f"{', '.join(sorted(now - then))}: found in {name} by this version, but not reported by {by}"
 
 
-def _findings(sides: Sequence[_Judged], diagnoses: Sequence[Diagnosis]) -> Iterator[FindingChange]:
-    """New ones first, then those that cannot be compared, those that remain, and those that are gone."""
-    before, after = (side.findings for side in sides)
+def _findings(before: _Judged, after: _Judged) -> tuple[FindingChange, ...]:
+    """Return new ones first, then those that cannot be compared, those that remain, and those that are gone."""
     found: list[FindingChange] = []
-    for id_, finding in {**after, **{id_: one for id_, one in before.items() if id_ not in after}}.items():
-        old = before.get(id_)
-        inside: Inside = "good" if id_ not in after else "both" if old else "bad"
-        status = _STATUSES[inside]
-        if inside != "both" and id_ in sides[inside == "bad"].open_in_other:
+    for id_ in {**after.findings, **before.findings}:
+        side = after if id_ in after.findings else before
+        finding, old = side.findings[id_], before.findings.get(id_)
+        inside: Inside = "good" if side is before else "both" if old else "bad"
+        status: FindingStatus = "gone" if inside == "good" else "remains" if inside == "both" else "new"
+        if inside != "both" and id_ in side.open_in_other:
             status = "unjudged"
+        roots = (one.id for one in side.findings.values() if id_ in one.consequences)
         found.append(
             FindingChange(
                 id=id_,
@@ -246,23 +240,21 @@ def _findings(sides: Sequence[_Judged], diagnoses: Sequence[Diagnosis]) -> Itera
                 root_cause=finding.root_cause,
                 title=finding.title,
                 before=old.title if old and old.title != finding.title else None,
+                follows_from=None if finding.root_cause else next(roots, None),
             )
         )
-    found.sort(key=lambda change: ("new", "unjudged", "remains", "gone").index(change.status))
-    for change in found:
-        roots = (one.id for one in diagnoses[change.inside != "good"].findings if change.id in one.consequences)
-        yield change if change.root_cause else msgspec.structs.replace(change, follows_from=next(roots, None))
+    return tuple(sorted(found, key=lambda change: ("new", "unjudged", "remains", "gone").index(change.status)))
 
 
 def _changes(
-    found: Iterable[Difference], explanations: tuple[Explanation, ...], sides: Sequence[_Judged]
+    found: Iterable[Difference], explanations: tuple[Explanation, ...], sides: Iterable[_Judged]
 ) -> Iterator[Change]:
     """Yield the differences with how much they matter; not what varies from minute to minute and explains nothing."""
     for one in found:
         explained = tuple(explanation.finding for explanation in explanations if one.id in explanation.changes)
-        if one.grade == "noise" and not explained:
+        if one.about.grade == "noise" and not explained:
             continue
-        connected = tuple(dict.fromkeys(id_ for side in sides for id_ in side.findings if side.is_connected(one, id_)))
+        connected = tuple(dict.fromkeys(id_ for side in sides for id_, read in side.read.items() if one in read))
         weight: Weight = "explains" if explained else "connected" if connected else "can-matter"
         shown = {name: getattr(one, name) for name in ("id", "layer", "status", "text", "good", "bad")}
         yield Change(**shown, weight=weight, findings=explained or connected)

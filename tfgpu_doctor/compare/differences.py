@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from tfgpu_doctor.compare.records import REAL, Status
-from tfgpu_doctor.facts.about import LAYERS, About, Grade, Layer, described
+from tfgpu_doctor.compare.records import Status
+from tfgpu_doctor.facts.about import LAYERS, About, Layer, described
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import (
     Build,
@@ -39,35 +39,33 @@ from tfgpu_doctor.facts.facts import (
 from tfgpu_doctor.facts.units import memory_size
 
 _LISTS = frozenset({"LD_LIBRARY_PATH", "PYTHONPATH", "LD_PRELOAD"})
-_OBSERVED = ("tensorflow.phases", "messages")  # phases count where both reached them, messages where one printed them
 _LAYERS: dict[str, Layer] = {"cudnn": "cuDNN", "driver": "Driver"}  # of libraries, by component
 # when TensorFlow wrote a line, which no two runs share
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: ")
+_NEAR = 0.03  # kernels reserve a little more or less memory
 
 
 class Difference(NamedTuple):
-    """One thing that differs; differences that one act brings about share a group."""
+    """One thing that differs."""
 
     path: str  # of the fact
     key: str | None  # of an element of its collection
     field: str | None  # of that element
-    layer: Layer
-    label: str
-    text: str
+    about: About  # with its layer and grade; differences that one act brings about share its group
     good: str | None
     bad: str | None
     status: Status
-    grade: Grade
-    group: str
+    text: str
 
     @property
     def id(self) -> str:
         """What the difference is called: "python.packages.numpy"."""
-        return _id(self.path, self.key, self.field)
+        return ".".join(filter(None, (self.path, self.key, self.field)))
 
-
-def _id(*parts: str | None) -> str:
-    return ".".join(part for part in parts if part is not None)
+    @property
+    def layer(self) -> Layer:
+        """The layer of the stack."""
+        return self.about.layer or "Machine"
 
 
 def differences(good: Facts, bad: Facts) -> list[Difference]:
@@ -79,43 +77,52 @@ def differences(good: Facts, bad: Facts) -> list[Difference]:
     silent = skipped[0] != skipped[1]  # a program that was not started prints nothing
     paths = [path for path in fact_paths() if not (silent and path == "messages")]
     found = [difference for path in paths for difference in _of_fact(path, good, bad)]
-    return sorted(_once(found), key=lambda difference: LAYERS.index(difference.layer))
+    # the release counts once where its package has changed as well
+    packages = {(change.good, change.bad) for change in found if change.key in TENSORFLOW}
+    found = [_noise(one) if one.id == "tensorflow.version" and one[4:6] in packages else one for one in found]
+    return sorted(found, key=lambda difference: LAYERS.index(difference.layer))
 
 
-def _elements(facts: Facts, path: str) -> dict[str, Any] | None:
-    """Return the elements of a collection by the key that its declaration names; None when it is unknown."""
-    found, key = look_up(facts, path), about(path).key
-    if isinstance(found, Unknown) or not key:
+def _noise(difference: Difference) -> Difference:
+    return difference._replace(about=difference.about._replace(grade="noise"))
+
+
+def described_as(path: str, key: str | None = None) -> About:
+    """Return the description of a fact, or of an element of its collection, with its layer."""
+    field = about(path)
+    layer: Layer = "TensorFlow" if path == "python.packages" and key in TENSORFLOW else field.layer or "Machine"
+    if key is None:
+        return field._replace(layer=layer)
+    return field._replace(layer=layer, label=field.element.format(key), group="")
+
+
+def elements(path: str, fact: Any) -> dict[str, Any] | None:
+    """Return the elements of a collection by the key that its declaration names; None: it is none, or is unknown."""
+    key = about(path).key
+    if isinstance(fact, Unknown) or not key:
         return None
-    value = found.value if isinstance(found, Known) else found
+    value = fact.value if isinstance(fact, Known) else fact
     if path == "messages":  # the lines of one kind go together: their numbers differ from run to run
         kinds = dict.fromkeys(message.kind for message in value)
         return {kind: tuple(message for message in value if message.kind == kind) for kind in kinds}
-    return dict(value) if isinstance(value, dict) else {str(getattr(item, key)): item for item in value}
+    pairs = value.items() if isinstance(value, dict) else value
+    return dict(one if isinstance(one, tuple) else (str(getattr(one, key)), one) for one in pairs)
 
 
 def _of_fact(path: str, good: Facts, bad: Facts) -> Iterator[Difference]:
-    olds, news = _elements(good, path), _elements(bad, path)
+    before, after = look_up(good, path), look_up(bad, path)
+    olds, news = elements(path, before), elements(path, after)
     if olds is not None and news is not None:
         for key in dict.fromkeys((*olds, *news)):
-            if _settled(olds.get(key)) != _settled(news.get(key)):
-                yield from _of_element(path, key, olds.get(key), news.get(key))
+            yield from _of_element(path, key, olds.get(key), news.get(key))
         return
-    found = _of_values((path, None, None), about(path), look_up(good, path), look_up(bad, path))
+    found = _of_values((path, None, None), described_as(path), before, after)
     if found and path == "driver.version" and found.status != "changed":
         without = bad if found.status == "lost" else good
         if value_or(without.driver.libcuda, None) == ():  # no library of a driver means no driver
             found = found._replace(status="changed", text=arrow("driver", found.good, found.bad))
     if found:
-        yield found._replace(grade="noise") if path == "messages" else found
-
-
-def _settled(element: Any) -> Any:
-    """Return an element without what differs from minute to minute; hardware is compared field by field anyway."""
-    if not isinstance(element, Struct) or isinstance(element, Gpu | PciGpu):
-        return element
-    fields = described(type(element))
-    return [getattr(element, field) for field in element.__struct_fields__ if fields[field].grade != "noise"]
+        yield _noise(found) if path == "messages" else found
 
 
 def _of_values(place: tuple[str, str | None, str | None], field: About, before: Any, after: Any) -> Difference | None:
@@ -130,75 +137,39 @@ def _of_values(place: tuple[str, str | None, str | None], field: About, before: 
         return None
     text = f"{field.label}: {good or bad}"
     if status == "changed":
-        text = entries(field.label, old, new, " ") if _is_long_list(old, new) else arrow(field.label, good, bad)
-    grade: Grade = "noise" if field.unit == "bytes" and _is_near(old, new) else field.grade
-    return _made(place, field._replace(grade=grade), text, good, bad, status)
-
-
-def _made(
-    place: tuple[str, str | None, str | None],
-    field: About,
-    text: str,
-    good: str | None,
-    bad: str | None,
-    status: Status,
-) -> Difference:
-    layer, group = field.layer or "Machine", field.group or _id(*place)
-    return Difference(*place, layer, field.label, text, good, bad, status, field.grade, group)
-
-
-def _is_near(old: int | None, new: int | None) -> bool:
-    """True if sizes are the same for people: kernels reserve a little more or less memory."""
-    return old is not None and new is not None and abs(old - new) < 0.03 * max(old, new)
-
-
-def _is_long_list(*values: Any) -> bool:
-    return all(isinstance(one, tuple) and len(one) > _MOST and isinstance(one[0], str) for one in values)
+        lists = (isinstance(one, tuple) and len(one) > _MOST and isinstance(one[0], str) for one in (old, new))
+        text = entries(field.label, old, new, " ") if all(lists) else arrow(field.label, good, bad)
+    if field.unit == "bytes" and None not in (old, new) and abs(old - new) < _NEAR * max(old, new):
+        field = field._replace(grade="noise")
+    return Difference(*place, field, good, bad, status, text)
 
 
 def _of_element(path: str, key: str, before: Any, after: Any) -> Iterator[Difference]:
     """Yield the difference of one element of a collection; of hardware that both have, field by field."""
+    field, good, bad = described_as(path, key), element_text(before), element_text(after)
     is_in_both = before is not None and after is not None
     if is_in_both and isinstance(before, Gpu | PciGpu):
-        yield from _of_fields(path, key, before, after)
-    elif isinstance(before or after, Soname):
-        yield _of_library(path, key, before, after)
-    elif path not in _OBSERVED or is_in_both != (path == "messages"):
-        field, good, bad = about(path), element_text(before), element_text(after)
-        status = _status(before, after)
-        grade: Grade = "noise" if good == bad or status not in REAL else field.grade
-        layer: Layer = "TensorFlow" if path == "python.packages" and key in TENSORFLOW else field.layer or "Machine"
-        yield _made_of(path, key, field._replace(grade=grade, layer=layer), good, bad, status)
-
-
-def _status(before: Any, after: Any) -> Status:
+        yield from _of_hardware(path, key, before, after)
+        return
+    # phases count where both reached them, libraries where both TensorFlows open them, messages where one printed them
+    if good == bad or (path in ("tensorflow.phases", "loader.sonames") and not is_in_both):
+        return
+    if path == "messages" and is_in_both:
+        return
+    status: Status = "added" if before is None else "removed" if after is None else "changed"
     if isinstance(before, Phase) and "skipped" in (before.outcome, after.outcome):
-        return "unexamined" if before.outcome == "skipped" else "lost"
-    return "added" if before is None else "removed" if after is None else "changed"
+        status = "unexamined" if before.outcome == "skipped" else "lost"
+        field = field._replace(grade="noise")
+    if isinstance(before, Soname):
+        field = field._replace(layer=_LAYERS.get(before.component, "CUDA"))
+    yield Difference(path, key, None, field, good, bad, status, _element_change(path, key, good, bad))
 
 
-def _of_library(path: str, key: str, before: Soname | None, after: Soname | None) -> Difference:
-    """Return how the loader's answer changed; what another TensorFlow opens is its matter."""
-    good, bad = element_text(before) or "not wanted", element_text(after) or "not wanted"
-    grade: Grade = about(path).grade if before and after and good != bad else "noise"
-    if before and after and good == bad:  # another file
-        good, bad = f"{good} ({before.winner})", f"{bad} ({after.winner})"
-    layer = _LAYERS.get((before or after).component, "CUDA")  # type: ignore[union-attr]  # it is in one of them
-    return _made_of(path, key, about(path)._replace(grade=grade, layer=layer), good, bad, "changed")
-
-
-def _made_of(path: str, key: str, field: About, good: str | None, bad: str | None, status: Status) -> Difference:
-    text = _element_change(path, key, good, bad)
-    return _made((path, key, None), field._replace(group=""), text, good, bad, status)
-
-
-def _of_fields(path: str, key: str, before: Gpu | PciGpu, after: Any) -> Iterator[Difference]:
-    """Yield the differences of one piece of hardware, field by field."""
-    whole = about(path)
+def _of_hardware(path: str, key: str, before: Gpu | PciGpu, after: Any) -> Iterator[Difference]:
+    whole = described_as(path, key)
     for name, one in described(type(before)).items():
-        group = one.group or _id(path, key, None if one.grade == "state" else name)
-        label = f"{whole.element.format(key)}: {one.label}"
-        field = one._replace(label=label, layer=one.layer or whole.layer, group=group)
+        group = one.group or (f"{path}.{key}" if one.grade == "state" else "")
+        field = one._replace(label=f"{whole.label}: {one.label}", layer=one.layer or whole.layer, group=group)
         if found := _of_values((path, key, name), field, getattr(before, name), getattr(after, name)):
             yield found
 
@@ -212,19 +183,6 @@ def _element_change(path: str, key: str, good: str | None, bad: str | None) -> s
     if key in _LISTS:
         return entries(key, good.split(":"), bad.split(":"), ":")
     return arrow(label, short(good), short(bad))
-
-
-def _once(found: list[Difference]) -> Iterator[Difference]:
-    """A line that is of two kinds of messages counts once, and so does a release whose package has changed as well."""
-    packages = {(change.good, change.bad) for change in found if change.key in TENSORFLOW}
-    lines: set[str | None] = set()
-    for change in found:
-        line = change.good or change.bad
-        if change.path == "messages" and line in lines:
-            continue
-        lines.update([line] if change.path == "messages" else ())
-        is_known = change.id == "tensorflow.version" and (change.good, change.bad) in packages
-        yield change._replace(grade="noise") if is_known else change
 
 
 # -------------------------------------------------------------------------------------------------------------- words
@@ -322,11 +280,6 @@ def _record_in_words(value: Struct) -> str:
     return str(getattr(value, value.__struct_fields__[0])) + (f" ({about_it})" if about_it else "")
 
 
-def _build(value: Build) -> str:
-    cuda = f"CUDA {value.cuda_version or '?'}, cuDNN {value.cudnn_version or '?'}"
-    return cuda if value.is_cuda_build else "the CPU"
-
-
 def _phase(value: Phase) -> str:
     how = value.exception or value.signal
     return f"{value.outcome} ({short(how, 100)})" if how and value.outcome != "ok" else value.outcome
@@ -346,7 +299,9 @@ def _library(library: Soname) -> str:
 
 
 _BY_TYPE: dict[type, Callable[[Any], str]] = {
-    Build: _build,
+    Build: lambda value: (
+        f"CUDA {value.cuda_version or '?'}, cuDNN {value.cudnn_version or '?'}" if value.is_cuda_build else "the CPU"
+    ),
     CallResult: lambda call: f"{call.code} ({call.name or call.message})" if call.code else "success",
     Gpu: lambda gpu: value_or(gpu.name, "unknown model"),
     Limit: lambda limit: "none" if limit.soft is None else memory_size(limit.soft),

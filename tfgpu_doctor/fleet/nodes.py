@@ -18,10 +18,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from tfgpu_doctor.bench.results import BenchResult, Run
-from tfgpu_doctor.compare.differences import element_text, fact_text, in_words, short
+from tfgpu_doctor.compare.differences import described_as, element_text, elements, fact_text, in_words, short
 from tfgpu_doctor.facts import facts as records
 from tfgpu_doctor.facts.about import LAYERS, OWN_NAME, described
-from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import Facts, Gpu, Known, about, fact_paths, look_up, map_fact, value_or
 from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.facts.report import (
@@ -37,7 +36,7 @@ from tfgpu_doctor.facts.report import (
     schema_of,
 )
 from tfgpu_doctor.facts.units import count
-from tfgpu_doctor.fleet.records import WORST_FIRST, Node, NodeVerdict
+from tfgpu_doctor.fleet.records import WORST_FIRST, Node, Verdict
 from tfgpu_doctor.redact.paths import PLACEHOLDER
 from tfgpu_doctor.smoke.records import Smoke
 
@@ -110,20 +109,12 @@ def compared(identity: str) -> Compared:
     path = identity if is_of_gpus else next((one for one in paths() if dotted.startswith(f"{one}.")), "")
     if not path:
         return Compared(identity, "Machine", identity, 0.0, identity, False)
-    field, key = about(path), identity[len(path) + 1 :]
-    layer, observed = field.layer or "Machine", field.grade == "observation"
-    if key:
-        layer = "TensorFlow" if path == "python.packages" and key in TENSORFLOW else layer
-        return Compared(path, layer, field.element.format(key).rstrip(":"), 0.0, identity, observed)
-    act, name = field.group or path, path.removeprefix("gpus.")
+    field = described_as(path, identity[len(path) + 1 :] or None)
+    layer, act, name = field.layer or "Machine", field.group or identity, path.removeprefix("gpus.")
     if is_of_gpus:
         layer, act = "GPU", f"gpus.{_WITH.get(name, name)}"
-    return Compared(path, layer, field.label, _NEAR.get(field.unit, 0.0), act, observed)
-
-
-def label(identity: str) -> str:
-    """Return what people call a fact; what is none, by its id."""
-    return compared(identity).label
+    tolerance, is_observed = _NEAR.get(field.unit, 0.0), field.grade == "observation"
+    return Compared(path, layer, field.label.rstrip(":"), tolerance, act, is_observed)
 
 
 def rank(layer: str) -> int:
@@ -162,12 +153,9 @@ def _values(path: str, fact: Any) -> Values | None:
     field, value = about(path), fact.value if isinstance(fact, Known) else fact
     if path in _SPECIAL and isinstance(fact, Known):
         return {path: Value(_SPECIAL[path](value))}
-    if field.key and not isinstance(value, records.Unknown):
-        items = (one if isinstance(one, tuple) else (getattr(one, field.key), one) for one in value)
-        return {
-            _same(f"{path}.{key}"): _same(Value(element_text(item) or ABSENT))
-            for key, item in islice(items, _MOST_ELEMENTS)
-        }
+    if (found := elements(path, fact)) is not None:
+        items = islice(found.items(), _MOST_ELEMENTS)
+        return {_same(f"{path}.{key}"): _same(Value(element_text(item) or ABSENT)) for key, item in items}
     text = fact_text(fact, field.unit)
     return None if text is None else {path: _same(_single(path, value, text, field.unit))}
 
@@ -225,14 +213,13 @@ class Speed(NamedTuple):
 
 @dataclass
 class Result:
-    """One result of one node, or the reason why there is none."""
+    """One result of one node."""
 
-    kind: Literal["doctor", "smoke", "bench"] | None  # None: the node gave no answer
-    node: str = ""
+    kind: Literal["doctor", "smoke", "bench"]
+    node: str = ""  # as its host calls itself; empty: unknown, or redacted
     source: str = ""  # "reports/gpu-017.json", "standard input, line 12"
-    host: str = ""  # as it calls itself; empty: unknown, or redacted
     created: str = ""
-    verdict: NodeVerdict = "unknown"
+    verdict: Verdict = "unknown"
     facts: Facts = field(default_factory=Facts)  # what a repair is held against; the rest is left out
     values: dict[str, Values] = field(default_factory=dict)  # by path; unknown ones are left out
     gpus: tuple[Values, ...] | None = None  # None: unknown
@@ -241,15 +228,6 @@ class Result:
     findings: tuple[Finding, ...] = ()  # root causes, and runs and checks of a smoke test that failed
     speeds: tuple[Speed, ...] = ()
     version: str = ""  # of tfgpu
-    failure: str = ""  # why it gave no answer
-
-
-def no_answer(node: str, failure: str) -> Result:
-    """Return what stands for a node that was asked, and sent no result."""
-    why = "a node that does not answer may be down, cut off, or hang when its driver is asked"
-    fix = Fix(text="Ask the node alone", commands=("ssh NODE tfgpu doctor --format json",))
-    silent = _failed("no-answer", "no answer", why, failure, (fix,), "tfgpu fleet collect")
-    return Result(None, node, verdict="no answer", findings=(silent,), failure=failure)
 
 
 def decode(data: bytes) -> Result:
@@ -274,7 +252,7 @@ def _result(document: Report | Smoke | BenchResult) -> Result:
         result = Result("doctor", verdict=document.verdict, findings=_causes(document))
     _set_hardware(result, facts)
     host = value_or(facts.host.name, "")
-    result.host = "" if PLACEHOLDER.search(host) else cut(host, LONGEST_NAME)
+    result.node = "" if PLACEHOLDER.search(host) else cut(host, LONGEST_NAME)
     result.created, result.version = cut(document.created, 40), cut(document.tool.version, 40)
     result.facts, result.values = _for_repairs(facts), dict(_values_of(facts))
     return result
@@ -295,7 +273,7 @@ def _set_hardware(result: Result, facts: Facts) -> None:
 def _of_bench(document: BenchResult) -> Result:
     speeds, failed = _runs("bench", [(document.workload, document.parameters, run) for run in document.runs])
     wrong = any(one.id.endswith("/wrong") for one in failed)
-    verdict: NodeVerdict = "broken" if wrong else "degraded" if failed else "ok" if speeds else "unknown"
+    verdict: Verdict = "broken" if wrong else "degraded" if failed else "ok" if speeds else "unknown"
     return Result("bench", verdict=verdict, findings=failed, speeds=speeds)
 
 
@@ -408,13 +386,12 @@ class Machine:
         return Node(
             name=self.name,
             source=main.source,
-            results=tuple(one.kind for one in self.results if one.kind),
+            results=tuple(one.kind for one in self.results),
             verdict=min((one.verdict for one in self.results), key=WORST_FIRST.index),
             created=max(one.created for one in self.results),
             gpus=None if main.gpus is None else len(main.gpus),
             hardware=main.hardware,
-            findings=tuple(cut(one.id, 100) for one in self.findings if main.kind and "/" not in one.id),
-            reason=main.failure,
+            findings=tuple(cut(one.id, 100) for one in self.findings if "/" not in one.id),
         )
 
 
@@ -426,16 +403,15 @@ def machines(results: Iterable[Result]) -> tuple[tuple[Machine, ...], tuple[str,
     apart = repeated = 0
     found: list[Machine] = []
     for name, several in sent.items():
-        answers = [one for one in several if one.kind] or several[:1]
         # other GPUs, all of them, make another machine of that name; one GPU that was replaced does not
-        known = [one.uuids for one in answers if one.uuids]
+        known = [one.uuids for one in several if one.uuids]
         if any(map(frozenset.isdisjoint, known[:1] * len(known), known)):
             apart += 1
-            found += [Machine(f"{name} ({one.source})", (one,)) for one in answers]
+            found += [Machine(f"{name} ({one.source})", (one,)) for one in several]
             continue
-        newest = {one.kind: one for one in sorted(answers, key=lambda one: one.created)}
-        counted = tuple(filter(None, map(newest.get, ("doctor", "smoke", "bench", None))))
-        repeated += len({(one.kind, one.created) for one in answers}) > len(counted)
+        newest = {one.kind: one for one in sorted(several, key=lambda one: one.created)}
+        counted = tuple(newest[kind] for kind in ("doctor", "smoke", "bench") if kind in newest)
+        repeated += len({(one.kind, one.created) for one in several}) > len(counted)
         found.append(Machine(name, counted))
     notes = (
         f"{count(repeated, 'node')} sent several results of one kind: the newest of each kind counts" * bool(repeated),

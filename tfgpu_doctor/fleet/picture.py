@@ -27,9 +27,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from statistics import median, median_low
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tfgpu_doctor import __version__
 from tfgpu_doctor.compare.differences import entries, short
-from tfgpu_doctor.facts.facts import about
+from tfgpu_doctor.facts.facts import Facts, about
 from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.facts.report import (
     EXIT_OK,
@@ -52,7 +54,6 @@ from tfgpu_doctor.fleet.nodes import (
     Value,
     compared,
     gpu_fields,
-    label,
     machines,
     paths,
     rank,
@@ -69,41 +70,13 @@ _FEW = 2  # odd ones that are more than one of ten, where few are compared; more
 _SEVERAL = 5  # odd values; with more of them, one group is made for all
 _LONG = 200  # characters of a value, of which only the difference is shown
 _MISSING = Value(ABSENT)
-_GRAVITY = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
+_GRAVITY = list(Severity)  # the gravest first
 # what leads where several are of the same nodes, and what is shown first
-_ORDER: tuple[Kind, ...] = ("no answer", "finding", "difference", "speed")
+_ORDER: tuple[Kind, ...] = ("finding", "difference", "speed")
 _WHY: dict[Kind, str] = {
     "difference": "nodes of one kind should be alike: what differs is a mistake, a defect or a change half done",
     "speed": "jobs on several nodes wait for the slowest one",
 }
-
-
-class Problem(NamedTuple):
-    """Nodes with the same problem: another value than expected, a slow run, or a finding."""
-
-    id: str
-    kind: Kind
-    layer: str
-    title: str
-    members: dict[Machine, str]  # with what was found on them
-    expected: str
-    source: str
-    act: str  # what one act changes together
-    observed: bool = False  # it follows from something else
-    cause: str = ""
-    severity: Severity = Severity.WARNING
-    fixes: tuple[Fix, ...] = ()
-    explains: tuple[str, ...] = ()
-
-    def explained(self, other: Problem) -> bool:
-        """Return whether this one, which leads, accounts for another one on the same nodes."""
-        if other.kind == "finding":  # of two findings, the doctor would have said so
-            return self.kind != "finding" and self.layer == other.layer
-        if other.severity is Severity.ERROR and self.severity is not Severity.ERROR:
-            return False
-        if other.act == self.act or other.layer == self.layer or other.observed:
-            return True
-        return len(self.members) > _FEW and rank(self.layer) <= rank(other.layer)
 
 
 def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
@@ -115,10 +88,10 @@ def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
         created: the time, as reports have it.
     """
     found, notes = machines(gathered.results)
-    answered = tuple(one for one in found if one.main.kind)
-    problems = _explained([*_findings(found), *_together([*_differences(answered), *_slow(answered)])])
-    order = {machine: number for number, machine in enumerate(found)}
-    groups = tuple(_group(one, order, matrix) for one in sorted(problems, key=_badness))
+    every = _explained([*_findings(found), *_together([*_differences(found), *_slow(found)])])
+    facts = {one.name: one.main.facts for one in found}
+    order = {name: number for number, name in enumerate(facts)}
+    groups = tuple(_finished(one, order, facts, matrix) for one in sorted(every, key=_badness))
     severities = {one.severity for one in groups}
     is_known = all(result.verdict != "unknown" for one in found for result in one.results)
     verdict: Verdict = "ok" if found and not gathered.unreadable and is_known else "unknown"
@@ -130,11 +103,11 @@ def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
         matrix=matrix.info,
         created=created,
         verdict=verdict,
-        results=sum(one.kind is not None for one in gathered.results),
-        common=tuple(sorted(_common(answered), key=lambda row: rank(row.layer))),
+        results=len(gathered.results),
+        common=tuple(sorted(_common(found), key=lambda row: rank(row.layer))),
         groups=groups,
         nodes=tuple(one.node() for one in found),
-        unreadable=gathered.unreadable,
+        unreadable=tuple(gathered.unreadable),
         notes=(*notes, *_versions(found)),
     )
 
@@ -172,7 +145,7 @@ def _common(machines: tuple[Machine, ...]) -> Iterator[Common]:
     for name in (*names, *(f"python.packages.{package}" for package in _PACKAGES)):
         known = [values for one in machines if (values := one.main.values.get(compared(name).path)) is not None]
         if known:
-            yield _row(name, label(name), Counter(one.get(name, _MISSING).text for one in known), len(known))
+            yield _row(name, compared(name).label, Counter(one.get(name, _MISSING).text for one in known), len(known))
     yield from _common_of_gpus(machines)
 
 
@@ -180,7 +153,9 @@ def _common_of_gpus(machines: tuple[Machine, ...]) -> Iterator[Common]:
     for name in (f"gpus.{one}" for one in gpu_fields() if one != "name"):
         sets = [{gpu[name].text for gpu in one.main.gpus or () if name in gpu} for one in machines]
         if known_by := sum(map(bool, sets)):  # a node counts for each value
-            yield _row(name, f"{label(name)} of GPUs", Counter(one for texts in sets for one in texts), known_by)
+            yield _row(
+                name, f"{compared(name).label} of GPUs", Counter(one for texts in sets for one in texts), known_by
+            )
 
 
 def _row(identity: str, label: str, values: Counter[str], known: int) -> Common:
@@ -198,8 +173,8 @@ def _row(identity: str, label: str, values: Counter[str], known: int) -> Common:
 # ------------------------------------------------------------------------------------------------------------- findings
 
 
-def _findings(machines: Iterable[Machine]) -> Iterator[Problem]:
-    """Yield what nodes found themselves, and that they gave no answer."""
+def _findings(machines: Iterable[Machine]) -> Iterator[Group]:
+    """Yield what nodes found themselves."""
     by_id: dict[str, list[tuple[Machine, Finding]]] = {}
     for machine in machines:
         for one in machine.findings:
@@ -210,19 +185,17 @@ def _findings(machines: Iterable[Machine]) -> Iterator[Problem]:
         note = f"the repair is that of {many} of {count(len(several), 'node')}; the others need another one"
         # first the nodes whose repair it is, which is held against what is known of the first
         several.sort(key=lambda one: one[1].fixes != fixes)
-        silent = identity == "no-answer"
-        yield Problem(
+        yield Group(
             id=cut(identity, 100),
-            kind="no answer" if silent else "finding",
-            severity=min((one.severity for _, one in several), key=_GRAVITY.__getitem__),
+            kind="finding",
+            severity=min((one.severity for _, one in several), key=_GRAVITY.index),
             layer=_layer(identity),
             title=cut(title, 300),
-            expected="a result" if silent else "",
+            expected="",
             source=note if others else "",
             cause=several[0][1].cause,
-            members={machine: _saw(one, title) for machine, one in several},
+            nodes=tuple(Member(node=machine.name, found=_saw(one, title)) for machine, one in several),
             fixes=fixes,
-            act=identity.partition(".")[0],
         )
 
 
@@ -233,15 +206,12 @@ def _saw(finding: Finding, title: str) -> str:
 
 
 def _layer(identity: str) -> str:
-    """Return the layer of a finding; that of its family where this version does not know it."""
-    family = identity.partition(".")[0]
-    if family == "smoke" or "/" in identity:
+    """Return the layer of a finding; "Machine" where this version does not know it."""
+    if identity.startswith("smoke.") or "/" in identity:
         return "Compute"
     from tfgpu_doctor.findings.catalogue import DECLARATIONS  # 0.2 s, which a healthy fleet need not spend
 
-    alike = (one for one in DECLARATIONS.values() if one.id.startswith(f"{family}."))
-    found = DECLARATIONS.get(identity) or next(alike, None)
-    return found.layer if found else "Machine"
+    return DECLARATIONS[identity].layer if identity in DECLARATIONS else "Machine"
 
 
 # ------------------------------------------------------------------------------------------------------ differences
@@ -361,7 +331,7 @@ def _siblings(machines: Iterable[Machine]) -> list[Siblings]:
     return [Siblings(hardware, members, odd) for hardware, (members, odd) in found.items()]
 
 
-def _differences(machines: tuple[Machine, ...]) -> Iterator[Problem]:
+def _differences(machines: tuple[Machine, ...]) -> Iterator[Group]:
     """Yield what nodes have that their siblings do not have."""
     every = _siblings(machines)
     for kin in every:
@@ -369,30 +339,45 @@ def _differences(machines: tuple[Machine, ...]) -> Iterator[Problem]:
             yield from _differing(kin, identity, found)
         like = f"{len(kin.members) - len(kin.odd)} of {count(len(kin.members), 'node')} like them"
         for hardware in dict.fromkeys(one.main.hardware for one in kin.odd):
-            saw = {one: hardware for one in kin.odd if one.main.hardware == hardware}
-            title = f"GPUs: {hardware} instead of {kin.hardware}"
-            yield Problem("gpus", "difference", "GPU", title, saw, kin.hardware, like, "gpus")
+            saw = {one: [hardware] for one in kin.odd if one.main.hardware == hardware}
+            yield _odd("gpus", f"GPUs: {hardware} instead of {kin.hardware}", saw, kin.hardware, like)
 
 
-def _differing(kin: Siblings, identity: str, found: Usual) -> Iterator[Problem]:
+def _odd(
+    identity: str, title: str, saw: Mapping[Machine, list[str]], expected: str, source: str, kind: Kind = "difference"
+) -> Group:
+    """Return the group of nodes that have another value than is expected."""
+    return Group(
+        id=identity,
+        kind=kind,
+        severity=Severity.WARNING,
+        layer="Compute" if kind == "speed" else compared(identity).layer,
+        title=title,
+        expected=expected,
+        source=source,
+        cause=_WHY[kind],
+        nodes=tuple(Member(node=machine.name, found="; ".join(texts)) for machine, texts in saw.items()),
+        fixes=_advice(identity, kind),
+    )
+
+
+def _differing(kin: Siblings, identity: str, found: Usual) -> Iterator[Group]:
     """Yield a difference for each odd value; one for all of them where there are many."""
-    about_it, expected = compared(identity), found.value.text
-    name, source = about_it.label, f"{found.having} of {count(found.known, 'node')} with {kin.hardware}"
+    label, expected, usually = compared(identity).label, found.value.text, short(found.value.text, _LONG)
+    name, source = label, f"{found.having} of {count(found.known, 'node')} with {kin.hardware}"
     if identity.startswith("gpus."):
         name = "model of a GPU" if identity == "gpus.name" else f"{name} of a GPU"
         source = f"{found.having} of {count(found.known, 'GPU')} in nodes with {kin.hardware}"
     odd, is_one = sorted(found.odd), len(found.odd) <= _SEVERAL
     for values in [[one] for one in odd] if is_one else [odd]:
-        title = _title(name, values[0].text, expected) if is_one else f"{name}: other than {short(expected, _LONG)}"
+        title = _title(name, values[0].text, expected) if is_one else f"{name}: other than {usually}"
         seen: dict[Machine, list[str]] = {}
         for one in values:
             for machine, numbers in kin.table[identity][one].items():
-                seen.setdefault(machine, []).append(_seen(machine, numbers, about_it.label, one.text, expected))
-        members = {machine: "; ".join(texts) for machine, texts in seen.items()}
-        usually = short(expected, _LONG)
-        yield Problem(
-            identity, "difference", about_it.layer, title, members, usually, source, about_it.act, about_it.observed
-        )
+                seen.setdefault(machine, []).append(_seen(machine, numbers, label, one.text, expected))
+        # a version by itself could be an address
+        shown = f"{label} {usually}" if identity.startswith("python.packages.") else usually
+        yield _odd(identity, title, seen, shown, source)
 
 
 def _title(label: str, value: str, expected: str) -> str:
@@ -400,16 +385,12 @@ def _title(label: str, value: str, expected: str) -> str:
         return f"{label} is missing"
     if expected == ABSENT:
         return f"{label} {short(value, _LONG)}, which others do not have"
-    if len(value) > _LONG and len(expected) > _LONG:
-        return _entries(label, value, expected)
-    return f"{label} {short(value, _LONG)} instead of {short(expected, _LONG)}"
+    return _entries(label, value, expected) or f"{label} {short(value, _LONG)} instead of {short(expected, _LONG)}"
 
 
 def _seen(machine: Machine, numbers: list[int], label: str, value: str, expected: str) -> str:
     """Return what a node has, with the numbers of its GPUs: "GPU 3: PCIe width 8 lanes"."""
-    if len(value) > _LONG and len(expected) > _LONG and not numbers:
-        return _entries(label, value, expected)
-    text = f"{label} {short(value, _LONG)}"
+    text = _entries(label, value, expected) or f"{label} {short(value, _LONG)}"
     if not numbers:
         return text
     every = len(numbers) == len(machine.main.gpus or ()) > 1
@@ -417,7 +398,9 @@ def _seen(machine: Machine, numbers: list[int], label: str, value: str, expected
 
 
 def _entries(label: str, value: str, expected: str) -> str:
-    """Return how a long list differs."""
+    """Return how a long list differs; "" of other values."""
+    if min(len(value), len(expected)) <= _LONG:
+        return ""
     return short(entries(label, expected.split(", "), value.split(", "), ", "), 2 * _LONG)
 
 
@@ -435,7 +418,7 @@ def centre(values: list[float]) -> tuple[float, float]:
     return middle, max(_SCALE * median(abs(one - middle) for one in values), _FLOOR * middle)
 
 
-def _slow(machines: Iterable[Machine]) -> Iterator[Problem]:
+def _slow(machines: Iterable[Machine]) -> Iterator[Group]:
     """Yield runs that are slower than those of siblings; several rounds of one device count as one, by their median."""
     speeds: dict[tuple[str, Speed], dict[tuple[Machine, str], list[float]]] = {}
     for machine in machines:
@@ -455,68 +438,64 @@ def _slow(machines: Iterable[Machine]) -> Iterator[Problem]:
                 text = f"{quantity(value, run.unit)}, {approximate(far)} MADs ({100 * share:.0f} %) below"
                 slow.setdefault(machine, []).append(f"{device}: {text}" if device else text)
         if slow:
-            yield Problem(
-                id=f"{run.workload}/{run.label}/{run.dtype}",
-                kind="speed",
-                layer="Compute",
-                title=f"{run.workload} on {run.label} in {run.dtype} is slower than elsewhere",
-                expected=quantity(middle, run.unit),
-                source=f"median of {count(len(measured), 'run')} on {card}",
-                members={machine: "; ".join(texts) for machine, texts in slow.items()},
-                act="speed",
-                observed=True,
-            )
+            title = f"{run.workload} on {run.label} in {run.dtype} is slower than elsewhere"
+            source = f"median of {count(len(measured), 'run')} on {card}"
+            identity = f"{run.workload}/{run.label}/{run.dtype}"
+            yield _odd(identity, title, slow, quantity(middle, run.unit), source, "speed")
 
 
 # --------------------------------------------------------------------------------------------------------------- groups
 
 
-def _together(found: list[Problem]) -> Iterator[Problem]:
+def _together(found: list[Group]) -> Iterator[Group]:
     """Join the same difference of siblings of several kinds, where the same is expected of them."""
-    by_key: dict[tuple[str, str, str, str], list[Problem]] = {}
+    by_key: dict[tuple[str, str, str, str], list[Group]] = {}
     for one in found:
         by_key.setdefault((one.id, one.kind, one.title, one.expected), []).append(one)
     for several in by_key.values():
-        members = {machine: saw for one in several for machine, saw in one.members.items()}
+        nodes = tuple(member for one in several for member in one.nodes)
         sources = ", ".join(dict.fromkeys(one.source for one in several))
-        yield several[0]._replace(members=members, source=sources)
+        yield replace(several[0], nodes=nodes, source=sources)
 
 
-def _explained(every: list[Problem]) -> Iterator[Problem]:
-    """Put problems that affect the same nodes under the leading one."""
-    by_nodes: dict[frozenset[Machine], list[Problem]] = {}
+def _explained(every: list[Group]) -> Iterator[Group]:
+    """Put groups of the same nodes under the leading one."""
+    by_nodes: dict[frozenset[str], list[Group]] = {}
     for one in every:
-        by_nodes.setdefault(frozenset(one.members), []).append(one)
+        by_nodes.setdefault(frozenset(member.node for member in one.nodes), []).append(one)
     for several in by_nodes.values():
-        left = sorted(several, key=lambda x: (x.observed, _ORDER.index(x.kind), _GRAVITY[x.severity], rank(x.layer)))
+        left = sorted(
+            several, key=lambda x: (_is_observed(x), _ORDER.index(x.kind), _GRAVITY.index(x.severity), rank(x.layer))
+        )
         while left:
             leader, *rest = left
-            below = [one for one in rest if leader.explained(one)]
+            below = [one for one in rest if _explains(leader, one)]
             left = [one for one in rest if one not in below]
-            yield leader._replace(explains=tuple(dict.fromkeys(one.id for one in below if one.id != leader.id)))
+            yield replace(leader, explains=tuple(dict.fromkeys(one.id for one in below if one.id != leader.id)))
 
 
-def _badness(one: Problem) -> tuple[int, int, int, int, str]:
-    return _GRAVITY[one.severity], _ORDER.index(one.kind), -len(one.members), rank(one.layer), one.id
+def _explains(leader: Group, other: Group) -> bool:
+    """True if the group that leads accounts for another one of the same nodes."""
+    if other.kind == "finding":  # of two findings, the doctor would have said so
+        return leader.kind != "finding" and leader.layer == other.layer
+    if leader.layer == other.layer or _is_observed(other) or compared(leader.id).act == compared(other.id).act:
+        return True
+    return len(leader.nodes) > _FEW and rank(leader.layer) <= rank(other.layer)
 
 
-def _group(one: Problem, order: dict[Machine, int], matrix: Matrix) -> Group:
-    advice = _SLOW if one.act == "speed" else _REPAIRS.get(one.id)
-    fixes = one.fixes or ((Fix(text=advice[0], commands=advice[1:]),) if advice else ())
-    return Group(
-        id=one.id,
-        kind=one.kind,
-        severity=one.severity,
-        layer=one.layer,
-        title=one.title,
-        # a version by itself could be an address
-        expected=f"{compared(one.id).label} {one.expected}" if one.id.startswith("python.packages.") else one.expected,
-        source=one.source,
-        cause=one.cause or _WHY.get(one.kind, ""),
-        nodes=tuple(Member(node=m.name, found=one.members[m]) for m in sorted(one.members, key=order.__getitem__)),
-        fixes=admitted(fixes, next(iter(one.members)).main.facts, matrix),
-        explains=one.explains,
-    )
+def _is_observed(one: Group) -> bool:
+    """True if it follows from something else."""
+    return one.kind == "speed" or (one.kind == "difference" and compared(one.id).observed)
+
+
+def _badness(one: Group) -> tuple[int, int, int, int, str]:
+    return _GRAVITY.index(one.severity), _ORDER.index(one.kind), -len(one.nodes), rank(one.layer), one.id
+
+
+def _finished(one: Group, order: Mapping[str, int], facts: Mapping[str, Facts], matrix: Matrix) -> Group:
+    """Return a group with its nodes in order, and with the repairs that hold for the first one."""
+    nodes = tuple(sorted(one.nodes, key=lambda member: order[member.node]))
+    return replace(one, nodes=nodes, fixes=admitted(one.fixes, facts[one.nodes[0].node], matrix))
 
 
 # What a finding advises stands with the finding; here is what to look at for differences that no finding explains: what
@@ -540,3 +519,8 @@ _REPAIRS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("gpus.ecc_uncorrected", "gpus.remapped_rows_pending", "gpus.remapped_rows_failed"), _ERRORS),
     **dict.fromkeys(("gpus.memory_total", "driver.xid_events"), _ERRORS),
 }
+
+
+def _advice(identity: str, kind: Kind) -> tuple[Fix, ...]:
+    advice = _SLOW if kind == "speed" else _REPAIRS.get(identity)
+    return (Fix(text=advice[0], commands=advice[1:]),) if advice else ()

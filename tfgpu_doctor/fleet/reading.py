@@ -15,21 +15,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
-from tfgpu_doctor.facts.printable import cut, utf8
+from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.facts.reading import STDIN, chunks, files_below, in_mib, shown, why
-from tfgpu_doctor.facts.report import ReportError, decode_saved
-from tfgpu_doctor.fleet.nodes import LONGEST_NAME, Result, decode, no_answer
-from tfgpu_doctor.fleet.records import NO_RESULT, NODE_SCHEMA, NodeResult, Unreadable
+from tfgpu_doctor.facts.report import ReportError
+from tfgpu_doctor.fleet.nodes import Result, decode
+from tfgpu_doctor.fleet.records import Unreadable
 from tfgpu_doctor.parsers.lines import utf8 as as_utf8
 
 LARGEST = 64 << 20  # bytes of one document, and of one line
-MOST_UNREADABLE = 1_000  # reasons with their files
+MOST_UNREADABLE = 1_000  # parts of files that are named
 _MOST_FILES = 1_000_000  # files and folders below one folder
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".log", ".txt")
-_ENDING = re.compile(r"(?:[._-](?:tfgpu|report|doctor|smoke|bench|result))?\.(?:jsonl?|ndjson|log|txt)$", re.IGNORECASE)
-_NO_NAME = re.compile(r"(?:tfgpu|report|doctor|smoke|bench|results?|output|stdout|out)?[-_.]?\d{0,4}", re.IGNORECASE)
 _BYTE = re.compile(r" ?\(byte \d+\)")
 _OURS = (b'"tfgpu.', b'"schema"')
 
@@ -55,35 +51,29 @@ def documents(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 @dataclass
 class Gathered:
-    """All that was read, and what is no result of tfgpu by file and reason."""
+    """All that was read, and what is no result of tfgpu."""
 
     results: list[Result] = field(default_factory=list)
-    refused: dict[tuple[str, str], Unreadable] = field(default_factory=dict)
-
-    @property
-    def unreadable(self) -> tuple[Unreadable, ...]:
-        """What is no result of tfgpu, with the reason."""
-        return tuple(self.refused.values())
+    unreadable: list[Unreadable] = field(default_factory=list)
 
     def refuse(self, file: str, line: int | None, reason: str) -> None:
         """Remember a file, or a part of it, that is no result."""
-        reason = cut(_BYTE.sub("", reason), 400)
-        if len(self.refused) >= MOST_UNREADABLE and (file, reason) not in self.refused:
-            file, line, reason = "further files", None, "no results, for reasons that are left out"
-        known = self.refused.get((file, reason), Unreadable(file=file, line=line, reason=reason, count=0))
-        self.refused[file, reason] = msgspec.structs.replace(known, count=known.count + 1)
+        if len(self.unreadable) < MOST_UNREADABLE:
+            self.unreadable.append(Unreadable(file=file, line=line, reason=cut(_BYTE.sub("", reason), 400)))
 
     def take(self, lines: Iterable[bytes], file: str) -> None:
-        """Read the results in the lines of a file, which are called after the file where they have no other name."""
-        number, taken = 0, list[Result]()
+        """Read the results in the lines of a file; a node that has no name is called after its place."""
+        number = 0
         try:
             for line, data in documents(lines):
                 if not any(mark in data for mark in _OURS):
                     continue
                 number += 1
                 try:
-                    taken.append(_result(data))
-                    taken[-1].source = f"{file}, line {line}"
+                    result = decode(data)
+                    result.source = file if line == 1 else f"{file}, line {line}"
+                    result.node = result.node or result.source
+                    self.results.append(result)
                 except ReportError as error:
                     reason = str(error).removeprefix("it is not a saved report: ")
                     self.refuse(file, line, "it is cut off" if "truncated" in reason else reason)
@@ -91,31 +81,6 @@ class Gathered:
             self.refuse(file, None, str(error))
         if not number:
             self.refuse(file, None, "no result of tfgpu doctor, smoke or bench is in it")
-        for place, result in enumerate(taken, 1):
-            if number == 1:
-                result.source = file
-            result.node = result.node or (_name_of(file) if number == 1 else f"result {place} of {file}")
-        self.results += taken
-
-
-def _result(data: bytes) -> Result:
-    """Return the result with the name of its node; empty: nothing names it. Raises ReportError."""
-    node = ""
-    if utf8(NODE_SCHEMA) in data[:200]:
-        line = decode_saved(data, NodeResult, "it", "line of tfgpu fleet collect")
-        node, data = cut(line.node, LONGEST_NAME) or "unnamed", bytes(line.result)
-        if data == bytes(NO_RESULT):
-            return no_answer(node, cut(line.failure or "it gave no answer", 400))
-    found = decode(data)
-    found.node = node or found.host
-    return found
-
-
-def _name_of(file: str) -> str:
-    """Return a name for the only result of a file: that of the file, or of its folder."""
-    parts = [part for part in re.split(r"[\\/]", file) if part not in ("", ".", "..")]
-    stems = [_ENDING.sub("", part) for part in reversed(parts[-2:])]
-    return next((stem for stem in stems if not _NO_NAME.fullmatch(stem)), file)
 
 
 def read_fleet(paths: Sequence[str]) -> Gathered:

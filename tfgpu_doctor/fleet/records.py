@@ -8,34 +8,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import msgspec
-
 from tfgpu_doctor.facts.about import HOST, private, public
 from tfgpu_doctor.facts.facts import Document, Record
 from tfgpu_doctor.facts.report import Fix, MatrixInfo, Severity, Tool
 from tfgpu_doctor.facts.units import count
 
 SCHEMA: Literal["tfgpu.fleet/1"] = "tfgpu.fleet/1"
-NODE_SCHEMA: Literal["tfgpu.node/1"] = "tfgpu.node/1"
-NO_RESULT = msgspec.Raw(b"null")  # msgspec reads no object into `Raw | None`
 
-# of a node, the worst of its results; no answer: it was asked, and sent no result
-NodeVerdict = Literal["ok", "degraded", "broken", "unknown", "no answer"]
 Verdict = Literal["ok", "degraded", "broken", "unknown"]
-# finding: a diagnosis found it; difference: a value that most siblings do not have; speed: slower than its siblings;
-# no answer: no result
-Kind = Literal["finding", "difference", "speed", "no answer"]
-WORST_FIRST: tuple[NodeVerdict, ...] = ("no answer", "broken", "unknown", "degraded", "ok")
-
-
-class NodeResult(Document, frozen=True):
-    """A line that `tfgpu fleet collect` writes: one node, and its result or why there is none."""
-
-    schema: Literal["tfgpu.node/1"]
-    node: Annotated[str, private("node", unit=HOST)]  # as whoever started it calls the node
-    # of tfgpu doctor, smoke or bench, as JSON; a default that the schema need not show
-    result: msgspec.Raw = msgspec.field(default_factory=lambda: NO_RESULT)
-    failure: str | None = None  # "did not answer within 120 s"
+# finding: a diagnosis found it; difference: a value that most siblings do not have; speed: slower than its siblings
+Kind = Literal["finding", "difference", "speed"]
+WORST_FIRST: tuple[Verdict, ...] = ("broken", "unknown", "degraded", "ok")
 
 
 class Node(Record, frozen=True):
@@ -44,12 +27,11 @@ class Node(Record, frozen=True):
     name: Annotated[str, private("name", unit=HOST)]  # "gpu-017"; unique in the fleet
     source: str  # where its result was read: "reports/gpu-017.json", "standard input, line 12"
     results: Annotated[tuple[str, ...], public("kinds of results")]  # of "doctor", "smoke", "bench"
-    verdict: Annotated[NodeVerdict, public("verdict")]
-    created: Annotated[str, public("created")]  # of its newest result, UTC; empty: no answer
+    verdict: Annotated[Verdict, public("verdict")]  # the worst of its results
+    created: Annotated[str, public("created")]  # of its newest result, UTC
     gpus: Annotated[int | None, public("number of GPUs")]  # None: unknown
     hardware: str  # what makes siblings: "8 × NVIDIA H200"; "no GPU"; "unknown"
     findings: Annotated[tuple[str, ...], public("findings")] = ()  # ids of its root causes, errors first
-    reason: str = ""  # why it gave no answer
 
 
 class Unreadable(Record, frozen=True):
@@ -58,7 +40,6 @@ class Unreadable(Record, frozen=True):
     file: str  # "standard input" for -
     line: Annotated[int | None, public("line")]  # 1-based; None: the whole file
     reason: str  # "it is cut off"
-    count: int = 1  # of parts of this file with the same reason
 
 
 class Value(Record, frozen=True):

@@ -16,15 +16,12 @@ from tfgpu_doctor.commands import TfgpuError, diagnose
 from tfgpu_doctor.facts.facts import Gpu, Unknown, value_or
 from tfgpu_doctor.facts.printable import one_line
 from tfgpu_doctor.facts.report import Severity, root_causes
-from tfgpu_doctor.facts.similar import did_you_mean
 from tfgpu_doctor.facts.units import memory_size, read_size
-from tfgpu_doctor.findings.inputs import visible_devices
 from tfgpu_doctor.probes.process import end_running
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from tfgpu_doctor.facts.facts import TfDevice
     from tfgpu_doctor.facts.report import Report
 
 KEYWORDS = ("min", "memory", "compute_capability")
@@ -36,8 +33,6 @@ _NO_GPU = ("gpu.none", "driver.missing", "driver.not-loaded")
 class UsableGpu:
     """A GPU that TensorFlow can use in this process: what the fixture `gpu` gives."""
 
-    index: int  # its number in nvidia-smi
-    uuid: str | None  # "GPU-5c16cb07-…"
     name: str
     memory: int | None  # bytes in total; None: unknown, as of a slice of a GPU in MIG mode
     compute_capability: str | None  # "9.0"
@@ -89,12 +84,8 @@ def capability(text: str | None) -> tuple[int, int]:
 
 def read(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Needs:
     """Read what a mark asks for. Raises MarkError: an argument is unknown, or has no such value."""
-    if arguments:
-        given = ", ".join(map(repr, arguments))
-        raise MarkError(f"it takes keywords only, not ({given}): write {_FORM}")
-    if unknown := next((name for name in keywords if name not in KEYWORDS), None):
-        hint = did_you_mean(unknown, KEYWORDS, 1) or f" Keywords: {', '.join(KEYWORDS)}."
-        raise MarkError(f"unknown keyword {unknown!r}.{hint}")
+    if arguments or not keywords.keys() <= {*KEYWORDS}:
+        raise MarkError(f"it takes the keywords {', '.join(KEYWORDS)}: write {_FORM}")
     number, size, least = keywords.get("min", 1), keywords.get("memory", 1), keywords.get("compute_capability", "0.0")
     if type(number) is not int or number < 1:  # True is an int, too
         raise MarkError(f"min={number!r} is not a number of GPUs such as 2")
@@ -165,21 +156,13 @@ def examine() -> Machine:
             warnings.simplefilter("ignore")
             saved = os.environ.get("TFGPU_DOCTOR_FROM") or None  # the variable of `tfgpu doctor --from`
             report = diagnose(saved=saved, import_tensorflow=bool(saved))
-            if not saved and not _has_surely_none(report):
+            roots = root_causes(report.findings)
+            if not saved and not any(one.severity is Severity.ERROR and one.id in _NO_GPU for one in roots):
                 report = diagnose()
     except TfgpuError as error:
         return Machine((), f"tfgpu doctor came to no result: {error}", "")
     gpus = usable(report)
     return Machine(gpus, "" if gpus and report.verdict == "ok" else _why(report), _stack(report))
-
-
-def _has_surely_none(report: Report) -> bool:
-    """True if no TensorFlow whatsoever can use a GPU here."""
-    gpus: tuple[Gpu, ...] = value_or(report.facts.gpus, ())
-    count: int = value_or(report.facts.driver.cuda_device_count, 0)
-    if gpus or count:
-        return False
-    return any(one.severity is Severity.ERROR and one.id in _NO_GPU for one in root_causes(report.findings))
 
 
 def _why(report: Report) -> str:
@@ -205,42 +188,24 @@ def _counted(names: Sequence[str]) -> str:
 
 
 def usable(report: Report) -> tuple[UsableGpu, ...]:
-    """Return the GPUs that TensorFlow lists, without those on which a matrix product failed, the largest first.
-
-    TensorFlow numbers them as CUDA does, which has the order of CUDA_VISIBLE_DEVICES, or puts the fastest first; so
-    each is the first GPU of its name that no other one is.
-    """
+    """Return the GPUs that TensorFlow lists, without those on which a matrix product failed, the largest first."""
     facts = report.facts
     known: tuple[Gpu, ...] = value_or(facts.gpus, ())
-    left = list(known)
-    entries: tuple[str, ...] = ()
-    if (chosen := value_or(facts.variables, {}).get("CUDA_VISIBLE_DEVICES")) is not None:
-        entries = visible_devices(chosen, known)
-        left = [gpu for entry in entries for gpu in known if _is_named(entry, gpu)]
     failed = {one.device for one in value_or(facts.tensorflow.checks, ()) if (one.kind, one.ok) == ("matmul", False)}
-    devices = [one for one in value_or(facts.tensorflow.devices, ()) if one.kind == "GPU"]
+    listed = [one for one in value_or(facts.tensorflow.devices, ()) if one.kind == "GPU"]
     found = []
-    for number, device in enumerate(devices):
-        alike = [gpu for gpu in left if value_or(gpu.name, None) == device.device_name]
-        gpu = next(iter((*alike, *left)), Gpu(index=number))
-        left = [one for one in left if one is not gpu]
-        if f"/GPU:{number}" not in failed:
-            found.append(_usable_gpu(number, device, gpu, "".join(entries[number : number + 1])))
-    return tuple(sorted(found, key=lambda one: -(one.memory or 0)))
-
-
-def _usable_gpu(number: int, device: TfDevice, gpu: Gpu, entry: str) -> UsableGpu:
-    is_slice = value_or(gpu.mig_mode, False)  # NVML tells the memory of the whole GPU
-    return UsableGpu(
-        index=gpu.index,
-        uuid=entry if entry.startswith("MIG-") else value_or(gpu.uuid, None),
-        name=device.device_name or value_or(gpu.name, "") or "GPU of unknown name",
-        memory=None if is_slice else value_or(gpu.memory_total, None),
-        compute_capability=device.compute_capability or value_or(gpu.compute_capability, None),
-        device=f"/GPU:{number}",
-    )
-
-
-def _is_named(entry: str, gpu: Gpu) -> bool:
-    """True if an entry of CUDA_VISIBLE_DEVICES names the GPU, by its number or the begin of its UUID."""
-    return entry == str(gpu.index) or (entry[:4] == "GPU-" and value_or(gpu.uuid, "").startswith(entry))
+    for number, device in enumerate(listed):
+        # the one that it is, or cannot be told from: TensorFlow numbers them in another order than the driver
+        alike = [gpu for gpu in known if value_or(gpu.name, None) == device.device_name] or [*known]
+        # of a slice of a GPU, NVML tells the memory of the whole
+        sizes = [None if value_or(gpu.mig_mode, False) else value_or(gpu.memory_total, None) for gpu in alike]
+        capabilities = (text for gpu in alike if (text := value_or(gpu.compute_capability, "")))
+        found.append(
+            UsableGpu(
+                name=device.device_name or "GPU of unknown name",
+                memory=None if None in sizes else min(filter(None, sizes), default=None),
+                compute_capability=device.compute_capability or min(capabilities, key=capability, default=None),
+                device=f"/GPU:{number}",
+            )
+        )
+    return tuple(sorted((one for one in found if one.device not in failed), key=lambda one: -(one.memory or 0)))

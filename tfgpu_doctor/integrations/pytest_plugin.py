@@ -121,7 +121,7 @@ def gpus(request: pytest.FixtureRequest) -> tuple[UsableGpu, ...]:
 
 @pytest.fixture(scope="session")
 def gpu(gpus: tuple[UsableGpu, ...]) -> UsableGpu:
-    """The GPU for a test that uses one: index, uuid, name, memory (bytes), compute_capability, device ("/GPU:0")."""
+    """The GPU for a test that uses one: name, memory (bytes), compute_capability, device ("/GPU:0")."""
     return gpus[0]
 
 

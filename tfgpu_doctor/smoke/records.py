@@ -24,9 +24,6 @@ class SmokeCheck(Record, frozen=True):
     saw: str = ""  # what was found: "52.1 TFLOP/s in float32, verified"
     why: str = ""  # why it is not ok; empty where it is
     seconds: float = 0.0
-    passed: int = 0  # 1 where it ended well
-    ran: int = 0  # 1 where it came to an end
-    rounds: int = 1  # more in older results
     throughput: Throughput | None = None
 
 
@@ -34,7 +31,6 @@ class SmokeRun(Record, frozen=True):
     """One measurement, as the benchmarks keep it."""
 
     workload: str
-    round: int  # 1; more in older results
     parameters: dict[str, int | float | str | bool | None]
     run: Run
 

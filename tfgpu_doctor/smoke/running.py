@@ -58,13 +58,6 @@ CNN_TYPES = {
     "float16": "mixed_float16",
     "bfloat16": "mixed_bfloat16",
 }
-_DOING = {
-    "hello": "starting TensorFlow",
-    "prepare": "setting up the devices",
-    "sample": "computing",
-    "verify": "verifying the result",
-    "reference": "computing the reference result",
-}
 
 
 @dataclass(frozen=True)
@@ -118,7 +111,7 @@ class Smoking:
     begun: float = 0.0  # when the step at work began
     end: float = math.inf  # when the step at work must have its answers
     ran_out: bool = False  # an answer did not come in time
-    enough: float = 0.0  # seconds that a budget should have had
+    enough: int = 0  # seconds that a budget should have had
     references: set[str] = field(default_factory=set)  # files that results are compared with
     report: Report = field(init=False)
 
@@ -175,8 +168,7 @@ class Smoking:
             if left >= timeout or self.clock() < self.end:
                 raise
             self.ran_out = True
-            doing = _DOING.get(request["do"], request["do"])
-            raise WorkerError(f"no answer within {self.end - self.begun:.0f} s, while {doing}") from None
+            raise WorkerError(f"no answer within {self.end - self.begun:.0f} s ({request['do']})") from None
 
     # -------------------------------------------------------------------------------------------------------- steps
 
@@ -222,12 +214,12 @@ class Smoking:
             self.begun, self.ran_out = self.clock(), False
             self.end = self.begun + (self.left if len(todo) == 1 else max(self.left * HALF, min(cost, self.left)))
             return ""
-        if not self.enough:  # once: all that was left out for the same reason gets the same advice
+        if not self.enough:  # all that was left out for the same reason gets the same advice
             budget = self.options.budget - self.left + start + sum(self._cost(one.workload) for one in todo)
-            self.enough = -(-budget // 10) * 10.0
+            self.enough = math.ceil(budget / 10) * 10
         return (
             f"{workload} needs about {cost:.1f} s, but only {max(self.left, 0):.1f} s of the budget of "
-            f"{self.options.budget:g} s are left: use --budget {self.enough:.0f}"
+            f"{self.options.budget:g} s are left: use --budget {self.enough}"
         )
 
     def _not_started(self, step: Step, workers: Workers) -> str:
@@ -255,11 +247,12 @@ class Smoking:
         run = with_peak(run, self.report.facts, self.matrix)
         if "import" in run.cold_start_s:
             self.imports.append(run.cold_start_s["import"])
-        self.runs.append(SmokeRun(workload=step.workload, round=1, parameters=parameters, run=run))
+        self.runs.append(SmokeRun(workload=step.workload, parameters=parameters, run=run))
         why = self._wrong(step, run)
         status = self._failed() if why or self.ran_out else "ok"
-        found = check(*step, status, self._found(step, run), why, round(self.clock() - self.begun, 3))
-        return msgspec.structs.replace(found, throughput=run.throughput)
+        seconds = round(self.clock() - self.begun, 3)
+        saw = self._found(step, run)
+        return check(*step, status, saw=saw, why=why, seconds=seconds, throughput=run.throughput)
 
     def _wrong(self, step: Step, run: Run) -> str:
         """Say what is wrong with a run, or that a GPU alone is too slow; "" where nothing is."""
@@ -293,7 +286,8 @@ class Smoking:
         if not self.imports:
             why = late or _why_no_import(self.report)
             return check("import", None, "not run" if late else "failed", why=why)
-        return check("import", None, "ok", duration(max(self.imports)), seconds=round(max(self.imports), 3))
+        seconds = max(self.imports)
+        return check("import", None, "ok", saw=duration(seconds), seconds=round(seconds, 3))
 
     def _judge_gpus(self, gpus: tuple[str, ...] | None) -> SmokeCheck:
         """Hold how many GPUs TensorFlow lists against the number that is required."""
@@ -302,20 +296,17 @@ class Smoking:
         saw = ", ".join(f"{gpus.count(name)} × {name}" for name in dict.fromkeys(gpus)) or "TensorFlow lists no GPU"
         required = self.options.require_gpus
         if len(gpus) >= required:
-            return check("GPUs", None, "ok", saw)
-        return check("GPUs", None, "failed", saw, f"{required} {'is' if required == 1 else 'are'} required")
+            return check("GPUs", None, "ok", saw=saw)
+        return check("GPUs", None, "failed", saw=saw, why=f"{required} required")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What the doctor's report says of this machine. Pure.
 
 
-def check(
-    name: str, case: Case | None, status: Status, saw: str = "", why: str = "", seconds: float = 0.0
-) -> SmokeCheck:
+def check(name: str, case: Case | None, status: Status, **more: Any) -> SmokeCheck:
     """Return a line: of a step, or of the machine as a whole."""
-    ok, ended, on = int(status == "ok"), int(status in ("ok", "failed")), case.label if case else ""
-    return SmokeCheck(name=name, on=on, status=status, saw=saw, why=why, seconds=seconds, passed=ok, ran=ended)
+    return SmokeCheck(name=name, on=case.label if case else "", status=status, **more)
 
 
 def gpus_of(report: Report) -> tuple[str, ...] | None:
@@ -374,7 +365,7 @@ def judge_doctor(report: Report, late: str | None, seconds: float) -> SmokeCheck
     saw = verdict_sentence(report)
     if warnings:
         saw += f": {warnings[0].title} ({warnings[0].id}): {warnings[0].cause.partition('; ')[0]}"
-    return check("doctor", None, "ok", saw, seconds=seconds)
+    return check("doctor", None, "ok", saw=saw, seconds=seconds)
 
 
 def _why_no_import(report: Report) -> str:

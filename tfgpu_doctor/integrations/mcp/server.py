@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import redirect_stdout, suppress
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -35,8 +35,8 @@ LONGEST = 4 << 20  # characters of a text that is given; the part of a log aroun
 LONGEST_ANSWER = 40_000  # characters as JSON; some 10 000 tokens
 LONGEST_PAGE = 20_000  # characters of the text of an answer
 _STEPS = ((4000, 200), (2000, 60), (1000, 25), (500, 10), (300, 5), (120, 3), (60, 1))  # of a text, of a list
+_SHORT = 400  # characters of a field in each of several rows of the matrix
 _WIDEST = 60  # fields that a record has at most; a table of names may have more
-_ROWS, _SHORT = 100, 400  # rows of the matrix, and characters of a field in each of several
 _INSTRUCTIONS = (
     "tfgpu diagnoses TensorFlow on NVIDIA GPUs. Call doctor for this machine, explain for an error message or a log, "
     "plan before installing or upgrading, matrix for questions about versions, check for requirements and Dockerfiles. "
@@ -58,22 +58,15 @@ Filter = Annotated[Name | None, Field(description="Of tensorflow: only releases 
 
 
 class Answer(BaseModel):
-    """What a tool answers: a result as `--format json` prints it, and what was too long, with its place."""
+    """What a tool answers: a result as `--format json` prints it, and how it was shortened."""
 
     result: dict[str, Any]
     left_out: list[str]
 
 
 Result: TypeAlias = Annotated[CallToolResult, Answer]
+Shown: TypeAlias = tuple[dict[str, Any], str]  # a result as data, and as a page for people
 _Private = TypeVar("_Private")
-
-
-class Shown(NamedTuple):
-    """A result: as data, as a page for people, and what the data lack."""
-
-    data: dict[str, Any]
-    page: str
-    left_out: tuple[str, ...] = ()
 
 
 class Tools:
@@ -141,7 +134,7 @@ class Tools:
                 version = ".".join(value_or(report.facts.python.version, "").split(".")[:2]) or None
             found = commands.plan(matrix=self._matrix, python=version, tensorflow=tensorflow, **asked)
             found = self._private(found)
-            return Shown(msgspec.to_builtins(found), _page("plan", found))
+            return msgspec.to_builtins(found), _page("plan", found)
 
         if is_other:
             return await anyio.to_thread.run_sync(self._answer, planned)
@@ -173,7 +166,8 @@ class Tools:
 
         Tells CUDA, cuDNN, Pythons and minimum driver of a TensorFlow release; which releases match filters; compute
         capability, drivers and releases of a GPU; what a driver, CUDA, cuDNN, JetPack or container image supports.
-        Call it for a question about versions, instead of recalling them. null is unknown.
+        Call it for a question about versions, instead of recalling them. null is unknown. Several rows are without
+        long fields, such as their sources: ask for one by its name.
         """
         filters = {"python": python, "cuda": cuda, "cudnn": cudnn, "driver": driver, "gpu": gpu, "newest": newest}
         shared = {"compute_capability": compute_capability, "os": os, "machine": machine}
@@ -185,8 +179,10 @@ class Tools:
             given: dict[str, Any] = {field: value for field, value in (filters | shared).items() if value}
             answered = commands.look_up(table, name, matrix=self._matrix, **given)
             data = msgspec.to_builtins(answered.answer)
-            rows, left_out = _brief(list(data)) if isinstance(data, (list, tuple)) else ([data], ())
-            return Shown({"table": table, "rows": rows}, _page("matrix", answered), left_out)
+            rows = data if isinstance(data, (list, tuple)) else [data]
+            if len(rows) > 1:
+                rows = [{field: one for field, one in row.items() if len(compact(one)) <= _SHORT} for row in rows]
+            return {"table": table, "rows": rows}, _page("matrix", answered)
 
         return self._answer(found)
 
@@ -223,7 +219,7 @@ class Tools:
             data = {name: msgspec.to_builtins(getattr(found, name)) for name in ("report", "target", "files")}
             del data["report"]["facts"]  # what the files say stands in `files`
             data |= {"patch": "\n".join(found.difference), "not_changed": list(found.not_changed)}
-            return Shown(data, _page("check", found, fail_on="error"))
+            return data, _page("check", found, fail_on="error")
 
         return self._answer(checked)
 
@@ -231,7 +227,7 @@ class Tools:
         report = self._private(report)
         data = msgspec.to_builtins(report)
         del data["facts"]
-        return Shown(data, _page("report", report), ("facts",))
+        return data, _page("report", report)
 
     def _private(self, result: _Private) -> _Private:
         return redact(result) if self._redacts else result
@@ -239,80 +235,56 @@ class Tools:
     def _answer(self, work: Callable[[], Shown]) -> CallToolResult:
         """Return what `work` finds out, or the sentence that says why there is no result."""
         try:
-            shown = work()
+            data, text = work()
         except commands.TfgpuError as error:
             return CallToolResult(content=[TextContent(text=one_line(self._private(str(error))))], is_error=True)
-        result, cut = shortened(shown.data)
-        answer = {"result": result, "left_out": [*shown.left_out, *cut]}
-        return CallToolResult(content=[TextContent(text=page(harmless(shown.page)))], structured_content=answer)
+        result, left_out = shortened(data)
+        answer = {"result": result, "left_out": [left_out] if left_out else []}
+        return CallToolResult(content=[TextContent(text=page(harmless(text)))], structured_content=answer)
 
     async def _examination(self, work: Callable[[], Shown]) -> CallToolResult:
         """Look at this machine in a thread; when the call is cancelled, kill the processes, so that the thread ends."""
-        answers: list[CallToolResult] = []
-        done = anyio.Event()
-
-        async def run() -> None:
-            with anyio.CancelScope(shield=True):
-                answers.append(await anyio.to_thread.run_sync(self._answer, work))
-            done.set()
-
         async with self._machine:
+            thread = asyncio.create_task(asyncio.to_thread(self._answer, work))
             try:
-                async with anyio.create_task_group() as group:
-                    group.start_soon(run)
-                    try:
-                        await done.wait()
-                    except anyio.get_cancelled_exc_class():
-                        with anyio.CancelScope(shield=True):
-                            await anyio.to_thread.run_sync(process.end_all)
-                        raise
+                return await asyncio.shield(thread)
+            except asyncio.CancelledError:
+                with anyio.CancelScope(shield=True):
+                    await asyncio.to_thread(process.end_all)
+                    await asyncio.wait([thread])
+                raise
             finally:
                 process.begin_again()
-        return answers[0]
 
 
 def _page(kind: str, result: object, **options: str) -> str:
     return str(renderer("markdown", kind, options)(result))
 
 
-def _brief(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """Return, of several rows, the fields that are short in each of them, and what is left out."""
-    if len(rows) < 2:
-        return rows, ()
-    long = {name for row in rows for name, value in row.items() if len(compact(value)) > _SHORT}
-    short = [{name: value for name, value in row.items() if name not in long} for row in rows[:_ROWS]]
-    left_out = [f"of each row: {', '.join(sorted(long))}; ask for one row by its name"] * bool(long)
-    left_out += [f"{len(rows) - _ROWS} of {len(rows)} rows; ask with filters"] * (len(rows) > _ROWS)
-    return short, tuple(left_out)
-
-
-def shortened(value: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return JSON data without control characters, about LONGEST_ANSWER long at most, and what was left out of it."""
+def shortened(value: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return JSON data without control characters, about LONGEST_ANSWER long at most, and how it was cut, if it was."""
     for longest, most in _STEPS:
-        cut: list[str] = []
-        result: dict[str, Any] = _short(value, "", longest, most, cut)
+        cut: list[bool] = []
+        result: dict[str, Any] = _short(value, longest, most, cut)
         if len(compact(result)) <= LONGEST_ANSWER:
             break
-    more = (f"and at {len(cut) - 12} other places",) if len(cut) > 12 else ()
-    return result, (*(clean_lines(place.lstrip("."))[:200] for place in cut[:12]), *more)
+    how = f"texts are cut after {longest} characters, lists after {most} elements: ask for less, or with filters"
+    return result, how if cut else ""
 
 
-def _short(value: Any, place: str, longest: int, most: int, cut: list[str]) -> Any:
+def _short(value: Any, longest: int, most: int, cut: list[bool]) -> Any:
+    """Return the value with its texts and lists cut; `cut` tells that one was."""
     if isinstance(value, str):
         value = clean_lines(value)
-        if len(value) <= longest:
-            return value
-        cut.append(f"{place}: {len(value) - longest} of {len(value)} characters")
-        return f"{value[: longest // 2]}…{value[len(value) - longest // 2 + 1 :]}"
+        cut += [True] * (len(value) > longest)
+        return value if len(value) <= longest else f"{value[: longest // 2]}…{value[len(value) - longest // 2 + 1 :]}"
     if isinstance(value, dict):
-        if len(value) > max(most, _WIDEST):
-            cut.append(f"{place}: {len(value) - most} of {len(value)} entries")
-            value = dict(list(value.items())[:most])
-        return {clean_lines(key): _short(inner, f"{place}.{key}", longest, most, cut) for key, inner in value.items()}
+        widest = max(most, _WIDEST)
+        cut += [True] * (len(value) > widest)
+        return {clean_lines(key): _short(inner, longest, most, cut) for key, inner in [*value.items()][:widest]}
     if isinstance(value, (list, tuple)):
-        if len(value) > most:
-            cut.append(f"{place}: {len(value) - most} of {len(value)} elements")
-        return [_short(inner, f"{place}[{number}]", longest, most, cut) for number, inner in enumerate(value[:most])]
+        cut += [True] * (len(value) > most)
+        return [_short(inner, longest, most, cut) for inner in value[:most]]
     return value
 
 

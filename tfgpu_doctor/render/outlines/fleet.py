@@ -11,9 +11,9 @@ from typing import get_args
 from tfgpu_doctor.facts.about import LAYERS
 from tfgpu_doctor.facts.report import EXIT_UNKNOWN, FailOn, Severity, failing
 from tfgpu_doctor.facts.units import count
-from tfgpu_doctor.fleet.nodes import label
+from tfgpu_doctor.fleet.nodes import compared
 from tfgpu_doctor.fleet.picture import exit_code
-from tfgpu_doctor.fleet.records import Common, Fleet, Group, Node, NodeVerdict, Verdict
+from tfgpu_doctor.fleet.records import Common, Fleet, Group, Node, Verdict
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.prometheus import created, gauge, info, states
 from tfgpu_doctor.render.shapes import (
@@ -34,7 +34,7 @@ from tfgpu_doctor.render.shapes import (
     Table,
 )
 
-MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown", "no answer": "error"}
+MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown"}
 # what a first screen shows of the picture; -v and pages have all of it
 _FIRST = {
     "host.distribution": "",
@@ -52,13 +52,10 @@ _MOST_RANGES = 4  # within brackets, which fit in a narrow terminal beside their
 
 
 def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
-    """What the nodes have, and the groups; or the first of them, or the worst group."""
+    """What the nodes have, and the groups; or the first of them."""
     about = f"tfgpu fleet {fleet.tool.version}, {_about(fleet)}"
     whole = Page("tfgpu fleet", (about,), MARKS[fleet.verdict], fleet.verdict, _verdict(fleet), ())
     blocks = [_block(group, whole=detail != "normal") for group in fleet.groups]
-    if detail == "least":
-        worst = [one._replace(lines=one.labelled("nodes")[:1] + one.labelled("fix")[:1]) for one in blocks[:1]]
-        return whole._replace(parts=tuple(worst), is_brief=True)
     unread, hint = list(_unread_results(fleet)), ""
     values = tuple((row.layer, row.label, _values(row, fleet)) for row in fleet.common)
     parts: list[Part] = [_first_rows(fleet)]
@@ -91,26 +88,17 @@ def _shortened(blocks: list[Block]) -> Iterator[Block]:
 def _first_rows(fleet: Fleet) -> Table:
     """One row a layer: what most nodes have, and whether a group is about it."""
     texts: dict[str, list[str]] = {}
-    rows_by_id = {row.id: row for row in fleet.common if row.values}
-    for identity, before in _FIRST.items():
-        if row := rows_by_id.get(identity):
-            texts.setdefault(row.layer, []).append(f"{before}{_values(row, fleet, _MOST_VALUES)}")
-    marks = dict.fromkeys(LAYERS, "ok")
-    for group in reversed(fleet.groups):  # the worst last
-        if group.kind != "no answer" and group.layer in marks:
-            marks[group.layer] = "ok" if group.severity is Severity.NOTE else group.severity.value
-    shown = [layer for layer in LAYERS if layer in texts or marks[layer] != "ok"]
+    for row in sorted((row for row in fleet.common if row.id in _FIRST), key=lambda row: [*_FIRST].index(row.id)):
+        texts.setdefault(row.layer, []).append(f"{_FIRST[row.id]}{_values(row, fleet, _MOST_VALUES)}")
+    grave = (group for group in reversed(fleet.groups) if group.severity is not Severity.NOTE)
+    marks = {group.layer: group.severity.value for group in grave}  # that of the worst, which comes last
+    shown = [layer for layer in LAYERS if layer in texts or layer in marks]
     rows: list[tuple[str, str]] = [(layer, "; ".join(texts.get(layer, ["see below"]))) for layer in shown]
-    rows += [("Nodes", _verdicts(fleet))] if rows else []
-    return Table("Fleet", ("Layer", "What the nodes have"), tuple(rows), (*(marks[layer] for layer in shown), ""))
-
-
-def _verdicts(fleet: Fleet) -> str:
-    counts = Counter[str](node.verdict for node in fleet.nodes)
-    silent = counts.pop("no answer", 0)
-    answered = ", ".join(f"{counts[word]} {word}" for word in MARKS if counts[word])
-    parts = (answered and f"{answered} by their own results", f"{silent} without an answer" if silent else "")
-    return "; ".join(filter(None, parts))
+    verdicts = Counter(node.verdict for node in fleet.nodes)
+    words = ", ".join(f"{many} {word}" for word, many in verdicts.most_common())
+    rows.append(("Nodes", f"{words} by their own results"))
+    every = tuple(rows) if shown else ()
+    return Table("Fleet", ("Layer", "What the nodes have"), every, (*(marks.get(layer, "ok") for layer in shown), ""))
 
 
 def _values(row: Common, fleet: Fleet, most: int | None = None) -> str:
@@ -140,7 +128,12 @@ def _block(group: Group, *, whole: bool = False) -> Block:
         lines.append(Line("expected", group.expected, group.source))
     lines.append(Line("why", group.cause))
     if group.explains:
-        lines.append(Line("therefore", f"also odd there: {', '.join(dict.fromkeys(map(label, group.explains)))}"))
+        lines.append(
+            Line(
+                "therefore",
+                f"also odd there: {', '.join(dict.fromkeys(compared(one).label for one in group.explains))}",
+            )
+        )
     lines += [Line("fix", fix.text, commands=fix.commands) for fix in group.fixes[: None if whole else 1]]
     if not group.expected and group.source:
         lines.append(Line("", group.source))
@@ -185,7 +178,7 @@ def _annotation(group: Group, grave: frozenset[Severity]) -> Annotation:
 
 
 def _case(node: Node, problems: list[tuple[Group, str]], grave: frozenset[Severity], is_open: bool) -> Case:
-    details = [f"{node.hardware}, {node.verdict}{f': {node.reason}' if node.reason else ''}"]
+    details = [f"{node.hardware}, {node.verdict}"]
     for group, text in problems:
         details.append(text)
         for fix in group.fixes:
@@ -222,19 +215,18 @@ def metrics(fleet: Fleet) -> Iterator[Metric]:
     about = "Verdict of the fleet; 1 for the one that holds."
     yield states("tfgpu_fleet_verdict", about, get_args(Verdict), fleet.verdict)
     verdicts = Counter(node.verdict for node in fleet.nodes)
-    hardware = Counter(node.hardware for node in fleet.nodes if node.results)
+    hardware = Counter(node.hardware for node in fleet.nodes)
     severities = Counter(group.severity for group in fleet.groups)
 
     def sample(name: str, about: str, *samples: tuple[float, dict[str, str]]) -> Metric:
         return gauge(f"tfgpu_fleet_{name}", about, *(Sample(value, labels) for value, labels in samples))
 
-    every = [(verdicts[word], {"verdict": word}) for word in get_args(NodeVerdict)]
+    every = [(verdicts[word], {"verdict": word}) for word in get_args(Verdict)]
     yield sample("nodes", "Nodes by the worst verdict of their results.", *every)
     by_gpus = [(many, {"hardware": name}) for name, many in sorted(hardware.items())]
     yield sample("hardware_nodes", "Nodes by their GPUs.", *by_gpus)
     yield sample("gpus", "GPUs that the nodes list.", (sum(node.gpus or 0 for node in fleet.nodes), {}))
-    unread = sum(one.count for one in fleet.unreadable)
-    yield sample("unreadable_results", "Results that could not be read.", (unread, {}))
+    yield sample("unreadable_results", "Results that could not be read.", (len(fleet.unreadable), {}))
     by_severity = [(severities[one], {"severity": one.value}) for one in Severity]
     yield sample("groups", "Groups of nodes with the same problem or difference.", *by_severity)
     members = _series(fleet)
@@ -254,49 +246,29 @@ def folded(names: Iterable[str], most: int | None = None) -> str:
         names: of hosts.
         most: how many of them, or ranges, to show; None: all.
     """
-    by_stem: dict[tuple[str, str], list[str]] = {}
+    by_stem: dict[tuple[str, int, str], list[tuple[int, int]]] = {}  # with first and last of each range
     for name in names:
         head, digits, tail = re.fullmatch(r"(.*?)(\d{0,12})(\D*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
-        by_stem.setdefault((head, tail) if digits else (name, ""), []).append(digits)
-    parts: list[str] = []
-    left, more = 1_000_000 if most is None else most, 0
-    for (head, tail), several in by_stem.items():
-        is_padded = any(len(digits) > 1 and digits[0] == "0" for digits in several)
-        for width, same in groupby(several, len) if is_padded else [(0, several)]:
-            ranges = _ranges(same)
-            shown = ranges[:left]
-            left -= len(shown)
-            more += sum(last - first + 1 for first, last in ranges[len(shown) :])
-            parts += _in_brackets(head, shown, width, tail)
-    return ", ".join(parts) + (f" and {more} more" if more else "")
-
-
-def _in_brackets(head: str, ranges: list[tuple[int, int]], width: int, tail: str) -> Iterator[str]:
-    """Yield "gpu-[001-004,007]", in parts of so many ranges as people read; a name without a number as it is."""
-    texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for first, last in ranges]
-    if texts == ["-1"]:
-        yield head
-        return
-    for at in range(0, len(texts), _MOST_RANGES):
-        numbers = ",".join(texts[at : at + _MOST_RANGES])
-        yield f"{head}{numbers if numbers.isdecimal() else f'[{numbers}]'}{tail}"
-
-
-def _ranges(numbers: Iterable[str]) -> list[tuple[int, int]]:
-    """Return first and last of numbers that follow one another; of a name without a number, -1."""
-    found: list[tuple[int, int]] = []
-    for number in (int(digits or -1) for digits in numbers):
-        if found and found[-1][1] + 1 == number:
-            found[-1] = (found[-1][0], number)
+        ranges = by_stem.setdefault((head, len(digits), tail), [])
+        number = int(digits or 0)
+        if ranges and ranges[-1][1] + 1 == number:
+            ranges[-1] = ranges[-1][0], number
         else:
-            found.append((number, number))
-    return found
+            ranges.append((number, number))
+    every = [(stem, one) for stem, ranges in by_stem.items() for one in ranges]
+    more = sum(last - first + 1 for _, (first, last) in every[most:]) if most else 0
+    parts = []
+    for (head, width, tail), shown in groupby(every[:most], lambda pair: pair[0]):
+        texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for _, (first, last) in shown]
+        # in parts of so many ranges as a narrow terminal has room for
+        for numbers in (",".join(texts[at : at + _MOST_RANGES]) for at in range(0, len(texts), _MOST_RANGES)):
+            parts.append(f"{head}{numbers if numbers.isdecimal() else f'[{numbers}]'}{tail}" if width else head + tail)
+    return ", ".join(parts) + (f" and {more} more" if more else "")
 
 
 def _verdict(fleet: Fleet) -> str:
     """What the verdict means: "13 of 200 nodes need attention (2 problems, 7 warnings)"."""
-    parts = sum(one.count for one in fleet.unreadable)
-    unread = f"; {count(parts, 'result')} could not be read" * bool(parts)
+    unread = f"; {count(len(fleet.unreadable), 'result')} could not be read" * bool(fleet.unreadable)
     if not fleet.nodes:
         return f"no result of a node was read{unread}"
     grave = [group for group in fleet.groups if group.severity is not Severity.NOTE]
@@ -320,8 +292,4 @@ def _about(fleet: Fleet) -> str:
 
 def _unread_results(fleet: Fleet) -> tuple[str, ...]:
     """What is no result, with its place: "reports/b.json, line 3: it is cut off"."""
-    return tuple(
-        f"{one.file}{f', line {one.line}' if one.line else ''}: {one.reason}"
-        f"{f', and {one.count - 1} more in this file' if one.count > 1 else ''}"
-        for one in fleet.unreadable
-    )
+    return tuple(f"{one.file}{f', line {one.line}' if one.line else ''}: {one.reason}" for one in fleet.unreadable)

@@ -41,9 +41,7 @@ def page(comparison: Comparison, detail: Detail = "shared") -> Page:
     """What changed layer by layer, the findings that are new or gone with their causes, and those in both."""
     mark, summary = _summary(comparison)
     about = f"tfgpu compare {comparison.tool.version}, matrix of {comparison.matrix.revision}"
-    whole = Page("tfgpu compare", (about,), mark, "tfgpu compare", summary, (), is_brief=detail == "least")
-    if detail == "least":
-        return whole
+    whole = Page("tfgpu compare", (about,), mark, "tfgpu compare", summary, ())
     rows = tuple(_rows(comparison, detail == "full"))
     changed, signs = tuple(row[1:] for row in rows), tuple(row[0] for row in rows)
     differ = "; ".join(comparison.machines)
@@ -61,9 +59,10 @@ def page(comparison: Comparison, detail: Detail = "shared") -> Page:
 
 
 def _sides(comparison: Comparison) -> Table:
-    both = (("good", comparison.good), ("bad", comparison.bad))
-    rows = tuple((label, f"{side.name}  {side.created}  {side.verdict}") for label, side in both)
-    return Table("Reports", ("Side", "Report"), rows, tuple(VERDICT_MARKS[side.verdict] for _, side in both))
+    both = comparison.good, comparison.bad
+    texts = (f"{side.name}  {side.created}  {side.verdict}" for side in both)
+    rows = tuple(zip(("good", "bad"), texts, strict=True))
+    return Table("Reports", ("Side", "Report"), rows, tuple(VERDICT_MARKS[side.verdict] for side in both))
 
 
 def checks(comparison: Comparison, fail_on: FailOn = "error") -> Checks:
@@ -112,11 +111,8 @@ def _rows(comparison: Comparison, everything: bool) -> Iterator[tuple[str, str, 
         ranked.sort(key=lambda change: _RANKS.get(change.weight, 2))
         most = len(ranked) if everything else max(_MOST, sum(change.weight == "explains" for change in ranked))
         for change in ranked[:most]:
-            yield (
-                "" if change.weight != "explains" else "error" if new & set(change.findings) else "ok",
-                layer,
-                change.text,
-            )
+            mark = "error" if new & set(change.findings) else "ok"
+            yield mark if change.weight == "explains" else "", layer, change.text
         if len(ranked) > most:
             yield "", layer, f"and {len(ranked) - most} more, which -v lists"
 

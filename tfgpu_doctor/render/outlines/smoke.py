@@ -20,8 +20,6 @@ from tfgpu_doctor.smoke.records import Smoke, SmokeCheck, Status, Verdict
 
 MARKS = {"ok": "ok", "failed": "error", "not run": "absent", "unknown": "unknown"}
 WORDS = {"ok": "ok", "failed": "failed", "not run": "not run", "unknown": "could not determine"}
-
-
 _COMMAND = "tfgpu smoke"
 
 
@@ -42,11 +40,9 @@ def page(smoke: Smoke, detail: Detail = "shared") -> Page:
 
 def _rows(smoke: Smoke, detail: Detail) -> list[tuple[str, str, str]]:
     """Return mark, check and outcome of each row; in brief, checks that were not run for one reason share a row."""
-    shown = [check for check in smoke.checks if detail != "least" or check.status in ("failed", "unknown")]
-    reasons = Counter(check.why for check in shown if check.status == "not run" and check.why)
-    few = detail in ("least", "normal")
-    skipped = {why: number for why, number in reasons.items() if few and number > 1}
-    alone = [check for check in shown if check.status != "not run" or check.why not in skipped]
+    reasons = Counter(check.why for check in smoke.checks if check.status == "not run" and check.why)
+    skipped = {why: number for why, number in reasons.items() if detail == "normal" and number > 1}
+    alone = [check for check in smoke.checks if check.status != "not run" or check.why not in skipped]
     rows = [(MARKS[check.status], title(check), outcome(check)) for check in alone]
     return rows + [("absent", count(number, "check"), f"not run: {why}") for why, number in skipped.items()]
 
@@ -94,13 +90,12 @@ def metrics(smoke: Smoke) -> Iterator[Metric]:
     yield gauge("tfgpu_smoke_duration_seconds", "Time that the test took.", Sample(smoke.seconds))
     yield gauge("tfgpu_smoke_budget_seconds", "Time that the test was given.", Sample(smoke.budget_s))
     yield gauge("tfgpu_smoke_gpus", "GPUs that TensorFlow lists.", Sample(len(smoke.gpus)))
-    labels = [{"check": check.name, "device": check.on} for check in smoke.checks]
-    pairs = list(zip(smoke.checks, labels, strict=True))
+    pairs = [(check, {"check": check.name, "device": check.on}) for check in smoke.checks]
     every = (states("", "", get_args(Status), check.status, where, "status").samples for check, where in pairs)
     yield gauge(
         "tfgpu_smoke_check", "Status of a check; 1 for the one that holds.", *(one for each in every for one in each)
     )
-    times = (Sample(check.seconds, where) for check, where in pairs if check.ran)
+    times = (Sample(check.seconds, where) for check, where in pairs if check.status in ("ok", "failed"))
     yield gauge("tfgpu_smoke_check_duration_seconds", "Time that a check took.", *times)
     speeds = [(check.throughput, where) for check, where in pairs if check.throughput]
     for unit in dict.fromkeys(speed.unit for speed, _ in speeds):
@@ -115,8 +110,8 @@ def metrics(smoke: Smoke) -> Iterator[Metric]:
 
 def machine(smoke: Smoke) -> str:
     """What was tested: "TensorFlow 2.21.0, Python 3.12.3, 2 × NVIDIA H200"."""
-    names = {"tensorflow": "TensorFlow", "python": "Python"}
-    parts = [f"{names[name]} {version}" for name, version in smoke.software.items() if name in names]
+    names = (("TensorFlow", "tensorflow"), ("Python", "python"))
+    parts = [f"{name} {smoke.software[key]}" for name, key in names if key in smoke.software]
     parts += [f"{smoke.gpus.count(name)} × {name}" for name in dict.fromkeys(smoke.gpus)] or ["no GPU"]
     return ", ".join(parts)
 
@@ -134,9 +129,8 @@ def outcome(check: SmokeCheck) -> str:
 
 def verdict(smoke: Smoke) -> str:
     """ "failed: 1 failed, 2 not run of 6 checks (41 s of 60 s)"."""
-    words = {"failed": "failed", "unknown": "could not be determined", "not run": "not run"}
-    counts = {status: sum(check.status == status for check in smoke.checks) for status in words}
-    parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
+    counts = Counter(check.status for check in smoke.checks if check.status != "ok")
+    parts = [f"{many} {WORDS[status]}" for status, many in counts.most_common()]
     what = f"{', '.join(parts)} of {len(smoke.checks)} checks" if parts else f"all {len(smoke.checks)} checks"
     return f"{WORDS[smoke.verdict]}: {what} ({smoke.seconds:.0f} s of {smoke.budget_s:g} s)"
 
