@@ -55,15 +55,13 @@ class Answered(NamedTuple):
 
 
 def page(answered: Answered, detail: formats.Detail = "shared") -> Page:
-    """Return the whole sheet, its first screen, or its answer alone."""
+    """Return the whole sheet, or its first screen."""
     sheet = answered.sheet
     about = f"{_COMMAND} {__version__}, matrix of {answered.revision}"
     whole = Page(_COMMAND, (about,), "note", sheet.title, sheet.detail, sheet.parts)
     if detail == "shared":
         return whole
     parts = sheet.parts if detail == "full" else sheet.brief or sheet.parts
-    if detail == "least":
-        parts = tuple(part for part in parts if isinstance(part, Table) and not part.is_folded)
     return whole._replace(mark="", parts=parts, is_brief=True)
 
 
