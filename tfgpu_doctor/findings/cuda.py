@@ -49,7 +49,6 @@ from tfgpu_doctor.matrix.loader import Release
 
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
-BUILD_TABLE = "https://www.tensorflow.org/install/source#gpu"
 OF_THE_SYSTEM = "TensorFlow uses the CUDA of the system"
 WITHOUT_EXTRA = "pip installs TensorFlow without CUDA, unless the extra and-cuda is requested"
 Sonames = tuple[Soname, ...]
@@ -63,7 +62,7 @@ CUDA_VERSION = finding(
     cause="the version is part of the library names, so another CUDA version cannot replace it. " + NOT_THE_DRIVER,
     fixes=install_libraries,
     symptoms=(symptoms.CUDA_NOT_OPENED,),
-    docs=BUILD_TABLE,
+    docs="https://www.tensorflow.org/install/source#gpu",
 )
 
 

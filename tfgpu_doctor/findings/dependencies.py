@@ -51,7 +51,6 @@ def _without(context: Context, *names: str) -> tuple[Fix, ...]:
     return (Fix(text, (context.remedies.pip_uninstall(*names),)),)
 
 
-GUIDE = "https://www.tensorflow.org/install/pip"
 # `tensorflow` on Windows and Apple silicon was an empty wheel that depends on one of these (2.10 to 2.16, wheels)
 _CONTENTS_OF_TENSORFLOW = frozenset({"tensorflow-intel", "tensorflow-macos", "tensorflow-cpu-aws"})
 # released with TensorFlow: same minor version until Keras 3 came with 2.16 (Requires-Dist of the wheels)
@@ -76,7 +75,7 @@ PACKAGE_CONFLICT = finding(
     explained_by=("env.pythonpath", "tf.shadowed"),
     pointless_after=("tf.package-removed",),
     symptoms=(symptoms.NO_ATTRIBUTE,),
-    docs=GUIDE,
+    docs="https://www.tensorflow.org/install/pip",
 )
 
 

@@ -420,10 +420,7 @@ def _is_newer(gpu: str, release: Release | None) -> bool:
     return runs_on(release, gpu) != "sass" and all(capability(gpu) > capability(kernel) for kernel in kernels)
 
 
-_KEEP_CACHE = Fix(
-    "Until then, keep what the driver compiles, so that only the first run is slow",
-    ("export CUDA_CACHE_MAXSIZE=4294967296", "export CUDA_CACHE_DISABLE=0"),
-)
+_KEEP_CACHE = Fix("Until then, keep what the driver compiles for later runs", ("export CUDA_CACHE_MAXSIZE=4294967296",))
 
 
 def _newer_release(context: Context) -> tuple[Fix, ...]:

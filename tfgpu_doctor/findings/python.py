@@ -5,17 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import (
-    Kernel,
-    Message,
-    OtherPython,
-    Package,
-    Packages,
-    Phases,
-    ShadowedModule,
-    Soname,
-    value_or,
-)
+from tfgpu_doctor.facts.facts import Kernel, Message, OtherPython, Packages, Phases, ShadowedModule, Soname, value_or
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, minor
 from tfgpu_doctor.findings import symptoms
@@ -473,12 +463,12 @@ def _slashes(path: str) -> str:
     return path.replace("\\", "/")
 
 
-def _folders(packages: Packages) -> dict[str, Package]:
-    """The TensorFlow of each folder that has one, in the order of sys.path."""
-    found: dict[str, Package] = {}
+def _folders(packages: Packages) -> dict[str, str]:
+    """The name and version of TensorFlow in each folder that has one, in the order of sys.path."""
+    found: dict[str, str] = {}
     for package in packages:
         if package.name in TENSORFLOW and package.location and not package.location.startswith("line "):
-            found.setdefault(_slashes(package.location), package)
+            found.setdefault(_slashes(package.location), f"{package.name} {package.version}")
     return found
 
 
@@ -495,15 +485,14 @@ def installed_twice(
     """A TensorFlow outside of the environment comes before the one in it; within it, an order is intended."""
     folders = _folders(packages)
     first = posixpath.dirname(_slashes(tensorflow_paths[0])) if tensorflow_paths else next(iter(folders), "")
-    others = {folder: package for folder, package in folders.items() if folder != first}
+    others = {folder: name for folder, name in folders.items() if folder != first}
     if first not in folders or not others:
         return None
     if python_prefix is not None:
         inside = _slashes(python_prefix).rstrip("/") + "/"
         if first.startswith(inside) or not any(folder.startswith(inside) for folder in others):
             return None
-    folder, package = next(iter(others.items()))
-    used, other = (f"{one.name} {one.version}" for one in (folders[first], package))
+    used, (folder, other) = folders[first], next(iter(others.items()))
     works = any(phase.name == "import" and phase.outcome == "ok" for phase in phases)
     return Problem(
         title=f"{used} in {first} shadows {other}",

@@ -59,12 +59,10 @@ def dockers_default(context: Context, shm: int, host_container: str, gpu_count: 
     """A container's 64 MiB, in which NCCL communicates (its guide, "Shared memory"), and input pipelines do."""
     if host_container == "none" or shm > _DOCKERS_SHM or not gpu_count:
         return None
+    found = f"{shm / MIB:.0f} MiB in a {host_container} container, GPUs: {gpu_count}"
     return Problem(
         cause=None if gpu_count > 1 else "enough for one GPU, unless worker processes of an input pipeline use it",
-        evidence=(
-            evidence(f"{shm / MIB:.0f} MiB", context.source("host.shm"), "1 GiB or more for several GPUs"),
-            evidence(f"GPUs in a {host_container} container: {gpu_count}", context.source("host.container")),
-        ),
+        evidence=(evidence(found, context.source("host.shm"), "1 GiB or more for several GPUs"),),
         severity=Severity.WARNING if gpu_count > 1 else Severity.NOTE,
     )
 
