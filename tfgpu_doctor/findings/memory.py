@@ -154,8 +154,9 @@ def _in_use(gpus: Gpus) -> list[Evidence]:
         if used is None and free < total * FREE:
             found.append(evidence(f"{name}: {free // MIB} of {total // MIB} MiB free", "TensorFlow's log"))
         if total and used is not None and used > total * (1 - _FREE_IN_TABLE):
-            by = ", ".join(f"{p.name or p.pid}" for p in value_or(gpu.processes, ())[:3]) or "programs not listed"
-            found.append(evidence(f"{name}: {used // MIB} of {total // MIB} MiB in use by {by}", "nvidia-smi"))
+            names = ", ".join(f"{p.name or p.pid}" for p in value_or(gpu.processes, ())[:3])
+            by = f", by {names}" if names else ""
+            found.append(evidence(f"{name}: {used // MIB} of {total // MIB} MiB in use{by}", "nvidia-smi"))
     return found
 
 
