@@ -292,9 +292,7 @@ def no_matching_distribution(
 
 def _refused(context: Context, refused: tuple[Message, ...], stated: str | None, platform: str | None) -> Problem:
     """Say what is wrong where pip has a list of versions: no wheel for the Python, none at all, or a pip too old."""
-    version = next((version for message in refused if (version := requested(message)[1])), None)
-    row = context.matrix.tensorflow(version, platform or "linux_x86_64") if version else None
-    row = row if row and row.python else None
+    row = _requested_row(context, refused, platform)
     python, more = _pip_python(context, refused, stated, platform)
     need = f"{pythons_of(row)} for TensorFlow {row.version}" if row else None
     seen = (*message_evidence(*refused, need=need), *more)
@@ -315,6 +313,13 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
         fixes = (update, *for_it) if python else (*for_it, update)
         return Problem(title=f"pip does not find the wheels of TensorFlow {row.version}", evidence=seen, fixes=fixes)
     return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
+
+
+def _requested_row(context: Context, refused: tuple[Message, ...], platform: str | None) -> Release | None:
+    """The release that was asked for by its version, if its wheels are known."""
+    version = next((version for message in refused if (version := requested(message)[1])), None)
+    row = context.matrix.tensorflow(version, platform or "linux_x86_64") if version else None
+    return row if row and row.python else None
 
 
 def _pip_python(

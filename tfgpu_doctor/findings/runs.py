@@ -20,7 +20,6 @@ from tfgpu_doctor.findings.declaration import (
     message_evidence,
     was_cut_short,
 )
-from tfgpu_doctor.findings.gpu import named
 
 NCCL_GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
 _DOCKERS_SHM = 64 * MIB  # what Docker and containerd give a container that asks for nothing
@@ -306,7 +305,8 @@ def low_under_load(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
         clock, most = value_or(gpu.sm_clock, None), value_or(gpu.sm_clock_max, None)
         load, reasons = value_or(gpu.utilization, 0), value_or(gpu.throttle_reasons, ())
         if clock and most and load >= _BUSY and clock < _LOW * most and _EXPECTED.isdisjoint(reasons):
-            text = f"{named(gpu)}: {clock} MHz, {load} % busy; reasons: {', '.join(reasons) or 'none'}"
+            name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
+            text = f"{name}: {clock} MHz, {load} % busy; reasons: {', '.join(reasons) or 'none'}"
             found.append(evidence(text, context.source("gpus"), f"up to {most} MHz"))
     return Problem(evidence=tuple(found))
 
