@@ -49,7 +49,6 @@ from tfgpu_doctor.matrix.loader import Release
 
 
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
-BUILD_TABLE = "https://www.tensorflow.org/install/source#gpu"
 OF_THE_SYSTEM = "TensorFlow uses the CUDA of the system"
 WITHOUT_EXTRA = "pip installs TensorFlow without CUDA, unless the extra and-cuda is requested"
 Sonames = tuple[Soname, ...]
@@ -63,7 +62,7 @@ CUDA_VERSION = finding(
     cause="the version is part of the library names, so another CUDA version cannot replace it. " + NOT_THE_DRIVER,
     fixes=install_libraries,
     symptoms=(symptoms.CUDA_NOT_OPENED,),
-    docs=BUILD_TABLE,
+    docs="https://www.tensorflow.org/install/source#gpu",
 )
 
 
@@ -369,17 +368,21 @@ def other_cudnn_reported(
     devices: tuple[TfDevice, ...] | None = None,
 ) -> Problem | None:
     """cuDNN cannot be opened, or is refused when it is first used, and only one that does not serve is installed."""
-    cudnn, used = reported_cudnn, messages.all("no-dnn-library", "cudnn-handle")
+    cudnn, compiled = reported_cudnn, gpu_release.cudnn if gpu_release else None
     no_gpu = gpu_release is not None and devices is not None and not lists_gpu(devices)
     fails = cudnn.not_opened or cudnn.unnamed or (no_gpu and messages.speaks_only_of(*OF_ANY_CRASH))
-    compiled = gpu_release.cudnn if gpu_release else None
-    older = tuple(one for one in cudnn.same_major if compiled and at_least(one[0], minor(compiled)) is False)
-    other = cudnn.installed if cudnn.only_other_major and fails else ()
-    installed = other or (older if used else ())
+    installed = cudnn.installed if cudnn.only_other_major and fails else _older(messages, cudnn, compiled)
     need = (f"cuDNN {compiled}", libraries.needed_by(gpu_release)) if gpu_release and compiled else (None, None)
     lines = message_evidence(*cudnn.not_opened, *messages.all("no-dnn-library"), most=3)
     versions = [evidence(f"cuDNN {version}", where, *need) for version, where in installed[:2]]
     return Problem(evidence=(*lines, *versions) if versions else ())
+
+
+def _older(messages: MessageLog, cudnn: ReportedCudnn, compiled: str | None) -> libraries.Installed:
+    """What is older than the cuDNN compiled with, and refused when it is first used."""
+    if compiled is None or not messages.has("no-dnn-library", "cudnn-handle"):
+        return ()
+    return tuple(one for one in cudnn.same_major if at_least(one[0], minor(compiled)) is False)
 
 
 CUDNN_MISSING = finding(
@@ -563,3 +566,9 @@ def no_handle_message(messages: MessageLog) -> Problem | None:
     lines = messages.all("cudnn-handle", "no-dnn-library", "cublas-handle", "cusolver-handle")
     full = messages.has("out-of-memory", "dst-not-initialized", "other-holder")  # a finding about memory says so itself
     return Problem(evidence=message_evidence(*lines, *status), severity=Severity.WARNING if full else None)
+
+
+@CUDNN_INIT.sign(gates=("checks",), conclusive=False)
+def no_handle(messages: MessageLog | None = None) -> Problem | None:
+    """The same in a computation of the examination; unknown where there was none."""
+    return no_handle_message(messages) if messages else None

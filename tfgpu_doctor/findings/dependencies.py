@@ -51,7 +51,6 @@ def _without(context: Context, *names: str) -> tuple[Fix, ...]:
     return (Fix(text, (context.remedies.pip_uninstall(*names),)),)
 
 
-GUIDE = "https://www.tensorflow.org/install/pip"
 # `tensorflow` on Windows and Apple silicon was an empty wheel that depends on one of these (2.10 to 2.16, wheels)
 _CONTENTS_OF_TENSORFLOW = frozenset({"tensorflow-intel", "tensorflow-macos", "tensorflow-cpu-aws"})
 # released with TensorFlow: same minor version until Keras 3 came with 2.16 (Requires-Dist of the wheels)
@@ -76,7 +75,7 @@ PACKAGE_CONFLICT = finding(
     explained_by=("env.pythonpath", "tf.shadowed"),
     pointless_after=("tf.package-removed",),
     symptoms=(symptoms.NO_ATTRIBUTE,),
-    docs=GUIDE,
+    docs="https://www.tensorflow.org/install/pip",
 )
 
 
@@ -199,15 +198,19 @@ def library_cannot_be_loaded(
     named = f"{foreign[0].package} {foreign[0].version}" if foreign[0].package else foreign[0].path
     files = (evidence(one.path, f"RECORD of {one.package}" if one.package else "no RECORD") for one in foreign)
     of_plugin = f"TensorFlow loads every file in {PLUGINS} when it is imported, and one of them fails"
-    packages_of = dict.fromkeys(one.package for one in foreign if one.package)
-    moves = tuple(context.remedies.rename(one.path, one.path + ".off") for one in foreign)
-    move = Fix("No package lists this file: rename it, so that TensorFlow does not load it", moves)
     return Problem(
         title=f"{named} does not load in this TensorFlow",
         cause=_OTHER_RELEASE if no_function else of_plugin,
         evidence=(*files, evidence(exception, f"phase {failed.name}")),
-        fixes=_without(context, *packages_of) if packages_of else (move,),
+        fixes=_without_files(context, foreign),
     )
+
+
+def _without_files(context: Context, files: list[FailingFile]) -> tuple[Fix, ...]:
+    if names := dict.fromkeys(one.package for one in files if one.package):
+        return _without(context, *names)
+    moves = tuple(context.remedies.rename(one.path, one.path + ".off") for one in files)
+    return (Fix("No package lists this file: rename it, so that TensorFlow does not load it", moves),)
 
 
 @PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))

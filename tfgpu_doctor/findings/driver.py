@@ -15,6 +15,8 @@ from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
 
+Libraries = tuple[LibraryFile, ...]
+
 UNRESPONSIVE = finding(
     "driver.unresponsive",
     layer="Driver",
@@ -69,7 +71,7 @@ def versions_differ(
     cuda_init: CallResult | None = None,
     nvidia_smi: SmiResult | None = None,
     kernel_module: str | None = None,
-    libcuda: tuple[LibraryFile, ...] = (),
+    libcuda: Libraries = (),
 ) -> Problem | None:
     """NVML 18 or CUDA 803: typically a driver update without a restart."""
     found = []
@@ -88,7 +90,7 @@ def versions_differ(
     return Problem(evidence=tuple(found))
 
 
-def _differ(module: str | None, libcuda: tuple[LibraryFile, ...], init: CallResult | None, *, probed: bool) -> bool:
+def _differ(module: str | None, libcuda: Libraries, init: CallResult | None, *, probed: bool) -> bool:
     """Whether CUDA fails over a libcuda of another version; the compatibility package's is newer on purpose."""
     if (
         not libcuda
@@ -130,10 +132,7 @@ STUB_LOADED = finding(
 
 @STUB_LOADED.sign(unless=("wsl.setup",))
 def stub_answers(
-    context: Context,
-    cuda_init: CallResult,
-    libcuda: tuple[LibraryFile, ...] = (),
-    variables: dict[str, str] | None = None,
+    context: Context, cuda_init: CallResult, libcuda: Libraries = (), variables: dict[str, str] | None = None
 ) -> Problem | None:
     """cuInit returns 34 or -1, or the libcuda that is found first is in a directory named stubs."""
     first, where, source = libcuda[:1], context.source("variables"), context.source("driver.libcuda")
@@ -161,11 +160,7 @@ MISSING = finding(
 
 @MISSING.sign()
 def neither_library_nor_module(
-    context: Context,
-    has_gpu: bool,
-    libcuda: tuple[LibraryFile, ...],
-    kernel_module_loaded: bool,
-    pci_gpus: tuple[PciGpu, ...] = (),
+    context: Context, has_gpu: bool, libcuda: Libraries, kernel_module_loaded: bool, pci_gpus: tuple[PciGpu, ...] = ()
 ) -> Problem | None:
     """A GPU on the bus, no libcuda.so.1 and no kernel module."""
     if not has_gpu or libcuda or kernel_module_loaded:
@@ -260,7 +255,7 @@ NOT_LOADED = finding(
 def libraries_without_module(
     context: Context,
     has_gpu: bool,
-    libcuda: tuple[LibraryFile, ...],
+    libcuda: Libraries,
     kernel_module_loaded: bool,
     driver_speaks: bool,
     nouveau_loaded: bool | None = None,
@@ -486,10 +481,7 @@ _RESULTS: dict[int, tuple[str, tuple[Fix, ...]]] = {
         (inputs.UPDATE_TOOLKIT, inputs.KERNEL_LOG),
     ),
     802: ("the NVSwitch fabric is not ready: its Fabric Manager does not run", (inputs.FABRIC_MANAGER,)),
-    999: (
-        "an internal error of the driver: usually nvidia-uvm after suspend or an update, sometimes the hardware",
-        (inputs.RELOAD_UVM, inputs.RESTART),
-    ),
+    999: ("usually nvidia-uvm after suspend or an update, sometimes the hardware", (inputs.RELOAD_UVM, inputs.RESTART)),
 }
 
 INIT_FAILED = finding(

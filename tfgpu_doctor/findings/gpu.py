@@ -17,8 +17,7 @@ from tfgpu_doctor.matrix.names import known_library
 TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")  # messages about a GPU that is newer than the build
 
 
-def named(gpu: Gpu) -> str:
-    """Return a GPU's index and model for the evidence."""
+def _named(gpu: Gpu) -> str:
     return f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
 
 
@@ -44,11 +43,11 @@ def error_counters(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
     found = []
     for gpu in gpus:
         if (fault := value_or(gpu.fault, None)) is not None:
-            found.append(evidence(f"{named(gpu)}: {fault}", source, "an answer"))
+            found.append(evidence(f"{_named(gpu)}: {fault}", source, "an answer"))
         if errors := value_or(gpu.ecc_uncorrected, 0):
-            found.append(evidence(f"{named(gpu)}: {errors} uncorrectable ECC errors", source, "0"))
+            found.append(evidence(f"{_named(gpu)}: {errors} uncorrectable ECC errors", source, "0"))
         if value_or(gpu.remapped_rows_failed, False):
-            found.append(evidence(f"{named(gpu)}: row remapping failed", source, "no failure"))
+            found.append(evidence(f"{_named(gpu)}: row remapping failed", source, "no failure"))
     return Problem(evidence=tuple(found))
 
 
@@ -162,10 +161,10 @@ def slowdown(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
     for gpu in gpus:
         degrees = f" at {gpu.temperature.value} °C" if isinstance(gpu.temperature, Known) else ""
         for reason in (one for one in value_or(gpu.throttle_reasons, ()) if one in _THROTTLES):
-            found.append(evidence(f"{named(gpu)}: {reason}{degrees}", source, f"none; {_THROTTLES[reason]}"))
+            found.append(evidence(f"{_named(gpu)}: {reason}{degrees}", source, f"none; {_THROTTLES[reason]}"))
         width, widest = value_or(gpu.pcie_width, None), value_or(gpu.pcie_width_max, None)
         if width and widest and width < widest and width <= 4:
-            found.append(evidence(f"{named(gpu)}: PCIe x{width}", source, f"x{widest}"))
+            found.append(evidence(f"{_named(gpu)}: PCIe x{width}", source, f"x{widest}"))
     return Problem(evidence=tuple(found))
 
 
@@ -420,10 +419,7 @@ def _is_newer(gpu: str, release: Release | None) -> bool:
     return runs_on(release, gpu) != "sass" and all(capability(gpu) > capability(kernel) for kernel in kernels)
 
 
-_KEEP_CACHE = Fix(
-    "Until then, keep what the driver compiles, so that only the first run is slow",
-    ("export CUDA_CACHE_MAXSIZE=4294967296", "export CUDA_CACHE_DISABLE=0"),
-)
+_KEEP_CACHE = Fix("Until then, keep what the driver compiles for later runs", ("export CUDA_CACHE_MAXSIZE=4294967296",))
 
 
 def _newer_release(context: Context) -> tuple[Fix, ...]:

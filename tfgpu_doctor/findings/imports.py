@@ -28,7 +28,6 @@ from tfgpu_doctor.findings.requirements import SELDOM_USED, from_wheel, requirem
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.names import VC_RUNTIME as RUNTIME_DLLS
 
-_RECORD = "https://packaging.python.org/en/latest/specifications/recording-installed-packages/"
 _CUDA_SUFFIX = re.compile(r"-cu(\d\d)$")
 
 _IMPORTED = "TensorFlow imports it at once or when it is first used"
@@ -42,7 +41,7 @@ DAMAGED = finding(
     about_gpus=False,
     explained_by=("tf.package-conflict",),
     pointless_after=("tf.package-removed",),
-    docs=_RECORD,
+    docs="https://packaging.python.org/en/latest/specifications/recording-installed-packages/",
 )
 
 

@@ -17,7 +17,6 @@ from tfgpu_doctor.findings.declaration import (
     is_wrong,
     message_evidence,
 )
-from tfgpu_doctor.findings.gpu import named
 from tfgpu_doctor.findings.inputs import visible_devices
 
 _UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
@@ -141,7 +140,8 @@ def _processes(context: Context, gpu: Gpu) -> list[Evidence]:
     free, total = value_or(gpu.memory_free, 0) / GIB, value_or(gpu.memory_total, 0) / GIB
     found = [f"process {one.pid} ({one.name or 'unknown'})" for one in value_or(gpu.processes, ())[:8]]
     found = found or ["no process is listed: it runs in another container, or as another user"]
-    first = evidence(f"{named(gpu)}: {free:.1f} of {total:.1f} GiB free", context.source("gpus"), "nearly all free")
+    name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
+    first = evidence(f"{name}: {free:.1f} of {total:.1f} GiB free", context.source("gpus"), "nearly all free")
     return [first, *(evidence(text, context.source("gpus")) for text in found)]
 
 
@@ -154,8 +154,9 @@ def _in_use(gpus: Gpus) -> list[Evidence]:
         if used is None and free < total * FREE:
             found.append(evidence(f"{name}: {free // MIB} of {total // MIB} MiB free", "TensorFlow's log"))
         if total and used is not None and used > total * (1 - _FREE_IN_TABLE):
-            by = ", ".join(f"{p.name or p.pid}" for p in value_or(gpu.processes, ())[:3]) or "programs not listed"
-            found.append(evidence(f"{name}: {used // MIB} of {total // MIB} MiB in use by {by}", "nvidia-smi"))
+            names = ", ".join(f"{p.name or p.pid}" for p in value_or(gpu.processes, ())[:3])
+            by = f", by {names}" if names else ""
+            found.append(evidence(f"{name}: {used // MIB} of {total // MIB} MiB in use{by}", "nvidia-smi"))
     return found
 
 

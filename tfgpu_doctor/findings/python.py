@@ -5,17 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import (
-    Kernel,
-    Message,
-    OtherPython,
-    Package,
-    Packages,
-    Phases,
-    ShadowedModule,
-    Soname,
-    value_or,
-)
+from tfgpu_doctor.facts.facts import Kernel, Message, OtherPython, Packages, Phases, ShadowedModule, Soname, value_or
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, minor
 from tfgpu_doctor.findings import symptoms
@@ -302,9 +292,7 @@ def no_matching_distribution(
 
 def _refused(context: Context, refused: tuple[Message, ...], stated: str | None, platform: str | None) -> Problem:
     """Say what is wrong where pip has a list of versions: no wheel for the Python, none at all, or a pip too old."""
-    version = next((version for message in refused if (version := requested(message)[1])), None)
-    row = context.matrix.tensorflow(version, platform or "linux_x86_64") if version else None
-    row = row if row and row.python else None
+    row = _requested_row(context, refused, platform)
     python, more = _pip_python(context, refused, stated, platform)
     need = f"{pythons_of(row)} for TensorFlow {row.version}" if row else None
     seen = (*message_evidence(*refused, need=need), *more)
@@ -325,6 +313,13 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
         fixes = (update, *for_it) if python else (*for_it, update)
         return Problem(title=f"pip does not find the wheels of TensorFlow {row.version}", evidence=seen, fixes=fixes)
     return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
+
+
+def _requested_row(context: Context, refused: tuple[Message, ...], platform: str | None) -> Release | None:
+    """The release that was asked for by its version, if its wheels are known."""
+    version = next((version for message in refused if (version := requested(message)[1])), None)
+    row = context.matrix.tensorflow(version, platform or "linux_x86_64") if version else None
+    return row if row and row.python else None
 
 
 def _pip_python(
@@ -473,12 +468,12 @@ def _slashes(path: str) -> str:
     return path.replace("\\", "/")
 
 
-def _folders(packages: Packages) -> dict[str, Package]:
-    """The TensorFlow of each folder that has one, in the order of sys.path."""
-    found: dict[str, Package] = {}
+def _folders(packages: Packages) -> dict[str, str]:
+    """The name and version of TensorFlow in each folder that has one, in the order of sys.path."""
+    found: dict[str, str] = {}
     for package in packages:
         if package.name in TENSORFLOW and package.location and not package.location.startswith("line "):
-            found.setdefault(_slashes(package.location), package)
+            found.setdefault(_slashes(package.location), f"{package.name} {package.version}")
     return found
 
 
@@ -495,15 +490,14 @@ def installed_twice(
     """A TensorFlow outside of the environment comes before the one in it; within it, an order is intended."""
     folders = _folders(packages)
     first = posixpath.dirname(_slashes(tensorflow_paths[0])) if tensorflow_paths else next(iter(folders), "")
-    others = {folder: package for folder, package in folders.items() if folder != first}
+    others = {folder: name for folder, name in folders.items() if folder != first}
     if first not in folders or not others:
         return None
     if python_prefix is not None:
         inside = _slashes(python_prefix).rstrip("/") + "/"
         if first.startswith(inside) or not any(folder.startswith(inside) for folder in others):
             return None
-    folder, package = next(iter(others.items()))
-    used, other = (f"{one.name} {one.version}" for one in (folders[first], package))
+    used, (folder, other) = folders[first], next(iter(others.items()))
     works = any(phase.name == "import" and phase.outcome == "ok" for phase in phases)
     return Problem(
         title=f"{used} in {first} shadows {other}",

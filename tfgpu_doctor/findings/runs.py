@@ -20,7 +20,6 @@ from tfgpu_doctor.findings.declaration import (
     message_evidence,
     was_cut_short,
 )
-from tfgpu_doctor.findings.gpu import named
 
 NCCL_GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
 _DOCKERS_SHM = 64 * MIB  # what Docker and containerd give a container that asks for nothing
@@ -59,12 +58,10 @@ def dockers_default(context: Context, shm: int, host_container: str, gpu_count: 
     """A container's 64 MiB, in which NCCL communicates (its guide, "Shared memory"), and input pipelines do."""
     if host_container == "none" or shm > _DOCKERS_SHM or not gpu_count:
         return None
+    found = f"{shm / MIB:.0f} MiB in a {host_container} container, GPUs: {gpu_count}"
     return Problem(
         cause=None if gpu_count > 1 else "enough for one GPU, unless worker processes of an input pipeline use it",
-        evidence=(
-            evidence(f"{shm / MIB:.0f} MiB", context.source("host.shm"), "1 GiB or more for several GPUs"),
-            evidence(f"GPUs in a {host_container} container: {gpu_count}", context.source("host.container")),
-        ),
+        evidence=(evidence(found, context.source("host.shm"), "1 GiB or more for several GPUs"),),
         severity=Severity.WARNING if gpu_count > 1 else Severity.NOTE,
     )
 
@@ -308,7 +305,8 @@ def low_under_load(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
         clock, most = value_or(gpu.sm_clock, None), value_or(gpu.sm_clock_max, None)
         load, reasons = value_or(gpu.utilization, 0), value_or(gpu.throttle_reasons, ())
         if clock and most and load >= _BUSY and clock < _LOW * most and _EXPECTED.isdisjoint(reasons):
-            text = f"{named(gpu)}: {clock} MHz, {load} % busy; reasons: {', '.join(reasons) or 'none'}"
+            name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
+            text = f"{name}: {clock} MHz, {load} % busy; reasons: {', '.join(reasons) or 'none'}"
             found.append(evidence(text, context.source("gpus"), f"up to {most} MHz"))
     return Problem(evidence=tuple(found))
 
