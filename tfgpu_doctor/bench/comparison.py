@@ -97,7 +97,7 @@ class RunChange(Record, frozen=True):
     parameters: dict[str, int | float | str | None]
     step_name: str
     verdict: Verdict = "not comparable"
-    reasons: tuple[str, ...] = ()  # why it cannot be told or compared
+    reasons: tuple[str, ...] = ()  # of the verdict, where the ratio is none
     ratio: Ratio | None = None  # time of a step, NEW over BASE; above 1 is slower
     base: Measured | None = None  # None: no speed
     new: Measured | None = None
@@ -397,8 +397,8 @@ def _measured(run: Run, result: BenchResult, kept: Samples | None = None) -> Mea
 def _judged(change: RunChange, pair: Pair, results: tuple[BenchResult, BenchResult], factor: float) -> RunChange:
     """Return the verdict over two runs that may be compared."""
     if pair[0].samples_s == pair[1].samples_s and pair[0].steps == pair[1].steps:
-        notes, one = (*change.notes, "both results have the same samples"), Ratio(value=1.0, low=1.0, high=1.0)
-        return replace(change, verdict="same", ratio=one, notes=notes)
+        why = ("both results have the same samples",)
+        return replace(change, verdict="same", ratio=Ratio(value=1.0, low=1.0, high=1.0), reasons=why)
     whole = [_samples(run, result) for run, result in zip(pair, results, strict=True)]
     for name, samples in zip(NAMES, whole, strict=True):
         if len(samples) < FEWEST:

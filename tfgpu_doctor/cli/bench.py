@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 _EXIT_CODES = """
 
-Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
+Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs or the SavedModel cannot be used,
 2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.
 """
 
@@ -88,10 +88,7 @@ _PAGES = {
         """Call a SavedModel the way a server does: latency percentiles and throughput for each batch size.
 
         Inputs are on the host, results are fetched, one call after the other. Every result is compared with that of the
-        CPU. A 99th percentile needs 368 samples; the batch sizes share --deadline.
-
-        Exit codes: 0 measured, 1 a result was wrong, a run failed, the SavedModel cannot be used, or requested GPUs
-        are missing, 2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.""",
+        CPU. A 99th percentile needs 368 samples; the batch sizes share --deadline.""",
     ),
     "input": (
         "Examples: tfgpu bench input --model resnet50; tfgpu bench input --dataset photos/ --images 2000 --gpus 2",
@@ -118,7 +115,7 @@ def _add(name: str) -> None:
         name,
         params=[*OPTIONS[name], *SHARED],
         short_help=WORKLOADS[name].summary,
-        help=inspect.cleandoc(page) + ("" if "Exit codes:" in page else _EXIT_CODES),
+        help=inspect.cleandoc(page) + _EXIT_CODES,
         epilog=epilog,
     )
     @python_option(HAS_TENSORFLOW)
