@@ -14,13 +14,7 @@ import msgspec
 
 from tfgpu_doctor.bench.results import WORKLOADS, GpuTelemetry, Parameters, Ratio, Run, Throughput
 from tfgpu_doctor.bench.samples import DISTURBED, Samples, interval, samples_of, usable_cpus
-from tfgpu_doctor.bench.statistics import (
-    FEWEST_FOR_INTERVAL,
-    iqr_spread,
-    median_interval,
-    percent,
-    relative_error,
-)
+from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL, iqr_spread, median_interval, percent, relative_error
 from tfgpu_doctor.facts.facts import Facts, Gpu, Known, value_or
 from tfgpu_doctor.facts.units import count, seconds
 from tfgpu_doctor.matrix.loader import Matrix

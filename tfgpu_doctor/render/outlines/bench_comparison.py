@@ -20,19 +20,7 @@ from tfgpu_doctor.facts.report import EXIT_UNKNOWN
 from tfgpu_doctor.facts.units import approximate, digits
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.outlines.bench import value_of
-from tfgpu_doctor.render.shapes import (
-    Block,
-    Case,
-    Checks,
-    Items,
-    Line,
-    Outcome,
-    Page,
-    Part,
-    Suite,
-    Table,
-    problems,
-)
+from tfgpu_doctor.render.shapes import Block, Case, Checks, Items, Line, Outcome, Page, Part, Suite, Table, problems
 
 MARKS: dict[Verdict, str] = {
     "slower": "error",
