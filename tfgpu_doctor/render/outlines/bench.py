@@ -186,12 +186,9 @@ def gpu_load(run: Run) -> str:
 
 def texts(run: Run, detail: formats.Detail = "full") -> list[str]:
     """All that is known of a run with a speed, beside it."""
-    found = [timing(run), *comparisons(run), *map(figure, figures(run))]
-    if detail != "least":
-        found += [gpu_load(run), proof(run, brief=detail == "normal")]
-    if detail in ("full", "shared"):
-        found.append(start_up(run))
-    return list(filter(None, found))
+    is_brief = detail == "normal"
+    found = [timing(run), *comparisons(run), *map(figure, figures(run)), gpu_load(run), proof(run, is_brief)]
+    return list(filter(None, (*found, "" if is_brief else start_up(run))))
 
 
 # -------------------------------------------------------------------------------------------------- words of the whole
