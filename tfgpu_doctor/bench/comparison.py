@@ -219,15 +219,9 @@ def verdict_of(ratio: Ratio, factor: float) -> Verdict:
 
 
 def _by_case(runs: Sequence[Run]) -> dict[object, Run]:
-    """Return runs by what makes them the same case; a second one of the same kind is the second one's partner."""
-    found: dict[object, Run] = {}
-    counts: Counter[object] = Counter()
-    for run in runs:
-        point = tuple(sorted((name, str(value)) for name, value in run.parameters.items()))
-        key = run.label, run.dtype, run.spread, point
-        found[key, counts[key]] = run
-        counts[key] += 1
-    return found
+    """Return runs by what makes them the same case, which no other run of a result has."""
+    points = [tuple(sorted((name, str(value)) for name, value in run.parameters.items())) for run in runs]
+    return {(run.label, run.dtype, run.spread, point): run for run, point in zip(runs, points, strict=True)}
 
 
 def _case(run: Run, **found: Any) -> RunChange:

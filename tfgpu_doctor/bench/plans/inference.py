@@ -164,11 +164,7 @@ class Inference(PlanBase):
     def _users(self, ask: Any, folder: str) -> dict[str, dict[str, Any]]:
         """Look at the user's, whose types are its own."""
         described = ask("describe", folder=folder, signature=self.signature)
-        try:
-            inputs = resolve(described, self.shapes)
-        except CannotRunError as error:
-            raise CannotRunError(f"{folder}: {error}") from error
-        self.signature = described["name"]
+        self.signature, inputs = described.get("name"), resolve(described, self.shapes)
         model = {"folder": folder, "signature": self.signature, "inputs": inputs, "reference": "float32"}
         return dict.fromkeys(("right", *self.dtypes), model)
 

@@ -16,7 +16,7 @@ from tfgpu_doctor.bench.comparison import (
     is_open,
 )
 from tfgpu_doctor.bench.results import Ratio
-from tfgpu_doctor.facts.report import EXIT_UNKNOWN
+from tfgpu_doctor.facts.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 from tfgpu_doctor.facts.units import approximate, digits
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.outlines.bench import value_of
@@ -38,7 +38,8 @@ def page(comparison: BenchComparison, detail: formats.Detail = "shared") -> Page
     base, new, runs = comparison.base, comparison.new, comparison.runs
     what = f"{new.workload}: {new.title}" if base.workload == new.workload else f"{base.workload} and {new.workload}"
     about = (f"{_COMMAND} {comparison.tool.version}, {what}", f"{base.name} → {new.name}")
-    whole = Page(_COMMAND, about, _worst(comparison), _COMMAND, _summary(comparison), (), created=comparison.created)
+    mark = {EXIT_OK: "ok", EXIT_PROBLEM: "error"}.get(exit_code(comparison, "slower"), "unknown")
+    whole = Page(_COMMAND, about, mark, _COMMAND, _summary(comparison), (), created=comparison.created)
     if detail == "least":
         return whole._replace(is_brief=True)
     shown: tuple[Part, ...] = tuple(_block(run, comparison.factor, len(runs) > _MANY) for run in runs)
@@ -175,12 +176,3 @@ def _summary(comparison: BenchComparison) -> str:
     parts = [f"{found[word]} {word}" for word in words if found[word]]
     limit = digits(100 * (comparison.factor - 1), 0, 0).rstrip("0").rstrip(".")
     return f"{', '.join(parts) or 'no run in both'}; a change counts above {limit} %"
-
-
-def _worst(comparison: BenchComparison) -> str:
-    """The symbol of the whole."""
-    marks = {_mark(run) for run in comparison.runs}
-    inconclusive = any(run.base and run.verdict == "not comparable" for run in comparison.runs)
-    if inconclusive or any(run.base for run in comparison.only_base):
-        marks.add("unknown")
-    return next((mark for mark in ("error", "unknown", "ok") if mark in marks), "unknown")
