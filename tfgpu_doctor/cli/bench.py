@@ -64,16 +64,15 @@ _PAGES = {
         "Compute A^n and B^n on the CPU, one GPU and several GPUs; every result is verified in float64.",
     ),
     "cnn": (
-        "Examples: tfgpu bench cnn; tfgpu bench cnn --model resnet50 --gpus all --dtype mixed_bfloat16; "
-        "tfgpu bench cnn --model resnet50 --batch-size auto; strong scaling: tfgpu bench cnn --gpus 4 "
-        "--global-batch-size 1024. Several machines: the same command on each, under TF_CONFIG or srun "
-        "(docs/several-machines.md).",
+        "Examples: tfgpu bench cnn --model resnet50 --gpus all --dtype mixed_bfloat16; tfgpu bench cnn --batch-size "
+        "auto; tfgpu bench cnn --gpus 4 --global-batch-size 1024",
         """Train an image classifier on the CPU, one GPU and several GPUs; images per second.
 
         The loss must be finite and fall. One device is compared with a training in float64. Several devices are
         compared with one device that computes all of their batches; their weights must stay identical.
 
-        Under TF_CONFIG or srun, several machines train together; the first of them prints the report.""",
+        Under TF_CONFIG or srun, several machines train together, if each runs the same command; the first of them
+        prints the report (docs/several-machines.md).""",
     ),
     "transfer": (
         "Examples: tfgpu bench transfer; tfgpu bench transfer --gpus all --size 1MiB,64MiB,1GiB",
