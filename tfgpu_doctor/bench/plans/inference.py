@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, ClassVar
@@ -25,20 +25,9 @@ BATCHES = (1, 8, 32, 128)
 PREPARING = 900.0  # seconds that exporting, loading or a reference may take; large models are slow in float64
 PERCENTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 WANTED = samples_for(0.99)  # 368
-
-
-@dataclass(frozen=True)
-class LatencyRule(StoppingRule):
-    """Enough samples for the last percentile, or the deadline. Latencies need not settle: their spread is a result."""
-
-    precision: float = math.inf
-    max_samples: int = 5000  # half a second of the shortest calls there are, 0.1 ms
-    wanted: int = WANTED
-
-    def done(self, samples: Sequence[float], elapsed: float) -> bool:
-        if len(samples) >= self.max_samples or (samples and elapsed >= self.deadline):
-            return True
-        return len(samples) >= self.wanted and self.unmet(samples) is None
+# Enough samples for the last percentile. Latencies need not settle: their spread is a result. At most half a second of
+# the shortest calls there are, 0.1 ms.
+LATENCIES = StoppingRule(min_samples=WANTED, precision=math.inf, max_samples=5000)
 
 
 @dataclass
@@ -105,12 +94,8 @@ class Inference(PlanBase):
         with scratch() as folder:
             prepared = self._prepare(session, Path(folder))
             session.skip(1)
-            rule = LatencyRule(
-                min_samples=min(session.rule.min_samples, self.wanted),
-                min_seconds=session.rule.min_seconds,
-                deadline=deadline / len(self.batches),
-                wanted=self.wanted,
-            )
+            most, seconds = deadline / len(self.batches), session.rule.min_seconds
+            rule = replace(LATENCIES, min_samples=self.wanted, min_seconds=seconds, deadline=most)
 
             def make(case: Case, dtype: str, batch: int) -> Job:
                 return self._job(case, dtype, batch, prepared[dtype])
