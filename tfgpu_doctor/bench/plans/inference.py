@@ -52,13 +52,8 @@ class Inference(PlanBase):
             raise RequestError("--model (a built-in network) and --saved-model (your own) cannot be combined")
         if folder is None and (options["signature"] or options["shape"]):
             raise RequestError("--signature and --shape need --saved-model DIR")
-        if folder and not any((Path(folder) / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
-            raise RequestError(
-                f"--saved-model {folder}: no saved_model.pb found; save one with model.export(DIR) or "
-                "tf.saved_model.save(model, DIR)"
-            )
-        if folder and (other := [dtype for dtype in common["dtypes"] if dtype not in ("float32", "tf32")]):
-            raise RequestError(f"--dtype {other[0]}: the types of a SavedModel are fixed; choose float32 or tf32")
+        if folder:
+            _check_saved_model(Path(folder), common["dtypes"])
         return cls(
             model=None if folder else model or "mnist",
             saved_model=folder,
@@ -180,6 +175,17 @@ class Inference(PlanBase):
         longer = f"--deadline {math.ceil(1.2 * seconds / 10) * 10}"
         enough = f"--min-samples {WANTED}" if self.wanted < WANTED else longer
         return (f"no 99th percentile: it needs {WANTED} samples, found {count}: try {enough}",)
+
+
+def _check_saved_model(folder: Path, dtypes: Sequence[str]) -> None:
+    """Refuse what is visibly no SavedModel, and types that it cannot have."""
+    if not any((folder / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
+        raise RequestError(
+            f"--saved-model {folder}: no saved_model.pb found; save one with model.export(DIR) or "
+            "tf.saved_model.save(model, DIR)"
+        )
+    if other := [dtype for dtype in dtypes if dtype not in ("float32", "tf32")]:
+        raise RequestError(f"--dtype {other[0]}: the types of a SavedModel are fixed; choose float32 or tf32")
 
 
 def latencies(runs: Sequence[Run]) -> Iterator[str]:
