@@ -61,7 +61,7 @@ def test_larger_than_the_factor_and_clear(ratio: float, low: float, high: float,
 def test_itself_the_factor_and_steps() -> None:
     for steps in ((1.0, 2.0, 5.0) * 4, (1.0,) * 3):
         found = only(run(steps=steps), run(steps=steps))
-        assert (found.verdict, found.notes) == ("same", ("both results have the same samples",))
+        assert (found.verdict, found.reasons) == ("same", ("both results have the same samples",))
         assert found.ratio and (found.ratio.low, found.ratio.value, found.ratio.high) == (1, 1, 1)
     for seconds, factor, verdict in (
         (5.5, 1.2, "same"),

@@ -27,7 +27,7 @@ from typing import Annotated, Any, Literal
 from msgspec.structs import replace
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.bench.results import WORKLOADS, BenchResult, Figure, Ratio, Run
+from tfgpu_doctor.bench.results import WORKLOADS, BenchResult, Figure, Parameters, Ratio, Run
 from tfgpu_doctor.bench.samples import FEWEST, Samples, center, deviations, samples_of, usable_cpus
 from tfgpu_doctor.bench.statistics import percent, quantile
 from tfgpu_doctor.facts.about import public
@@ -97,7 +97,7 @@ class RunChange(Record, frozen=True):
     parameters: dict[str, int | float | str | None]
     step_name: str
     verdict: Verdict = "not comparable"
-    reasons: tuple[str, ...] = ()  # why it cannot be told or compared
+    reasons: tuple[str, ...] = ()  # of the verdict, where the ratio is none
     ratio: Ratio | None = None  # time of a step, NEW over BASE; above 1 is slower
     base: Measured | None = None  # None: no speed
     new: Measured | None = None
@@ -219,15 +219,9 @@ def verdict_of(ratio: Ratio, factor: float) -> Verdict:
 
 
 def _by_case(runs: Sequence[Run]) -> dict[object, Run]:
-    """Return runs by what makes them the same case; a second one of the same kind is the second one's partner."""
-    found: dict[object, Run] = {}
-    counts: Counter[object] = Counter()
-    for run in runs:
-        point = tuple(sorted((name, str(value)) for name, value in run.parameters.items()))
-        key = run.label, run.dtype, run.spread, point
-        found[key, counts[key]] = run
-        counts[key] += 1
-    return found
+    """Return runs by what makes them the same case, which no other run of a result has."""
+    points = [tuple(sorted((name, str(value)) for name, value in run.parameters.items())) for run in runs]
+    return {(run.label, run.dtype, run.spread, point): run for run, point in zip(runs, points, strict=True)}
 
 
 def _case(run: Run, **found: Any) -> RunChange:
@@ -322,17 +316,21 @@ ACROSS = tuple(name for name, *_ in CIRCUMSTANCES if name)
 
 def _differences(results: tuple[BenchResult, BenchResult], pair: Pair) -> Iterator[tuple[str, str | None]]:
     """Yield what differs and must not, with the name in --across that allows it; None where nothing does."""
-    device = "GPU" if any(name.startswith("/GPU") for run in pair for name in run.devices) else "CPU"
+    device = pair[0].devices[0][1:4]  # CPU or GPU
     for across, label, devices, read in CIRCUMSTANCES:
         before, after = (read(result, run) for result, run in zip(results, pair, strict=True))
         if device in devices and before and after and before != after:
             yield f"{label} {before} → {after}", across
-    base, new = (result.parameters for result in results)
-    for name in dict.fromkeys((*base, *new) if results[0].workload == results[1].workload else ()):
+    if results[0].workload == results[1].workload:
+        yield from ((text, None) for text in _other_parameters(*(result.parameters for result in results)))
+
+
+def _other_parameters(base: Parameters, new: Parameters) -> Iterator[str]:
+    for name in dict.fromkeys((*base, *new)):
         old, recent = base.get(name, "none"), new.get(name, "none")
         if name not in _HOW_LONG and old != recent:
             hint = f" (--size {old} repeats BASE)" if name == "size" and name in base else ""
-            yield f"{name} {old} → {recent}{hint}", None
+            yield f"{name} {old} → {recent}{hint}"
 
 
 def _asides(base: BenchResult, new: BenchResult) -> Iterator[str]:
@@ -397,27 +395,34 @@ def _measured(run: Run, result: BenchResult, kept: Samples | None = None) -> Mea
 def _judged(change: RunChange, pair: Pair, results: tuple[BenchResult, BenchResult], factor: float) -> RunChange:
     """Return the verdict over two runs that may be compared."""
     if pair[0].samples_s == pair[1].samples_s and pair[0].steps == pair[1].steps:
-        notes, one = (*change.notes, "both results have the same samples"), Ratio(value=1.0, low=1.0, high=1.0)
-        return replace(change, verdict="same", ratio=one, notes=notes)
+        why = ("both results have the same samples",)
+        return replace(change, verdict="same", ratio=Ratio(value=1.0, low=1.0, high=1.0), reasons=why)
     whole = [_samples(run, result) for run, result in zip(pair, results, strict=True)]
-    for name, samples in zip(NAMES, whole, strict=True):
-        if len(samples) < FEWEST:
-            reason = f"{name} has only {count(len(samples), 'sample')}; at least {FEWEST} are needed"
-            return replace(change, verdict="cannot tell", reasons=(reason,))
     kept = [samples.undisturbed() for samples in whole]
-    if disturbed := [name for name, samples in zip(NAMES, kept, strict=True) if len(samples) < FEWEST]:
-        if not all(name.startswith("/GPU") for run in pair for name in run.devices):
-            reason = f"other programs used the CPUs during most samples of {' and '.join(disturbed)}"
-            return replace(change, verdict="cannot tell", reasons=(f"{reason}: measure on an idle machine",))
+    if pair[0].devices[0].startswith("/GPU") and any(map(_is_disturbed, kept, whole)):
         # a CPU launches the kernels of a GPU and does not compute: its disturbed samples count where no others are left
         kept, note = whole, "other programs used the CPUs during the runs, which may have delayed kernel launches"
         change = replace(change, notes=(*change.notes, note))
+    if reasons := tuple(_too_few(kept, whole)):
+        return replace(change, verdict="cannot tell", reasons=reasons)
     ratio = ratio_of_times(*kept)
     verdict = verdict_of(ratio, factor)
     reason = _unclear(verdict, ratio, kept, factor)
     base, new = (_measured(*one) for one in zip(pair, results, kept, strict=True))
     verdict = "cannot tell" if reason else verdict
     return replace(change, verdict=verdict, reasons=(reason,) if reason else (), ratio=ratio, base=base, new=new)
+
+
+def _is_disturbed(kept: Samples, whole: Samples) -> bool:
+    return len(kept) < FEWEST <= len(whole)
+
+
+def _too_few(kept: Sequence[Samples], whole: Sequence[Samples]) -> Iterator[str]:
+    for name, left, every in zip(NAMES, map(len, kept), map(len, whole), strict=True):
+        if every < FEWEST:
+            yield f"{name} has only {count(every, 'sample')}; at least {FEWEST} are needed"
+        elif left < FEWEST:
+            yield f"other programs used the CPUs during most samples of {name}: measure on an idle machine"
 
 
 def _unclear(verdict: Verdict, ratio: Ratio, kept: Sequence[Samples], factor: float) -> str:

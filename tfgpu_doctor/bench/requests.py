@@ -113,7 +113,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         ),
         _option("--global-batch-size N", Size(2, 2**20), "Images of all devices together (strong scaling)."),
         _dtype(NETWORK_TYPES),
-        _option("--xla", bool, "Compile forward and backward pass with XLA, in every run.", is_flag=True),
+        Option(["--xla"], is_flag=True, help="Compile forward and backward pass with XLA, in every run."),
         _option("--join-timeout S", Seconds(1), "Several machines: seconds to wait for all of them, at most.", 120.0),
     ),
     "transfer": (
@@ -135,7 +135,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         ),
         _option("--batch-size N,...", Listed(Size(1, 65536)), "Items per call.  [default: 1,8,32,128]"),
         _dtype(NETWORK_TYPES),
-        _option("--xla", bool, "Compile the signature with XLA, on every device.", is_flag=True),
+        Option(["--xla"], is_flag=True, help="Compile the signature with XLA, on every device."),
     ),
     "input": (
         _option("--model", _choice(MODELS), "The network to train; images are resized to its input.", "mnist"),

@@ -211,22 +211,26 @@ def load_result(data: bytes, name: str, command: str = "tfgpu compare") -> Bench
 def contradictions(run: Run) -> Iterator[str]:
     """Yield what the fields of a run say against each other, in half a sentence each."""
     count, middle = len(run.samples_s), run.median_s
-    if run.throughput and (run.failure or run.verified is None or not run.verified.ok):
-        yield f"it has a speed, although {f'it failed: {short(run.failure)}' if run.failure else 'it was not verified'}"
-    if run.throughput and (middle is None or run.ci95_s is None or not run.samples_s):
-        yield "it has a speed without median_s, ci95_s and samples_s"
-    elif run.throughput and middle and not min(run.samples_s) <= middle <= max(run.samples_s):
-        yield f"median_s ({middle:g}) lies outside of samples_s"
+    if run.throughput:
+        yield from _speed_without_reason(run)
     if run.ci95_s and middle and not run.ci95_s[0] <= middle <= run.ci95_s[1]:
         yield f"median_s ({middle:g}) lies outside of ci95_s"
-    for title, number in (
-        ("cpu_load", len(run.cpu_load)),
-        ("cpu_wait", len(run.cpu_wait)),
-        ("processes", sum(run.processes)),
-    ):
+    lengths = {"cpu_load": len(run.cpu_load), "cpu_wait": len(run.cpu_wait), "processes": sum(run.processes)}
+    for title, number in lengths.items():
         if number not in (0, count):
             yield f"{title} has {number} values for {count} samples"
     if run.left_out and run.left_out >= count:
         yield f"left_out is {run.left_out} of {count} samples"
     if any(place >= count for place in run.throttled_samples):
         yield "throttled_samples names a sample that samples_s does not have"
+
+
+def _speed_without_reason(run: Run) -> Iterator[str]:
+    if run.failure:
+        yield f"it has a speed, although it failed: {short(run.failure)}"
+    if run.verified is None or not run.verified.ok:
+        yield "it has a speed, although it was not verified"
+    if run.median_s is None or run.ci95_s is None or not run.samples_s:
+        yield "it has a speed without median_s, ci95_s and samples_s"
+    elif not min(run.samples_s) <= run.median_s <= max(run.samples_s):
+        yield f"median_s ({run.median_s:g}) lies outside of samples_s"

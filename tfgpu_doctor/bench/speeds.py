@@ -14,13 +14,7 @@ import msgspec
 
 from tfgpu_doctor.bench.results import WORKLOADS, GpuTelemetry, Parameters, Ratio, Run, Throughput
 from tfgpu_doctor.bench.samples import DISTURBED, Samples, interval, samples_of, usable_cpus
-from tfgpu_doctor.bench.statistics import (
-    FEWEST_FOR_INTERVAL,
-    iqr_spread,
-    median_interval,
-    percent,
-    relative_error,
-)
+from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL, iqr_spread, median_interval, percent, relative_error
 from tfgpu_doctor.facts.facts import Facts, Gpu, Known, value_or
 from tfgpu_doctor.facts.units import count, seconds
 from tfgpu_doctor.matrix.loader import Matrix
@@ -218,7 +212,7 @@ def advise(runs: Sequence[Run], workload: str, environment: Facts, parameters: P
     smaller = f"--xla or {larger}" if parameters.get("xla") in (0, "off") else larger
 
     def advised(run: Run) -> Run:
-        advice = [*_figures(run, larger), *_cpus(run, usable_cpus(environment))]
+        advice = [*_figures(run, larger if run.scaling == "strong" else None), *_cpus(run, usable_cpus(environment))]
         if _on_gpu(run):
             if smaller and _is_best(run, runs):
                 advice += _launches(run, smaller, environment, is_resident=workload in RESIDENT)
@@ -241,7 +235,7 @@ def _figures(run: Run, larger: str | None) -> Iterator[str]:
             yield f"{share:.0f} % of the {what} is implausible: clock, type or amount of data differ from the assumed"
     if run.computed_in != run.dtype:
         yield f"{run.dtype} was requested, but {run.computed_in} was computed: the error is too small for {run.dtype}"
-    if run.efficiency and run.efficiency.high < POOR and larger and run.scaling == "strong":
+    if run.efficiency and run.efficiency.high < POOR and larger:
         value = 100 * run.efficiency.value
         yield f"efficiency {value:.0f} %: the work of each GPU may be too small: try {larger}"
     first = run.warmup_s[0] if run.warmup_s else 0.0

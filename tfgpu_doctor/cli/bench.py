@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 _EXIT_CODES = """
 
-Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs are missing,
+Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs or the SavedModel cannot be used,
 2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.
 """
 
@@ -64,16 +64,15 @@ _PAGES = {
         "Compute A^n and B^n on the CPU, one GPU and several GPUs; every result is verified in float64.",
     ),
     "cnn": (
-        "Examples: tfgpu bench cnn; tfgpu bench cnn --model resnet50 --gpus all --dtype mixed_bfloat16; "
-        "tfgpu bench cnn --model resnet50 --batch-size auto; strong scaling: tfgpu bench cnn --gpus 4 "
-        "--global-batch-size 1024. Several machines: the same command on each, under TF_CONFIG or srun "
-        "(docs/several-machines.md).",
+        "Examples: tfgpu bench cnn --model resnet50 --gpus all --dtype mixed_bfloat16; tfgpu bench cnn --batch-size "
+        "auto; tfgpu bench cnn --gpus 4 --global-batch-size 1024",
         """Train an image classifier on the CPU, one GPU and several GPUs; images per second.
 
         The loss must be finite and fall. One device is compared with a training in float64. Several devices are
         compared with one device that computes all of their batches; their weights must stay identical.
 
-        Under TF_CONFIG or srun, several machines train together; the first of them prints the report.""",
+        Under TF_CONFIG or srun, several machines train together, if each runs the same command; the first of them
+        prints the report (docs/several-machines.md).""",
     ),
     "transfer": (
         "Examples: tfgpu bench transfer; tfgpu bench transfer --gpus all --size 1MiB,64MiB,1GiB",
@@ -88,10 +87,7 @@ _PAGES = {
         """Call a SavedModel the way a server does: latency percentiles and throughput for each batch size.
 
         Inputs are on the host, results are fetched, one call after the other. Every result is compared with that of the
-        CPU. A 99th percentile needs 368 samples; the batch sizes share --deadline.
-
-        Exit codes: 0 measured, 1 a result was wrong, a run failed, the SavedModel cannot be used, or requested GPUs
-        are missing, 2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.""",
+        CPU. A 99th percentile needs 368 samples; the batch sizes share --deadline.""",
     ),
     "input": (
         "Examples: tfgpu bench input --model resnet50; tfgpu bench input --dataset photos/ --images 2000 --gpus 2",
@@ -118,7 +114,7 @@ def _add(name: str) -> None:
         name,
         params=[*OPTIONS[name], *SHARED],
         short_help=WORKLOADS[name].summary,
-        help=inspect.cleandoc(page) + ("" if "Exit codes:" in page else _EXIT_CODES),
+        help=inspect.cleandoc(page) + _EXIT_CODES,
         epilog=epilog,
     )
     @python_option(HAS_TENSORFLOW)

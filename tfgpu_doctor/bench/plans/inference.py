@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, ClassVar
@@ -25,20 +25,9 @@ BATCHES = (1, 8, 32, 128)
 PREPARING = 900.0  # seconds that exporting, loading or a reference may take; large models are slow in float64
 PERCENTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 WANTED = 368  # samples whose largest lies above the 99th percentile with 97.5 %, as a 95 % interval needs: 0.99^n
-
-
-@dataclass(frozen=True)
-class LatencyRule(StoppingRule):
-    """Enough samples for the last percentile, or the deadline. Latencies need not settle: their spread is a result."""
-
-    precision: float = math.inf
-    max_samples: int = 5000  # half a second of the shortest calls there are, 0.1 ms
-    wanted: int = WANTED
-
-    def done(self, samples: Sequence[float], elapsed: float) -> bool:
-        if len(samples) >= self.max_samples or (samples and elapsed >= self.deadline):
-            return True
-        return len(samples) >= self.wanted and self.unmet(samples) is None
+# Enough samples for the last percentile. Latencies need not settle: their spread is a result. At most half a second of
+# the shortest calls there are, 0.1 ms.
+LATENCIES = StoppingRule(min_samples=WANTED, precision=math.inf, max_samples=5000)
 
 
 @dataclass
@@ -63,13 +52,8 @@ class Inference(PlanBase):
             raise RequestError("--model (a built-in network) and --saved-model (your own) cannot be combined")
         if folder is None and (options["signature"] or options["shape"]):
             raise RequestError("--signature and --shape need --saved-model DIR")
-        if folder and not any((Path(folder) / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
-            raise RequestError(
-                f"--saved-model {folder}: no saved_model.pb found; save one with model.export(DIR) or "
-                "tf.saved_model.save(model, DIR)"
-            )
-        if folder and (other := [dtype for dtype in common["dtypes"] if dtype not in ("float32", "tf32")]):
-            raise RequestError(f"--dtype {other[0]}: the types of a SavedModel are fixed; choose float32 or tf32")
+        if folder:
+            _check_saved_model(Path(folder), common["dtypes"])
         return cls(
             model=None if folder else model or "mnist",
             saved_model=folder,
@@ -105,12 +89,8 @@ class Inference(PlanBase):
         with scratch() as folder:
             prepared = self._prepare(session, Path(folder))
             session.skip(1)
-            rule = LatencyRule(
-                min_samples=min(session.rule.min_samples, self.wanted),
-                min_seconds=session.rule.min_seconds,
-                deadline=deadline / len(self.batches),
-                wanted=self.wanted,
-            )
+            most, seconds = deadline / len(self.batches), session.rule.min_seconds
+            rule = replace(LATENCIES, min_samples=self.wanted, min_seconds=seconds, deadline=most)
 
             def make(case: Case, dtype: str, batch: int) -> Job:
                 return self._job(case, dtype, batch, prepared[dtype])
@@ -164,11 +144,7 @@ class Inference(PlanBase):
     def _users(self, ask: Any, folder: str) -> dict[str, dict[str, Any]]:
         """Look at the user's, whose types are its own."""
         described = ask("describe", folder=folder, signature=self.signature)
-        try:
-            inputs = resolve(described, self.shapes)
-        except CannotRunError as error:
-            raise CannotRunError(f"{folder}: {error}") from error
-        self.signature = described["name"]
+        self.signature, inputs = described.get("name"), resolve(described, self.shapes)
         model = {"folder": folder, "signature": self.signature, "inputs": inputs, "reference": "float32"}
         return dict.fromkeys(("right", *self.dtypes), model)
 
@@ -199,6 +175,17 @@ class Inference(PlanBase):
         longer = f"--deadline {math.ceil(1.2 * seconds / 10) * 10}"
         enough = f"--min-samples {WANTED}" if self.wanted < WANTED else longer
         return (f"no 99th percentile: it needs {WANTED} samples, found {count}: try {enough}",)
+
+
+def _check_saved_model(folder: Path, dtypes: Sequence[str]) -> None:
+    """Refuse what is visibly no SavedModel, and types that it cannot have."""
+    if not any((folder / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
+        raise RequestError(
+            f"--saved-model {folder}: no saved_model.pb found; save one with model.export(DIR) or "
+            "tf.saved_model.save(model, DIR)"
+        )
+    if other := [dtype for dtype in dtypes if dtype not in ("float32", "tf32")]:
+        raise RequestError(f"--dtype {other[0]}: the types of a SavedModel are fixed; choose float32 or tf32")
 
 
 def latencies(runs: Sequence[Run]) -> Iterator[str]:

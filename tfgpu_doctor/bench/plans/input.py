@@ -243,22 +243,24 @@ def _state(fed: Run, training: Run) -> tuple[str, str]:
 
 
 def ranking(runs: Sequence[Run]) -> Iterator[str]:
-    """Say what options bring, of the pipeline alone and of each training that is fed.
-
-    A pipeline is held against the nearest one with fewer options that was measured, too.
-    """
+    """Say what options bring, of the pipeline alone and of each training that is fed."""
     for kind, what in ((ALONE, "of the pipeline alone"), (FED, "of the pipeline that feeds {}")):
         for label, measured in _measured(runs, kind).items():
-            clear, unclear = [], []
-            for name, run in measured.items():
-                base = PIPELINES[name].base if PIPELINES[name].base in measured else "sequential"
-                if base not in measured or name == base:
-                    continue
-                effect = ratio(_speed(run), _speed(measured[base]))
-                if _faster(run, measured[base]) or _faster(measured[base], run):
-                    clear.append(f"{name} {quantity(effect.value, 'times', (effect.low, effect.high))} {base}")
-                else:
-                    unclear.append(name)
-            texts = [*clear, *([f"no clear effect: {', '.join(unclear)}"] if unclear else [])]
-            if texts:
+            if texts := _effects(measured):
                 yield f"options {what.format(label)}: {'; '.join(texts)}"
+
+
+def _effects(measured: Mapping[str, Run]) -> list[str]:
+    """Hold each pipeline against the nearest one with fewer options that was measured, too."""
+    clear, unclear = [], []
+    for name, run in measured.items():
+        nearest = PIPELINES[name].base or ""
+        base = nearest if nearest in measured else "sequential"
+        if base not in measured or name == base:
+            continue
+        effect = ratio(_speed(run), _speed(measured[base]))
+        if _faster(run, measured[base]) or _faster(measured[base], run):
+            clear.append(f"{name} {quantity(effect.value, 'times', (effect.low, effect.high))} {base}")
+        else:
+            unclear.append(name)
+    return [*clear, *([f"no clear effect: {', '.join(unclear)}"] if unclear else [])]

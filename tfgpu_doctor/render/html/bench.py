@@ -14,7 +14,7 @@ import gzip
 import math
 from collections.abc import Iterator, Sequence
 
-from tfgpu_doctor.bench.results import BenchResult, Ratio, Run
+from tfgpu_doctor.bench.results import BenchResult, Ratio, Run, Throughput
 from tfgpu_doctor.facts.printable import clean
 from tfgpu_doctor.facts.units import scale_of
 from tfgpu_doctor.render.html import page
@@ -91,12 +91,16 @@ def _label(x: float, y: float, words_: str, anchor: str = "start", colour: str =
 # ------------------------------------------------------------------------------------------------------- the pictures
 
 
+def _speed(run: Run) -> Throughput | None:
+    return None if run.virtual else run.throughput
+
+
 def speed(runs: Sequence[Run], everything: Sequence[Run]) -> str:
     """Draw bars of throughput with their intervals; one unit for all.
 
     A row has the name of the run above the bar, and the value at its right end.
     """
-    measured = [run.throughput for run in everything if run.throughput and not run.virtual]
+    measured = list(filter(None, map(_speed, everything)))
     factor, unit = scale_of(max(speed.value for speed in measured), measured[0].unit)
     axis = Axis(0, max(speed.ci95[1] for speed in measured) / factor, _LEFT, _RIGHT)
     end, name_of, pieces = _ROW * len(runs) + 4, words.namer(everything), []
@@ -107,9 +111,9 @@ def speed(runs: Sequence[Run], everything: Sequence[Run]) -> str:
     for place, (run, (left, right)) in enumerate(zip(runs, titles, strict=True)):
         y = place * _ROW + 14
         pieces += [_label(_LEFT, y, left), _label(_RIGHT, y, right, "end")]
-        if run.throughput and not run.virtual:
+        if throughput := _speed(run):
             colour = "c1" if run.devices[0].startswith("/GPU") else "c2"
-            value, low, high = (axis(part / factor) for part in (run.throughput.value, *run.throughput.ci95))
+            value, low, high = (axis(part / factor) for part in (throughput.value, *throughput.ci95))
             size = f'width="{value - _LEFT:.2f}" height="14"'
             pieces.append(f'<rect x="{_LEFT:.2f}" y="{y + 4:.2f}" {size} style="fill: var(--{colour})"/>')
             pieces.append(_line(low, y + 11, high, y + 11, "ink", 1.6))

@@ -186,12 +186,9 @@ def gpu_load(run: Run) -> str:
 
 def texts(run: Run, detail: formats.Detail = "full") -> list[str]:
     """All that is known of a run with a speed, beside it."""
-    found = [timing(run), *comparisons(run), *map(figure, figures(run))]
-    if detail != "least":
-        found += [gpu_load(run), proof(run, brief=detail == "normal")]
-    if detail in ("full", "shared"):
-        found.append(start_up(run))
-    return list(filter(None, found))
+    is_brief = detail == "normal"
+    found = [timing(run), *comparisons(run), *map(figure, figures(run)), gpu_load(run), proof(run, is_brief)]
+    return list(filter(None, (*found, "" if is_brief else start_up(run))))
 
 
 # -------------------------------------------------------------------------------------------------- words of the whole
@@ -248,7 +245,7 @@ def verdict(result: BenchResult) -> str:
         return "Nothing was measured."
     if best is None:
         return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
-    doubtful = ", ".join(dict.fromkeys(run.label for run in runs if run.doubts and not run.virtual))
+    doubtful = ", ".join(dict.fromkeys(run.label for run in runs if run.doubts))
     sentences = [*leading(result)] or [_figures(best, runs)]
     sentences += [bad or "Every result is verified", f"Uncertain: {doubtful}" if doubtful else ""]
     sentences += [f"Not run, for lack of time: {len(result.not_run)}"] if result.not_run else []
@@ -283,25 +280,32 @@ def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     whole = Page(command, about, worst(result), command, verdict(result), (), created=result.created)
     if detail == "least":
         return whole._replace(is_brief=True)
-    is_shared, measured = detail == "shared", [run for run in runs if run.throughput]
     many = len(runs) > _MANY and detail == "normal"
-    blocks: tuple[Part, ...] = tuple(_block(run, detail) for run in measured if not many or run.figures)
-    end: tuple[Part, ...] = ()
-    if is_shared:
-        rows = tuple((name(run), text) for run in runs for text in (texts(run) if run.throughput else [proof(run)]))
-        details = Table("Details of each run", ("Run", "Found"), tuple(row for row in rows if row[1]), is_folded=True)
-        blocks, end = (), (details, Code("Command", tuple(filter(None, [result.command])), is_folded=True))
     parts = (
-        runs_table(runs if is_shared or (measured and len(runs) > 1) else ()),
-        *blocks,
+        *((runs_table(runs),) if detail == "shared" else _blocks(runs, detail, many)),
         Items(tuple(f"{name(run)}: {_failure(run)}" for run in runs if not run.throughput), mark="error"),
         Items(tuple(shared_advice(runs)), mark="warning"),
         Items(notes(result), mark="note"),
         Items(result.conclusions[len(leading(result)) :]),
-        *end,
+        *(_details(result) if detail == "shared" else ()),
     )
     hint = "For the details of each run: -v, --output FILE.html, or --output FILE.json." if many else ""
     return whole._replace(parts=parts, hint=hint)
+
+
+def _blocks(runs: Sequence[Run], detail: formats.Detail, many: bool) -> Iterator[Part]:
+    """Yield the table of several runs, and a block for each with a speed; of many, of those with figures."""
+    measured = [run for run in runs if run.throughput]
+    if measured and len(runs) > 1:
+        yield runs_table(runs)
+    yield from (_block(run, detail) for run in measured if not many or run.figures)
+
+
+def _details(result: BenchResult) -> Iterator[Part]:
+    name = namer(result.runs)
+    rows = ((name(run), text) for run in result.runs for text in (texts(run) if run.throughput else [proof(run)]))
+    yield Table("Details of each run", ("Run", "Found"), tuple(row for row in rows if row[1]), is_folded=True)
+    yield Code("Command", (result.command,) if result.command else (), is_folded=True)
 
 
 def _failure(run: Run) -> str:
@@ -329,16 +333,18 @@ _COLUMNS: tuple[tuple[str, Callable[[Run], str]], ...] = (
 )
 
 
-def runs_table(runs: Sequence[Run]) -> Table:
-    """The runs beside each other; a figure that none has, and a parameter that all share, is left out."""
-    columns = [("run", [run.label for run in runs])]
-    shared = [("type", [run.dtype for run in runs])]
+def _points(runs: Sequence[Run]) -> Iterator[tuple[str, list[str]]]:
+    yield "type", [run.dtype for run in runs]
     for key in dict.fromkeys(key for run in runs for key in run.parameters):
         cells = [value_of(key, run.parameters[key]) if key in run.parameters else "" for run in runs]
-        shared.append((key.replace("_", " "), cells))
-    columns += [column for column in shared if len(set(column[1])) > 1]
-    found = ((title, [cell(run) for run in runs]) for title, cell in _COLUMNS)
-    columns += [column for column in found if any(column[1])]
+        yield key.replace("_", " "), cells
+
+
+def runs_table(runs: Sequence[Run]) -> Table:
+    """The runs beside each other; a figure that none has, and a parameter that all share, is left out."""
+    columns = [("run", [run.label for run in runs]), *(one for one in _points(runs) if len(set(one[1])) > 1)]
+    figures = ((title, list(map(cell, runs))) for title, cell in _COLUMNS)
+    columns += [column for column in figures if any(column[1])]
     numbers = [place for place, (_, cells) in enumerate(columns) if all(map(_NUMBER.fullmatch, cells))]
     rows = tuple(zip(*(cells for _, cells in columns), strict=True))
     return Table("Runs", tuple(title for title, _ in columns), rows, tuple(map(mark, runs)), tuple(numbers))
@@ -373,6 +379,13 @@ _METRICS = (
 )
 
 
+def _values(run: Run) -> Iterator[tuple[str, str, Any, float]]:
+    yield "step_seconds", "Median time of a step.", run.median_s, 1 / run.steps
+    if run.throughput:
+        yield rate(run.throughput.unit), "Work per second.", run.throughput, 1.0
+    yield from ((name, about, getattr(run, field), factor) for name, about, field, factor in _METRICS)
+
+
 def metrics(result: BenchResult) -> Iterator[Metric]:
     """Of each run whether its result is right, its speed and its time; virtual devices have neither."""
     software = {name: result.software.get(name, "") for name in ("tensorflow", "python")}
@@ -385,13 +398,8 @@ def metrics(result: BenchResult) -> Iterator[Metric]:
     yield gauge("tfgpu_bench_verified", "1 where the result of a run is right, else 0.", *verified)
     found: dict[tuple[str, str], list[Sample]] = {}
     for run, where in pairs:
-        values: list[tuple[str, str, Any, float]] = [
-            ("step_seconds", "Median time of a step.", run.median_s, 1 / run.steps),
-            (rate(run.throughput.unit) if run.throughput else "", "Work per second.", run.throughput, 1.0),
-            *((name, about, getattr(run, field), factor) for name, about, field, factor in _METRICS),
-        ]
-        for name, about, value, factor in values:
-            if value is not None and not run.virtual:
+        for name, about, value, factor in () if run.virtual else _values(run):
+            if value is not None:
                 number = factor * getattr(value, "value", value)
                 found.setdefault((name, about), []).append(Sample(number, where))
     for (name, about), samples in found.items():

@@ -4,37 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 
 from tfgpu_doctor.bench.comparison import (
     WORDS,
     BenchComparison,
     FailOnSpeed,
     RunChange,
-    Side,
     Verdict,
     exit_code,
     is_failing,
     is_open,
 )
 from tfgpu_doctor.bench.results import Ratio
-from tfgpu_doctor.facts.report import EXIT_UNKNOWN
-from tfgpu_doctor.facts.units import digits, quantity
+from tfgpu_doctor.facts.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
+from tfgpu_doctor.facts.units import approximate, digits
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.outlines.bench import value_of
-from tfgpu_doctor.render.shapes import (
-    Block,
-    Case,
-    Checks,
-    Items,
-    Line,
-    Outcome,
-    Page,
-    Part,
-    Suite,
-    Table,
-    problems,
-)
+from tfgpu_doctor.render.shapes import Block, Case, Checks, Items, Line, Outcome, Page, Part, Suite, Table, problems
 
 MARKS: dict[Verdict, str] = {
     "slower": "error",
@@ -43,51 +29,45 @@ MARKS: dict[Verdict, str] = {
     "cannot tell": "unknown",
     "not comparable": "absent",
 }
-_NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "numpy": "NumPy", "python": "Python"}
-_LARGE = 10.0  # a change beyond this factor is no matter of per cent
 _COMMAND = "tfgpu compare"
-_MOST_NOTES = 50
 _MANY = 8  # runs; of more, those that are the same have one line
 
 
 def page(comparison: BenchComparison, detail: formats.Detail = "shared") -> Page:
-    """A table of the runs, then what does not fit into it; in a terminal, a block for each; or the verdict alone."""
-    base, new = comparison.base, comparison.new
+    """A table of the runs; in a terminal, a block for each; or the verdict alone."""
+    base, new, runs = comparison.base, comparison.new, comparison.runs
     what = f"{new.workload}: {new.title}" if base.workload == new.workload else f"{base.workload} and {new.workload}"
-    about = f"{_COMMAND} {comparison.tool.version}, {what}"
-    whole = Page(_COMMAND, (about,), _worst(comparison), _COMMAND, _summary(comparison), ())
+    about = (f"{_COMMAND} {comparison.tool.version}, {what}", f"{base.name} → {new.name}")
+    mark = {EXIT_OK: "ok", EXIT_PROBLEM: "error"}.get(exit_code(comparison, "slower"), "unknown")
+    whole = Page(_COMMAND, about, mark, _COMMAND, _summary(comparison), (), created=comparison.created)
     if detail == "least":
         return whole._replace(is_brief=True)
-    results = tuple((side.name, side.created, _software(side)) for side in (base, new))
-    if detail != "shared":
-        sides = tuple(zip(("base", "new"), map("  ".join, results), strict=True))
-        parts: tuple[Part, ...] = (
-            Table("What was compared", ("Side", "Result"), sides),
-            Items(comparison.notes, mark="note"),
-            *(_block(run, comparison.factor, len(comparison.runs) > _MANY) for run in comparison.runs),
-            Items(tuple(_alone(comparison)), mark="absent"),
-        )
-        return whole._replace(parts=parts)
-    rows = tuple((" ".join(_title(run)), _verdict(run, reasons=True), _speeds(run)) for run in comparison.runs)
-    table = Table("Runs", ("Run", "Verdict", "Base → new"), rows, tuple(map(_mark, comparison.runs)))
-    of_runs = (
-        f"{' '.join(_title(run))}: {text}"
-        for run in comparison.runs
-        for text in (*run.notes, *_figures(run, comparison.factor))
+    shown: tuple[Part, ...] = tuple(_block(run, comparison.factor, len(runs) > _MANY) for run in runs)
+    if detail == "shared":
+        rows = tuple((" ".join(_title(run)), _verdict(run, reasons=True), _speeds(run)) for run in runs)
+        moved = (f"{' '.join(_title(run))}: {text}" for run in runs for text in _figures(run, comparison.factor))
+        shown = (Table("Runs", ("Run", "Verdict", "Base → new"), rows, tuple(map(_mark, runs))), Items(tuple(moved)))
+    notes = dict.fromkeys((*comparison.notes, *(note for run in runs for note in run.notes)))
+    sides = tuple(
+        (side.name, f"{side.created}  {', '.join(map(' '.join, side.software.items()))}") for side in (base, new)
     )
-    notes = tuple(dict.fromkeys(islice((*comparison.notes, *of_runs, *_alone(comparison)), _MOST_NOTES)))
-    parts = (table, Items(notes), Table("What was compared", ("Result", "Measured", "With"), results, is_folded=True))
-    return whole._replace(about=(about, f"{base.name} → {new.name}"), created=comparison.created, parts=parts)
+    parts = (
+        *shown,
+        Items(tuple(notes), mark="note"),
+        Items(tuple(_alone(comparison)), mark="absent"),
+        Table("What was compared", ("Result", "Measured, with"), sides, is_folded=True),
+    )
+    return whole._replace(parts=parts)
 
 
 def _block(run: RunChange, factor: float, short: bool) -> Block:
-    texts = run.reasons + (() if short and run.verdict == "same" else _texts(run, factor))
+    texts = () if short and run.verdict == "same" else (*run.reasons, *_texts(run, factor))
     return Block(_mark(run), "  ".join((*_title(run), _verdict(run))), tuple(Line("", text) for text in texts))
 
 
 def _texts(run: RunChange, factor: float) -> tuple[str, ...]:
     """Return all that is known of a run beside its verdict."""
-    return tuple(filter(None, (_speeds(run), *_figures(run, factor), _evidence(run), *run.notes)))
+    return tuple(filter(None, (_speeds(run), *_figures(run, factor), _evidence(run))))
 
 
 def checks(comparison: BenchComparison, fail_on: FailOnSpeed = "slower") -> Checks:
@@ -131,9 +111,6 @@ def _title(run: RunChange) -> tuple[str, ...]:
 
 def change(ratio: Ratio) -> str:
     """Return how the time of a step changed: "time +10.2 % (95 %: +8.9 to +11.5 %)"."""
-    if not 1 / _LARGE < ratio.value < _LARGE:
-        value, low, high = (digits(one, ratio.low, ratio.high) for one in (ratio.value, ratio.low, ratio.high))
-        return f"time × {value} (95 %: {low} to {high})"
     value, low, high = (_signed(one, ratio) for one in (ratio.value, ratio.low, ratio.high))
     return f"time {value} % (95 %: {low} to {high} %)"
 
@@ -161,10 +138,7 @@ def _speeds(run: RunChange) -> str:
 
 
 def _arrow(base: float, new: float, unit: str) -> str:
-    """Two quantities with three digits; their unit once, where it is the same."""
-    before, after = (quantity(one, unit, (0.99 * one, 1.01 * one)) for one in (base, new))
-    number, _, shown = before.partition(" ")
-    return f"{number if shown == after.partition(' ')[2] else before} → {after}"
+    return f"{approximate(base, unit)} → {approximate(new, unit)}"
 
 
 def _evidence(run: RunChange) -> str:
@@ -202,17 +176,3 @@ def _summary(comparison: BenchComparison) -> str:
     parts = [f"{found[word]} {word}" for word in words if found[word]]
     limit = digits(100 * (comparison.factor - 1), 0, 0).rstrip("0").rstrip(".")
     return f"{', '.join(parts) or 'no run in both'}; a change counts above {limit} %"
-
-
-def _worst(comparison: BenchComparison) -> str:
-    """The symbol of the whole."""
-    marks = {_mark(run) for run in comparison.runs}
-    inconclusive = any(run.base and run.verdict == "not comparable" for run in comparison.runs)
-    if inconclusive or any(run.base for run in comparison.only_base):
-        marks.add("unknown")
-    return next((mark for mark in ("error", "unknown", "ok") if mark in marks), "unknown")
-
-
-def _software(side: Side) -> str:
-    """ "TensorFlow 2.21.0, Python 3.12.3"."""
-    return ", ".join(f"{_NAMES.get(name, name)} {version}" for name, version in side.software.items())
