@@ -138,9 +138,11 @@ class Workload(BaseWorkload):
             inputs = make_inputs(parameters["inputs"], count)
         ends = [count * (place + 1) // len(devices) for place in range(len(devices))]
         batched = {spec["name"] for spec in parameters["inputs"] if spec["batched"]}
-        whole = {name: value for name, value in inputs.items() if name not in batched}
         self.parts = [
-            {**whole, **{name: np.ascontiguousarray(inputs[name][first:last]) for name in batched}}
+            {
+                name: np.ascontiguousarray(value[first:last]) if name in batched else value
+                for name, value in inputs.items()
+            }
             for first, last in zip([0, *ends], ends)
         ]
         self.pool = ThreadPoolExecutor(len(devices))
