@@ -65,7 +65,7 @@ class FakeWorker:
         return {"tensorflow": "2.21.0", "numpy": "2.4.6", "python": "3.12.3", "gpus": gpus}
 
     def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
-        self.devices = request["devices"]
+        self.devices = list(request["devices"])
         self.sizes.append(request["parameters"].get("size"))
         return {"cold": {"import": 1.5}}
 

@@ -136,11 +136,12 @@ def common(worker: Any, spread: str = "workers") -> None:
 
 
 @pytest.fixture
-def started(quick: None) -> Iterator[Callable[..., tuple[Watch, Any, FakeWorker]]]:
+def started(quick: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Watch, Any, FakeWorker]]]:
     watches = []
 
     def start(door: Door, patience: float = 60.0, **options: Any) -> tuple[Watch, Any, FakeWorker]:
-        watch, worker = Watch(cluster(0, TWO["worker"]), patience, door), Follower(("end",), **options)
+        monkeypatch.setattr(cluster_module, "knock", door)
+        watch, worker = Watch(cluster(0, TWO["worker"]), patience), Follower(("end",), **options)
         watches.append(watch)
         return watch, watch.over(worker), worker
 
@@ -190,7 +191,7 @@ def test_an_error_here_stays_what_it_is_while_the_others_answer(started: Any, mo
 
 
 @pytest.mark.usefixtures("quick")
-def test_one_look_without_an_answer_is_no_loss() -> None:
+def test_one_look_without_an_answer_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([None, "no answer", "no answer", None, "no answer", "no answer"])
     knocks = []
 
@@ -198,7 +199,8 @@ def test_one_look_without_an_answer_is_no_loss() -> None:
         knocks.append(address)
         return next(answers, None)
 
-    watch = Watch(cluster(), 60.0, sometimes)
+    monkeypatch.setattr(cluster_module, "knock", sometimes)
+    watch = Watch(cluster(), 60.0)
     watch.arm()
     assert eventually(lambda: len(knocks) > 10)
     watch.disarm()

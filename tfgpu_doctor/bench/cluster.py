@@ -162,8 +162,6 @@ ANSWER = 2.0  # seconds that a host may take to answer a connection
 MISSES = 3  # looks in a row without an answer, after which a worker counts as gone
 SETTLE = 5.0  # seconds after an error here within which a worker that is gone must show
 
-Knock = Callable[[str], str | None]
-
 
 def knock(address: str) -> str | None:
     """Say why nobody answers at an address; None where somebody does."""
@@ -181,9 +179,9 @@ class Watch:
         patience: seconds within which all must have been seen.
     """
 
-    def __init__(self, cluster: Cluster, patience: float, knock: Knock = knock) -> None:
+    def __init__(self, cluster: Cluster, patience: float) -> None:
         """Nothing is watched yet."""
-        self._cluster, self._patience, self._knock = cluster, patience, knock
+        self._cluster, self._patience = cluster, patience
         self._workers: list[Worker] = []
         self.armed: threading.Event | None = None  # while the others are expected; set when they may go
         self.lost: str | None = None  # which worker is missed, as a sentence without its end
@@ -211,7 +209,7 @@ class Watch:
         others = [index for index in range(self._cluster.count) if index != self._cluster.index]
         while not stop.is_set():
             for index in others:
-                if (why := self._knock(self._cluster.addresses[index])) is None:
+                if (why := knock(self._cluster.addresses[index])) is None:
                     seen.add(index)
                     misses[index] = 0
                     continue

@@ -25,7 +25,7 @@ START = 300.0  # seconds for import, device initialisation and inputs; a first C
 PATIENCE = 60.0  # seconds that a sample may always take
 
 Clock = Callable[[], float]
-ANY: Key = ("", "")  # of all cases, where they share a process
+ANY: Key = ("", "")  # of a process for no case yet, or for all where they share it
 
 
 class WorkerError(Exception):
@@ -197,19 +197,8 @@ def hello(worker: Worker) -> tuple[dict[str, str], tuple[GpuFound, ...]]:
 
 def prepare(worker: Worker, job: Job) -> dict[str, Any]:
     """Let a worker put its inputs on the devices of a case."""
-    case = job.case
-    return worker.ask(
-        START,
-        do="prepare",
-        workload=job.workload,
-        parameters=job.parameters,
-        dtype=job.dtype,
-        devices=list(case.devices),
-        gpus=list(case.gpus),
-        spread=case.spread,
-        virtual=case.virtual,
-        virtual_memory_mib=job.virtual_memory_mib,
-    )
+    shared = {name: getattr(job, name) for name in ("workload", "parameters", "dtype", "virtual_memory_mib")}
+    return worker.ask(START, do="prepare", **shared, **vars(job.case))
 
 
 class Workers(AbstractContextManager["Workers"]):
@@ -223,23 +212,21 @@ class Workers(AbstractContextManager["Workers"]):
         """None is started yet."""
         self._start, self._shared = start, shared
         self._alive: dict[Key, Worker] = {}
-        self._spare: list[Worker] = []  # started and greeted, not used for any case yet
         self.software: dict[str, str] = {}  # versions in the newest process
         self.found: tuple[GpuFound, ...] = ()  # the GPUs that it lists
 
     def first(self) -> Worker:
         """Start one. Raises NoTensorFlowError: TensorFlow cannot be imported there."""
         try:
-            self._spare.append(self._greeted())
+            return self.take()
         except WorkerError as error:
             raise NoTensorFlowError(str(error)) from error
-        return self._spare[-1]
 
     def take(self, key: Key = ANY) -> Worker:
         """Return the process of a case, started where there is none. Raises WorkerError: it does not start."""
         key = ANY if self._shared else key
         if key not in self._alive:
-            self._alive[key] = self._spare.pop() if self._spare else self._greeted()
+            self._alive[key] = self._alive.pop(ANY) if ANY in self._alive else self._greeted()
         return self._alive[key]
 
     @property
@@ -262,7 +249,6 @@ class Workers(AbstractContextManager["Workers"]):
             worker.close()
 
     def __exit__(self, *error: object) -> None:
-        for worker in (*self._spare, *self._alive.values()):
+        for worker in self._alive.values():
             worker.close()
-        self._spare.clear()
         self._alive.clear()

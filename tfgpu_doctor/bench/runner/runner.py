@@ -271,8 +271,8 @@ def to_run(measurement: Measurement) -> Run:
         warmup_s=tuple(measurement.warmup),
         samples_s=samples,
         processes=tuple(filter(None, counts)),
-        cpu_load=tuple(round(load, 3) for load in measurement.loads),
-        cpu_wait=tuple(round(wait, 3) for wait in waits),
+        cpu_load=_rounded(measurement.loads),
+        cpu_wait=_rounded(waits),
         throttled_samples=tuple(measurement.throttled),
         others_cpus=max(measurement.others / measurement.watched, 0.0) if measurement.watched >= WATCHED else None,
         stopped=None if case.virtual else rule.unmet(samples) or measurement.disturbed(rule.min_samples),
@@ -280,6 +280,10 @@ def to_run(measurement: Measurement) -> Run:
     counted = samples_of(measured, measurement.setting.cpus).settled().all()
     measured = msgspec.structs.replace(measured, figures=job.derive(counted))
     return with_speed(measured, job.work * steps, job.unit, measurement.setting.cpus)
+
+
+def _rounded(values: Sequence[float]) -> tuple[float, ...]:
+    return tuple(round(value, 3) for value in values)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -23,16 +23,7 @@ from dataclasses import replace
 from typing import Any
 
 from .models import policy, same_weights
-from .training import (
-    Check,
-    Judgement,
-    Training,
-    TrainingWorkload,
-    copies,
-    judge_training,
-    place,
-    variables_of,
-)
+from .training import Check, Judgement, Training, TrainingWorkload, copies, judge_training, place, variables_of
 
 UNIT = "images/s"
 LEARNING_RATE = 1e-4  # of both Adams, the tutorial's

@@ -62,11 +62,11 @@ class Machines:
         self.index, self.count = index, count
         self.local = list(self.strategy.extended.worker_devices)
         self.elsewhere = [name for name in devices if name.startswith(ELSEWHERE)]
-        self.replicas = int(self.strategy.num_replicas_in_sync)
         self.first = index * len(self.local)  # number of this worker's first replica
         want = [name for name in devices if name not in self.elsewhere]
-        if [short(name) for name in self.local] != want or self.replicas != len(devices):
-            raise ValueError(f"{self.replicas} replicas, here on {', '.join(map(short, self.local))}, not {want}")
+        here, replicas = [short(name) for name in self.local], int(self.strategy.num_replicas_in_sync)
+        if here != want or replicas != len(devices):
+            raise ValueError(f"{replicas} replicas, here on {', '.join(here)}, not {want}")
         self._sum = summing(self.strategy)
 
     def agree(self, text: str) -> None:

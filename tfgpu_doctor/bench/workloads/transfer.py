@@ -58,10 +58,7 @@ TO_DEVICE, TO_DEVICE_PINNED = "host to device", "host to device, pinned"
 FROM_DEVICE, FROM_DEVICE_PINNED = "device to host", "device to host, pinned"
 PEER, PEER_BACK = "peer", "peer, back"  # from the first device to the second, and back
 ALL_REDUCE = "all-reduce"
-ROUTES = (
-    *(WITHIN, TO_DEVICE, TO_DEVICE_PINNED, FROM_DEVICE, FROM_DEVICE_PINNED),
-    *(PEER, PEER_BACK, ALL_REDUCE),
-)
+ROUTES = (WITHIN, TO_DEVICE, TO_DEVICE_PINNED, FROM_DEVICE, FROM_DEVICE_PINNED, PEER, PEER_BACK, ALL_REDUCE)
 
 
 def work(route: str, count: int, devices: int) -> float:
