@@ -119,12 +119,15 @@ def _block(group: Group, *, whole: bool = False) -> Block:
         lines.append(Line("expected", group.expected, group.source))
     lines.append(Line("why", group.cause))
     if group.explains:
-        labels = dict.fromkeys(compared(one).label for one in group.explains)
-        lines.append(Line("therefore", f"also odd there: {', '.join(labels)}"))
+        lines.append(Line("therefore", f"also odd there: {_labels(group.explains)}"))
     lines += [Line("fix", fix.text, commands=fix.commands) for fix in group.fixes[: None if whole else 1]]
     if not group.expected and group.source:
         lines.append(Line("", group.source))
     return Block(group.severity.value, _title(group), tuple(lines), (group.id,))
+
+
+def _labels(ids: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(compared(one).label for one in ids))
 
 
 def _title(group: Group) -> str:
@@ -244,13 +247,18 @@ def folded(names: Iterable[str], most: int | None = None) -> str:
             ranges.append((number, number))
     every = [(stem, one) for stem, ranges in by_stem.items() for one in ranges]
     more = sum(last - first + 1 for _, (first, last) in every[most:]) if most else 0
-    parts = []
-    for (head, width, tail), shown in groupby(every[:most], lambda pair: pair[0]):
-        texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for _, (first, last) in shown]
-        # in parts of so many ranges as a narrow terminal has room for
-        for numbers in (",".join(texts[at : at + _MOST_RANGES]) for at in range(0, len(texts), _MOST_RANGES)):
-            parts.append(f"{head}{numbers if numbers.isdecimal() else f'[{numbers}]'}{tail}" if width else head + tail)
+    groups = groupby(every[:most], lambda pair: pair[0])
+    parts = [text for stem, shown in groups for text in _in_brackets(stem, [one for _, one in shown])]
     return ", ".join(parts) + (f" and {more} more" if more else "")
+
+
+def _in_brackets(stem: tuple[str, int, str], ranges: list[tuple[int, int]]) -> Iterator[str]:
+    """Yield "gpu-[001-004,007]", in parts of so many ranges as a narrow terminal has room for."""
+    head, width, tail = stem
+    texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for first, last in ranges]
+    for at in range(0, len(texts), _MOST_RANGES):
+        numbers = ",".join(texts[at : at + _MOST_RANGES]) if width else ""
+        yield f"{head}{numbers if not numbers or numbers.isdecimal() else f'[{numbers}]'}{tail}"
 
 
 def _verdict(fleet: Fleet) -> str:
