@@ -97,11 +97,12 @@ def _judged(
 ) -> _Judged:
     """Judge a report; `unknown` is the status of what the other one does not know."""
     read = {one.id: [difference for difference in found if _is_read(difference, one, here)] for one in findings}
-    # of all that their signs read, only facts differ that the other report does not know
-    unjudged = {id_: {one.status for one in differing} for id_, differing in read.items()}
-    is_open = {
-        id_ for id_, seen in unjudged.items() if _lacks_facts(id_, other) or (unknown in seen and seen.isdisjoint(REAL))
-    }
+    is_open = set()
+    for id_, differing in read.items():
+        statuses = {one.status for one in differing}
+        # of all that their signs read, only facts differ that the other report does not know
+        if _lacks_facts(id_, other) or (unknown in statuses and statuses.isdisjoint(REAL)):
+            is_open.add(id_)
     return _Judged({one.id: one for one in findings}, read, is_open)
 
 

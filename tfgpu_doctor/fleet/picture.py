@@ -139,35 +139,31 @@ _PACKAGES = ("tensorflow", "keras", "numpy", "protobuf", "nvidia-cuda-runtime-cu
 
 def _common(machines: tuple[Machine, ...]) -> Iterator[Common]:
     """Yield the rows of the picture; facts that no node knows are left out, and of packages those that matter less."""
-    if machines:
-        yield _row("gpus", "GPUs", Counter(one.main.hardware for one in machines), len(machines))
-    names = [path for path in paths() if path not in _TOO_LONG and not about(path).key]
-    for name in (*names, *(f"python.packages.{package}" for package in _PACKAGES)):
-        known = [values for one in machines if (values := one.main.values.get(compared(name).path)) is not None]
+    facts = [path for path in paths() if path not in _TOO_LONG and not about(path).key]
+    packages, fields = (f"python.packages.{one}" for one in _PACKAGES), (f"gpus.{one}" for one in gpu_fields())
+    for name in ("gpus", *facts, *packages, *fields):
+        known = [texts for one in machines if (texts := _texts(one, name))] if name != "gpus.name" else []
+        counts = Counter(text for texts in known for text in texts)  # a node counts for each value of its GPUs
+        most = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_MOST_SHOWN]
         if known:
-            yield _row(name, compared(name).label, Counter(one.get(name, _MISSING).text for one in known), len(known))
-    yield from _common_of_gpus(machines)
-
-
-def _common_of_gpus(machines: tuple[Machine, ...]) -> Iterator[Common]:
-    for name in (f"gpus.{one}" for one in gpu_fields() if one != "name"):
-        sets = [{gpu[name].text for gpu in one.main.gpus or () if name in gpu} for one in machines]
-        if known_by := sum(map(bool, sets)):  # a node counts for each value
-            yield _row(
-                name, f"{compared(name).label} of GPUs", Counter(one for texts in sets for one in texts), known_by
+            yield Common(
+                id=name,
+                layer=compared(name).layer,
+                label=compared(name).label + " of GPUs" * name.startswith("gpus."),
+                values=tuple(Shown(value=short(text, _LONGEST), nodes=many) for text, many in most),
+                distinct=len(counts),
+                known=len(known),
             )
 
 
-def _row(identity: str, label: str, values: Counter[str], known: int) -> Common:
-    most = sorted(values.items(), key=lambda one: (-one[1], one[0]))[:_MOST_SHOWN]
-    return Common(
-        id=identity,
-        layer=compared(identity).layer,
-        label=label,
-        values=tuple(Shown(value=short(text, _LONGEST), nodes=many) for text, many in most),
-        distinct=len(values),
-        known=known,
-    )
+def _texts(machine: Machine, identity: str) -> set[str]:
+    """Return what a node has of a fact, or its GPUs of a field; nothing: it is unknown."""
+    if identity == "gpus":
+        return {machine.main.hardware}
+    if identity.startswith("gpus."):
+        return {gpu[identity].text for gpu in machine.main.gpus or () if identity in gpu}
+    values = machine.main.values.get(compared(identity).path)
+    return set() if values is None else {values.get(identity, _MISSING).text}
 
 
 # ------------------------------------------------------------------------------------------------------------- findings

@@ -187,6 +187,15 @@ def _counted(names: Sequence[str]) -> str:
     return ", ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names))
 
 
+def _memory(gpu: Gpu) -> int:
+    """Return the memory of a GPU; 0 where it is unknown, as of a slice, for which NVML tells that of the whole."""
+    return 0 if value_or(gpu.mig_mode, False) else value_or(gpu.memory_total, 0)
+
+
+def _capability(gpu: Gpu) -> str:
+    return value_or(gpu.compute_capability, "")
+
+
 def usable(report: Report) -> tuple[UsableGpu, ...]:
     """Return the GPUs that TensorFlow lists, without those on which a matrix product failed, the largest first."""
     facts = report.facts
@@ -197,14 +206,13 @@ def usable(report: Report) -> tuple[UsableGpu, ...]:
     for number, device in enumerate(listed):
         # the one that it is, or cannot be told from: TensorFlow numbers them in another order than the driver
         alike = [gpu for gpu in known if value_or(gpu.name, None) == device.device_name] or [*known]
-        # of a slice of a GPU, NVML tells the memory of the whole
-        sizes = [None if value_or(gpu.mig_mode, False) else value_or(gpu.memory_total, None) for gpu in alike]
-        capabilities = (text for gpu in alike if (text := value_or(gpu.compute_capability, "")))
         found.append(
             UsableGpu(
                 name=device.device_name or "GPU of unknown name",
-                memory=None if None in sizes else min(filter(None, sizes), default=None),
-                compute_capability=device.compute_capability or min(capabilities, key=capability, default=None),
+                memory=min(map(_memory, alike), default=0) or None,
+                compute_capability=device.compute_capability
+                or min(map(_capability, alike), key=capability, default="")
+                or None,
                 device=f"/GPU:{number}",
             )
         )

@@ -28,7 +28,6 @@ from tfgpu_doctor.render.shapes import (
     Metric,
     Outcome,
     Page,
-    Part,
     Sample,
     Suite,
     Table,
@@ -55,25 +54,17 @@ def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
     """What the nodes have, and the groups; or the first of them."""
     about = f"tfgpu fleet {fleet.tool.version}, {_about(fleet)}"
     whole = Page("tfgpu fleet", (about,), MARKS[fleet.verdict], fleet.verdict, _verdict(fleet), ())
-    blocks = [_block(group, whole=detail != "normal") for group in fleet.groups]
-    unread, hint = list(_unread_results(fleet)), ""
-    values = tuple((row.layer, row.label, _values(row, fleet)) for row in fleet.common)
-    parts: list[Part] = [_first_rows(fleet)]
-    if detail == "full":
-        parts += (
-            Table(layer, ("What", "Number of nodes"), tuple(row[1:] for row in rows), is_named=True)
-            for layer, rows in groupby(values, lambda row: row[0])
-        )
+    blocks, unread, hint = [_block(group, whole=detail != "normal") for group in fleet.groups], _unread(fleet), ""
+    values = tuple((row.label, _values(row, fleet)) for row in fleet.common)
+    title, head = "All values, with the number of nodes", ("What", "Values")
+    table = Table(title, head, values, is_named=True, is_folded=True)
     if detail == "normal":
         hint = "All nodes, values and fixes: tfgpu fleet -v" if blocks else ""
-        blocks = list(_shortened(blocks))
-        more = len(unread) - _MOST_UNREAD
-        unread[_MOST_UNREAD:] = [f"and {count(more, 'more reason')}; -v shows all"] if more > 0 else []
-    parts += [*blocks, Items(tuple(unread), "Could not be read", "unknown"), Items(fleet.notes, mark="note")]
-    if detail == "shared":
-        head = ("Layer", "What", "Values")
-        parts.append(Table("All values, with the number of nodes", head, values, is_folded=True))
-    return whole._replace(parts=tuple(parts), hint=hint, created=fleet.created)
+        blocks, table = list(_shortened(blocks)), table._replace(rows=())
+        if (more := len(unread) - _MOST_UNREAD) > 0:
+            unread = (*unread[:_MOST_UNREAD], f"and {count(more, 'more reason')}; -v shows all")
+    below = (Items(unread, "Could not be read", "unknown"), Items(fleet.notes, mark="note"), table)
+    return whole._replace(parts=(_first_rows(fleet), *blocks, *below), hint=hint, created=fleet.created)
 
 
 def _shortened(blocks: list[Block]) -> Iterator[Block]:
@@ -128,16 +119,15 @@ def _block(group: Group, *, whole: bool = False) -> Block:
         lines.append(Line("expected", group.expected, group.source))
     lines.append(Line("why", group.cause))
     if group.explains:
-        lines.append(
-            Line(
-                "therefore",
-                f"also odd there: {', '.join(dict.fromkeys(compared(one).label for one in group.explains))}",
-            )
-        )
+        lines.append(Line("therefore", f"also odd there: {_labels(group.explains)}"))
     lines += [Line("fix", fix.text, commands=fix.commands) for fix in group.fixes[: None if whole else 1]]
     if not group.expected and group.source:
         lines.append(Line("", group.source))
     return Block(group.severity.value, _title(group), tuple(lines), (group.id,))
+
+
+def _labels(ids: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(compared(one).label for one in ids))
 
 
 def _title(group: Group) -> str:
@@ -158,7 +148,7 @@ def checks(fleet: Fleet, fail_on: FailOn = "error") -> Checks:
             problems.setdefault(member.node, []).append((group, f"{group.title}{more}"))
     cases = [_case(node, problems.get(node.name, []), grave, is_open) for node in fleet.nodes]
     whole = Case("all results were read", "tfgpu.fleet", details=(_about(fleet), *fleet.notes))
-    unread = _unread_results(fleet)
+    unread = _unread(fleet)
     if unread or not fleet.nodes:
         message = _verdict(fleet) if not unread else f"{count(len(unread), 'part')} of files cannot be read"
         outcome: Outcome = "error" if is_open else "skipped"
@@ -257,13 +247,18 @@ def folded(names: Iterable[str], most: int | None = None) -> str:
             ranges.append((number, number))
     every = [(stem, one) for stem, ranges in by_stem.items() for one in ranges]
     more = sum(last - first + 1 for _, (first, last) in every[most:]) if most else 0
-    parts = []
-    for (head, width, tail), shown in groupby(every[:most], lambda pair: pair[0]):
-        texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for _, (first, last) in shown]
-        # in parts of so many ranges as a narrow terminal has room for
-        for numbers in (",".join(texts[at : at + _MOST_RANGES]) for at in range(0, len(texts), _MOST_RANGES)):
-            parts.append(f"{head}{numbers if numbers.isdecimal() else f'[{numbers}]'}{tail}" if width else head + tail)
+    groups = groupby(every[:most], lambda pair: pair[0])
+    parts = [text for stem, shown in groups for text in _in_brackets(stem, [one for _, one in shown])]
     return ", ".join(parts) + (f" and {more} more" if more else "")
+
+
+def _in_brackets(stem: tuple[str, int, str], ranges: list[tuple[int, int]]) -> Iterator[str]:
+    """Yield "gpu-[001-004,007]", in parts of so many ranges as a narrow terminal has room for."""
+    head, width, tail = stem
+    texts = [f"{first:0{width}}" + (f"-{last:0{width}}" if last > first else "") for first, last in ranges]
+    for at in range(0, len(texts), _MOST_RANGES):
+        numbers = ",".join(texts[at : at + _MOST_RANGES]) if width else ""
+        yield f"{head}{numbers if not numbers or numbers.isdecimal() else f'[{numbers}]'}{tail}"
 
 
 def _verdict(fleet: Fleet) -> str:
@@ -290,6 +285,6 @@ def _about(fleet: Fleet) -> str:
     return f"{count(len(fleet.nodes), 'node')}, {count(fleet.results, 'result')}"
 
 
-def _unread_results(fleet: Fleet) -> tuple[str, ...]:
+def _unread(fleet: Fleet) -> tuple[str, ...]:
     """What is no result, with its place: "reports/b.json, line 3: it is cut off"."""
     return tuple(f"{one.file}{f', line {one.line}' if one.line else ''}: {one.reason}" for one in fleet.unreadable)
