@@ -109,10 +109,6 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
     fits = releases(matrix, asked)
     request = PlanRequest(matrix, Target(gpus=(TargetGpu(name, capability),)))
     working = (row.version for row in fits if not (row.yanked or CONSTRAINTS["known-issue"](request, row)))
-    rates = structs.asdict(peak).items() if peak else ()
-    broken: dict[tuple[str, str], list[str]] = {}
-    for row, issue in known_broken(matrix, asked):
-        broken.setdefault((issue.id, issue.title), []).append(row.version)
     return {
         **_gpu(matrix, capability, name),
         "same_compute_capability": tuple(
@@ -125,9 +121,8 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
         "newest_tensorflow": next(working, None),  # without a known bug there: what `tfgpu plan` takes
         "tensorflow": _versions(row.version for row in fits),  # stable releases whose SASS runs on it, newest first
         "tensorflow_ptx": _versions(row.version for row in only_with(matrix, asked, ptx=True)),  # to be compiled first
-        "broken": [{"id": id, "title": title, "tensorflow": _versions(rows)} for (id, title), rows in broken.items()],
-        # dense FLOP per clock cycle and multiprocessor; None: unknown
-        "peak": {key: rate for key, rate in rates if isinstance(rate, (int, float))} if peak else None,
+        "broken": _broken(matrix, asked),  # known issues, and the releases that they keep from the card
+        "peak": _rates(peak) if peak else None,  # dense FLOP per clock cycle and multiprocessor; None: unknown
         "sources": _sources(matrix, card.source, peak, name),  # field → where it was read
     }
 
@@ -135,6 +130,17 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
 def default_platform(name: str | None, capability: str) -> str:
     """Linux, with the processor that a GPU of this name, as the matrix has it, is sold with."""
     return "linux_aarch64" if name is not None and arm_only(name, capability) else "linux_x86_64"
+
+
+def _broken(matrix: Matrix, asked: Filters) -> list[dict[str, Any]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for row, issue in known_broken(matrix, asked):
+        found.setdefault((issue.id, issue.title), []).append(row.version)
+    return [{"id": id, "title": title, "tensorflow": _versions(rows)} for (id, title), rows in found.items()]
+
+
+def _rates(peak: Peak) -> dict[str, float]:
+    return {name: rate for name, rate in structs.asdict(peak).items() if isinstance(rate, (int, float))}
 
 
 def _last_cudnn(matrix: Matrix, card: Architecture) -> dict[str, str]:

@@ -44,6 +44,13 @@ _OLDEST_OF_DEADSNAKES = (3, 7)
 CONDA_TOOLKITS = ("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8")
 
 
+def _lacking_bounds(row: Release) -> list[str]:
+    """Upper bounds that the metadata of old releases lacks, so that pip brings what breaks them today."""
+    numpy, protobuf = numpy_bound(row), protobuf_bound(row)
+    found = (("numpy<2", numpy, row.numpy), ("protobuf<3.21", protobuf, row.protobuf))
+    return [line for line, bound, own in found if bound and own != bound]
+
+
 class Installation:
     """The installation of one release into a new environment `tf` of one Python."""
 
@@ -75,10 +82,7 @@ class Installation:
             newest = min("9", self.cudnn_limit or "9", key=Version)
             self._cudnn = f"{_CU11_CUDNN}>={row.cudnn},<{newest}"
         self.holds_cudnn_back = bool(self._cudnn and (self.self_contained or self.cudnn_limit))
-        # upper bounds that the metadata of old releases lacks, so that pip brings what breaks them today
-        numpy, protobuf = numpy_bound(row), protobuf_bound(row)
-        lacking = (("numpy<2", numpy, row.numpy), ("protobuf<3.21", protobuf, row.protobuf))
-        self._bounds = [line for line, bound, own in lacking if bound and own != bound]
+        self._bounds = _lacking_bounds(row)
 
     @property
     def starts_python(self) -> str:
@@ -104,8 +108,10 @@ class Installation:
             if self.interpreter is None:
                 yield Fix(f"{self.starts_python} is missing", (f"brew install python@{self.python}",))
             yield Fix("uv is missing", ("brew install uv",))
-        if self.target.os not in ("linux", "wsl2"):
-            return
+        elif self.target.os in ("linux", "wsl2"):
+            yield from self._missing_on_linux(installers)
+
+    def _missing_on_linux(self, installers: Collection[str]) -> Iterator[Fix]:
         start, python, managers = self.starts_python, self.python, tuple(self.commands)
         if "uv" in managers and "uv" not in installers:
             yield Fix("uv is missing", ("pipx install uv",))

@@ -60,26 +60,26 @@ def _answer(plan: Plan) -> tuple[str, str, str]:
 def _block(number: int, option: Option, last_branch: str | None, is_brief: bool) -> Block:
     """Return an option with everything; in brief, for its first package manager."""
     tools = list(option.commands)[: 1 if is_brief else None]
-    starts = option.commands[tools[0]][0].split(" ")[0]
-    missing = (one for one in option.missing if not is_brief or one.text.startswith(f"{starts} is missing"))
     lines = (
         *(Line(*fact) for fact in facts_of(option, last_branch)),
         *(Line("first", fix.text, commands=fix.commands) for fix in option.first),
         *(Line(tool, "", commands=option.commands[tool]) for tool in tools),
         *(Line("check", "", commands=fix.commands) for fix in option.then),
-        *(
-            Line("if", f"{one.text}: {one.commands[0]}") if is_brief else Line("if", one.text, commands=one.commands)
-            for one in missing
-        ),
+        *_missing(option, is_brief),
         *(Line("note", note) for note in option.notes[-_NOTES if is_brief else 0 :]),
     )
-    return Block(
-        "ok" if number == 1 and option.kind != "cpu" else "note",
-        f"{number}. {_title(option)}",
-        lines,
-        (),
-        option.see or "",
-    )
+    mark = "ok" if number == 1 and option.kind != "cpu" else "note"
+    return Block(mark, f"{number}. {_title(option)}", lines, (), option.see or "")
+
+
+def _missing(option: Option, is_brief: bool) -> Iterator[Line]:
+    """Yield how to get what the commands start; in brief, only the first command of the first program."""
+    starts = next(iter(option.commands.values()))[0].split(" ")[0]
+    for fix in option.missing:
+        if not is_brief:
+            yield Line("if", fix.text, commands=fix.commands)
+        elif fix.text.startswith(f"{starts} is missing"):
+            yield Line("if", f"{fix.text}: {fix.commands[0]}")
 
 
 def _title(option: Option) -> str:
