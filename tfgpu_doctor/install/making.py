@@ -231,9 +231,9 @@ def make(choice: Choice, prefix: Path, matrix: Matrix, tell: Callable[[str], Non
     was before.
     """
     tools.require_room(prefix)
-    with tools.claimed(prefix, tell) as temporary:
-        env = tools.of_children(os.environ, os.getcwd(), temporary)
-        try:
+    try:
+        with tools.claimed(prefix, tell) as temporary:
+            env = tools.of_children(os.environ, os.getcwd(), temporary)
             if choice.method == "conda":  # with its history, the folder is an environment of conda without packages
                 (prefix / "conda-meta").mkdir()
                 (prefix / "conda-meta" / "history").touch()
@@ -247,8 +247,8 @@ def make(choice: Choice, prefix: Path, matrix: Matrix, tell: Callable[[str], Non
             if state == "failed":
                 raise InstallError(f"the environment was created, but does not work ({text})")
             writing.replace(str(prefix / REPORT), report.to_json())
-        except OSError as error:
-            raise InstallError(f"{error.filename or prefix}: {why(error)}") from error
+    except OSError as error:
+        raise InstallError(f"{error.filename or prefix}: {why(error)}") from error
     return state, text
 
 

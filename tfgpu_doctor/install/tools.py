@@ -92,26 +92,28 @@ def claimed(path: Path, tell: Callable[[str], None]) -> Iterator[str]:
     unfinished, is_ours = path / UNFINISHED, False
     try:
         read_path(str(path))  # again: the user may have been asked meanwhile
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            unfinished.mkdir()
-        except OSError as error:
-            raise InstallError(f"{path} cannot be created: {why(error)}", EXIT_USAGE) from error
+        path.mkdir(parents=True, exist_ok=True)
+        unfinished.mkdir()
         is_ours = True
         yield str(unfinished)
         shutil.rmtree(unfinished)
     except BaseException:  # also Ctrl-C
         if is_ours:
             tell(f"removing {path}")
-            for one in filter(_PARTS.fullmatch, os.listdir(path)):  # what somebody else has put there is kept
-                if (path / one).is_dir() and not (path / one).is_symlink():
-                    shutil.rmtree(path / one, onerror=_let_write)
-                else:
-                    (path / one).unlink()
+            _empty(path)
         for folder in made:
             with suppress(OSError):  # not made yet, or others use it by now
                 folder.rmdir()
         raise
+
+
+def _empty(path: Path) -> None:
+    """Remove the parts of an environment; what somebody else has put there is kept."""
+    for one in map(path.joinpath, filter(_PARTS.fullmatch, os.listdir(path))):
+        if one.is_dir() and not one.is_symlink():
+            shutil.rmtree(one, onerror=_let_write)
+        else:
+            one.unlink()
 
 
 def _let_write(function: Callable[..., object], path: str, _error: object) -> None:

@@ -133,11 +133,11 @@ def _driver_of_image(request: PlanRequest, row: Container, wheel: Release | None
     """The oldest driver that runs an image on the cards; None: none that supports them does."""
     need, toolkit, windows = row.min_driver, request.matrix.cuda(row.cuda), request.target.has_windows_driver
     if windows and toolkit:
-        pairs = (
-            (toolkit.min_driver_linux, toolkit.min_driver_windows),
-            (toolkit.minor_compat_min_linux, toolkit.minor_compat_min_windows),
-        )
-        need = next((there for linux, there in pairs if there and major(linux) == major(need)), need)
+        pairs = {
+            toolkit.min_driver_linux: toolkit.min_driver_windows,
+            toolkit.minor_compat_min_linux: toolkit.minor_compat_min_windows,
+        }
+        need = next((there for here, there in pairs.items() if there and major(here) == major(need)), need)
     of_wheel = oldest_driver(wheel, request.target.capabilities, windows=windows) if wheel else None
     need = max([one for one in (need, request.first_branch, of_wheel) if one], key=Version)
     if request.driver_exists(need):

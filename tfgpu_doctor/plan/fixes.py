@@ -426,13 +426,12 @@ def lasting(fix: Fix, settings: tuple[Setting, ...]) -> Fix:
         elif export := _EXPORT.fullmatch(command):
             left[export[1]] = " ".join(shlex.split(export[2]))
     again = (one for one in settings if one.name in left and not one.file.endswith(".json"))
-    lines = [f"{one.file} line {one.line}" for one in again if _is_gone(one.value, left[one.name])]
+    lines = [
+        f"{one.file} line {one.line}"
+        for one in again
+        if set(filter(None, one.value.split(":"))).isdisjoint(left[one.name].split(":"))  # nothing of it is kept
+    ]
     if not lines:
         return fix
     text = f"{fix.text}; also remove it from {', '.join(lines)}, which sets it in every new shell"
     return structs.replace(fix, text=text)
-
-
-def _is_gone(written: str, left: str) -> bool:
-    """True if no folder that a line adds is in what is left of the variable."""
-    return set(filter(None, written.split(":"))).isdisjoint(left.split(":"))

@@ -206,14 +206,17 @@ def is_there(repair: Repair, situation: Situation) -> bool:
     if situation.image and situation.image in " ".join(fix.commands).split() and "--gpus" not in fix.text:
         return True
     driver, have = _DRIVER.search(fix.text), situation.target.driver
-    if driver and have and driver_reaches(have, driver["driver"]):
-        return True
+    return bool(driver and have and driver_reaches(have, driver["driver"])) or _is_installed(repair, situation)
+
+
+def _is_installed(repair: Repair, situation: Situation) -> bool:
+    fix = repair.fix
     if len(fix.commands) > 1 or any(map(_FROM_SCRATCH.search, fix.commands)):
         return False  # an environment is made, or what is installed is replaced
     asked = [one for one in repair.requirements if one.name not in TENSORFLOW]  # brings what it requires along
-    found = [(one, situation.has(one.name.lower())) for one in asked if one.specifier and not one.extras]
-    are_met = all(have and one.specifier.contains(have, prereleases=True) for one, have in found)
-    return bool(asked) and len(found) == len(asked) and are_met
+    known = [(one, situation.has(one.name.lower())) for one in asked if one.specifier and not one.extras]
+    met = [one for one, have in known if have and one.specifier.contains(have, prereleases=True)]
+    return bool(asked) and met == asked
 
 
 def is_for_another_shell(repair: Repair, situation: Situation) -> bool:

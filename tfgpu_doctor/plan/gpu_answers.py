@@ -34,48 +34,44 @@ def read_filters(
     matrix: Matrix,
     note: Callable[[str], object],
     *,
-    package: str | None = None,
-    python: str | None = None,
-    cuda: str | None = None,
-    cudnn: str | None = None,
-    driver: str | None = None,
     gpu: str | Iterable[str] | None = None,
     compute_capability: str | Iterable[str] | None = None,
     os: str | None = None,
     machine: str | None = None,
     platform: str | None = None,
-    ptx: bool = False,
-    pre: bool = False,
+    **given: Any,
 ) -> Filters:
     """Read what a release must satisfy; without a platform, it is that of the GPU, or Linux on x86_64.
 
-    Raises TargetError, QueryError: a value is not valid; `note` is called with how one was read.
+    Args:
+        note: called with how a value was read.
+        given: other fields of Filters, as a person writes them.
+
+    Raises TargetError, QueryError: a value is not valid.
     """
     named = [read_gpu(matrix, name) for name in several(gpu)]
     capabilities = [read_capability(text, matrix) for text in several(compute_capability)]
-
-    def read_given(value: str | None, reader: Callable[[str], str]) -> str | None:
-        return None if value is None else reader(value)
-
     if len(named) > 1 or len(capabilities) > 1:
         raise TargetError("releases are listed for one GPU: give one --gpu and one --compute-capability at most")
     name = named[0].name if named else None
     where = platform_of(os, machine, platform)
     system = os or (where or "").partition("_")[0]
+    readers: dict[str, Callable[[str], str]] = {
+        "package": partial(known_package, matrix),
+        "python": read_python,
+        "cuda": lambda text: read_version(text, "CUDA", "11.8"),
+        "cudnn": lambda text: read_version(text, "cuDNN", "8.6"),
+        "driver": lambda text: read_driver_on(system, text, matrix, note),
+    }
+    given |= {key: read(given[key]) for key, read in readers.items() if given.get(key) is not None}
     if where is None:
         where = default_platform(name, named[0].compute_capability) if named else "linux_x86_64"
     return Filters(
         platform=None if where == "all" else where,
-        package=read_given(package, partial(known_package, matrix)),
-        python=read_given(python, read_python),
-        cuda=read_given(cuda, lambda text: read_version(text, "CUDA", "11.8")),
-        cudnn=read_given(cudnn, lambda text: read_version(text, "cuDNN", "8.6")),
-        driver=read_given(driver, lambda text: read_driver_on(system, text, matrix, note)),
         compute_capability=capabilities[0] if capabilities else None,
         gpu=name,
-        ptx=ptx,
-        pre=pre,
         wsl2=os == "wsl2",
+        **given,
     )
 
 
@@ -113,10 +109,6 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
     fits = releases(matrix, asked)
     request = PlanRequest(matrix, Target(gpus=(TargetGpu(name, capability),)))
     working = (row.version for row in fits if not (row.yanked or CONSTRAINTS["known-issue"](request, row)))
-    rates = structs.asdict(peak).items() if peak else ()
-    broken: dict[tuple[str, str], list[str]] = {}
-    for row, issue in known_broken(matrix, asked):
-        broken.setdefault((issue.id, issue.title), []).append(row.version)
     return {
         **_gpu(matrix, capability, name),
         "same_compute_capability": tuple(
@@ -129,9 +121,8 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
         "newest_tensorflow": next(working, None),  # without a known bug there: what `tfgpu plan` takes
         "tensorflow": _versions(row.version for row in fits),  # stable releases whose SASS runs on it, newest first
         "tensorflow_ptx": _versions(row.version for row in only_with(matrix, asked, ptx=True)),  # to be compiled first
-        "broken": [{"id": id, "title": title, "tensorflow": _versions(rows)} for (id, title), rows in broken.items()],
-        # dense FLOP per clock cycle and multiprocessor; None: unknown
-        "peak": {key: rate for key, rate in rates if isinstance(rate, (int, float))} if peak else None,
+        "broken": _broken(matrix, asked),  # known issues, and the releases that they keep from the card
+        "peak": _rates(peak) if peak else None,  # dense FLOP per clock cycle and multiprocessor; None: unknown
         "sources": _sources(matrix, card.source, peak, name),  # field → where it was read
     }
 
@@ -139,6 +130,17 @@ def gpu_answer(matrix: Matrix, capability: str, name: str | None = None, platfor
 def default_platform(name: str | None, capability: str) -> str:
     """Linux, with the processor that a GPU of this name, as the matrix has it, is sold with."""
     return "linux_aarch64" if name is not None and arm_only(name, capability) else "linux_x86_64"
+
+
+def _broken(matrix: Matrix, asked: Filters) -> list[dict[str, Any]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for row, issue in known_broken(matrix, asked):
+        found.setdefault((issue.id, issue.title), []).append(row.version)
+    return [{"id": id, "title": title, "tensorflow": _versions(rows)} for (id, title), rows in found.items()]
+
+
+def _rates(peak: Peak) -> dict[str, float]:
+    return {name: rate for name, rate in structs.asdict(peak).items() if isinstance(rate, (int, float))}
 
 
 def _last_cudnn(matrix: Matrix, card: Architecture) -> dict[str, str]:

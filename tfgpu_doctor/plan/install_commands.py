@@ -29,18 +29,11 @@ from tfgpu_doctor.plan.windows_shell import quoted
 
 # The distributions that hold the libraries which TensorFlow of CUDA 11 opens (sonames of CUDA 11.8, which are those of
 # 11.2 as well), and ptxas with libdevice for XLA. Seen in the wheels' lists of files.
-CU11 = {
-    "cudart": "nvidia-cuda-runtime-cu11",
-    "cublas": "nvidia-cublas-cu11",
-    "cublasLt": "nvidia-cublas-cu11",
-    "cufft": "nvidia-cufft-cu11",
-    "curand": "nvidia-curand-cu11",
-    "cusolver": "nvidia-cusolver-cu11",
-    "cusparse": "nvidia-cusparse-cu11",
-    "cupti": "nvidia-cuda-cupti-cu11",
-}
-_CU11_CUDNN, _CU11_COMPILER = "nvidia-cudnn-cu11", "nvidia-cuda-nvcc-cu11"
-CU11_PACKAGES = frozenset(CU11.values()) | {_CU11_CUDNN, _CU11_COMPILER}
+_CU11 = tuple(
+    f"nvidia-{name}-cu11"
+    for name in ("cublas", "cuda-cupti", "cuda-nvcc", "cuda-runtime", "cufft", "curand", "cusolver", "cusparse")
+)
+_CU11_CUDNN = "nvidia-cudnn-cu11"
 _SOLVER_OF_CU11 = "libcusolver.so.11"
 OLD_PIP = (3, 9)  # with 3.9.0 comes pip 20.2, which does not know wheels of manylinux_2_27; older ones know still fewer
 _OF_TODAY = frozenset({"3.10", "3.11", "3.12", "3.13"})  # python3 of the Ubuntu LTS and Debian releases that have one
@@ -49,27 +42,6 @@ OLDEST_OF_UV = (3, 8)  # that `uv python list --all-versions` can bring
 _OLDEST_OF_DEADSNAKES = (3, 7)
 # versions of conda-forge's package cudatoolkit (the history of its feedstock)
 CONDA_TOOLKITS = ("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8")
-
-
-def new_environment(python: str, packages: str, *, interpreter: str | None = None) -> dict[str, tuple[str, ...]]:
-    """The commands of pip and, where it can bring that Python, of uv that make the environment ~/tf with packages.
-
-    Args:
-        python: the version.
-        packages: words of a shell.
-        interpreter: the program that makes the environment with pip; None: pythonX.Y.
-    """
-    pip = "~/tf/bin/python -m pip install"
-    made = f"{interpreter or f'python{python}'} -m venv ~/tf"
-    if python == "2.7":  # has no module venv
-        made = "virtualenv -p python2.7 ~/tf"
-    # pip 18.1 of Python 3.6 takes a version that does not run there from links that do not say what they require
-    newer = f"'{PIP_OF_OLD_PYTHONS}'" if python == "3.6" else "pip"
-    upgrade = (f"{pip} --upgrade {newer}",) if capability(python) <= OLD_PIP else ()
-    found = {"pip": (made, *upgrade, f"{pip} {packages}")}
-    if capability(python) >= OLDEST_OF_UV:
-        found["uv"] = (f"uv venv --python {python} ~/tf", f"uv pip install --python ~/tf/bin/python {packages}")
-    return found
 
 
 def _lacking_bounds(row: Release) -> list[str]:
@@ -127,8 +99,7 @@ class Installation:
         if self.extra_spelled_out:
             pins = [f"{name}{pin}" for name, pin in self.row.pip_nvidia.items() if name.startswith("nvidia-")]
             return (plain, *pins, *self._bounds)
-        opened = {library.component for library in self.row.libraries} if self.cuda_from_pip else ()
-        names = sorted({CU11[one] for one in opened if one in CU11} | ({_CU11_COMPILER} if opened else set()))
+        names = _CU11 if self.cuda_from_pip else ()
         return (requirement(self.row), *names, *((self._cudnn,) if self._cudnn else ()), *self._bounds)
 
     def missing(self, installers: Collection[str] = ()) -> Iterator[Fix]:
@@ -167,7 +138,7 @@ class Installation:
             return {"pip": (f"py -{self.python} -m venv tf", f"tf\\Scripts\\python -m pip install {packages}")}
         if not self.on_cpu and (is_windows or not (self.self_contained or self.cuda_from_pip)):
             return {"conda": tuple(self._with_condas_cuda())} if minor(self.row.cuda) in CONDA_TOOLKITS else {}
-        made = new_environment(self.python, packages, interpreter=self.starts_python)
+        made = self._environments(packages)
         links = self._links(f"~/tf/lib/python{'3.*' if self.starts_python == 'python3' else self.python}")
         first = ("pip", "uv") if self.on_cpu or self.target.python == self.python else ("uv", "pip")
         conda = (
@@ -176,6 +147,19 @@ class Installation:
             *self._links(f'"$CONDA_PREFIX"/lib/python{self.python}', inside="conda run -n tf"),
         )
         return {**{tool: (*made[tool], *links) for tool in first if tool in made}, "conda": conda}
+
+    def _environments(self, packages: str) -> dict[str, tuple[str, ...]]:
+        """The commands of pip and, where it can bring that Python, of uv that make ~/tf with packages (of a shell)."""
+        pip, python = "~/tf/bin/python -m pip install", self.python
+        # Python 2.7 has no module venv
+        made = "virtualenv -p python2.7 ~/tf" if python == "2.7" else f"{self.starts_python} -m venv ~/tf"
+        # pip 18.1 of Python 3.6 takes a version that does not run there from links that do not say what they require
+        newer = f"'{PIP_OF_OLD_PYTHONS}'" if python == "3.6" else "pip"
+        upgrade = (f"{pip} --upgrade {newer}",) if capability(python) <= OLD_PIP else ()
+        found = {"pip": (made, *upgrade, f"{pip} {packages}")}
+        if capability(python) >= OLDEST_OF_UV:
+            found["uv"] = (f"uv venv --python {python} ~/tf", f"uv pip install --python ~/tf/bin/python {packages}")
+        return found
 
     def _quoted(self, words: Iterable[str]) -> str:
         return " ".join(quoted(one, self.target.os) for one in words)

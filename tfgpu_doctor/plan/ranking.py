@@ -73,9 +73,8 @@ def make_plan(
     """
     planner = Planner(PlanRequest(matrix, target, specifier), state or MachineState())
     if not any(planner.request.admits(row.version) for row in matrix.releases()):
-        newest, text = matrix.stable()[0].version, str(specifier)
-        asked = text if "," in text else text.removeprefix("==").removesuffix(".*")  # as it is typed
-        raise TargetError(f"no release of TensorFlow matches {asked}; the newest one that is known is {newest}")
+        newest = matrix.stable()[0].version
+        raise TargetError(f"no release of TensorFlow matches {specifier}; the newest one that is known is {newest}")
     options, known = planner.options(), planner.state
     wrong = [*problems(planner.request, no_gpu=known.no_gpu, driver_hangs=known.driver_hangs)]
     no_way = target.gpus and all(one.kind == "cpu" for one in options)
@@ -216,6 +215,7 @@ class Planner:
     def option(self, kind: Kind, row: Release) -> Option:
         """One release from pip, with all that belongs to it."""
         installation, need = self._installation(row), self.request.driver_needed(row)
+        installers = value_or(self.state.fixes.facts.python.installers, ()) if self.state.fixes else ()
         with_python = f" with Python {installation.python}" if "python" in kind else ""
         with_driver, _ = driver_change(self.request, need)
         keys = ("cuda", "cudnn", "sass", "min_driver_linux", "pip_nvidia")
@@ -232,7 +232,7 @@ class Planner:
             released=row.released,
             pythons=() if installation.python == self.target.python else row.python,
             commands=installation.commands,
-            missing=tuple(installation.missing(self._installers())),
+            missing=tuple(installation.missing(installers)),
             then=(installation.check,),
             notes=tuple(self._notes(row, installation)),
             sources=tuple(dict.fromkeys(row.sources[key] for key in keys if key in row.sources)),
@@ -243,10 +243,6 @@ class Planner:
         if back or "driver" in kind or self.state.driver_missing:
             own = fixes if not self.request.last_branch else None
             yield own.install_driver(need) if own else driver_change(self.request, need)[1]
-
-    def _installers(self) -> tuple[str, ...]:
-        """Return the package managers that are known to be there."""
-        return value_or(self.state.fixes.facts.python.installers, ()) if self.state.fixes else ()
 
     def _notes(self, row: Release, installation: Installation) -> Iterator[str]:
         if installation.holds_cudnn_back:

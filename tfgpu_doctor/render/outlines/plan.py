@@ -14,13 +14,8 @@ from tfgpu_doctor.render.shapes import Block, Items, Line, Page, Table
 
 _COMMAND = "tfgpu plan"
 _SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl2": "WSL2", "macos": "macOS"}
-_WHY: dict[Kind, str] = {
-    "as-is": "works with everything as it is",
-    "python": "newer, with another Python",
-    "driver": "newer, with another driver",
-    "python+driver": "with another Python and a newer driver",
-    "container": "",
-    "conda-forge": "",
+_WHY: dict[Kind, str] = {  # of the others, the title says it
+    "as-is": "matches everything that is known",
     "wsl2": "Windows itself ends with 2.10",
     "pre-release": "not released yet",
     "cpu": "without a GPU",
@@ -37,14 +32,16 @@ def page(plan: Plan, detail: formats.Detail = "shared") -> Page:
     )
     whole = Page(_COMMAND, about, *_answer(plan), (), "bat" if plan.target.os == "windows" else "sh")
     is_brief = detail in ("least", "normal")
-    blocks = [_block(number, option, plan, is_brief) for number, option in enumerate(plan.options, 1)]
+    blocks = [
+        _block(number, option, plan.last_driver_branch, is_brief) for number, option in enumerate(plan.options, 1)
+    ]
     if detail == "least":
         return whole._replace(parts=tuple(blocks[:1]), is_brief=True)
     problems = Items(plan.problems, mark="error")
     if not is_brief or not plan.options:
         return whole._replace(parts=(problems, *blocks, _ruled_out(plan, 5 if is_brief else None)))
     others = plan.options[1 : _OTHERS + 1]
-    rows = [(str(number), _line(option, plan)) for number, option in enumerate(others, 2)]
+    rows = [(str(number), _title(option).removeprefix("TensorFlow ")) for number, option in enumerate(others, 2)]
     more = len(plan.options) - 1 - len(others)
     rows += [("", f"and {more} more")] if more else []
     table = Table("Other options", ("Option", "What"), tuple(rows))
@@ -60,31 +57,34 @@ def _answer(plan: Plan) -> tuple[str, str, str]:
     return "error", "no match", f"no NVIDIA GPU {'can be used here' if plan.target.gpus else 'to plan for'}"
 
 
-def _line(option: Option, plan: Plan) -> str:
-    """Another option in a few words."""
-    why = reason(option, plan) if option.kind in ("wsl2", "pre-release") else ""
-    return ", ".join(filter(None, (option.title.removeprefix("TensorFlow "), why)))
-
-
-def _block(number: int, option: Option, plan: Plan, is_brief: bool) -> Block:
+def _block(number: int, option: Option, last_branch: str | None, is_brief: bool) -> Block:
     """Return an option with everything; in brief, for its first package manager."""
     tools = list(option.commands)[: 1 if is_brief else None]
-    starts = option.commands[tools[0]][0].split(" ")[0]
-    missing = (one for one in option.missing if not is_brief or one.text.startswith(f"{starts} is missing"))
     lines = (
-        *(Line(*fact) for fact in facts_of(option, plan.last_driver_branch)),
+        *(Line(*fact) for fact in facts_of(option, last_branch)),
         *(Line("first", fix.text, commands=fix.commands) for fix in option.first),
         *(Line(tool, "", commands=option.commands[tool]) for tool in tools),
         *(Line("check", "", commands=fix.commands) for fix in option.then),
-        *(
-            Line("if", f"{one.text}: {one.commands[0]}") if is_brief else Line("if", one.text, commands=one.commands)
-            for one in missing
-        ),
+        *_missing(option, is_brief),
         *(Line("note", note) for note in option.notes[-_NOTES if is_brief else 0 :]),
     )
-    why = reason(option, plan)
-    title = f"{number}. {option.title}" + (f": {why}" if why else "")
-    return Block("ok" if number == 1 and option.kind != "cpu" else "note", title, lines, (), option.see or "")
+    mark = "ok" if number == 1 and option.kind != "cpu" else "note"
+    return Block(mark, f"{number}. {_title(option)}", lines, (), option.see or "")
+
+
+def _missing(option: Option, is_brief: bool) -> Iterator[Line]:
+    """Yield how to get what the commands start; in brief, only the first command of the first program."""
+    starts = next(iter(option.commands.values()))[0].split(" ")[0]
+    for fix in option.missing:
+        if not is_brief:
+            yield Line("if", fix.text, commands=fix.commands)
+        elif fix.text.startswith(f"{starts} is missing"):
+            yield Line("if", f"{fix.text}: {fix.commands[0]}")
+
+
+def _title(option: Option) -> str:
+    """What an option is and, where that does not say it, why it is offered."""
+    return ": ".join(filter(None, (option.title, _WHY.get(option.kind))))
 
 
 def _ruled_out(plan: Plan, most: int | None) -> Table:
@@ -149,16 +149,3 @@ def facts_of(option: Option, last_branch: str | None) -> Iterator[tuple[str, str
         needs.append(f"Python {option.python}")
     if needs:
         yield "needs", ", ".join(needs)
-
-
-def reason(option: Option, plan: Plan) -> str:
-    """Why it is offered."""
-    if option.kind == "as-is" and plan.described:
-        return "matches everything you specified"
-    if option.kind == "python" and option is plan.options[0]:
-        own = any(one.kind == "as-is" for one in plan.options)
-        python = plan.target.python
-        return f"releases for Python {python} are too old" if own else f"none for Python {python}"
-    if option is plan.options[0] and "driver" in option.kind:
-        return ""  # the title says it
-    return _WHY[option.kind]
