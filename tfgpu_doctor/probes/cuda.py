@@ -7,19 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfgpu_doctor.facts.facts import (
-    Cuda,
-    Cudnn,
-    CudnnFile,
-    Fact,
-    Known,
-    Loader,
-    Nvcc,
-    Toolkit,
-    Unknown,
-    XlaFile,
-    value_or,
-)
+from tfgpu_doctor.facts.facts import Cuda, Cudnn, CudnnFile, Fact, Known, Nvcc, Soname, Toolkit, Unknown, XlaFile
 from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
 from tfgpu_doctor.plan.install_commands import XLA_FILE
@@ -146,18 +134,18 @@ _MACRO = re.compile(r"^\s*#\s*define\s+CUDNN_(MAJOR|MINOR|PATCHLEVEL)\s+(\d+)", 
 
 
 def examine_cudnn(
-    loader: Loader,
+    opened: tuple[Soname, ...],
     *,
     site_packages: Sequence[str],
     toolkits: Sequence[Toolkit],
     environ: Mapping[str, str],
     root: str = "/",
 ) -> Cudnn:
-    """Find every cuDNN once; the loader's choice and what TensorFlow could load come first. Never raises."""
+    """Find every cuDNN once; those of the libraries that TensorFlow opens come first. Never raises."""
     listing = Listing(root, site_packages)
     paths = [
         path
-        for soname in value_or(loader.sonames, ())
+        for soname in opened
         if LIBRARY.fullmatch(soname.soname)
         for path in (soname.winner, *(one.path for one in soname.candidates), *soname.other_versions)
         if path
