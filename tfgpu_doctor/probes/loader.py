@@ -60,8 +60,7 @@ def examine(
         if system.name == "windows":
             return examine_dlls(sonames, environ, site_packages, toolkits, executable, system.root)
         return Loader(sonames=Unknown(f"the loader of {system.platform} is not modelled; TensorFlow has no CUDA there"))
-    glibc = glob.glob(below(root, "/lib*/ld-linux-*.so.*")) or glob.glob(below(root, "/lib/*/ld-linux-*.so.*"))
-    if not glibc and (musl := glob.glob(below(root, "/lib/ld-musl-*.so.1"))):
+    if musl := _musl(root):
         return Loader(sonames=Unknown(f"musl's loader ({musl[0]}) is not modelled, only glibc's"))
     caller = caller_of(tensorflow_dir, root)
     runpath = caller if isinstance(caller, Unknown) else Known(caller.runpath or caller.rpath, caller.path)
@@ -83,6 +82,12 @@ def examine(
             return Loader(runpath=runpath, sonames=cache)
         source += f" ({cache.reason})"
     return Loader(runpath=runpath, sonames=Known(results, source))
+
+
+def _musl(root: str) -> list[str]:
+    """The musl loader of a system that has no glibc."""
+    glibc = glob.glob(below(root, "/lib*/ld-linux-*.so.*")) or glob.glob(below(root, "/lib/*/ld-linux-*.so.*"))
+    return [] if glibc else glob.glob(below(root, "/lib/ld-musl-*.so.1"))
 
 
 def with_loaded(found: Loader, loaded: Fact[tuple[str, ...]]) -> Loader:
