@@ -71,11 +71,7 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None, prefix: s
             version = named[1]
         seen[real] = Toolkit(path=_without(root, real), version=version, source=_without(root, source), via=via)
     source = "CUDA_HOME and its like, PATH, LD_LIBRARY_PATH, /usr/local, /opt, /usr/lib, conda"
-    compiler: Fact[Nvcc] = Unknown("nvcc is not on PATH")
-    if nvcc and found:
-        asked, version = f"{nvcc} --version", _program_version(found, environ)
-        compiler = Known(Nvcc(nvcc, version), asked) if version else Unknown(f"{asked} tells no version")
-    return Cuda(toolkits=Known(tuple(seen.values()), source), nvcc=compiler)
+    return Cuda(toolkits=Known(tuple(seen.values()), source), nvcc=_nvcc(root, nvcc, environ))
 
 
 def _places(root: str, environ: Mapping[str, str], prefix: str | None, nvcc: str | None) -> Iterator[tuple[str, str]]:
@@ -108,6 +104,13 @@ def _without(root: str, path: str) -> str:
             inside = path[len(start.rstrip("/")) :]
             return inside[1:].replace("/", "\\") if inside[2:3] == ":" else inside
     return path
+
+
+def _nvcc(root: str, path: str | None, environ: Mapping[str, str]) -> Fact[Nvcc]:
+    if path is None:
+        return Unknown("nvcc is not on PATH")
+    asked, version = f"{path} --version", _program_version(below(root, path), environ)
+    return Known(Nvcc(path, version), asked) if version else Unknown(f"{asked} tells no version")
 
 
 def _program_version(program: str, environ: Mapping[str, str]) -> str | None:
