@@ -86,7 +86,7 @@ OPENS_FOR_A_REASON = {
     "matrix/loader.py::_bundled": "the copy of the matrix in this package",
     "probes/driver_child.py::mapped": "/proc/self/maps",
     "probes/process.py::_read": "/proc of child processes",
-    "probes/driver.py::_linux": "not a file: asks the model of the loader",
+    "probes/driver.py::_files": "not a file: asks the model of the loader",
     "probes/loader.py": "not a file: asks the model of the loader",
     "probes/launch.py": "runs alone in the interpreter under test",
     "probes/tensorflow_probe.py": "runs alone in the interpreter under test, within the deadlines of its phases",

@@ -167,14 +167,27 @@ def test_the_whole_family_is_killed_even_one_in_a_session_of_its_own(script: Scr
 
 
 @linux
-def test_without_proc_the_process_group_is_what_is_left(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "has_own_proc", lambda: False)
+@pytest.mark.parametrize("has_proc", [True, False])
+def test_where_the_kernel_does_not_list_children(
+    has_proc: bool, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By psutil; and without /proc, where the process group is what is left."""
+    read = process._read
+
+    def refuse(path: str) -> bytes:
+        if path.endswith("/children"):
+            raise FileNotFoundError
+        return read(path)
+
+    monkeypatch.setattr(process, "_read", refuse)
+    monkeypatch.setattr(process, "has_own_proc", lambda: has_proc)
+    code = FAMILY if has_proc else FAMILY.replace("True", "False")
 
     def on_line(line: str) -> float:
         assert eventually(lambda: len(script.alive()) == 6)
         return 0.1
 
-    assert process.run(script.argv(FAMILY.replace("True", "False")), timeout=GENEROUS, on_line=on_line).timed_out
+    assert process.run(script.argv(code), timeout=GENEROUS, on_line=on_line).timed_out
     assert script.gone()
 
 

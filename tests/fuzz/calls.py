@@ -26,7 +26,7 @@ from tests.fuzz import samples
 from tests.guard import guarded
 from tfgpu_doctor.bench.results import BenchResult, load_result
 from tfgpu_doctor.bench.runner.process import WorkerError, problem
-from tfgpu_doctor.facts.facts import Loader, value_or
+from tfgpu_doctor.facts.facts import value_or
 from tfgpu_doctor.facts.report import Report, exit_code, load_report
 from tfgpu_doctor.matrix.loader import Matrix, layered
 from tfgpu_doctor.matrix.loader import parse as parse_matrix
@@ -220,7 +220,7 @@ def machine(data: bytes) -> object:
         *(host.cpu_quota(at), host.memory_limit(at), host.oom_kills(at), host.gpus(at, wsl=False)),
         driver.installed_driver(at),
         driver.xid_events(data.decode("utf-8", "replace")),
-        cuda.examine_cudnn(Loader(), site_packages=site, toolkits=value_or(toolkits.toolkits, ()), environ={}, root=at),
+        cuda.examine_cudnn((), site_packages=site, toolkits=value_or(toolkits.toolkits, ()), environ={}, root=at),
         cuda.examine_xla_files(f"{site[0]}/tensorflow", "2.13.0", {}, root=at),
         elsewhere.examine_kernels({}, str(root / "env")),
         elsewhere.describe(f"{at}/env/bin/python", f"{at}/env", "PATH"),

@@ -13,7 +13,6 @@ from tfgpu_doctor.facts.facts import (
     Candidate,
     CudnnFile,
     Known,
-    Loader,
     Nvcc,
     Soname,
     Toolkit,
@@ -122,10 +121,9 @@ def test_the_real_machine_is_examined_without_an_error() -> None:
 # -------------------------------------------------------------------------------------------------------------- cuDNN
 
 
-def cudnn(root: Path, loader: Loader | None = None, **environ: str) -> list[CudnnFile]:
+def cudnn(root: Path, *opened: Soname, **environ: str) -> list[CudnnFile]:
     kit = Toolkit(path="/usr/local/cuda", version="12.5", source="version.json", via="/usr/local")
-    loader = loader or Loader()
-    found = cuda.examine_cudnn(loader, site_packages=[SITE], toolkits=[kit], environ=environ, root=str(root)).installed
+    found = cuda.examine_cudnn(opened, site_packages=[SITE], toolkits=[kit], environ=environ, root=str(root)).installed
     assert isinstance(found, Known)
     return list(found.value)
 
@@ -157,8 +155,7 @@ def test_the_loaders_choice_comes_first_and_each_file_once(tmp_path: Path) -> No
         Candidate(path=wheel, via="RUNPATH", reachable=True),
     )
     soname = Soname(soname="libcudnn.so.9", component="cudnn", candidates=candidates, winner=chosen)
-    loader = Loader(sonames=Known((soname,), "ld.so"))
-    assert [one.path for one in cudnn(tmp_path, loader, LD_LIBRARY_PATH="/mine")] == [chosen, wheel, other]
+    assert [one.path for one in cudnn(tmp_path, soname, LD_LIBRARY_PATH="/mine")] == [chosen, wheel, other]
 
 
 # ---------------------------------------------------------------------------------------------------------------- XLA

@@ -51,8 +51,12 @@ def check(path: str) -> None:
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
         raise OSError(errno.ENOENT, f"the folder {folder} does not exist", path)
-    if not os.access(folder if _mode(path) is None else target, os.W_OK):
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
+    if _mode(path) is None:
+        temporary = _beside_name(target)
+        os.close(_create(temporary, 0o600))
+        os.unlink(temporary)
+    else:
+        os.close(os.open(target, os.O_WRONLY | _FLAGS))
 
 
 def append(path: str, data: bytes, limit: int) -> bool:
@@ -99,7 +103,7 @@ def _own_descriptor(path: str) -> int | None:
 
 
 def _beside(target: str, data: bytes, mode: int | None) -> None:
-    temporary = os.path.join(os.path.dirname(target), f".tfgpu-{secrets.token_hex(6)}")
+    temporary = _beside_name(target)
     handle = _create(temporary, 0o666 if mode is None else 0o600)
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -111,6 +115,10 @@ def _beside(target: str, data: bytes, mode: int | None) -> None:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+def _beside_name(target: str) -> str:
+    return os.path.join(os.path.dirname(target), f".tfgpu-{secrets.token_hex(6)}")
 
 
 def _create(path: str, mode: int) -> int:

@@ -7,19 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfgpu_doctor.facts.facts import (
-    Cuda,
-    Cudnn,
-    CudnnFile,
-    Fact,
-    Known,
-    Loader,
-    Nvcc,
-    Toolkit,
-    Unknown,
-    XlaFile,
-    value_or,
-)
+from tfgpu_doctor.facts.facts import Cuda, Cudnn, CudnnFile, Fact, Known, Nvcc, Soname, Toolkit, Unknown, XlaFile
 from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
 from tfgpu_doctor.plan.install_commands import XLA_FILE
@@ -83,11 +71,7 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None, prefix: s
             version = named[1]
         seen[real] = Toolkit(path=_without(root, real), version=version, source=_without(root, source), via=via)
     source = "CUDA_HOME and its like, PATH, LD_LIBRARY_PATH, /usr/local, /opt, /usr/lib, conda"
-    compiler: Fact[Nvcc] = Unknown("nvcc is not on PATH")
-    if nvcc and found:
-        asked, version = f"{nvcc} --version", _program_version(found, environ)
-        compiler = Known(Nvcc(nvcc, version), asked) if version else Unknown(f"{asked} tells no version")
-    return Cuda(toolkits=Known(tuple(seen.values()), source), nvcc=compiler)
+    return Cuda(toolkits=Known(tuple(seen.values()), source), nvcc=_nvcc(root, nvcc, environ))
 
 
 def _places(root: str, environ: Mapping[str, str], prefix: str | None, nvcc: str | None) -> Iterator[tuple[str, str]]:
@@ -98,15 +82,19 @@ def _places(root: str, environ: Mapping[str, str], prefix: str | None, nvcc: str
         yield from system.toolkit_places(environ)
     if nvcc:
         yield _without(root, os.path.dirname(os.path.dirname(os.path.realpath(below(root, nvcc))))), "PATH"
-    for name in ("PATH", "LD_LIBRARY_PATH"):
-        folders = (one.rstrip("/\\") for one in environ.get(name, "").split(systems.paths().pathsep))
-        yield from ((TAIL.sub("", one), name) for one in folders if "cuda" in one.lower() and TAIL.search(one))
+    yield from _named_in_paths(environ)
     start = "" if root == "/" else glob.escape(root.rstrip("/"))
     for pattern, via in FOLDERS if system is None else ():
         yield from ((_without(root, path), via) for path in sorted(glob.glob(start + pattern)))
     for folder in dict.fromkeys(filter(None, (prefix, environ.get("CONDA_PREFIX")))):
         if os.path.isdir(below(root, f"{folder}/conda-meta")):
             yield folder, "conda"
+
+
+def _named_in_paths(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name in ("PATH", "LD_LIBRARY_PATH"):
+        folders = (one.rstrip("/\\") for one in environ.get(name, "").split(systems.paths().pathsep))
+        yield from ((TAIL.sub("", one), name) for one in folders if "cuda" in one.lower() and TAIL.search(one))
 
 
 def _without(root: str, path: str) -> str:
@@ -116,6 +104,13 @@ def _without(root: str, path: str) -> str:
             inside = path[len(start.rstrip("/")) :]
             return inside[1:].replace("/", "\\") if inside[2:3] == ":" else inside
     return path
+
+
+def _nvcc(root: str, path: str | None, environ: Mapping[str, str]) -> Fact[Nvcc]:
+    if path is None:
+        return Unknown("nvcc is not on PATH")
+    asked, version = f"{path} --version", _program_version(below(root, path), environ)
+    return Known(Nvcc(path, version), asked) if version else Unknown(f"{asked} tells no version")
 
 
 def _program_version(program: str, environ: Mapping[str, str]) -> str | None:
@@ -146,18 +141,18 @@ _MACRO = re.compile(r"^\s*#\s*define\s+CUDNN_(MAJOR|MINOR|PATCHLEVEL)\s+(\d+)", 
 
 
 def examine_cudnn(
-    loader: Loader,
+    opened: tuple[Soname, ...],
     *,
     site_packages: Sequence[str],
     toolkits: Sequence[Toolkit],
     environ: Mapping[str, str],
     root: str = "/",
 ) -> Cudnn:
-    """Find every cuDNN once; the loader's choice and what TensorFlow could load come first. Never raises."""
+    """Find every cuDNN once; those of the libraries that TensorFlow opens come first. Never raises."""
     listing = Listing(root, site_packages)
     paths = [
         path
-        for soname in value_or(loader.sonames, ())
+        for soname in opened
         if LIBRARY.fullmatch(soname.soname)
         for path in (soname.winner, *(one.path for one in soname.candidates), *soname.other_versions)
         if path

@@ -198,4 +198,5 @@ def _libraries(here: Environment, matrix: Matrix, environ: Mapping[str, str]) ->
     else:
         loader_facts = _all_unknown(Loader, row.reason)
     files = cuda.examine_xla_files(here.tensorflow_dir, value_or(version, None), environ)
-    return msgspec.structs.replace(cuda_facts, **files), loader_facts, cuda.examine_cudnn(loader_facts, **where)
+    cudnn_facts = cuda.examine_cudnn(value_or(loader_facts.sonames, ()), **where)
+    return msgspec.structs.replace(cuda_facts, **files), loader_facts, cudnn_facts

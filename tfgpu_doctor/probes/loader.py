@@ -60,8 +60,7 @@ def examine(
         if system.name == "windows":
             return examine_dlls(sonames, environ, site_packages, toolkits, executable, system.root)
         return Loader(sonames=Unknown(f"the loader of {system.platform} is not modelled; TensorFlow has no CUDA there"))
-    glibc = glob.glob(below(root, "/lib*/ld-linux-*.so.*")) or glob.glob(below(root, "/lib/*/ld-linux-*.so.*"))
-    if not glibc and (musl := glob.glob(below(root, "/lib/ld-musl-*.so.1"))):
+    if musl := _musl(root):
         return Loader(sonames=Unknown(f"musl's loader ({musl[0]}) is not modelled, only glibc's"))
     caller = caller_of(tensorflow_dir, root)
     runpath = caller if isinstance(caller, Unknown) else Known(caller.runpath or caller.rpath, caller.path)
@@ -83,6 +82,12 @@ def examine(
             return Loader(runpath=runpath, sonames=cache)
         source += f" ({cache.reason})"
     return Loader(runpath=runpath, sonames=Known(results, source))
+
+
+def _musl(root: str) -> list[str]:
+    """The musl loader of a system that has no glibc."""
+    glibc = glob.glob(below(root, "/lib*/ld-linux-*.so.*")) or glob.glob(below(root, "/lib/*/ld-linux-*.so.*"))
+    return [] if glibc else glob.glob(below(root, "/lib/ld-musl-*.so.1"))
 
 
 def with_loaded(found: Loader, loaded: Fact[tuple[str, ...]]) -> Loader:
@@ -301,6 +306,11 @@ class Opening:
     winner: str | None = None
     failure: str | None = None  # "libz.so.1, not found"; None when it went well
 
+    @property
+    def is_decided(self) -> bool:
+        """True if a file was mapped, or failed for good."""
+        return bool(self.winner or self.failure)
+
 
 class LdSo:
     """The loader's state inside one process: what it searches, and what is loaded."""
@@ -364,25 +374,29 @@ class LdSo:
         """
         if (path := self.loaded.get(name)) is not None:
             return Opening([_hit(path, "already loaded")] if path else [], winner=path)
-        result, is_decided = Opening(), False
+        result = Opening()
         for path, via in self._there(name, callers):
-            if is_decided and not all_hits:
-                break
             found = self.check(path)
             problem, effect = found.problem, found.effect
-            if not (is_decided or problem):
-                result.failure = self._load(name, path, found, callers)
-                if result.failure:
-                    problem, effect = f"needs {result.failure}", "fatal"
-                else:
-                    result.winner = path
-            elif not is_decided and effect == "fatal":
-                result.failure = f"{name}: {problem}"
-            is_decided = bool(result.winner or result.failure)
+            if not result.is_decided:
+                problem, effect = self._decide(name, found, path, callers, result)
+            elif not all_hits:
+                break
             result.hits.append(_hit(path, via, problem, effect))
-        if not is_decided:
+        if not result.is_decided:
             result.failure = f"{name}, not found"
         return result
+
+    def _decide(
+        self, name: str, found: Elf, path: str, callers: Sequence[Elf], result: Opening
+    ) -> tuple[str | None, Effect | None]:
+        """Say in `result` if this file ends the search; return its problem, and what follows from that."""
+        if not found.problem:
+            result.failure = self._load(name, path, found, callers)
+            result.winner = None if result.failure else path
+            return (f"needs {result.failure}", "fatal") if result.failure else (None, None)
+        result.failure = f"{name}: {found.problem}" if found.effect == "fatal" else None
+        return found.problem, found.effect
 
     def _there(self, name: str, callers: Sequence[Elf]) -> Iterator[tuple[str, str]]:
         """The files of that name in the loader's order, each once."""

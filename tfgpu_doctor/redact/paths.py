@@ -124,8 +124,7 @@ def rewrite(path: str, name: Callable[[str, str], str], least: int = 2) -> str:
     """
     pieces = _SEPARATORS.split(path)
     parts = [part for part in pieces[::2] if part and not _ANCHOR.fullmatch(part)]
-    behind_homes = {user.lower() for above, user in pairwise(parts) if above.lower() in _HOMES}
-    users = {user for user in behind_homes - _NOBODY if not PLACEHOLDER.fullmatch(user)}
+    users = _users_in(parts)
     if len(parts) < (1 if path.startswith("~") else least) or _A_DEVICE.match(path):
         return path
     system = not users and parts[0].lower() in _SYSTEM
@@ -133,11 +132,20 @@ def rewrite(path: str, name: Callable[[str, str], str], least: int = 2) -> str:
     for number, piece in enumerate(pieces):
         if piece.lower() in users:
             rewritten.append(name("user", piece))
-        elif number % 2 or system or PLACEHOLDER.fullmatch(piece) or _ANCHOR.fullmatch(piece) or is_public(piece):
+        elif number % 2 or system or _tells_nothing(piece):
             rewritten.append(piece)
             system = system or bool(_CODE.search(piece))
         else:
-            ending = _ENDINGS.search(piece)
-            start = ending.start() if ending else len(piece)
-            rewritten.append(name("path", piece[:start]) + piece[start:])
+            stem = _ENDINGS.sub("", piece)
+            rewritten.append(name("path", stem) + piece[len(stem) :])
     return "".join(rewritten)
+
+
+def _users_in(parts: list[str]) -> set[str]:
+    """The parts that follow /home, /Users and their like, in lower case."""
+    users = {user.lower() for above, user in pairwise(parts) if above.lower() in _HOMES}
+    return {user for user in users - _NOBODY if not PLACEHOLDER.fullmatch(user)}
+
+
+def _tells_nothing(part: str) -> bool:
+    return bool(PLACEHOLDER.fullmatch(part) or _ANCHOR.fullmatch(part)) or is_public(part)
