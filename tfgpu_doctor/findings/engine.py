@@ -720,8 +720,7 @@ def works(facts: Facts, require_gpus: int | None = None) -> bool | None:
         return True if isinstance(facts.tensorflow.version, Known) else None
     sonames = value_or(facts.loader.sonames, ())
     in_place = bool(value_or(facts.gpus, ())) and isinstance(facts.driver.version, Known) and bool(sonames)
-    all_found = all(name.winner for name in sonames if name.component not in OPTIONAL_COMPONENTS)
-    return True if in_place and all_found else None
+    return True if in_place and all(one.winner for one in sonames if one.component not in OPTIONAL_COMPONENTS) else None
 
 
 def verdict(findings: tuple[Finding, ...], facts: Facts, source: str, require_gpus: int | None = None) -> Verdict:

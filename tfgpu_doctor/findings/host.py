@@ -298,12 +298,11 @@ def no_device_nodes(
     """The host has a GPU (sysfs is not namespaced), but the container has no /dev/nvidia*."""
     if host_container == "none" or not pci_gpus or device_nodes or driver_speaks or os == "wsl2":
         return None
-    nodes = "/dev/nvidia0, /dev/nvidiactl, /dev/nvidia-uvm"
     return Problem(
         evidence=(
             evidence(f"a {host_container} container", context.source("host.container")),
             evidence("an NVIDIA GPU on the host's PCI bus", context.source("host.pci_gpus")),
-            evidence("no /dev/nvidia*", context.source("driver.device_nodes"), nodes),
+            evidence("no /dev/nvidia*", context.source("driver.device_nodes"), "/dev/nvidia0, /dev/nvidiactl"),
         )
     )
 

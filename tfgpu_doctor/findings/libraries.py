@@ -216,9 +216,12 @@ class ReportedCuda:
             return ()
         if self._is_plain and not log.has(*_CUDART):
             return log.all("gpu-libraries-not-opened")
+        named = (known_library(name) for name, _ in log.libraries(*_NOT_OPENED))
+        only_cudnn = {one.component for one in named if one and not one.optional} == {"cudnn"}
         # from 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN
         modern = release is not None and at_least(release.version, "2.12")
-        if not log.has(*_CUDART) and (self.opened or log.has("log-era") or modern):
+        about_cudart = log.has("cudart-not-found") if only_cudnn else log.has(*_CUDART)
+        if not about_cudart and (only_cudnn or self.opened or log.has("log-era") or modern):
             return ()
         # the stub in place of libcudart tells something only where a release is known
         kinds = ("cudart-not-found", *(("cudart-symbol",) if release else ()), "cudart-ignorable")
