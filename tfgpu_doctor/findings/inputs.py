@@ -257,7 +257,7 @@ _PARAMETERS = {name: one.__code__.co_varnames[: one.__code__.co_argcount] for na
 # ----------------------------------------------------------------------------------------------------------------------
 # What a parameter of a sign is bound to: a fact by the name of its field, or something derived from facts.
 # A field whose name occurs once in the facts is bound by that name (`nvml_init`); any field by the names of its section
-# and itself (`driver_version`, `python_packages`). Derived values are the functions of :mod:`findings.derived`.
+# and itself (`driver_version`, `python_packages`). Derived values are the functions above.
 
 
 PATHS = {path.replace(".", "_"): path for path in fact_paths()}
