@@ -313,7 +313,7 @@ def _to_decide(
     """
     own = [fix for one in (*possible, *certain) for fix in one.fixes if fix.decides]
     undecided = [one for one in possible if not any(fix.decides for fix in one.fixes)]
-    shared = _deciding([judged[one.id] for one in undecided], own, context)
+    shared = () if context.probed else (_deciding(undecided, judged, own, context),)
     first = None if _problems(certain) else next(iter(possible), None)
     for one in possible:
         fixes = tuple(fix if fix.decides else structs.replace(fix, commands=()) for fix in one.fixes)
@@ -322,18 +322,16 @@ def _to_decide(
         yield replace(one, fixes=(*fixes, *(shared if one in undecided else ())))
 
 
-def _deciding(undecided: list[Judged], own: list[Fix], context: Context) -> tuple[Fix, ...]:
+def _deciding(undecided: list[Shown], judged: Mapping[str, Judged], own: list[Fix], context: Context) -> Fix:
     """The commands that tell what their signs do not know; without any, what decides on one cause, or the doctor."""
-    if context.probed:
-        return ()
     asked = {_ASK_DOCTOR, *(command for fix in own for command in fix.commands)}
-    facts = (fetch(name, context) for one in undecided for sign, _ in one.unknown for name in sign.inputs)
+    facts = (fetch(name, context) for one in undecided for sign, _ in judged[one.id].unknown for name in sign.inputs)
     asks = dict.fromkeys(fact.ask for fact in facts if isinstance(fact, Unknown) and fact.ask)
     commands = tuple(one for one in asks if one not in asked)
     if not commands and own:
-        return (own[0],)
+        return own[0]
     text = f"To decide, run {_ASK_DOCTOR} on that machine, or these commands" if commands else "To decide, run"
-    return (Fix(text, commands or (_ASK_DOCTOR,)),)
+    return Fix(text, commands or (_ASK_DOCTOR,))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
