@@ -664,16 +664,15 @@ def _guesses(
     if answered or not (text.tells_enough if shown else _is_trouble(text, certain)):
         return []
     least = max((likely.get(one, _AT_LEAST) for one in shown), default=-_LARGEST) - BESIDE
-    unseen = (one for one in _unseen(text, judged, context) if likely.get(one.id, _AT_LEAST) > least)
-    unseen = (one for one in unseen if one.id not in shown)
-    found = sorted(unseen, key=lambda one: likely.get(one.id, _AT_LEAST), reverse=True)
-    return found[: max(MOST - len(shown), 0)]
+    unseen = [one for one in _unseen(text, shown, judged, context) if likely.get(one.id, _AT_LEAST) > least]
+    unseen.sort(key=lambda one: likely.get(one.id, _AT_LEAST), reverse=True)
+    return unseen[: max(MOST - len(shown), 0)]
 
 
-def _unseen(text: Text, judged: Mapping[str, Judged], context: Context) -> Iterator[Shown]:
+def _unseen(text: Text, shown: list[str], judged: Mapping[str, Judged], context: Context) -> Iterator[Shown]:
     """Causes that the text may have, that nothing shows and no fact contradicts."""
     said = {one.values.get("cause"): one for one in reversed(text.log.all("cause-said"))}
-    causes, never = {*text.likeness, *said, *text.usual} - {*NO_CAUSE}, tuple(_ruled_out(text))
+    causes, never = {*text.likeness, *said, *text.usual} - {*NO_CAUSE, *shown}, tuple(_ruled_out(text))
     package = context.facts.tensorflow.distribution
     assumed = not isinstance(package, Known) or package.grade == "inferred"  # that it was the one with CUDA
     for cause, one in judged.items():
