@@ -139,11 +139,7 @@ def finding(
     about_gpus: bool | None = None,
     **more: Any,
 ) -> Declaration:
-    """Declare a finding.
-
-    Raises:
-        ValueError: the id is declared already, or there is no such layer.
-    """
+    """Declare a finding. Raises ValueError: the id is declared already, or there is no such layer."""
     if finding_id in DECLARATIONS or layer not in LAYERS:
         raise ValueError(f"{finding_id}: declared twice, or of the unknown layer {layer!r}")
     about = layer in _GPU_LAYERS if about_gpus is None else about_gpus

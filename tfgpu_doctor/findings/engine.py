@@ -339,10 +339,7 @@ def _deciding(undecided: list[Shown], judged: Mapping[str, Judged], own: list[Fi
 
 
 def arrange(found: list[Shown], likely: Mapping[str, float], possible: Sequence[Shown]) -> Iterator[Finding]:
-    """Sort, and turn every finding that another one explains into its consequence; the likeliest come first.
-
-    What is only possible stands behind all that holds, and before the notes.
-    """
+    """Sort; what another finding explains is its consequence; what is only possible stands before the notes."""
     # gravest first, then the likeliest, then in the order of declaration
     found = sorted(found, key=lambda one: (-likely.get(one.id, -_LARGEST), not one.problem.rank_first, RANK[one.id]))
     found.sort(key=lambda one: SEVERITIES.index(one.severity))
@@ -806,10 +803,7 @@ def checks() -> CheckList:
 
 
 def verify(patterns: tuple[str, ...]) -> None:
-    """Make sure that every pattern ("gpu.none", "env.*") means some check.
-
-    Raises SelectionError: one means none.
-    """
+    """Make sure that every pattern ("gpu.none", "env.*") means some check. Raises SelectionError: one means none."""
     for pattern in patterns:
         if not any(matches(one, (pattern,)) for one in DECLARATIONS):
             group = f"{pattern.rstrip('.')}.*"
