@@ -139,17 +139,12 @@ def finding(
     about_gpus: bool | None = None,
     **more: Any,
 ) -> Declaration:
-    """Declare a finding.
-
-    Raises:
-        ValueError: the id is declared already, or there is no such layer.
-    """
+    """Declare a finding. Raises ValueError: the id is declared already, or there is no such layer."""
     if finding_id in DECLARATIONS or layer not in LAYERS:
         raise ValueError(f"{finding_id}: declared twice, or of the unknown layer {layer!r}")
     about = layer in _GPU_LAYERS if about_gpus is None else about_gpus
-    declared = Declaration(finding_id, layer, severity, title, docs, about_gpus=about, **more)
-    DECLARATIONS[finding_id] = declared
-    return declared
+    DECLARATIONS[finding_id] = Declaration(finding_id, layer, severity, title, docs, about_gpus=about, **more)
+    return DECLARATIONS[finding_id]
 
 
 def matches(finding_id: str, patterns: tuple[str, ...]) -> bool:

@@ -184,15 +184,20 @@ def judge(declared: Declaration, context: Context, supposed: Sequence[Context]) 
     for message in messages:
         if message.kind == "own-finding" and message.values["id"] == declared.id:
             return Judged(declared, (Shown(declared, _reported(message)),))
-    outcomes = _outcomes(declared, context)
-    if any(message.kind == "own-report" for message in messages):  # it shows some facts: what they rule out counts
-        complains = MessageLog(tuple(one for one in messages if one.kind != "own-finding")).complains
-        outcomes = [row for row in outcomes if (complains if row[0].reads_messages else row[1] is None)]
+    outcomes = [row for row in _outcomes(declared, context) if _counts(*row, messages)]
     shown = [Shown(declared, one, sign.unless) for sign, one in outcomes if isinstance(one, Problem)]
     unknown = tuple((sign, one) for sign, one in outcomes if isinstance(one, Unknown))
     by_value = [one for sign, _ in unknown if (one := _by_value(declared, sign, supposed))]
     contradicted = any(one is None for sign, one in outcomes if not sign.reads_messages)
     return Judged(declared, (*shown, *by_value), unknown, contradicted)
+
+
+def _counts(sign: Sign, outcome: _Outcome, messages: tuple[Message, ...]) -> bool:
+    """Beside a pasted report of ours, whose text shows some of its facts: what they rule out counts, and lines."""
+    if not any(message.kind == "own-report" for message in messages):
+        return True
+    others = MessageLog(tuple(one for one in messages if one.kind != "own-finding"))
+    return others.complains if sign.reads_messages else outcome is None
 
 
 def _reported(message: Message) -> Problem:
@@ -308,8 +313,7 @@ def _to_decide(
     """
     own = [fix for one in (*possible, *certain) for fix in one.fixes if fix.decides]
     undecided = [one for one in possible if not any(fix.decides for fix in one.fixes)]
-    signs = [sign for one in undecided for sign, _ in judged[one.id].unknown]
-    shared = () if context.probed else (_deciding(signs, own, context),)
+    shared = () if context.probed else (_deciding(undecided, judged, own, context),)
     first = None if _problems(certain) else next(iter(possible), None)
     for one in possible:
         fixes = tuple(fix if fix.decides else structs.replace(fix, commands=()) for fix in one.fixes)
@@ -318,16 +322,16 @@ def _to_decide(
         yield replace(one, fixes=(*fixes, *(shared if one in undecided else ())))
 
 
-def _deciding(signs: list[Sign], own: list[Fix], context: Context) -> Fix:
-    """The commands that tell what these signs do not know; without any, what decides on one cause, or the doctor."""
+def _deciding(undecided: list[Shown], judged: Mapping[str, Judged], own: list[Fix], context: Context) -> Fix:
+    """The commands that tell what their signs do not know; without any, what decides on one cause, or the doctor."""
     asked = {_ASK_DOCTOR, *(command for fix in own for command in fix.commands)}
-    facts = (fetch(name, context) for sign in signs for name in sign.inputs)
+    facts = (fetch(name, context) for one in undecided for sign, _ in judged[one.id].unknown for name in sign.inputs)
     asks = dict.fromkeys(fact.ask for fact in facts if isinstance(fact, Unknown) and fact.ask)
     commands = tuple(one for one in asks if one not in asked)
     if not commands and own:
         return own[0]
     text = f"To decide, run {_ASK_DOCTOR} on that machine, or these commands" if commands else "To decide, run"
-    return Fix(text=text, commands=commands or (_ASK_DOCTOR,))
+    return Fix(text, commands or (_ASK_DOCTOR,))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -335,10 +339,7 @@ def _deciding(signs: list[Sign], own: list[Fix], context: Context) -> Fix:
 
 
 def arrange(found: list[Shown], likely: Mapping[str, float], possible: Sequence[Shown]) -> Iterator[Finding]:
-    """Sort, and turn every finding that another one explains into its consequence; the likeliest come first.
-
-    What is only possible stands behind all that holds, and before the notes.
-    """
+    """Sort; what another finding explains is its consequence; what is only possible stands before the notes."""
     # gravest first, then the likeliest, then in the order of declaration
     found = sorted(found, key=lambda one: (-likely.get(one.id, -_LARGEST), not one.problem.rank_first, RANK[one.id]))
     found.sort(key=lambda one: SEVERITIES.index(one.severity))
@@ -558,10 +559,15 @@ class Text:
     driver_works: bool  # nvidia-smi shows a GPU, so that nothing below TensorFlow is the cause
     seen: str | None  # the situation
     shows: Message | None  # it
-    usual: tuple[str, ...]  # causes of the situation, on its system or in its container
     likeness: dict[str, float]  # by cause
     fullness: float  # how much its words say, from 0 to 1: few say little, printed lines no more than their messages
     tells_enough: bool  # to doubt what signs show, or to put one problem before another
+
+    @property
+    def usual(self) -> tuple[str, ...]:
+        """The usual causes of the situation, on its system or in its container."""
+        table = COMMON[self.seen] if self.seen else {"": ()}
+        return table.get(self.os or "-") or table.get("container" if self.in_container else "") or table[""]
 
 
 def asks_only(context: Context) -> bool:
@@ -585,17 +591,14 @@ def read(context: Context) -> Text | None:
     words = max((_number(one, "words", 0.0) for one in like), default=0.0)
     if log.has("only-printed") and "12" in log.values("log-era", "cuda"):
         words = 0.0  # most reports that likeness was learnt from are older: the same lines meant another cause
-    fullness, system = min(words / ENOUGH, 1.0), value_or(facts.host.os, None)
-    in_container = value_or(facts.host.container, "none") != "none"
-    table = COMMON[seen] if seen else {"": ()}
+    fullness = min(words / ENOUGH, 1.0)
     return Text(
         log=log,
-        os=system,
-        in_container=in_container,
+        os=value_or(facts.host.os, None),
+        in_container=value_or(facts.host.container, "none") != "none",
         driver_works=smi_works(value_or(facts.driver.nvidia_smi, None)),
         seen=seen,
         shows=shows,
-        usual=table.get(system or "-") or table.get("container" if in_container else "") or table[""],
         likeness={m.values["cause"]: UNLIKE + fullness * (_number(m, "likeness", UNLIKE) - UNLIKE) for m in like},
         fullness=fullness,
         tells_enough=fullness >= DOUBTED_FROM,
@@ -658,19 +661,22 @@ def _guesses(
     if answered or not (text.tells_enough if shown else _is_trouble(text, certain)):
         return []
     least = max((likely.get(one, _AT_LEAST) for one in shown), default=-_LARGEST) - BESIDE
+    unseen = [one for one in _unseen(text, shown, judged, context) if likely.get(one.id, _AT_LEAST) > least]
+    unseen.sort(key=lambda one: likely.get(one.id, _AT_LEAST), reverse=True)
+    return unseen[: max(MOST - len(shown), 0)]
+
+
+def _unseen(text: Text, shown: list[str], judged: Mapping[str, Judged], context: Context) -> Iterator[Shown]:
+    """Causes that the text may have, that nothing shows and no fact contradicts."""
     said = {one.values.get("cause"): one for one in reversed(text.log.all("cause-said"))}
     causes, never = {*text.likeness, *said, *text.usual} - {*NO_CAUSE, *shown}, tuple(_ruled_out(text))
     package = context.facts.tensorflow.distribution
     assumed = not isinstance(package, Known) or package.grade == "inferred"  # that it was the one with CUDA
-    found = []
-    for cause in [one for one in judged if one in causes and not one.startswith(never)]:
-        one = judged[cause]
+    for cause, one in judged.items():
         contradicted = one.contradicted and not (cause == "tf.cpu-build" and assumed)
-        if not contradicted and not one.shown and likely.get(cause, _AT_LEAST) > least:
+        if cause in causes and not cause.startswith(never) and not one.shown and not contradicted:
             because, words = (SAID, said[cause]) if cause in said else (BECAUSE, text.shows)
-            found.append(_as_possible(one.declared, because, words))
-    found.sort(key=lambda one: likely.get(one.id, _AT_LEAST), reverse=True)
-    return found[: max(MOST - len(shown), 0)]
+            yield _as_possible(one.declared, because, words)
 
 
 def _is_trouble(text: Text, certain: list[Shown]) -> bool:
@@ -720,8 +726,7 @@ def works(facts: Facts, require_gpus: int | None = None) -> bool | None:
         return True if isinstance(facts.tensorflow.version, Known) else None
     sonames = value_or(facts.loader.sonames, ())
     in_place = bool(value_or(facts.gpus, ())) and isinstance(facts.driver.version, Known) and bool(sonames)
-    all_found = all(name.winner for name in sonames if name.component not in OPTIONAL_COMPONENTS)
-    return True if in_place and all_found else None
+    return True if in_place and all(one.winner for one in sonames if one.component not in OPTIONAL_COMPONENTS) else None
 
 
 def verdict(findings: tuple[Finding, ...], facts: Facts, source: str, require_gpus: int | None = None) -> Verdict:
@@ -798,10 +803,7 @@ def checks() -> CheckList:
 
 
 def verify(patterns: tuple[str, ...]) -> None:
-    """Make sure that every pattern ("gpu.none", "env.*") means some check.
-
-    Raises SelectionError: one means none.
-    """
+    """Make sure that every pattern ("gpu.none", "env.*") means some check. Raises SelectionError: one means none."""
     for pattern in patterns:
         if not any(matches(one, (pattern,)) for one in DECLARATIONS):
             group = f"{pattern.rstrip('.')}.*"
@@ -827,7 +829,7 @@ def restrict(
     ids = set(chosen(only, skip))
     gone = {one for finding in report.findings if finding.id not in ids for one in finding.consequences}
     gone -= set() if require_gpus is None else {REQUIRED}
-    kept = {one.id: one for one in report.findings if one.id in ids and (one.root_cause or one.id not in gone)}
+    kept = {one.id: one for one in report.findings if one.id in ids - gone}
     explained = {one for finding in kept.values() for one in finding.consequences}
     findings = tuple(
         structs.replace(

@@ -244,8 +244,7 @@ def packages_of_another_python(
     context: Context, variables: dict[str, str], python_version: str, phases: tuple[Phase, ...] = ()
 ) -> Problem | None:
     """A folder of PYTHONPATH belongs to an interpreter of another minor version."""
-    separator = ";" if context.remedies.os == "windows" else ":"
-    folders = variables.get("PYTHONPATH", "").split(separator)
+    folders = variables.get("PYTHONPATH", "").split(";" if context.remedies.os == "windows" else ":")
     others = [folder for folder in folders if (of := _PACKAGES_OF.search(folder)) and of[1] != minor(python_version)]
     need = f"folders of Python {minor(python_version)}"
     seen = [evidence(folder, "PYTHONPATH", need, context.source("python.version")) for folder in others]

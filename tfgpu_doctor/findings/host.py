@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tfgpu_doctor.facts.facts import (
     CallResult,
     Gpu,
@@ -298,12 +300,11 @@ def no_device_nodes(
     """The host has a GPU (sysfs is not namespaced), but the container has no /dev/nvidia*."""
     if host_container == "none" or not pci_gpus or device_nodes or driver_speaks or os == "wsl2":
         return None
-    nodes = "/dev/nvidia0, /dev/nvidiactl, /dev/nvidia-uvm"
     return Problem(
         evidence=(
             evidence(f"a {host_container} container", context.source("host.container")),
             evidence("an NVIDIA GPU on the host's PCI bus", context.source("host.pci_gpus")),
-            evidence("no /dev/nvidia*", context.source("driver.device_nodes"), nodes),
+            evidence("no /dev/nvidia*", context.source("driver.device_nodes"), "/dev/nvidia0, /dev/nvidiactl"),
         )
     )
 
@@ -349,18 +350,16 @@ def container_message(
     if messages.has("nvml-blocked") and not (hooks or reported):
         title = "The container has probably lost access to its GPUs while it was running"
         return Problem(title=title, cause=cause, evidence=seen, fixes=kept_access(context, host_container))
-    kind = host_container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
+    return replace(_no_access(context, messages, host_container, of_hook=bool(hooks)), cause=cause, evidence=seen)
+
+
+def _no_access(context: Context, messages: MessageLog, container: str | None, *, of_hook: bool) -> Problem:
+    kind = container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
     refused = messages.has(*_DOCKER_REFUSES)
-    return Problem(
-        title="Docker cannot give the container a GPU" if refused and kind == "docker" else None,
-        cause=cause,
-        evidence=seen,
-        fixes=(
-            *((_RUN_LATER,) if messages.has("image-build") else ()),
-            *access(context, kind, requested=refused or _requests_gpus(messages)),
-            *((inputs.RUN_ON_HOST,) if hooks else ()),
-        ),
-    )
+    later = (_RUN_LATER,) if messages.has("image-build") else ()
+    title = "Docker cannot give the container a GPU" if refused and kind == "docker" else None
+    fixes = access(context, kind, requested=refused or _requests_gpus(messages))
+    return Problem(title=title, evidence=(), fixes=(*later, *fixes, *((inputs.RUN_ON_HOST,) if of_hook else ())))
 
 
 def _inside(
@@ -378,13 +377,14 @@ def _inside(
     stub = inputs.has_code(cuda_init, *inputs.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
     if shown or stub:
         return shown
-    if not container or not (starts or not works):
-        return None
-    # one that requests GPUs starts only over a working driver: a libcuda that is missing was not provided
-    fails = inputs.driver_unusable(log, cuda_init)
-    if _requests_gpus(log) and not log.has("image-build"):
-        fails = inputs.no_libcuda(log) and (cuda_init is None or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED))
-    return shown if fails else None
+    return shown if container and (starts or not works) and _driver_fails(log, cuda_init) else None
+
+
+def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
+    """A container that requests GPUs starts only over a working driver: a libcuda that is missing was not provided."""
+    if log.has("image-build") or not _requests_gpus(log):
+        return inputs.driver_unusable(log, cuda_init)
+    return inputs.no_libcuda(log) and (cuda_init is None or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED))
 
 
 def _requests_gpus(log: MessageLog) -> bool:
@@ -435,6 +435,17 @@ def no_wsl_driver(
 _FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
 
 
+def _without_device(messages: MessageLog) -> Problem | None:
+    """WSL 1, a WSL 2 without the device, or a Windows that never had it."""
+    # Windows 10 21H2 is the first with a GPU that is not a preview (Microsoft, "Enable NVIDIA CUDA on WSL")
+    old = [m for m in messages.all("windows-build") if int(m.values["build"]) < 19044]
+    update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
+    convert = Fix("Convert the distribution to WSL 2, from Windows", ("wsl -l -v", "wsl --set-version NAME 2"))
+    fixes = (convert, update) if messages.has("wsl-1") else (update, convert)
+    seen = message_evidence(*messages.all("wsl-1", "no-dxg"), *old)
+    return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=fixes) if seen else None
+
+
 @SETUP.sign()
 def wsl_message(
     messages: MessageLog,
@@ -446,13 +457,8 @@ def wsl_message(
     """Under WSL2 the driver is that of Windows: what fails there is how it is made available."""
     if os != "wsl2" or messages.has("nvml-mismatch", "hidden-by-variable", "stub-library"):
         return None
-    # Windows 10 21H2 is the first with a GPU that is not a preview (Microsoft, "Enable NVIDIA CUDA on WSL")
-    old = [m for m in messages.all("windows-build") if int(m.values["build"]) < 19044]
-    if seen := message_evidence(*messages.all("wsl-1", "no-dxg"), *old):
-        update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
-        convert = Fix("Convert the distribution to WSL 2, from Windows", ("wsl -l -v", "wsl --set-version NAME 2"))
-        fixes = (convert, update) if messages.has("wsl-1") else (update, convert)
-        return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=fixes)
+    if without_device := _without_device(messages):
+        return without_device
     linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))
     unusable = messages.has(*_FAILURES_IN_WSL) or inputs.driver_unusable(messages, cuda_init)

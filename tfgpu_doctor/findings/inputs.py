@@ -257,7 +257,7 @@ _PARAMETERS = {name: one.__code__.co_varnames[: one.__code__.co_argcount] for na
 # ----------------------------------------------------------------------------------------------------------------------
 # What a parameter of a sign is bound to: a fact by the name of its field, or something derived from facts.
 # A field whose name occurs once in the facts is bound by that name (`nvml_init`); any field by the names of its section
-# and itself (`driver_version`, `python_packages`). Derived values are the functions of :mod:`findings.derived`.
+# and itself (`driver_version`, `python_packages`). Derived values are the functions above.
 
 
 PATHS = {path.replace(".", "_"): path for path in fact_paths()}
@@ -266,11 +266,7 @@ PATHS |= {path.rpartition(".")[2]: path for path in fact_paths() if _TIMES[path.
 
 
 def fetch(name: str, context: Context) -> Known[Any] | Unknown:
-    """The fact or derived value that a parameter of this name is bound to.
-
-    Raises:
-        KeyError: nothing has that name.
-    """
+    """The fact or derived value that a parameter of this name is bound to. Raises KeyError: nothing has that name."""
     if name not in DERIVED:
         return _fact(name, context)
     if name not in context.derived:
@@ -369,8 +365,7 @@ def smi_works(nvidia_smi: SmiResult | None) -> bool:
 
 def hook_failures(log: MessageLog, reason: str) -> tuple[Message, ...]:
     """Failures of NVIDIA's container tool whose reason matches a pattern."""
-    hooks = log.all("container-hook-failed")
-    return tuple(m for m in hooks if re.search(reason, m.values.get("why", m.text), re.IGNORECASE))
+    return tuple(m for m in log.all("container-hook-failed") if re.search(reason, m.values.get("why", m.text), re.I))
 
 
 def libcuda_not_opened(log: MessageLog) -> tuple[Message, ...]:

@@ -94,7 +94,7 @@ def missing_evidence(context: Context, libraries: tuple[Soname, ...], release: R
     """Libraries that are nowhere, with what is found in their place; those with nothing at all in one line."""
     found, by = [], needed_by(release)
     if absent := in_state(libraries, "absent"):
-        found.append(evidence(f"no {names(absent)}", context.source("loader.sonames"), "to be installed", by))
+        found.append(evidence(f"no {names(absent)}", context.source("loader.sonames"), "installed", by))
     for library in libraries:
         if library.candidates:
             broken = library.candidates[0]
@@ -216,9 +216,12 @@ class ReportedCuda:
             return ()
         if self._is_plain and not log.has(*_CUDART):
             return log.all("gpu-libraries-not-opened")
+        named = filter(None, (known_library(name) for name, _ in log.libraries(*_NOT_OPENED)))
+        only_cudnn = {one.component for one in named if not one.optional} == {"cudnn"}
         # from 2.12 on a missing libcudart has a sentence of its own; without it, another library is missing: cuDNN
         modern = release is not None and at_least(release.version, "2.12")
-        if not log.has(*_CUDART) and (self.opened or log.has("log-era") or modern):
+        about_cudart = log.has("cudart-not-found") if only_cudnn else log.has(*_CUDART)
+        if not about_cudart and (only_cudnn or self.opened or log.has("log-era") or modern):
             return ()
         # the stub in place of libcudart tells something only where a release is known
         kinds = ("cudart-not-found", *(("cudart-symbol",) if release else ()), "cudart-ignorable")
@@ -313,19 +316,22 @@ def reported_cudnn(
     # TensorFlow 1.4 to 1.13 on Windows look for it themselves
     named = [*(library.version for library, _ in main if library), *log.values("self-check", "cudnn")]
     listed = [p for p in value_or(packages, ()) if re.match(r"(?:nvidia-)?cudnn", p.name)]
-    # from 2.12 on, TensorFlow names nothing of what it misses: mostly cuDNN, unless libcudart, or all came from pip
-    modern = log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
-    is_silent = modern and not log.has("cudart-not-found", "asked-for-extra", *_NOT_OPENED)
     found = ReportedCudnn(
         wanted=next(filter(None, named), release.cudnn if release else None),
         not_opened=(*(message for library, message in main if library), *log.all("self-check")),
-        unnamed=log.all("gpu-libraries-not-opened") if is_silent else (),
+        unnamed=log.all("gpu-libraries-not-opened") if _is_silent(log, release) else (),
         installed=(
             *((file.version, file.path) for file in value_or(installed, ()) if file.version),
             *((package.version, f"{package.name} {package.version}") for package in listed),
         ),
     )
     return Known(found, messages.source)
+
+
+def _is_silent(log: MessageLog, release: Release | None) -> bool:
+    """From 2.12 on TensorFlow names nothing of what it misses: mostly cuDNN, unless libcudart, or all came from pip."""
+    modern = log.has("log-era") or (release is not None and at_least(release.version, "2.12"))
+    return bool(modern) and not log.has("cudart-not-found", "asked-for-extra", *_NOT_OPENED)
 
 
 def known_to_be_installed(messages: MessageLog, release: Release | None) -> bool:

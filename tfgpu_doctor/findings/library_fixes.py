@@ -119,12 +119,16 @@ def _fix_path(context: Context, libraries: tuple[Soname, ...], release: Release 
         first = (one.candidates[0] for one in libraries if one.candidates)
         hiding = on_library_path(file for file in first if file.reachable and file.problem)
         lasting = (*off_library_path(context, hiding), *lasting)
-    if release and any(map(forgets_folders, release.known_issues)):
-        # a patch release without the bug of this one is the better fix, a new minor release comes last
-        other, advised = context.remedies.reinstall("it finds the libraries of its extra"), context.remedies.release
-        patch = advised is not None and minor(advised.version) == minor(release.version)
-        lasting = (*other, *lasting) if patch else (*lasting, *other)
-    return (*lasting, _exported(context, folders))
+    return (*_beside_another_release(context, release, lasting), _exported(context, folders))
+
+
+def _beside_another_release(context: Context, release: Release | None, lasting: tuple[Fix, ...]) -> tuple[Fix, ...]:
+    """A patch release without the bug of this one is the better fix, a new minor release comes last."""
+    if release is None or not any(map(forgets_folders, release.known_issues)):
+        return lasting
+    other, advised = context.remedies.reinstall("it finds the libraries of its extra"), context.remedies.release
+    patch = advised is not None and minor(advised.version) == minor(release.version)
+    return (*other, *lasting) if patch else (*lasting, *other)
 
 
 def _linked(

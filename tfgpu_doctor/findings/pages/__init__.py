@@ -104,10 +104,7 @@ def page_of(finding_id: str) -> Page | None:
 
 
 def nearest(finding_id: str) -> tuple[str, ...]:
-    """Ids similar to `finding_id`, the most similar first; for a prefix ("cuda") all ids with that prefix.
-
-    Upper case, "_" for "-" and "/" for "." are accepted.
-    """
+    """Ids similar to `finding_id`, however it is spelt, the most similar first; for a prefix ("cuda") all with it."""
     wanted, ids = finding_id.strip().lower().replace("_", "-").replace("/", "."), all_ids()
     exact = tuple(known for known in ids if known == wanted)
     of_layer = tuple(known for known in ids if known.split(".")[0] == wanted.rstrip("."))
@@ -133,11 +130,7 @@ class PageDocument(Record, frozen=True):
 
 
 def headline_of(finding_id: str) -> Headline:
-    """What the finding declares.
-
-    Raises:
-        KeyError: no finding has that id.
-    """
+    """What the finding declares. Raises KeyError: no finding has that id."""
     from tfgpu_doctor.findings.catalogue import DECLARATIONS
 
     declared = DECLARATIONS[finding_id]
