@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from tfgpu_doctor.facts.facts import (
+    ComputeCheck,
     CudnnFile,
     DamagedPackage,
     Message,
@@ -568,7 +569,7 @@ def no_handle_message(messages: MessageLog) -> Problem | None:
     return Problem(evidence=message_evidence(*lines, *status), severity=Severity.WARNING if full else None)
 
 
-@CUDNN_INIT.sign(gates=("checks",), conclusive=False)
-def no_handle(messages: MessageLog | None = None) -> Problem | None:
+@CUDNN_INIT.sign(conclusive=False)
+def no_handle(checks: tuple[ComputeCheck, ...], messages: MessageLog | None = None) -> Problem | None:
     """The same in a computation of the examination; unknown where there was none."""
-    return no_handle_message(messages) if messages else None
+    return no_handle_message(messages) if checks and messages else None

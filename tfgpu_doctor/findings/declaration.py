@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +10,6 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from tfgpu_doctor.facts.about import LAYERS
 from tfgpu_doctor.facts.facts import ComputeCheck, Facts, Known, Message, Phase, Phases, Unknown, look_up
-from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers import messages as catalogue
@@ -364,15 +362,6 @@ def last_lines(phase: Phase) -> tuple[Evidence, ...]:
     return tuple(
         evidence(line, f"last lines of phase {phase.name}") for line in lines if line and line != phase.exception
     )
-
-
-def matching_errors(pattern: re.Pattern[str], checks: tuple[ComputeCheck, ...], phases: Phases) -> tuple[Evidence, ...]:
-    """The errors of the computations, and the last lines of a phase that failed, that match."""
-    found = [(c.error, f"{c.kind} on {c.device}") for c in checks if c.error and pattern.search(c.error)]
-    for phase in phases:
-        lines = (*([phase.exception] if phase.exception else ()), *phase.log_tail)
-        found += [(line, f"phase {phase.name}") for line in lines if pattern.search(line)][:2]
-    return tuple(evidence(cut(text, 300), where) for text, where in found)
 
 
 def is_wrong(check: ComputeCheck) -> bool:
