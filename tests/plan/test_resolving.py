@@ -101,3 +101,9 @@ def test_markers_mean_the_platform_that_packages_are_for() -> None:
     for platform, machine in machines.items():
         marker = f"platform_machine == '{machine}' and sys_platform == '{systems[platform]}'"
         assert [one for one in machines if holds(marker, one, "3.11")] == [platform]
+
+
+def test_what_a_wheel_requires_as_an_archive_is_no_conflict() -> None:
+    """wrapt 1.12 and termcolor 1.1 have no wheels; pip builds them."""
+    found = checked("tensorflow==2.4.2", "numpy", python="3.8").findings
+    assert not [one.title for one in found if one.id == "tf.package-conflict"]

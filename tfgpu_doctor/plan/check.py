@@ -67,7 +67,7 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
         matrix=matrix.info,
         created=created,
         source="text",
-        verdict=_verdict(found.values(), any(one.judged for one in views)),
+        verdict=_verdict(found.values(), any(one.tensorflow or (one.base and one.base.tensorflow) for one in views)),
         facts=Facts(),
         timings={},
         findings=tuple(sorted(found.values(), key=_rank)),
@@ -110,14 +110,12 @@ def facts_of(one: PlannedEnvironment) -> Facts:
 def _findings(view: PlannedEnvironment, matrix: Matrix) -> list[Finding]:
     """The findings, gravest first; what an edit of a file brings is not installed by hand."""
     facts = facts_of(view)
-    diagnosis = diagnose(facts, matrix, fixes=partial(FileEdits, planned=view), planned=view)
-    found = root_causes(diagnosis.findings)
+    found = root_causes(diagnose(facts, matrix, fixes=partial(FileEdits, planned=view), planned=view).findings)
     for index, one in enumerate(found):
         fixes = list(one.fixes)
-        if any(fix.edits for fix in fixes):
-            for number, fix in enumerate(fixes):
-                by_hand = tuple(line for line in fix.commands if " install " not in line)
-                fixes[number] = structs.replace(fix, commands=by_hand)
+        for number, fix in enumerate(fixes if any(fix.edits for fix in fixes) else ()):
+            by_hand = tuple(line for line in fix.commands if " install " not in line)
+            fixes[number] = structs.replace(fix, commands=by_hand)
         found[index] = structs.replace(one, fixes=admitted(fixes, facts, matrix))
     return sorted(found, key=_rank)
 

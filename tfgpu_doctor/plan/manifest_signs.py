@@ -173,17 +173,15 @@ def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[P
 def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
     # beside tensorflow it is one of two: tf.package-conflict
-    for one in (view.tensorflow, *(view.others if view.conda else ())):
-        if one is None or one.installer == "conda" or one.name not in _DISCONTINUED:
+    for one in filter(None, (view.tensorflow, *(view.others if view.conda else ()))):
+        if one.installer == "conda" or one.name not in _DISCONTINUED:
             continue
         wanted = specifier(one.specifier)
         nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
         nothing = nothing or (one is view.tensorflow and view.python is not None and view.release is None)
-        row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
-        same = f"tensorflow{one.specifier}" if row and row.gpu else None  # before 2.1, that was the CPU build
-        if pinned(one) and not (nothing or same):
+        better = _under_another_name(view, one)
+        if pinned(one) and not (nothing or better):
             continue  # the GPU build of that release has no other name
-        better = same if pinned(one) else replacement(view)
         yield Problem(
             title=f"{one.name} cannot be installed" if nothing else f"{one.name} has been discontinued",
             cause=DECLARATIONS["tf.package-removed"].cause,
@@ -191,6 +189,14 @@ def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]
             fixes=(write_release(view, one, better),) if better else (),
             severity=Severity.ERROR if nothing else Severity.WARNING,
         )
+
+
+def _under_another_name(view: PlannedEnvironment, one: Requirement) -> str | None:
+    """The release that is asked for by its number, as `tensorflow`; before 2.1 that was the CPU build."""
+    if pinned(one) is None:
+        return replacement(view)
+    row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
+    return f"tensorflow{one.specifier}" if row and row.gpu else None
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -388,15 +394,15 @@ def image_refuses_to_start(view: PlannedEnvironment) -> Iterator[Problem]:
 def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """The extra allows a cuDNN that no longer supports the described GPU."""
     release, tensorflow = view.release, view.tensorflow
-    if release is None or tensorflow is None or view.conda or not view.extra:
+    if release is None or tensorflow is None or not view.extra:
         return
     name = f"nvidia-cudnn-cu{major(release.cuda)}"
     named = view.requirement(name)
     pin = pinned(named) if named else None  # also a version that the matrix does not have
-    chosen = pin or view.resolved.versions.get(name) if named else None  # None: pip installs the newest
+    chosen = (pin or view.resolved.versions.get(name, "0")) if named else "99"  # pip installs the newest
     for gpu in view.target.gpus if not release.pip_nvidia.get(name, "==").startswith("==") else ():
         dropped = cudnn_limit(view.matrix, release, [gpu.compute_capability])
-        if dropped and (named is None or (chosen and at_least(chosen, dropped))):
+        if dropped and at_least(chosen, dropped):
             yield Problem(
                 title=f"{f'cuDNN {pin}' if pin else 'The newest cuDNN'} has dropped {gpu.shown}",
                 cause=f"the extra of {release.version} allows any cuDNN 9; pip installs the newest, for 7.5 and later",
@@ -436,31 +442,36 @@ def _is_windows_native(view: PlannedEnvironment) -> bool:
 
 
 @in_manifests("tf.cpu-build", unless=("tf.package-removed", "tf.windows-native"))
+def cpu_image_required(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A GPU is to be used in an image of TensorFlow without CUDA."""
+    base = view.base
+    if view.tensorflow is None and view.wants_gpu and base and base.tensorflow and not base.gpu:
+        yield Problem(
+            title=f"{base.image.reference} is the image without CUDA",
+            cause=_RUNS_ON_CPU,
+            evidence=_seen(base.image, f"{base.image.reference}-gpu", "image tags"),
+            fixes=(write_image(base.image, f"{base.image.name}:{base.image.tag}-gpu"),),
+        )
+
+
+@in_manifests("tf.cpu-build", unless=("tf.package-removed", "tf.windows-native"))
 def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A GPU is to be used, but what will be installed contains no CUDA."""
-    row, tensorflow, base = view.release, view.tensorflow, view.base
-    if not view.wants_gpu or _is_windows_native(view):
-        return
-    if tensorflow is None and base and base.tensorflow and not base.gpu:
-        image = base.image
-        yield Problem(
-            title=f"{image.reference} is the image without CUDA",
-            cause=_RUNS_ON_CPU,
-            evidence=_seen(image, f"{image.reference}-gpu", "image tags"),
-            fixes=(write_image(image, f"{image.name}:{image.tag}-gpu"),),
-        )
-    if tensorflow is None:
+    row, tensorflow = view.release, view.tensorflow
+    if tensorflow is None or not view.wants_gpu or _is_windows_native(view):
         return
     of_conda = view.conda or tensorflow.name == "tensorflow-base"
-    selected = tensorflow.build is not None and "cpu" in tensorflow.build
-    if selected or (row is not None and not row.gpu and not of_conda):
-        found = f"{tensorflow.text} selects a CPU build of conda" if selected else None
-        yield Problem(
-            title=found or f"{tensorflow.name} {row and row.version} contains no CUDA on {view.target.platform}",
-            cause=_RUNS_ON_CPU,
-            evidence=_seen(tensorflow, "a build with CUDA", "compat_matrix.yaml"),
-            fixes=write_best(view) or (_OTHER_HARDWARE,),
-        )
+    title = f"{row.package} {row.version} contains no CUDA on {row.platform}" if row else ""
+    if tensorflow.build and "cpu" in tensorflow.build:
+        title = f"{tensorflow.text} selects a CPU build of conda"
+    elif row is None or row.gpu or of_conda:
+        return
+    yield Problem(
+        title=title,
+        cause=_RUNS_ON_CPU,
+        evidence=_seen(tensorflow, "a build with CUDA", "compat_matrix.yaml"),
+        fixes=write_best(view) or (_OTHER_HARDWARE,),
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -553,12 +564,8 @@ def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """TensorFlow from pip without its extra, where nothing else brings CUDA; a note where no GPU is meant."""
     release, tensorflow, base = view.needs_cuda, view.tensorflow, view.base
-    runtime_only = base is not None and base.flavour == "base" and not view.cudas[1:]
-    if release is None or tensorflow is None or (view.cudas and not runtime_only):
-        return
-    # or an image for the CPU
-    unknown = base is not None and (not base.no_cuda or base.tensorflow is not None)
-    if not view.wants_gpu and (unknown or view.cudnns):
+    runtime_only = _has_runtime_only(view)
+    if release is None or tensorflow is None or not _lacks_cuda(view):
         return
     wheel = f"TensorFlow {release.version}"
     # an image whose content its name does not tell, or no image at all: CUDA may come from elsewhere
@@ -579,6 +586,17 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         fixes=write_cuda(view, release),
         severity=grave if view.wants_gpu else Severity.NOTE,
     )
+
+
+def _lacks_cuda(view: PlannedEnvironment) -> bool:
+    if view.cudas and not _has_runtime_only(view):
+        return False
+    unknown = view.base is not None and (not view.base.no_cuda or view.base.tensorflow)  # or an image for the CPU
+    return view.wants_gpu or not (unknown or view.cudnns)
+
+
+def _has_runtime_only(view: PlannedEnvironment) -> bool:
+    return view.base is not None and view.base.flavour == "base" and not view.cudas[1:]
 
 
 @in_manifests("cudnn.version-mismatch", unless=_NO_CUDA_AT_ALL)

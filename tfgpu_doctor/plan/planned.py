@@ -205,7 +205,6 @@ class PlannedEnvironment:
         # a GPU is meant: by the target, by a request, by an image made for it, or by the extra
         by_extra = self.tensorflow is not None and self.tensorflow.extras != ()
         self.wants_gpu = bool(target.gpus or environment.gpu or (self.base and self.base.gpu) or by_extra)
-        self.judged = bool(self.tensorflow or (self.base and self.base.tensorflow))
         self.cudas = tuple(self._named(_CUDAS, self.base.cuda if self.base else None))
         self.cudnns = tuple(self._named(_CUDNNS, self.base.cudnn if self.base else None))
 
@@ -339,14 +338,12 @@ class PlannedEnvironment:
             extras = f"[{','.join(line.extras)}]" if line.extras else ""
             return f"{line.name}{extras}=={versions[line.name]}" if line.name in versions else None
 
-        return tuple(
-            Conflict(
-                tuple(original[index][0] for index in core),
-                tuple(_evidence(universe, [original[index] for index in core])),
-                tuple((line, better(line)) for index in freed for line in original[index][:1]),
-            )
-            for freed, core in found
-        )
+        def conflict(freed: list[int], core: list[int]) -> Conflict:
+            lines, changed = [original[index] for index in core], [original[index][0] for index in freed]
+            changes = tuple((line, better(line)) for line in changed)
+            return Conflict(tuple(line for line, _ in lines), tuple(_evidence(universe, lines)), changes)
+
+        return tuple(conflict(*one) for one in found)
 
 
 def _admitted(bounds: Sequence[SpecifierSet]) -> tuple[str, ...]:
@@ -413,11 +410,12 @@ def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -
         for need in package.requires(newest, one.extras) if newest else ():
             required.setdefault(need.name, []).append((line, need.specifier, f"{one.name} {newest} (metadata)"))
     for name, needs in required.items():
-        own = next(((line, one.specifier) for line, one in lines if one.name == name), None)
-        bounds = [*(bound for _, bound, _ in needs), *(own[1:] if own else ())]
+        own = [line for line, _ in lines if line.name == name]
+        bounds = [*(bound for _, bound, _ in needs), *(line.specifier for line in own)]
         if not frozenset.intersection(*map(universe.package(name).allowed, bounds)):
-            shown = [(own[0] if own else line, f"{name}{bound}", source) for line, bound, source in needs]
-            found += [Evidence(line.text, str(line.place), need, source) for line, need, source in shown]
+            for line, bound, source in needs:
+                shown = own[0] if own else line
+                found.append(Evidence(shown.text, str(shown.place), f"{name}{bound}", source))
     return found or [Evidence(line.text, str(line.place), None, None) for line, _ in lines]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfgpu_doctor.facts.report import Checked, FailOn, ReadFile, Report, Verdict
-from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.plan.planned import Base, PlannedEnvironment
 from tfgpu_doctor.render.ci import place_of
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block, least
@@ -92,15 +92,16 @@ def read_file(seen: PlannedEnvironment) -> ReadFile:
 
 def _content(seen: PlannedEnvironment) -> Iterator[str]:
     """What an environment names, and what that comes to."""
-    if seen.base:
-        yield _image(seen)
+    base = seen.base
+    if base:
+        yield _image(base)
     if seen.tensorflow:
         row = seen.release
         resolved = f" = {row.version}" if row and row.version not in seen.tensorflow.text else ""
         yield f"{seen.tensorflow.text}{resolved}"
     if seen.environment.python and seen.pythons:
         yield f"Python {seen.pythons[0]}" + (f" to {seen.pythons[-1]}" if len(seen.pythons) > 1 else "")
-    inside = seen.base.image.reference if seen.base else None
+    inside = base.image.reference if base else None
     # one line can name both: nvidia-cudnn-cu12 is a cuDNN for CUDA 12
     named = dict.fromkeys(version.text for version in (*seen.cudas, *seen.cudnns))
     yield from (text for text in named if text != inside)
@@ -108,14 +109,7 @@ def _content(seen: PlannedEnvironment) -> Iterator[str]:
         yield seen.environment.gpu.text
 
 
-def _image(seen: PlannedEnvironment) -> str:
-    assert seen.base is not None
-    base = seen.base
-    parts = [
-        f"TensorFlow {base.tensorflow}" if base.tensorflow else "",
-        f"CUDA {base.cuda}" if base.cuda else "",
-        f"cuDNN {base.cudnn}" if base.cudnn else "",
-        f"Python {base.python}" if base.python else "",
-    ]
-    contents = ", ".join(part for part in parts if part)
+def _image(base: Base) -> str:
+    parts = (("TensorFlow", base.tensorflow), ("CUDA", base.cuda), ("cuDNN", base.cudnn), ("Python", base.python))
+    contents = ", ".join(f"{name} {version}" for name, version in parts if version)
     return base.image.reference + (f" ({contents})" if contents else "")
