@@ -46,7 +46,7 @@ from tfgpu_doctor.matrix.schema import (  # noqa: E402
     ReleaseRow,
     Wheel,
 )
-from tfgpu_doctor.plan.install_commands import CU11_PACKAGES  # noqa: E402
+from tfgpu_doctor.plan.install_commands import CU11, CU11_CUDNN  # noqa: E402
 
 BEGIN_DERIVED = "# ---- derived from the wheels by scripts/refresh_matrix.py: edits below this line are lost ----"
 PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-intel", "tensorflow-macos", "tf-nightly")
@@ -96,7 +96,7 @@ def _day(by_platform: dict[Platform, list[File]]) -> str | None:
 def nvidia_packages(rows: Iterable[ReleaseRow]) -> list[NvidiaPackage]:
     """The distributions with CUDA libraries that releases pin, or that stand in for an extra, and their versions."""
     pinned = {name for row in rows for wheel in row.wheels.values() for name in wheel.pip_nvidia}
-    names = sorted({name for name in pinned if name.startswith("nvidia-")} | CU11_PACKAGES)
+    names = sorted({name for name in pinned if name.startswith("nvidia-")} | {*CU11, CU11_CUDNN})
     url = index_url()
     found = {name: linux_versions(name, url) for name in names}
     return [NvidiaPackage(package=name, versions=versions) for name, versions in found.items() if versions]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Setting, quoted
@@ -148,7 +150,7 @@ class _Reader:
         """Take one instruction."""
         match one.verb:
             case "ARG":
-                for name, given in _pairs(one):
+                for name, given, _ in _pairs(one):
                     if name not in self.arguments and (default := substitute(given, self.values)) is not None:
                         self.values[name] = default
             case "FROM":
@@ -238,11 +240,11 @@ class _Reader:
         pairs = [*_pairs(one)]
         if one.value.strip() and not re.match(r"\s*[^\s=]+=", one.value):  # ENV NAME the rest of the line
             name, *rest = one.value.split(None, 1)
-            pairs = [(name, unquoted("".join(rest).strip()))]
-        for name, given in pairs:
+            pairs = [(name, unquoted("".join(rest).strip()), one.line)]
+        for name, given, line in pairs:
             if (plain := substitute(given, self.values)) is not None:
                 self.values[name] = given = plain
-            self.stages[-1].settings.append(Setting(name, given, Place(self.path, one.line)))
+            self.stages[-1].settings.append(Setting(name, given, Place(self.path, line)))
 
     def _run(self, one: Instruction) -> None:
         """RUN pip install, and RUN ["pip", "install"]."""
@@ -257,13 +259,16 @@ class _Reader:
         )
 
 
-def _pairs(one: Instruction) -> Iterator[tuple[str, str]]:
-    """Names and values of ENV A="1 2" B=3, without the quotes."""
-    return ((found[1], unquoted(found[2])) for found in _PAIR.finditer(one.value))
+def _pairs(one: Instruction) -> Iterator[tuple[str, str, int]]:
+    """Names and values of ENV A="1 2" B=3, without the quotes, each with its line."""
+    ends = list(accumulate(len(text) for _, text in one.lines))
+    for found in _PAIR.finditer(one.value):
+        yield found[1], unquoted(found[2]), one.lines[bisect_right(ends, found.start())][0]
 
 
 _HEADER = re.compile(r"\s*(bootstrap|from|stage)\s*:\s*(\S+)\s*(?:#.*)?", re.IGNORECASE)
 _SECTION = re.compile(r"%(\w+)")
+_EXPORT = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)=(\"[^\"]*\"|'[^']*'|\S*)\s*")
 
 
 def read_definition(path: str, text: str, include: Include) -> tuple[Environment, ...]:
@@ -286,4 +291,6 @@ def read_definition(path: str, text: str, include: Include) -> tuple[Environment
     image = read_image(reference, place) if reference and of_docker else None
     installed = Installed(copied=[line.split()[0] for _, line in sections.get("files", []) if line.split()])
     read_commands(sections.get("post", []), path, installed)
-    return (environment("singularity", path, installed, include, image=image, place=place),)
+    exports = [(number, _EXPORT.fullmatch(line[:2000])) for number, line in sections.get("environment", [])]
+    settings = tuple(Setting(one[1], one[2].strip("\"'"), Place(path, number)) for number, one in exports if one)
+    return (environment("singularity", path, installed, include, image=image, place=place, settings=settings),)

@@ -29,11 +29,11 @@ from tfgpu_doctor.plan.windows_shell import quoted
 
 # The distributions that hold the libraries which TensorFlow of CUDA 11 opens (sonames of CUDA 11.8, which are those of
 # 11.2 as well), and ptxas with libdevice for XLA. Seen in the wheels' lists of files.
-_CU11 = tuple(
+CU11 = tuple(
     f"nvidia-{name}-cu11"
     for name in ("cublas", "cuda-cupti", "cuda-nvcc", "cuda-runtime", "cufft", "curand", "cusolver", "cusparse")
 )
-_CU11_CUDNN = "nvidia-cudnn-cu11"
+CU11_CUDNN = "nvidia-cudnn-cu11"
 _SOLVER_OF_CU11 = "libcusolver.so.11"
 OLD_PIP = (3, 9)  # with 3.9.0 comes pip 20.2, which does not know wheels of manylinux_2_27; older ones know still fewer
 _OF_TODAY = frozenset({"3.10", "3.11", "3.12", "3.13"})  # python3 of the Ubuntu LTS and Debian releases that have one
@@ -80,7 +80,7 @@ class Installation:
         self._cudnn = cudnn_bound(matrix, row, target.capabilities) if self.self_contained else None
         if self.cuda_from_pip and row.cudnn:
             newest = min("9", self.cudnn_limit or "9", key=Version)
-            self._cudnn = f"{_CU11_CUDNN}>={row.cudnn},<{newest}"
+            self._cudnn = f"{CU11_CUDNN}>={row.cudnn},<{newest}"
         self.holds_cudnn_back = bool(self._cudnn and (self.self_contained or self.cudnn_limit))
         self._bounds = _lacking_bounds(row)
 
@@ -99,7 +99,7 @@ class Installation:
         if self.extra_spelled_out:
             pins = [f"{name}{pin}" for name, pin in self.row.pip_nvidia.items() if name.startswith("nvidia-")]
             return (plain, *pins, *self._bounds)
-        names = _CU11 if self.cuda_from_pip else ()
+        names = CU11 if self.cuda_from_pip else ()
         return (requirement(self.row), *names, *((self._cudnn,) if self._cudnn else ()), *self._bounds)
 
     def missing(self, installers: Collection[str] = ()) -> Iterator[Fix]:

@@ -149,28 +149,34 @@ def releases_page(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> 
 
 
 def _release_table(matrix: Matrix, rows: Sequence[Release], filters: Filters) -> Table:
-    """Return the columns in which rows differ, or that have a value; "-": a build without CUDA, or without PTX."""
-    cells = []
-    for row in rows:
-        unknown = "?" if row.gpu else "-"
-        cells.append(
-            {
-                "release": row.version,
-                "package": row.package,
-                "platform": row.platform,
-                "Python": ", ".join(row.python),
-                "CUDA": row.cuda or "-",
-                "cuDNN": row.cudnn or unknown,
-                "driver": min_driver(matrix, row, filters) or unknown,
-                "SASS": " ".join(row.sass) or unknown,
-                "PTX": " ".join(row.ptx) or "-",
-            }
-        )
+    """Return the columns that differ, or have a value; "-": a build without CUDA, or without PTX."""
+    cells = [_cells(row, min_driver(matrix, row, filters)) for row in rows]
     values = {name: {row[name] for row in cells} for name in cells[0]}
-    same = {"package"} if values["package"] == {"tensorflow"} else set()
-    same |= {"platform"} if len(values["platform"]) == 1 else set()
-    head = [name for name in values if name == "CUDA" or (values[name] != {"-"} and name not in same)]
+    useless = {name for name in values if values[name] in ({"-"}, {"tensorflow"}, {filters.platform})} - {"CUDA"}
+    head = [name for name in values if name not in useless]
     return _table(head, ([row[name] for name in head] for row in cells))
+
+
+def _cells(row: Release, driver: str | None) -> dict[str, str]:
+    unknown = "?" if row.gpu else "-"
+    return {
+        "release": row.version,
+        "package": row.package,
+        "platform": row.platform,
+        "Python": _span(row.python),
+        "CUDA": row.cuda or "-",
+        "cuDNN": row.cudnn or unknown,
+        "driver": driver or unknown,
+        "SASS": " ".join(row.sass) or unknown,
+        "PTX": " ".join(row.ptx) or "-",
+    }
+
+
+def _span(versions: Sequence[str]) -> str:
+    """Shorten consecutive minor versions: "3.9-3.12"."""
+    minors = [numbers(version)[-1] for version in versions]
+    whole = len(versions) > 2 and minors[-1] - minors[0] == len(versions) - 1
+    return f"{versions[0]}-{versions[-1]}" if whole else ", ".join(versions)
 
 
 def _notes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[Items]:
@@ -184,6 +190,15 @@ def _notes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterato
         built = ", ".join(sorted({row.cuda or "" for row in others}, key=numbers))
         found = f"{minor_ranges(row.version for row in others)}, built for CUDA {built}"
         yield _note(f"Also load CUDA {filters.cuda}'s libraries, by the same names: {found}.")
+    yield from _notes_on_kernels(matrix, filters, rows)
+    if filters.wsl2:
+        yield _note(
+            "The driver is that of Windows, with the numbers of Windows; Linux under WSL2 gets none of its own. CUDA "
+            "comes from the extra: tfgpu plan --os wsl2 has the commands."
+        )
+
+
+def _notes_on_kernels(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[Items]:
     gpus = cards(matrix, filters)
     asked = ", ".join(gpus)
     if asked and not filters.ptx and (slow := only_with(matrix, filters, ptx=True)):
@@ -202,11 +217,6 @@ def _notes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterato
     ]
     errors = (f"{versions}: {issue.title} ({issue.id})" for issue, versions in _by_issue(found_in))
     yield Items(tuple(errors), "Known errors; --version shows the way out")
-    if filters.wsl2:
-        yield _note(
-            "The driver is that of Windows, with the numbers of Windows; Linux under WSL2 gets none of its own. CUDA "
-            "comes from the extra: tfgpu plan --os wsl2 has the commands."
-        )
 
 
 def _by_issue(broken: Iterable[tuple[Release, KnownIssue]]) -> list[tuple[KnownIssue, str]]:
