@@ -50,6 +50,13 @@ def test_a_log_is_judged_right_and_so_is_each_beginning_of_it(name: str, most: i
         assert set(causes(report_of(text[:end]))) <= LOGS[name], text[:end][-200:]
 
 
+def test_the_release_that_forgets_a_folder_is_named_with_the_way_out() -> None:
+    """The log leaves one release; what the matrix knows of it says more than that a library was not found."""
+    (found,) = (one for one in report_of(log("as-installed-vmodule")).findings if one.id == "cuda.lib-path")
+    assert found.title == "TensorFlow 2.21.0: libcusolver of [and-cuda] is installed but not found"
+    assert found.fixes[0].commands == ("python3 -m pip install 'tensorflow[and-cuda]==2.20.0'",)
+
+
 @each("text", NOBODY_COMPLAINS)
 def test_where_nobody_complains_no_cause_is_guessed(text: str) -> None:
     assert causes(report_of(text)) == []

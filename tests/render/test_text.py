@@ -62,10 +62,12 @@ def finding_page(page: Page | None, columns: int = 80) -> str:
 def goldens() -> Iterator[tuple[str, str]]:
     """The name of each golden file of a text, and the text of now."""
     yield from ((f"{name}.txt", printed("report", report(facts))) for name, facts in MACHINES.items())
-    for name, detail in (("unknown", "full"), ("plain-pip", "full"), ("plain-pip", "least")):
-        yield f"{name}-{detail}.txt", printed("report", report(MACHINES[name]), detail=detail)
+    for detail in ("full", "least"):
+        for name in ("unknown", "plain-pip"):
+            yield f"{name}-{detail}.txt", printed("report", report(MACHINES[name]), detail=detail)
     for name, text in TEXTS.items():
-        yield f"{name}-normal.txt", printed("report", explained(text), detail="normal")
+        for detail in ("normal", "least"):
+            yield f"{name}-{detail}.txt", printed("report", explained(text), detail=detail)
     yield from ((f"compare/{name}.txt", printed("report comparison", one)) for name, one in comparisons().items())
     yield from ((f"plan/{name}.txt", printed("plan", one)) for name, one in plans().items())
     yield from ((f"plan/{name}-in-full.txt", printed("plan", plans()[name], detail="full")) for name in PLANS_IN_FULL)

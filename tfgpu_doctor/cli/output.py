@@ -45,7 +45,7 @@ redact_option = option(
 )
 
 
-quiet_option = option("-q", "--quiet", "detail", flag_value="least", help="Show only the verdict.")
+quiet_option = option("-q", "--quiet", "detail", flag_value="least", help="Show only the verdict and the first fix.")
 
 
 def result_options(

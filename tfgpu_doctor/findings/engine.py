@@ -188,8 +188,9 @@ def judge(declared: Declaration, context: Context, supposed: Sequence[Context]) 
     shown = [Shown(declared, one, sign.unless) for sign, one in outcomes if isinstance(one, Problem)]
     unknown = tuple((sign, one) for sign, one in outcomes if isinstance(one, Unknown))
     by_value = [one for sign, _ in unknown if (one := _by_value(declared, sign, supposed))]
+    found = [*by_value, *shown] if len(supposed) == 1 else [*shown, *by_value]  # the only value that is left is known
     contradicted = any(one is None for sign, one in outcomes if not sign.reads_messages)
-    return Judged(declared, (*shown, *by_value), unknown, contradicted)
+    return Judged(declared, tuple(found), unknown, contradicted)
 
 
 def _counts(sign: Sign, outcome: _Outcome, messages: tuple[Message, ...]) -> bool:

@@ -92,7 +92,8 @@ def not_on_path(
     if not libraries:
         return None
     failing = [one for one in libraries if any(file.reachable and file.problem for file in one.candidates)]
-    title, cause = None, f"the loader does not search the folders of {names(libraries)}"
+    title = f"{names(libraries)} installed, but not found by the loader" if len(libraries) <= 2 else None
+    cause = f"the loader does not search the folders of {names(libraries)}"
     if failing:
         title = f"The {failing[0].soname} that the loader finds first cannot be loaded"
         cause = "the loader stops at the first file of that name"

@@ -81,8 +81,8 @@ def verification_failed(context: Context, checks: tuple[ComputeCheck, ...]) -> P
     """The residual against float64 on the CPU exceeds its tolerance, or the result came from another device."""
     found = []
     for one in filter(is_wrong, checks):
-        where = one.placed_on or "an unknown device"
-        text = f"{one.kind} on {one.device}: {one.error or f'residual {one.residual}'}, computed on {where}"
+        text = f"{one.kind} on {one.device}: {one.error or f'residual {one.residual}'}"
+        text += f", computed on {one.placed_on}" if one.placed_on else ""
         found.append(evidence(text, "verified in float64", f"at most {one.tolerance} on {one.device}"))
     return Problem(
         cause="the GPU computes incorrectly (memory errors, overclocking, a hardware fault), or another device did it",
@@ -138,7 +138,10 @@ def _free_share(gpu: Gpu) -> float:
 def _processes(context: Context, gpu: Gpu) -> list[Evidence]:
     """How much is free, and which processes NVML lists; it does not list those of other containers."""
     free, total = value_or(gpu.memory_free, 0) / GIB, value_or(gpu.memory_total, 0) / GIB
-    found = [f"process {one.pid} ({one.name or 'unknown'})" for one in value_or(gpu.processes, ())[:8]]
+    found = [
+        f"process {one.pid} ({one.name or 'unknown'})" + (f", {one.memory / GIB:.1f} GiB" if one.memory else "")
+        for one in value_or(gpu.processes, ())[:8]
+    ]
     found = found or ["no process is listed: it runs in another container, or as another user"]
     name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
     first = evidence(f"{name}: {free:.1f} of {total:.1f} GiB free", context.source("gpus"), "nearly all free")

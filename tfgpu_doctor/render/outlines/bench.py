@@ -274,12 +274,10 @@ def _figures(best: Run, runs: Sequence[Run]) -> str:
 
 
 def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
-    """A table of the runs, what to know about them, and how they were verified; or the verdict alone."""
+    """A table of the runs, what to know about them, and how they were verified."""
     command, runs, name = f"tfgpu bench {result.workload}", result.runs, namer(result.runs)
     about = (f"{command} {result.tool.version}, {result.title}", machine(result))
     whole = Page(command, about, worst(result), command, verdict(result), (), created=result.created)
-    if detail == "least":
-        return whole._replace(is_brief=True)
     many = len(runs) > _MANY and detail == "normal"
     parts = (
         *((runs_table(runs),) if detail == "shared" else _blocks(runs, detail, many)),

@@ -34,14 +34,12 @@ _MANY = 8  # runs; of more, those that are the same have one line
 
 
 def page(comparison: BenchComparison, detail: formats.Detail = "shared") -> Page:
-    """A table of the runs; in a terminal, a block for each; or the verdict alone."""
+    """A table of the runs; in a terminal, a block for each."""
     base, new, runs = comparison.base, comparison.new, comparison.runs
     what = f"{new.workload}: {new.title}" if base.workload == new.workload else f"{base.workload} and {new.workload}"
     about = (f"{_COMMAND} {comparison.tool.version}, {what}", f"{base.name} → {new.name}")
     mark = {EXIT_OK: "ok", EXIT_PROBLEM: "error"}.get(exit_code(comparison, "slower"), "unknown")
     whole = Page(_COMMAND, about, mark, _COMMAND, _summary(comparison), (), created=comparison.created)
-    if detail == "least":
-        return whole._replace(is_brief=True)
     shown: tuple[Part, ...] = tuple(_block(run, comparison.factor, len(runs) > _MANY) for run in runs)
     if detail == "shared":
         rows = tuple((" ".join(_title(run)), _verdict(run, reasons=True), _speeds(run)) for run in runs)

@@ -8,7 +8,7 @@ from tfgpu_doctor.facts.report import Checked, FailOn, ReadFile, Report, Verdict
 from tfgpu_doctor.plan.planned import Base, PlannedEnvironment
 from tfgpu_doctor.render.ci import place_of
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import block, least
+from tfgpu_doctor.render.outline import block
 from tfgpu_doctor.render.outlines.report import (
     annotated,
     finding_case,
@@ -31,11 +31,9 @@ _COMMAND = "tfgpu check"
 
 
 def page(checked: Checked, detail: Detail = "shared") -> Page:
-    """The files, the findings, what is open, and the changes that --fix makes or made; or the verdict and the first."""
+    """The files, the findings, what is open, and the changes that --fix makes or made."""
     report, titles = checked.report, titles_of(checked.report.findings)
     whole = head(report, _COMMAND, meaning(report), ())
-    if detail == "least":
-        return whole._replace(parts=tuple(least(report)), is_brief=True)
     files = Table("Files", ("File", "Contains"), tuple((one.label, one.content) for one in checked.files))
     found = (block(one, titles) for one in report.findings)
     ids = detail == "full"

@@ -31,12 +31,10 @@ def page(plan: Plan, detail: formats.Detail = "shared") -> Page:
         f"for {target_line(plan.target)}{asked}",
     )
     whole = Page(_COMMAND, about, *_answer(plan), (), "bat" if plan.target.os == "windows" else "sh")
-    is_brief = detail in ("least", "normal")
+    is_brief = detail == "normal"
     blocks = [
         _block(number, option, plan.last_driver_branch, is_brief) for number, option in enumerate(plan.options, 1)
     ]
-    if detail == "least":
-        return whole._replace(parts=tuple(blocks[:1]), is_brief=True)
     problems = Items(plan.problems, mark="error")
     if not is_brief or not plan.options:
         return whole._replace(parts=(problems, *blocks, _ruled_out(plan, 5 if is_brief else None)))

@@ -30,7 +30,7 @@ from tfgpu_doctor.findings.engine import chosen
 from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
 from tfgpu_doctor.render.ci import lines_of
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import VERDICT_MARKS, blocks, brief, details, open_checks, skipped
+from tfgpu_doctor.render.outline import VERDICT_MARKS, blocks, brief, details, least, open_checks, skipped
 from tfgpu_doctor.render.prometheus import created, gauge, info, states
 from tfgpu_doctor.render.shapes import (
     LEVELS,
@@ -58,12 +58,12 @@ def command_of(report: Report) -> str:
 
 
 def page(report: Report, detail: Detail = "shared") -> Page:
-    """Return the stack, what was found, and what a helper asks for next; or a screen of it, or the verdict."""
+    """Return the stack, what was found, and what a helper asks for next; or a screen of it, or the first problem."""
     whole = head(report, command_of(report), verdict_sentence(report), ())
     if value_or(report.facts.host.os, "") == "windows":
         whole = whole._replace(language="bat")
     if detail == "least":
-        return whole._replace(is_brief=True)
+        return whole._replace(parts=tuple(least(report)), is_brief=True)
     layers, found = layers_of(report), tuple(blocks(report))
     rows = tuple((layer.name, layer.text) for layer in layers)
     stack = Table("The stack", ("Layer", "Found"), rows, tuple(layer.mark for layer in layers))
