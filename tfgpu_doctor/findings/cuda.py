@@ -216,7 +216,7 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
         )
     conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
     folder = "$CONDA_PREFIX/lib" if conda else "/usr/local/cuda/lib64"
-    find = "find / -name 'libcudart.so*' -o -name 'libcudnn*.so*' 2>/dev/null"
+    find = "find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null"
     path = f"export LD_LIBRARY_PATH={folder}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
     return (
         Fix("Find them, and add their folders to the loader path before Python starts", (find, path)),
@@ -434,7 +434,6 @@ CUDNN_PATH = finding(
     layer="cuDNN",
     title="cuDNN is installed, but the loader does not find it",
     cause=_DISABLES,
-    fixes=_add_to_path,
     explained_by=("cuda.lib-path", "tf.install-damaged"),
     pointless_after=("tf.shadowed",),
     symptoms=(symptoms.CUDNN_NOT_OPENED, symptoms.UNNAMED_DLL),
@@ -460,10 +459,12 @@ def cudnn_not_opened_though_installed(messages: MessageLog, reported_cudnn: Repo
     if not shown or (messages.stops_import and not messages.has("loader-error")):
         return None
     versions = (evidence(f"cuDNN {version}", where) for version, where in installed[:1])
+    find = "find / -name 'libcudnn*.so*' 2>/dev/null"
     return Problem(
         cause="cuDNN is in a folder that the loader does not search, or its parts are not in the folder of the main "
         "library",
         evidence=(*message_evidence(*main, *parts), *versions),
+        fixes=(Fix("Find it, and add its folder to the loader path before Python starts", (find, "tfgpu doctor")),),
     )
 
 
