@@ -184,14 +184,27 @@ def test_a_variable_is_unset_on_the_line_that_sets_it() -> None:
 
 
 @each(
-    ("base", "release"),
-    [("12.2.2-devel-ubuntu22.04", "2.15.1"), ("12.3.2-base-ubuntu22.04", "2.16.2"), (CUDA_11[12:], "2.18.0")],
+    ("base", "release", "edit"),
+    [
+        ("11.8.0-runtime-ubuntu22.04", "2.13.1", "nvidia/cuda:11.8.0-cudnn8-runtime-ubuntu22.04"),
+        ("12.2.2-devel-ubuntu22.04", "2.15.1", "nvidia/cuda:12.2.2-cudnn8-devel-ubuntu22.04"),
+        ("12.5.1-runtime-ubuntu22.04", "2.18.0", "nvidia/cuda:12.5.1-cudnn-runtime-ubuntu22.04"),
+        ("12.3.1-runtime-ubuntu22.04", "2.16.2", "tensorflow[and-cuda]==2.16.2"),  # no tag has cuDNN 8
+        ("12.3.2-base-ubuntu22.04", "2.16.2", "tensorflow[and-cuda]==2.16.2"),
+        (CUDA_11[12:], "2.18.0", "tensorflow[and-cuda]==2.18.0"),
+    ],
 )
-def test_cuda_and_cudnn_come_by_the_line_of_tensorflow(base: str, release: str) -> None:
+def test_cuda_and_cudnn_come_by_the_image_or_by_the_line_of_tensorflow(base: str, release: str, edit: str) -> None:
     """Or not at all: no other line is changed for them."""
-    report = judged(written(f"tensorflow=={release}", base=f"nvidia/cuda:{base}"))
-    first = next(one for one in report.findings if one.id.startswith(("cuda.", "cudnn.")))
-    assert [edit.new for fix in first.fixes for edit in fix.edits] == [f"tensorflow[and-cuda]=={release}"]
+    text = written(f"tensorflow=={release}", base=f"nvidia/cuda:{base}")
+    first = next(one for one in judged(text).findings if one.id.startswith(("cuda.", "cudnn.")))
+    assert [one.new for fix in first.fixes for one in fix.edits] == [edit]
+    after = (
+        text.replace(f"nvidia/cuda:{base}", edit)
+        if edit.startswith("nvidia")
+        else text.replace(f"tensorflow=={release}", edit)
+    )
+    assert not {one.id for one in judged(after).findings} & {"cudnn.missing", first.id}
     old = judged("dependencies: [python=3.8, cudatoolkit=10.1, {pip: [tensorflow==2.10.1]}]")
     (found,) = (one for one in old.findings if one.id == "cuda.version-mismatch")
     assert [fix.commands for fix in found.fixes] == [("tfgpu plan --tensorflow 2.10",)]

@@ -41,7 +41,7 @@ from tfgpu_doctor.plan.file_edits import (
     write_python,
     write_release,
 )
-from tfgpu_doctor.plan.planned import PlannedEnvironment, driver_of, fitting, pinned, pythons_for
+from tfgpu_doctor.plan.planned import PlannedEnvironment, driver_of, fitting, pinned, pythons_for, with_cudnn
 from tfgpu_doctor.plan.resolving import Wanted, specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
@@ -625,10 +625,11 @@ def image_without_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     if release is None or base is None or base.cuda is None or base.flavour in (None, "base") or view.cudnns:
         return
     if release.cudnn and major(base.cuda) == major(release.cuda):
+        better = with_cudnn(base, major(release.cudnn))
         yield Problem(
             title=f"{base.image.reference} contains no cuDNN",
             evidence=_seen(base.image, f"cuDNN {release.cudnn}", f"TensorFlow {release.version} (wheel)"),
-            fixes=write_cuda(view, release),
+            fixes=(write_image(base.image, better),) if better else write_cuda(view, release),
         )
 
 

@@ -112,6 +112,19 @@ def _cuda(image: Image, tag: str) -> Base:
     return Base(image, cuda=found["cuda"], cudnn=cudnn, flavour=found["flavour"], python=python, gpu=True)
 
 
+def with_cudnn(base: Base, wanted: str) -> str | None:
+    """The same image of nvidia/cuda with a cuDNN of a major version; None where there is no such tag.
+
+    cuDNN is 7 up to CUDA 10, 8 up to 12.2, and 9 from 12.3.2 on; since 12.4 its number is not in the tag.
+    """
+    cuda = numbers(base.cuda or "")
+    there = "7" if cuda < (11,) else "8" if cuda < (12, 3) else "9" if cuda >= (12, 3, 2) else None
+    if cuda < (9,) or there != wanted or base.flavour not in ("runtime", "devel"):
+        return None
+    word = "cudnn" if cuda >= (12, 4) else f"cudnn{wanted}"
+    return f"{base.image.name}:{re.sub(f'-(?={base.flavour})', f'-{word}-', base.image.tag or '', count=1)}"
+
+
 def _tensorflow(image: Image, matrix: Matrix) -> Base:
     found = _TENSORFLOW_TAG.fullmatch(image.tag or "latest")
     if found is None:
