@@ -347,13 +347,9 @@ class PlannedEnvironment:
         with suppress(Unsolvable, TooHard):
             versions = solve(universe, [*wanted.values()]) if found else {}
 
-        def better(line: Requirement) -> str | None:
-            extras = f"[{','.join(line.extras)}]" if line.extras else ""
-            return f"{line.name}{extras}=={versions[line.name]}" if line.name in versions else None
-
         def conflict(freed: list[int], core: list[int]) -> Conflict:
             lines, changed = [original[index] for index in core], [original[index][0] for index in freed]
-            changes = tuple((line, better(line)) for line in changed)
+            changes = tuple((line, _better(universe, line, versions)) for line in changed)
             return Conflict(tuple(line for line, _ in lines), tuple(_evidence(universe, lines)), changes)
 
         return tuple(conflict(*one) for one in found)
@@ -409,6 +405,17 @@ def _giving_way(universe: Universe, core: Mapping[int, Wanted]) -> list[int]:
         changed = changed[1:]  # the first line stays
     without = [index for index in changed if not universe.package(core[index].name).allowed("")]
     return without or [index for index in changed if core[index].specifier]
+
+
+def _better(universe: Universe, line: Requirement, versions: dict[str, str]) -> str | None:
+    """What TensorFlow itself requires of the package, or the version that goes with the rest."""
+    extras = f"[{','.join(line.extras)}]" if line.extras else ""
+    for name in TENSORFLOW if line.name not in TENSORFLOW else ():
+        required = universe.package(name).requires(Version(versions[name]), ("and-cuda",)) if name in versions else ()
+        bounds = next((one.specifier for one in required if one.name == line.name), "")
+        if bounds:
+            return f"{line.name}{extras}{bounds}"
+    return f"{line.name}{extras}=={versions[line.name]}" if line.name in versions else None
 
 
 def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> list[Evidence]:
