@@ -14,6 +14,8 @@ from tests.loop.environments import Patient, Row
 from tests.loop.machine import Machine
 
 LIMIT_OF_THE_STAND_IN = "API call is not supported"
+# what a person deletes by hand, since no command edits startup files
+_A_LINE = re.compile(r"delete line (\d+) of ([^\s,;]+)")
 # commands that make an environment of their own, and those that say which interpreter to look at next
 NEW_ENVIRONMENT = re.compile(r"(?:-m venv|uv venv)\b.* (\S+)$")
 # what the command refuses to do, and what it says to do about it
@@ -98,12 +100,15 @@ def _rounds(row: Row, patient: Patient, outcome: Outcome) -> None:
                 outcome.cured = not outcome.why
             return
         outcome.why = f"{left[0]['id']}: {left[0]['title']}"
-        fix = next((one for one in left[0]["fixes"] if one["commands"]), None)
-        if fix is None or fix["commands"] in outcome.rounds or number > row.rounds:
+        fix = next((one for one in left[0]["fixes"] if one["commands"] or _A_LINE.search(one["text"])), None)
+        if fix is None or (fix["commands"] and fix["commands"] in outcome.rounds) or number > row.rounds:
             outcome.why += "; no commands" if fix is None else "; the same again" if number <= row.rounds else ""
             return
         outcome.rounds.append(fix["commands"])
         outcome.advice.append(fix["text"])
+        for number_of_line, file in _A_LINE.findall(fix["text"]):
+            lines = Path(file).read_text().splitlines(keepends=True)
+            Path(file).write_text("".join(lines[: int(number_of_line) - 1] + lines[int(number_of_line) :]))
         ended = _execute(patient, fix["commands"])
         if ended:
             outcome.why += f"; {ended}"

@@ -128,7 +128,7 @@ def test_the_line_is_found_and_the_fix_names_it(
     (found,) = examine(tmp_path, **{variable: value.format(home=tmp_path)})
     assert (found.name, found.file, found.line) == (variable, str(file), 2)
     fix = lasting(Fix(text="Unset it", commands=(f"unset {variable}",)), (found,))
-    assert fix.text == f"Unset it; also remove it from {file} line 2, which sets it in every new shell"
+    assert fix.text == f"Unset it; also delete line 2 of {file}, which sets it in every new shell"
     assert fix.commands == (f"unset {variable}",)
 
 

@@ -165,6 +165,10 @@ def slowdown(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
         width, widest = value_or(gpu.pcie_width, None), value_or(gpu.pcie_width_max, None)
         if width and widest and width < widest and width <= 4:
             found.append(evidence(f"{_named(gpu)}: PCIe x{width}", source, f"x{widest}"))
+        generation, newest = value_or(gpu.pcie_generation, None), value_or(gpu.pcie_generation_max, None)
+        if generation and newest and generation < newest and value_or(gpu.utilization, 0) >= 50:  # an idle link is slow
+            text = f"{_named(gpu)}: PCIe generation {generation} under load"
+            found.append(evidence(text, source, f"generation {newest}"))
     return Problem(evidence=tuple(found))
 
 

@@ -427,11 +427,11 @@ def lasting(fix: Fix, settings: tuple[Setting, ...]) -> Fix:
             left[export[1]] = " ".join(shlex.split(export[2]))
     again = (one for one in settings if one.name in left and not one.file.endswith(".json"))
     lines = [
-        f"{one.file} line {one.line}"
+        f"line {one.line} of {one.file}"
         for one in again
         if set(filter(None, one.value.split(":"))).isdisjoint(left[one.name].split(":"))  # nothing of it is kept
     ]
     if not lines:
         return fix
-    text = f"{fix.text}; also remove it from {', '.join(lines)}, which sets it in every new shell"
+    text = f"{fix.text}; also delete {', '.join(lines)}, which sets it in every new shell"
     return structs.replace(fix, text=text)
