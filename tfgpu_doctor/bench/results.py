@@ -95,7 +95,7 @@ class Verified(Record, frozen=True):
 
 
 class Figure(Record, frozen=True):
-    """A figure beside the samples: what a sum of gradients takes, a latency's 99th percentile."""
+    """A figure beside the samples: a latency's 99th percentile."""
 
     name: str
     value: Number
