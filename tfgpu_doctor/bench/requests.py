@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tfgpu_doctor.matrix.loader import Matrix
 
 
-_Given = Mapping[str, Any]  # options by name
 _DEADLINES = {"inference": 60.0, "input": 8.0, "transfer": 3.0}  # for all batch sizes; for each of many runs
 MATRIX_TYPES = ("float32", "tf32", "float16", "bfloat16", "float64")
 NETWORK_TYPES = ("float32", "tf32", "mixed_float16", "mixed_bfloat16")

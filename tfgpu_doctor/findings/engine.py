@@ -184,7 +184,7 @@ def judge(declared: Declaration, context: Context, supposed: Sequence[Context]) 
     for message in messages:
         if message.kind == "own-finding" and message.values["id"] == declared.id:
             return Judged(declared, (Shown(declared, _reported(message)),))
-    outcomes = [row for row in _outcomes(declared, context) if _counts(*row, messages)]
+    outcomes = _beside_report(_outcomes(declared, context), messages)
     shown = [Shown(declared, one, sign.unless) for sign, one in outcomes if isinstance(one, Problem)]
     unknown = tuple((sign, one) for sign, one in outcomes if isinstance(one, Unknown))
     by_value = [one for sign, _ in unknown if (one := _by_value(declared, sign, supposed))]
@@ -193,12 +193,12 @@ def judge(declared: Declaration, context: Context, supposed: Sequence[Context]) 
     return Judged(declared, tuple(found), unknown, contradicted)
 
 
-def _counts(sign: Sign, outcome: _Outcome, messages: tuple[Message, ...]) -> bool:
-    """Beside a pasted report of ours, whose text shows some of its facts: what they rule out counts, and lines."""
+def _beside_report(outcomes: list[tuple[Sign, _Outcome]], messages: tuple[Message, ...]) -> list[tuple[Sign, _Outcome]]:
+    """What counts beside a pasted report of ours, whose text shows some of its facts: what they rule out, and lines."""
     if not any(message.kind == "own-report" for message in messages):
-        return True
-    others = MessageLog(tuple(one for one in messages if one.kind != "own-finding"))
-    return others.complains if sign.reads_messages else outcome is None
+        return outcomes
+    complains = MessageLog(tuple(one for one in messages if one.kind != "own-finding")).complains
+    return [(sign, one) for sign, one in outcomes if (complains if sign.reads_messages else one is None)]
 
 
 def _reported(message: Message) -> Problem:

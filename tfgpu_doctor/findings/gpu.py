@@ -146,6 +146,7 @@ THROTTLED = finding(
     ),
     docs="https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
 )
+_BUSY = 50  # percent; an idle GPU lowers the speed of its link to save power
 _THROTTLES = {
     "hw_thermal_slowdown": "the hardware reduces the clocks because of heat",
     "sw_thermal_slowdown": "the driver reduces the clocks because of heat",
@@ -166,7 +167,7 @@ def slowdown(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
         if width and widest and width < widest and width <= 4:
             found.append(evidence(f"{_named(gpu)}: PCIe x{width}", source, f"x{widest}"))
         generation, newest = value_or(gpu.pcie_generation, None), value_or(gpu.pcie_generation_max, None)
-        if generation and newest and generation < newest and value_or(gpu.utilization, 0) >= 50:  # an idle link is slow
+        if generation and newest and generation < newest and value_or(gpu.utilization, 0) >= _BUSY:
             text = f"{_named(gpu)}: PCIe generation {generation} under load"
             found.append(evidence(text, source, f"generation {newest}"))
     return Problem(evidence=tuple(found))
