@@ -74,7 +74,7 @@ def terms_of(text: str, kinds: Iterable[str]) -> Counter[str]:
 def telling(lines: Iterable[Line], messages: Collection[Message]) -> tuple[list[Line], list[str]]:
     """The lines and the kinds of messages that may tell a cause: one more harmless line changes nothing."""
     lines = list(lines)
-    harmless = template.numbers(lines, HARMLESS) - {one.line for one in messages if one.kind != "harmless"}
+    harmless = template.numbers(lines, HARMLESS) - {one.line for one in messages if one.kind not in OF_THE_WHOLE}
     kinds = [one.kind for one in messages if one.kind not in OF_THE_WHOLE]
     return [one for one in lines if one.number not in harmless and not _VERSION.fullmatch(one.text.strip())], kinds
 
