@@ -31,6 +31,7 @@ from tfgpu_doctor.findings.declaration import (
     finding,
     message_evidence,
 )
+from tfgpu_doctor.findings.inputs import Cards
 from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
 from tfgpu_doctor.findings.library_fixes import (
     PIP_FOLDERS,
@@ -203,6 +204,15 @@ def cuda_not_opened(
         evidence=cuda.evidence,
         fixes=(*install_libraries(context), tell_apart(context)),
     )
+
+
+@CUDA_MISSING.sign(unless=("cuda.lib-path", *NO_GPU_SIDE))
+def plain_pip_lists_no_gpu(messages: MessageLog, cards: Cards, reported_cuda: ReportedCuda, os: str) -> Problem | None:
+    """TensorFlow lists no GPU on a Linux that has one, and pip installed it without the extra."""
+    lines = messages.all("tensorflow-installed")
+    if os not in ("linux", "wsl2") or not cards or not messages.has("no-gpu-listed") or not reported_cuda.newest_without_extra:
+        return None
+    return Problem(possible=True, cause=WITHOUT_EXTRA, evidence=message_evidence(*lines, most=1))
 
 
 def _add_to_path(context: Context) -> tuple[Fix, ...]:

@@ -313,10 +313,10 @@ class MessageLog:
 
 
 def message_evidence(*messages: Message | None, need: str | None = None, most: int = 4) -> tuple[Evidence, ...]:
-    """Messages as evidence, each line once."""
+    """Messages as evidence, each line once; the words that make a text like others are none."""
     found: dict[int, Evidence] = {}
     for message in messages:
-        if message is not None:
+        if message is not None and message.kind != "resembles":
             times = f", {message.count} times" if message.count > 1 else ""
             source = f"{message.source}, " if message.source else ""
             found.setdefault(message.line, Evidence(message.text, f"{source}line {message.line}{times}", need))

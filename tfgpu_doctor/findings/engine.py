@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -64,7 +64,8 @@ from tfgpu_doctor.parsers.resemblance import NO_CAUSE
 SEVERITIES = tuple(Severity)
 _MOST_HYPOTHESES = 24  # combinations of values, where several facts are one of several
 _LARGEST = 1e6  # number that counts, of those that a saved report can hold
-_ASK_DOCTOR = "tfgpu doctor"  # tells every fact, on the machine that the text is about
+_OF_ALL = ("python -c", "python --version")  # commands whose answer says as much of one cause as of another
+ASK_DOCTOR = "tfgpu doctor"  # tells every fact, on the machine that the text is about
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,32 +308,34 @@ def _declared_fixes(one: Shown, context: Context) -> tuple[Fix, ...]:
 def _to_decide(
     possible: list[Shown], certain: list[Shown], judged: Mapping[str, Judged], context: Context
 ) -> Iterator[Shown]:
-    """What is only possible, with the commands that decide, which several share.
+    """What is only possible, each with the commands that decide on it.
 
     Where no problem is certain, the likeliest keeps the commands that repair it: they are what to try first. The others
-    keep none that would repair what may be whole.
+    keep none that would repair what may be whole, nor has a guess any, which is wrong three times in four.
     """
-    own = [fix for one in (*possible, *certain) for fix in one.fixes if fix.decides]
-    undecided = [one for one in possible if not any(fix.decides for fix in one.fixes)]
-    shared = () if context.probed else (_deciding(undecided, judged, own, context),)
+    asks = {one.id: () if context.probed else _asks(judged[one.id], context) for one in possible}
+    times = Counter(command for commands in asks.values() for command in commands)
     first = None if _problems(certain) else next(iter(possible), None)
     for one in possible:
         fixes = tuple(fix if fix.decides else structs.replace(fix, commands=()) for fix in one.fixes)
-        if one is first:
+        if one is first and one.problem.cause != BECAUSE:
             fixes = one.fixes or context.remedies.that_work_here(_declared_fixes(one, context))
-        yield replace(one, fixes=(*fixes, *(shared if one in undecided else ())))
+        if not context.probed and not any(fix.decides for fix in fixes):
+            order = sorted(asks[one.id], key=lambda command: (command.startswith(_OF_ALL), times[command]))
+            fixes = (*fixes, _deciding(order))
+        yield replace(one, fixes=fixes)
 
 
-def _deciding(undecided: list[Shown], judged: Mapping[str, Judged], own: list[Fix], context: Context) -> Fix:
-    """The commands that tell what their signs do not know; without any, what decides on one cause, or the doctor."""
-    asked = {_ASK_DOCTOR, *(command for fix in own for command in fix.commands)}
-    facts = (fetch(name, context) for one in undecided for sign, _ in judged[one.id].unknown for name in sign.inputs)
-    asks = dict.fromkeys(fact.ask for fact in facts if isinstance(fact, Unknown) and fact.ask)
-    commands = tuple(one for one in asks if one not in asked)
-    if not commands and own:
-        return own[0]
-    text = f"To decide, run {_ASK_DOCTOR} on that machine, or these commands" if commands else "To decide, run"
-    return Fix(text, commands or (_ASK_DOCTOR,))
+def _asks(judged: Judged, context: Context) -> tuple[str, ...]:
+    """The commands that tell the facts that its signs lack."""
+    facts = (fetch(name, context) for sign, _ in judged.unknown for name in sign.inputs)
+    return tuple(dict.fromkeys(fact.ask for fact in facts if isinstance(fact, Unknown) and fact.ask))
+
+
+def _deciding(commands: Sequence[str]) -> Fix:
+    """How to see whether it is the cause."""
+    text = f"To decide, run {ASK_DOCTOR} on that machine, or these commands" if commands else "To decide, run"
+    return Fix(text, tuple(commands) or (ASK_DOCTOR,))
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from tfgpu_doctor.facts.facts import CallResult, Gpu, Known, Message, PciGpu, TfDevice, Toolkit, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
@@ -331,7 +332,9 @@ def _other_release(context: Context, why: str) -> tuple[Fix, ...]:
 
 
 def _older_release(context: Context) -> tuple[Fix, ...]:
-    see = Fix("See which releases have kernels for this GPU, or build TensorFlow for it", ("tfgpu matrix gpu NAME",))
+    names = dict.fromkeys(card.name for card in value_or(inputs.fetch("cards", context), ()))
+    look = tuple(f"tfgpu matrix gpu {shlex.quote(name)}" for name in names)
+    see = Fix("See which releases have kernels for this GPU, or build TensorFlow for it", look)
     if not context.remedies.knows_gpu:
         return (_WHICH_BUILD,)
     return _other_release(context, "the newest release with kernels for this GPU") or (see,)

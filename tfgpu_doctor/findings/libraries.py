@@ -187,8 +187,12 @@ class ReportedCuda:
     def _lacks_extra(self) -> bool:
         """True if neither CUDA nor the extra is named, and the release has it: by its version, or its form of log."""
         has_extra = self.release.extra is not None if self.release else "12" in self.log.values("log-era", "cuda")
+        return has_extra and self._names_no_cuda
+
+    @property
+    def _names_no_cuda(self) -> bool:
         others = ("asked-for-extra", "source-build", "conda-build", "conda-tensorflow", "jetson")
-        return not self.installed and has_extra and not self.log.has(*others)
+        return not self.installed and not self.log.has(*others)
 
     @cached_property
     def _is_plain(self) -> bool:
@@ -200,8 +204,16 @@ class ReportedCuda:
     @property
     def without_extra(self) -> bool:
         """True if pip installed a release that has the extra without it."""
-        by_pip = any(" install " in message.text for message in self.log.all("tensorflow-installed"))
-        return self._is_plain or (by_pip and self._lacks_extra)
+        return self._is_plain or (self._by_pip and self._lacks_extra)
+
+    @property
+    def _by_pip(self) -> bool:
+        return any(" install " in message.text for message in self.log.all("tensorflow-installed"))
+
+    @property
+    def newest_without_extra(self) -> bool:
+        """True if pip installed a release without the extra that has it, or no named one, which is the newest."""
+        return self.without_extra or (self._by_pip and self.release is None and self._names_no_cuda)
 
     @property
     def extra_would_help(self) -> bool:

@@ -7,7 +7,7 @@ import re
 from tfgpu_doctor.facts.facts import ComputeCheck, Gpu, Message, Phases, value_or
 from tfgpu_doctor.facts.report import Fix, Severity
 from tfgpu_doctor.facts.units import MIB
-from tfgpu_doctor.findings import symptoms
+from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
     MessageLog,
@@ -231,7 +231,11 @@ INPUT_BOUND = finding(
     docs="https://www.tensorflow.org/guide/data_performance",
     cause="reading, decoding and augmenting on the CPU take longer than the step on the GPU",
     fixes=lambda _: (
-        Fix("Use tf.data with num_parallel_calls=tf.data.AUTOTUNE, cache() if the data fits, and prefetch()"),
+        Fix(
+            "Measure: where training is faster with its data on the device than fed by the pipeline, use the tf.data "
+            "options that this names as the fastest",
+            ("tfgpu bench input",),
+        ),
         Fix("See where the time is spent: the TensorFlow profiler's analyser", ("tensorboard --logdir logs",)),
     ),
 )
@@ -253,6 +257,22 @@ def input_bound(messages: MessageLog) -> Problem | None:
     )
 
 
+_MEASURE_ONE = Fix(
+    "Measure: where the GPU is several times the CPU, it is sound, and the program gives it too little at a time: double "
+    "the batch size until a step takes longer, and use cuDNN's options of recurrent layers",
+    ("tfgpu bench cnn",),
+)
+_MEASURE_SEVERAL = Fix(
+    "Measure: where two GPUs are nearly twice one, they are sound, and each gets too little at a time: multiply the batch "
+    "size by the number of GPUs; where they are not, they wait for the exchange of gradients",
+    ("tfgpu bench cnn --gpus 2",),
+)
+
+
+def _asks_several(context: Context) -> bool:
+    return value_or(inputs.fetch("messages", context), MessageLog(())).has("several-gpus-asked")
+
+
 SMALL_WORK = finding(
     "perf.small-work",
     layer="Compute",
@@ -262,10 +282,7 @@ SMALL_WORK = finding(
     docs="https://www.tensorflow.org/guide/gpu_performance_analysis",
     cause="each kernel takes some microseconds to start, and each step copies its data; with a small model or batch, "
     "or a recurrent layer that runs step by step, this overhead dominates",
-    fixes=lambda _: (
-        Fix("Double the batch size until the time of a step grows with it; for recurrent layers use cuDNN's options"),
-        Fix("Measure from which size on this GPU is faster than this CPU", ("tfgpu bench matpow",)),
-    ),
+    fixes=lambda context: (_MEASURE_SEVERAL if _asks_several(context) else _MEASURE_ONE,),
 )
 
 
@@ -278,8 +295,11 @@ def small_work(messages: MessageLog) -> Problem | None:
         return None
     if messages.has("input-bottleneck") and not small:
         return None
-    low = messages.all("low-utilization") if idles else ()
-    return Problem(evidence=message_evidence(*slow, *low, *small, *_batches(messages)))
+    low, batches = messages.all("low-utilization") if idles else (), _batches(messages)
+    return Problem(
+        possible=not (small or batches),  # somebody is dissatisfied, and tells nothing of the work
+        evidence=message_evidence(*slow, *low, *small, *batches),
+    )
 
 
 LOW_CLOCKS = finding(

@@ -63,7 +63,7 @@ _ASKS = {
     "driver.libcuda": "ldconfig -p | grep libcuda",
     "driver.cuda_init": "tfgpu doctor",
     "driver.xid_events": "sudo dmesg | grep -i xid",
-    "gpus": "nvidia-smi -L",
+    "gpus": "nvidia-smi",
     "cuda.toolkits": "ls -d /usr/local/cuda*",
     "cuda.nvcc": "nvcc --version",
     "cudnn.installed": "python -m pip list",

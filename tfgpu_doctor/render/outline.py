@@ -5,6 +5,7 @@ Text from outside (titles, evidence, commands) is returned as it is; who prints 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
@@ -13,12 +14,13 @@ from msgspec import structs
 from tfgpu_doctor.facts.facts import Fact, Facts, Known, value_or
 from tfgpu_doctor.facts.report import Finding, Fix, Report, Severity, is_answered, root_causes
 from tfgpu_doctor.findings import pages
+from tfgpu_doctor.findings.engine import ASK_DOCTOR, BECAUSE
 from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
 from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part, Table
 
 LABEL_WIDTH = 9  # characters of the longest label
 _MOST_NAMED = 4  # harmless lines
-_SHORT = 160  # characters of an evidence on a first screen
+_SHORT = 120  # characters of an evidence on a first screen
 _MOST_EVIDENCE = 24  # of one finding; the JSON report has all
 
 VERDICT_MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown"}
@@ -26,6 +28,8 @@ VERDICT_MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown"
 _DRIVER_LIBRARIES = ("libcuda.so", "libnvidia-ml.so")
 
 _LOG = 40  # lines at the end of TensorFlow's log
+_OTHERS = 2  # causes beside the likeliest
+_LOGGED = re.compile(r"^(?:\S+ +){0,6}\S+\.(?:cc|cpp|h|py):\d+\] +(?=\S)")  # when and where a program logged a line
 # what shows most of a machine on which tfgpu is not installed
 _TO_PASTE = (
     "nvidia-smi",
@@ -49,48 +53,83 @@ def blocks(report: Report) -> Iterator[Block]:
     """Yield problems and warnings, possible causes, notes; where a text shows nothing, what would show more."""
     titles = {finding.id: finding.title for finding in report.findings}
     certain = root_causes(report.findings)
-    possible = list(_possible_causes(report))
-    # what stands below the possible causes: the commands that decide between them, and fixes for any cause
-    general = [fix for finding in certain if possible and finding.id in WITHOUT_CAUSE for fix in finding.fixes]
-    below = [*general, *_asked(report, certain)]
     for finding in certain:
         if finding.severity is not Severity.NOTE:
-            yield block(structs.replace(finding, fixes=tuple(fix for fix in finding.fixes if fix not in below)), titles)
-    if possible:
-        yield from possible[:-1]
-        yield possible[-1]._replace(lines=(*possible[-1].lines, *map(_fix, general)))
-    yield from _notes(report, certain, titles)
-
-
-def _notes(report: Report, certain: list[Finding], titles: Mapping[str, str]) -> Iterator[Block]:
-    """Yield answers, other notes, and what would show more where a text shows nothing."""
+            yield block(finding, titles)
+    for finding in report.findings:
+        if finding.possible:
+            yield block(structs.replace(finding, title=f"Possible cause: {finding.title}"), titles, "unknown")
     for finding in sorted(certain, key=lambda one: not one.answers):
         if finding.severity is Severity.NOTE:
             yield block(finding, titles)
-    if report.verdict == "unknown" and report.source == "text" and not is_answered(report):
+    if _shows_nothing(report):
         yield _MORE
 
 
-def _asked(report: Report, certain: list[Finding]) -> Iterator[Fix]:
-    """Yield fixes of what is certain that ask for no more than what decides between the possible causes."""
-    deciding = [fix for finding in report.findings if finding.possible for fix in finding.fixes if fix.decides]
-    asked = {command for fix in deciding for command in (*fix.commands, "tfgpu doctor")}
-    every = (fix for finding in certain for fix in finding.fixes)
-    return (fix for fix in every if fix.decides and asked.issuperset(fix.commands))
+def _shows_nothing(report: Report) -> bool:
+    return report.verdict == "unknown" and report.source == "text" and not is_answered(report)
+
+
+def answer(report: Report) -> Iterator[Part]:
+    """Yield a first screen of a text: the likeliest cause and what to type, others with what decides, what is harmless.
+
+    A symptom is no cause: it stands among what the text tells.
+    """
+    certain, titles = root_causes(report.findings), {finding.id: finding.title for finding in report.findings}
+    possible = [finding for finding in report.findings if finding.possible]
+    grave = [one for one in certain if one.severity is not Severity.NOTE]
+    causes = [*(one for one in grave if not possible or one.id not in WITHOUT_CAUSE), *possible]
+    notes = [one for one in certain if one.severity is Severity.NOTE]
+    for finding in notes:
+        if finding.answers:
+            yield brief(block(finding, titles))
+    for finding in causes[:1]:
+        yield _likeliest(block(finding, titles, "unknown" if finding.possible else ""), finding)
+    if others := [_other(finding) for finding in causes[1 : 1 + _OTHERS]]:
+        yield Block("", "Also possible" if causes[1].possible else "Beside it", tuple(others))
+    harmless = [one for one in notes if not one.answers]
+    yield Items(tuple(map(_in_a_line, harmless)), mark="note")
+    if not causes and _shows_nothing(report):
+        yield _MORE
+
+
+def _likeliest(whole: Block, finding: Finding) -> Block:
+    """A cause with its first evidence, the reason in a sentence, and what repairs it, or else what decides."""
+    evidence = [line for line in whole.lines if line.label in ("found", "expected")]
+    expected = evidence[1:2] if evidence[1:2] and evidence[1].label == "expected" else []
+    is_guess = finding.cause == BECAUSE
+    why = [] if is_guess else [line._replace(text=line.text.partition(". ")[0]) for line in whole.labelled("why")]
+    repairs = [fix for fix in finding.fixes if not fix.decides]
+    fixes = repairs[:1] or list(finding.fixes[:1])
+    if fixes and not fixes[0].commands:  # what to do is a sentence: it and what can be typed
+        fixes += [fix for fix in finding.fixes[1:] if fix.commands][:1]
+    shown = [_fix(fix) for fix in fixes if fix.commands != (ASK_DOCTOR,)]
+    kind = "As in similar reports: " if is_guess else "Most likely: " if finding.possible else ""
+    lines = (*map(_shortened, (*evidence[:1], *expected)), *why, *shown)
+    return whole._replace(title=f"{kind}{finding.title}", lines=lines, docs="")
+
+
+def _other(finding: Finding) -> Line:
+    """Another cause in a line, with the first command that decides on it, or repairs what is certain."""
+    fixes = sorted(finding.fixes, key=lambda fix: fix.decides is not finding.possible)
+    commands = [one for fix in fixes for one in fix.commands if one != ASK_DOCTOR]
+    return Line("", finding.title, id=finding.id, commands=tuple(commands[:1]))
+
+
+def _in_a_line(finding: Finding) -> str:
+    """A note; of harmless lines, which they are."""
+    named = [_cut(_LOGGED.sub("", item.saw), _SHORT // 4) for item in finding.evidence[:2]]
+    return f"{finding.title}: {'; '.join(named)}" if finding.id == "benign.log" and named else finding.title
 
 
 def least(report: Report) -> Iterator[Block]:
     """The first problem with its first fix; where it has none, the likeliest cause and what decides on it."""
     shown = [block for block in blocks(report) if block.mark != "note" or block.answers]
-    causes = [line for block in shown for line in block.labelled("cause")]
-    if shown and not shown[0].labelled("cause"):
-        fixes = shown[0].labelled("fix")[:1]
-        yield shown[0]._replace(lines=fixes, docs="")
-        if fixes:
+    for one in (*shown[:1], *(block for block in shown if block.mark == "unknown")):
+        if fixes := one.labelled("fix")[:1]:
+            yield one._replace(lines=fixes, docs="")
             return
-    if causes:
-        fixes = tuple(line for block in shown if block.labelled("cause") for line in block.labelled("fix"))[:1]
-        yield Block("unknown", f"Possible cause: {causes[0].text}", fixes, (causes[0].id,))
+    yield from (one._replace(lines=(), docs="") for one in shown[:1])
 
 
 def brief(block: Block) -> Block:
@@ -98,8 +137,6 @@ def brief(block: Block) -> Block:
 
     Of a note its title; of harmless lines, which they are.
     """
-    if block.mark == "unknown":
-        return block
     if block.answers:
         return block._replace(lines=(*block.labelled("why"), *block.labelled("fix")), docs="")
     if block.mark == "note":
@@ -124,12 +161,14 @@ def brief(block: Block) -> Block:
 
 def _shortened(line: Line) -> Line:
     """Cut the text at a blank, and mark that there is more; the number of its line leads to the rest."""
-    text = line.text
-    short = text if len(text) <= _SHORT else f"{text[:_SHORT].rpartition(' ')[0] or text[:_SHORT]} ..."
-    return line._replace(text=short)
+    return line._replace(text=_cut(_LOGGED.sub("", line.text), _SHORT))
 
 
-def block(finding: Finding, titles: Mapping[str, str]) -> Block:
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most].rpartition(' ')[0] or text[:most]} ..."
+
+
+def block(finding: Finding, titles: Mapping[str, str], mark: str = "") -> Block:
     """Return one finding: evidence, cause, consequences, fixes; `titles` has those of its consequences."""
     lines = list(_found(finding))
     if finding.cause:
@@ -137,7 +176,7 @@ def block(finding: Finding, titles: Mapping[str, str]) -> Block:
     lines += [Line("therefore", titles.get(other, other), id=other) for other in finding.consequences]
     lines += map(_fix, finding.fixes)
     docs = finding.docs or ""
-    return Block(finding.severity.value, finding.title, tuple(lines), (finding.id,), docs, finding.answers)
+    return Block(mark or finding.severity.value, finding.title, tuple(lines), (finding.id,), docs, finding.answers)
 
 
 def _found(finding: Finding) -> Iterator[Line]:
@@ -151,24 +190,6 @@ def _found(finding: Finding) -> Iterator[Line]:
 
 def _fix(fix: Fix) -> Line:
     return Line("fix", fix.text, commands=fix.commands)
-
-
-def _possible_causes(report: Report) -> Iterator[Block]:
-    """The causes that a text leaves open, those with one reason together; what decides stands with the last of them."""
-    groups: dict[str, list[Finding]] = {}
-    for finding in report.findings:
-        if finding.possible:
-            groups.setdefault(finding.cause, []).append(finding)
-    advised = [dict.fromkeys(fix for finding in group for fix in finding.fixes) for group in groups.values()]
-    for place, (reason, group) in enumerate(groups.items(), 1):
-        fixes = [fix for fix in advised[place - 1] if not any(fix in later for later in advised[place:])]
-        below = (Line("why", reason), *map(_fix, fixes))
-        if len(group) == 1:
-            title, lines = f"Possible cause: {group[0].title}", (*_found(group[0]), *below)
-        else:
-            causes = [Line("cause", finding.title, id=finding.id) for finding in group]
-            title, lines = "Possible causes", (*causes, *below)
-        yield Block("unknown", title, lines, tuple(finding.id for finding in group))
 
 
 def skipped(report: Report) -> list[tuple[str, int]]:

@@ -26,11 +26,11 @@ from tfgpu_doctor.facts.units import count, memory_size
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import matches
-from tfgpu_doctor.findings.engine import chosen
+from tfgpu_doctor.findings.engine import ASK_DOCTOR, chosen
 from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
 from tfgpu_doctor.render.ci import lines_of
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import VERDICT_MARKS, blocks, brief, details, least, open_checks, skipped
+from tfgpu_doctor.render.outline import VERDICT_MARKS, answer, blocks, brief, details, least, open_checks, skipped
 from tfgpu_doctor.render.prometheus import created, gauge, info, states
 from tfgpu_doctor.render.shapes import (
     LEVELS,
@@ -70,6 +70,11 @@ def page(report: Report, detail: Detail = "shared") -> Page:
     if detail != "normal":
         facts = details(report.facts) if detail == "shared" else ()
         return whole._replace(parts=(stack, *found, *open_checks(report), *facts))
+    if report.source == "text":
+        told = "; ".join(_told(layer) for layer in layers if layer.mark != "absent" or layer.name == "Devices")
+        sure = f"To be sure, send what {ASK_DOCTOR} prints there. " if _is_open(report) else ""
+        parts = (Items((f"Read: {told}",)), *answer(report))
+        return whole._replace(parts=parts, hint=f"{sure}More: {whole.title} -v", is_brief=True)
     shown = tuple(map(brief, found))
     reasons = skipped(report) if report.verdict == "unknown" else ()
     open_ones = tuple(f"skipped, {reason}: {count(number, 'check')}" for reason, number in reasons)
@@ -78,6 +83,15 @@ def page(report: Report, detail: Detail = "shared") -> Page:
         about = next((f"; tfgpu explain {block.ids[0]}" for block in shown if len(block.ids) == 1), "")
         hint = f"All evidence and fixes: {whole.title} -v{about}"
     return whole._replace(parts=(stack, *shown, Items(open_ones, "", "unknown")), hint=hint)
+
+
+def _told(layer: Layer) -> str:
+    """A layer as part of a sentence."""
+    return layer.text if layer.name in ("Text", "Machine", "GPU", "Devices") else f"{layer.name} {layer.text}"
+
+
+def _is_open(report: Report) -> bool:
+    return any(finding.possible for finding in report.findings)
 
 
 def head(report: Report, command: str, meaning: str, parts: tuple[Part, ...]) -> Page:
@@ -269,7 +283,7 @@ def layers_of(report: Report) -> tuple[Layer, ...]:
     if report.source != "text":
         return tuple(layers)
     known = tuple(layer for layer in layers if layer.mark != "unknown")
-    return known or (Layer("Text", "unknown", "names no machine, driver or TensorFlow"),)
+    return known or (Layer("Text", "unknown", "no machine, driver or TensorFlow is named"),)
 
 
 def _mark(name: str, mark: Mark, report: Report) -> Mark:
