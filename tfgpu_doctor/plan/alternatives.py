@@ -15,7 +15,7 @@ from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, dropped_by
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.queries import takes_cudnn
 from tfgpu_doctor.matrix.schema import CondaBuild, Container
-from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest
+from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest, outside_wsl
 from tfgpu_doctor.plan.install_commands import CHECK_CONDA, Installation, list_gpus
 from tfgpu_doctor.plan.records import Option, older_than_five_years
 from tfgpu_doctor.plan.target import NO_GLIBC, Target
@@ -27,7 +27,7 @@ TOOLKIT_GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolk
 
 def alternatives(request: PlanRequest) -> list[Option]:
     """Images and conda-forge's build, the newest TensorFlow first."""
-    found = [*_container_images(request), *_conda_builds(request)]
+    found = [*_container_images(request), *_conda_builds(request), *_jetson_wheels(request)]
     return sorted(found, key=lambda option: Version(option.tensorflow).release, reverse=True)
 
 
@@ -62,7 +62,9 @@ def _same_major(built: str, card: str) -> bool:
 def _container_images(request: PlanRequest) -> Iterator[Option]:
     """The newest image of each publisher that fits; one that only wants a newer driver where none does."""
     if request.target.os == "macos" or any(map(is_tegra, request.target.capabilities)):
-        return  # the images for Jetson (-igpu, l4t) belong to a JetPack, which the matrix does not list
+        return  # the images for Jetson (-igpu, l4t) belong to a JetPack
+    if request.target.os == "windows" and outside_wsl(structs.replace(request.target, os="wsl2")):
+        return  # Docker Desktop runs them in WSL2
     offered = set[str]()
     for row in sorted(request.matrix.data.containers, key=lambda row: (Version(row.tensorflow), row.tag), reverse=True):
         if row.image not in offered and request.admits(row.tensorflow) and (option := _container_image(request, row)):
@@ -198,6 +200,32 @@ def _conda(request: PlanRequest, row: CondaBuild, cuda: str, need: str | None) -
         notes=(f"Where conda detects no GPU (login node), prepend CONDA_OVERRIDE_CUDA={cuda} to the command",),
         sources=(request.matrix.data.sources[row.source].title,),
     )
+
+
+def _jetson_wheels(request: PlanRequest) -> Iterator[Option]:
+    """NVIDIA's wheels for Jetson modules, each with the newest JetPack that it is for; the target's Python is JetPack's."""
+    target, offered = request.target, set[str]()
+    fitting = (row for row in request.matrix.data.jetpacks if {*target.capabilities} & {*row.compute_capabilities})
+    for row in fitting if any(map(is_tegra, target.capabilities)) else ():
+        wheel = next((one for one in row.wheels if request.admits(one.tensorflow)), None)
+        if wheel is None or wheel.tensorflow in offered or target.python not in (None, row.python):
+            continue
+        offered.add(wheel.tensorflow)
+        yield Option(
+            kind="jetpack",
+            title=f"TensorFlow {Version(wheel.tensorflow).public}, NVIDIA's wheel for JetPack {row.version}",
+            tensorflow=wheel.tensorflow,
+            package="tensorflow",
+            python=row.python,
+            cuda=row.cuda,
+            cudnn=row.cudnn,
+            min_driver=None,
+            first=(Fix("See which Jetson Linux the module has", ("cat /etc/nv_tegra_release",)),),
+            commands={"pip": (wheel.command,)},
+            then=(Fix("Check it", (f'python3 -c "{list_gpus(wheel.tensorflow)}"',)),),
+            notes=(f"JetPack {row.version} is Jetson Linux {row.l4t}, which brings the driver, CUDA and cuDNN",),
+            sources=(request.matrix.data.sources[row.source].title,),
+        )
 
 
 def on_cpu(request: PlanRequest, interpreter: str | None) -> Iterator[Option]:

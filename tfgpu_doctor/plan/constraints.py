@@ -25,6 +25,7 @@ from tfgpu_doctor.matrix.compatibility import (
     why_driver,
 )
 from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.schema import JetPack
 from tfgpu_doctor.plan.target import NO_GLIBC, Target
 
 
@@ -231,6 +232,7 @@ def span(versions: tuple[str, ...]) -> str:
     return versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}" if versions else "none"
 
 
+_MAXWELL = (5, 0)
 _JETSON_GUIDE = "https://docs.nvidia.com/deeplearning/frameworks/install-tf-jetson-platform/index.html"
 
 
@@ -252,16 +254,27 @@ def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Itera
             "This system has musl instead of glibc (Alpine), and TensorFlow has no wheels for it: use a system or an "
             "image with glibc, such as python:3.12-slim"
         )
-    if any(map(is_tegra, target.capabilities)):
+    if outside_wsl(target):
         yield (
-            "On Jetson, TensorFlow comes with NVIDIA JetPack (own wheels, container images tagged -igpu or l4t): "
-            f"{_JETSON_GUIDE}"
+            f"WSL2 cannot use {cards}: it passes on cards in the driver models WDDM and MCDM, which Kepler's have not "
+            "(microsoft/WSL issues 5546 and 9952). Use it in Windows itself, or in Linux"
         )
     for card in target.capabilities:
-        if not _has_any_kernels(request.matrix, card):
+        if is_tegra(card) and not any(card in row.compute_capabilities and row.wheels for row in _jetpacks(request)):
+            yield f"On Jetson, TensorFlow comes with NVIDIA JetPack; no wheel for this module is known: {_JETSON_GUIDE}"
+        elif not is_tegra(card) and not _has_any_kernels(request.matrix, card):
             yield f"No published wheel of TensorFlow has kernels for compute capability {card}"
     if target.driver:
         yield from _other_driver(request, target.driver, cards)
+
+
+def _jetpacks(request: PlanRequest) -> tuple[JetPack, ...]:
+    return request.matrix.data.jetpacks
+
+
+def outside_wsl(target: Target) -> bool:
+    """Whether WSL2 does not pass on a card: those of Kepler run without a driver model that it knows."""
+    return target.os == "wsl2" and any(capability(card) < _MAXWELL for card in target.capabilities)
 
 
 def _has_any_kernels(matrix: Matrix, card: str) -> bool:

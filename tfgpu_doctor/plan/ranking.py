@@ -16,8 +16,8 @@ from tfgpu_doctor.facts.report import Fix, Tool
 from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.matrix.compatibility import forgets_folders
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives, driver_change, on_cpu
-from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, problems, violations
+from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives, driver_change, is_data_centre, on_cpu
+from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, outside_wsl, problems, violations
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.install_commands import Installation, list_gpus, repaired_by_links
@@ -77,7 +77,7 @@ def make_plan(
         raise TargetError(f"no release of TensorFlow matches {specifier}; the newest one that is known is {newest}")
     options, known = planner.options(), planner.state
     wrong = [*problems(planner.request, no_gpu=known.no_gpu, driver_hangs=known.driver_hangs)]
-    no_way = target.gpus and all(one.kind == "cpu" for one in options)
+    no_way = target.gpus and all(one.kind == "cpu" for one in options) and not outside_wsl(target)
     if no_way and (row := planner.best(frozenset({"driver", "python"}), by_hand=True)):
         wrong.append(
             f"TensorFlow {row.version} needs CUDA {row.cuda}, which neither pip nor conda has: it can no longer be "
@@ -111,7 +111,8 @@ class Planner:
 
     def options(self) -> tuple[Option, ...]:
         """Every way that nothing speaks against, the best first."""
-        return tuple(one for one in map(self._admitted, self._ranked()) if one.commands)
+        ranked = () if outside_wsl(self.target) else self._ranked()
+        return tuple(one for one in map(self._admitted, ranked) if one.commands)
 
     def _admitted(self, option: Option) -> Option:
         """The option with what may be advised, held against the machine as it is when its commands run."""
@@ -254,6 +255,8 @@ class Planner:
             yield "This release has no CUDA extra: the commands add NVIDIA's CUDA 11 packages, linked where it looks"
         if not installation.cuda_from_pip and (bug := next(filter(forgets_folders, row.known_issues), None)):
             yield f"TensorFlow {row.version} has a bug: {bug.title}. The last command links them where it looks"
+        if self.target.os == "wsl2" and is_data_centre(self.target):
+            yield "Windows must run a data-centre card in WDDM or MCDM: WSL2 does not pass on TCC (nvidia-smi shows it)"
         if (last := self.request.last_branch) is not None:
             yield f"Driver branch {last} is the last for this GPU: do not update beyond it"
         found = self.request.matrix.issues_for(

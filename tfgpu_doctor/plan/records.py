@@ -15,7 +15,7 @@ from tfgpu_doctor.plan.target import Target
 SCHEMA = "tfgpu.plan/1"
 # as-is: nothing has to change; python, driver: that has to; the others are other ways to install it
 Kind: TypeAlias = Literal[
-    "as-is", "python", "driver", "python+driver", "container", "conda-forge", "wsl2", "pre-release", "cpu"
+    "as-is", "python", "driver", "python+driver", "container", "conda-forge", "jetpack", "wsl2", "pre-release", "cpu"
 ]
 
 

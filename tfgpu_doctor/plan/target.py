@@ -30,6 +30,18 @@ _PYTHON = re.compile(r"(?:cp|python)?\s*([23])\.?(\d{1,2})(?:\.\d+)?", re.IGNORE
 _CAPABILITY = re.compile(r"(?:sm_|compute_)?(\d{1,2}?)\.?(\d)[a-z]?", re.IGNORECASE)
 
 
+# what names a GPU of another maker → what its TensorFlow is
+_OF_OTHERS = {
+    r"\b(?:amd|radeon|rx ?\d{3,4}|instinct|mi\d{2,3}x?)\b": "AMD's use tensorflow-rocm: "
+    "https://rocm.docs.amd.com/projects/install-on-linux/en/latest/install/3rd-party/tensorflow-install.html",
+    r"\b(?:apple|m[1-5](?: (?:pro|max|ultra))?)\b": "Apple's use tensorflow-metal: "
+    "https://developer.apple.com/metal/tensorflow-plugin/",
+    r"\b(?:intel|arc|iris|uhd)\b": "Intel's use intel-extension-for-tensorflow: "
+    "https://github.com/intel/intel-extension-for-tensorflow",
+}
+_SLICE = re.compile(r"(?:^| |-)(?:mig(?: (?=\d)|$))?(?:\d{1,2}g\.\d{1,3}gb)?$", re.IGNORECASE)  # "MIG 1g.5gb" of a card
+
+
 class TargetError(ValueError):
     """A description that cannot be understood; the message says which part, and what is known."""
 
@@ -209,8 +221,13 @@ def to_facts(target: Target) -> Facts:
 
 
 def read_gpu(matrix: Matrix, name: str) -> TargetGpu:
-    """Find a GPU by the name that a person or a driver gives it."""
-    found = matrix.gpu(name)
+    """Find a GPU by the name that a person or a driver gives it; an instance of MIG is its card.
+
+    Raises TargetError: the name means no card, or several.
+    """
+    if not (card := _SLICE.sub("", name).strip()):
+        raise TargetError(f"{name} is a part of a card: name the card, too, as in 'A100 MIG 1g.5gb'")
+    found = matrix.gpu(card)
     if found is None:
         raise TargetError(unknown_gpu(matrix, name))
     return TargetGpu(found.name, found.compute_capability)
@@ -223,6 +240,9 @@ def unknown_gpu(matrix: Matrix, name: str) -> str:
         return f"{name!r} can mean {listed}; give the full name, or --compute-capability X.Y"
     if instance := matrix.instances.find(name):
         return f"{name} is an instance type of {instance.cloud} with {instance.gpu}, which is no NVIDIA GPU"
+    for pattern, why in _OF_OTHERS.items():
+        if re.search(pattern, name, re.IGNORECASE):
+            return f"{name} is no NVIDIA GPU, for which alone there is a plan. {why}"
     near = matrix.nearest_gpus(name)
     hint = f"the nearest names are {', '.join(near)}" if near else "tfgpu matrix gpu lists the known names"
     return f"unknown GPU {name!r}; {hint}; --compute-capability X.Y works for any GPU"
