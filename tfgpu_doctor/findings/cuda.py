@@ -210,7 +210,12 @@ def cuda_not_opened(
 def plain_pip_lists_no_gpu(messages: MessageLog, cards: Cards, reported_cuda: ReportedCuda, os: str) -> Problem | None:
     """TensorFlow lists no GPU on a Linux that has one, and pip installed it without the extra."""
     lines = messages.all("tensorflow-installed")
-    if os not in ("linux", "wsl2") or not cards or not messages.has("no-gpu-listed") or not reported_cuda.newest_without_extra:
+    if (
+        os not in ("linux", "wsl2")
+        or not cards
+        or not messages.has("no-gpu-listed")
+        or not reported_cuda.newest_without_extra
+    ):
         return None
     return Problem(possible=True, cause=WITHOUT_EXTRA, evidence=message_evidence(*lines, most=1))
 

@@ -65,6 +65,8 @@ class Requirement:
     marker: str | None = None  # PEP 508, "sys_platform == 'win32'"
     installer: Literal["pip", "conda", "apt"] = "pip"
     build: str | None = None  # conda's build string, "gpu_py39h...", "*cuda*"
+    step: int = 0  # of the pip commands of a build, from 1; 0: no command
+    elsewhere: str = ""  # where it comes from, if not from the usual index or conda-forge: a channel, an index
 
 
 @dataclass(frozen=True)

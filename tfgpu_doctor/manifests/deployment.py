@@ -34,8 +34,8 @@ def _extended(root: Node, node: Node) -> list[Node]:
 
 def _service(path: str, name: str, root: Node, node: Node, include: Include) -> Environment:
     chain = _extended(root, node)
-    image, build = _first(chain, "image"), _first(chain, "build")
-    known = image.text if image and build is None else None
+    image, build = _first(chain, "image"), [build for one in chain if (build := one.get("build"))]
+    known = image.text if image and not build else None
     read = read_image(known, image.place, _values(known, include)) if image and known else None
     elsewhere = chain[-1].get("extends")
     found = Environment(
@@ -67,22 +67,31 @@ def _first(chain: list[Node], *keys: str) -> Node | None:
     return next((found for node in chain if (found := node.get(*keys))), None)
 
 
-def _built(path: str, one: Environment, build: Node, include: Include) -> Environment:
-    """A service with what its Dockerfile installs, where that can be read."""
+def _built(path: str, one: Environment, builds: list[Node], include: Include) -> Environment:
+    """A service with what its Dockerfile installs, where that can be read; each key of the nearest `build` counts."""
 
     def given(text: str | None, default: str = "") -> str:
         return fill(text, _values(text, include)) if text else default
 
-    context, folder = given(build.text or build.string("context"), "."), posixpath.dirname(path)
-    name = posixpath.join(context, given(build.string("dockerfile"), "Dockerfile"))
+    def key(name: str) -> str | None:
+        return next((text for build in builds if (text := build.string(name))), None)
+
+    folder = posixpath.dirname(path)
+    context = given(next((build.text for build in builds if build.text), None) or key("context"), ".")
+    name = posixpath.join(context, given(key("dockerfile"), "Dockerfile"))
     dockerfile = posixpath.normpath(posixpath.join(folder, name))
     try:
         found = read_dockerfile(
             dockerfile,
             include(posixpath.normpath(name)),
             lambda file: include(posixpath.normpath(posixpath.join(context, file))),
-            stage=given(build.string("target")) or None,
-            arguments={each.name: given(each.value) for each in _variables(build, "args") if each.value},
+            stage=given(key("target")) or None,
+            arguments={
+                each.name: given(each.value)
+                for build in builds[::-1]
+                for each in _variables(build, "args")
+                if each.value
+            },
             context=posixpath.normpath(posixpath.join(folder, context)),
         )[0]
     except IncludeError:

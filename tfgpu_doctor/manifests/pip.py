@@ -21,7 +21,7 @@ from tfgpu_doctor.manifests import (
     environment_of,
     quoted,
 )
-from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement
+from tfgpu_doctor.manifests.requirement import conda_requirement, other_index, pip_requirement
 from tfgpu_doctor.manifests.variables import complaint
 
 Include: TypeAlias = Callable[[str], str]  # a path beside the file → its text; raises IncludeError
@@ -55,6 +55,7 @@ class Lines:
         self._seen: set[tuple[str, bool]] = set()
         self._constraints: dict[str, dict[str, None]] = {}  # specifiers by name, each once
         self._left = MOST_REQUIREMENTS
+        self._elsewhere = ""  # an index that a line names
         self.requirements: list[Requirement] = []  # without the constraints
         self.not_understood: list[str] = []
 
@@ -74,6 +75,7 @@ class Lines:
                     f"{path}:{number}: more than {MOST_REQUIREMENTS} lines; the rest is not read"
                 )
                 break
+            self._elsewhere = self._elsewhere or other_index(line)
             if not self.take(line, Place(path, number), posixpath.dirname(name), constraint=constraint, quote=own):
                 wrong.add(self.not_understood[-1])
             taken += 1
@@ -120,8 +122,12 @@ class Lines:
     def found(self) -> tuple[Requirement, ...]:
         """The requirements, each narrowed by the constraints of its name."""
         return tuple(
-            replace(one, specifier=",".join(filter(None, dict.fromkeys([one.specifier, *bounds]))))
-            if (bounds := self._constraints.get(one.name)) and one.installer == "pip"
+            replace(
+                one,
+                specifier=",".join(filter(None, dict.fromkeys([one.specifier, *self._constraints.get(one.name, ())]))),
+                elsewhere=one.elsewhere or (f"the index {self._elsewhere}" if self._elsewhere else ""),
+            )
+            if one.installer == "pip"
             else one
             for one in self.requirements
         )

@@ -73,6 +73,20 @@ def _next(number: str, place: int) -> str:
 
 
 LONGEST = 2_000  # characters of one requirement, without its options
+_OPTION_OF_INDEX = re.compile(
+    r"(?:^|\s)(?:-i|--(?:extra-)?index-url|--index|--default-index|-f|--find-links)[\s=]+['\"]?(\S+?)['\"]?(?=\s|$)"
+)
+# mirrors of the usual index have its name in theirs; NVIDIA's and PyTorch's hold no TensorFlow
+_USUAL_INDEX = re.compile(r"pypi|pytorch", re.IGNORECASE)
+_USUAL_CHANNELS = ("conda-forge", "defaults", "main", "anaconda", "pkgs/main", "")
+
+
+def other_index(text: str) -> str:
+    """The index that the options of a pip command or of a list name beside the usual one, or nothing."""
+    named = (found[1] for found in _OPTION_OF_INDEX.finditer(text) if "://" in found[1])
+    return next((one for one in named if not _USUAL_INDEX.search(one)), "")
+
+
 _NOT_A_NAME = re.compile(r"-|\.{1,2}(?:/|$|\[)|/|[a-z]+://|[a-z]+\+|\$")
 # conda's documentation, "Package match specifications"
 _SPEC = re.compile(r"(?P<name>[A-Za-z0-9_][\w.-]*)\s*(?:\[(?P<keys>[^\]]*)\])?(?P<rest>.*)", re.DOTALL)
@@ -109,6 +123,7 @@ def pip_requirement(text: str, place: Place) -> Requirement | None:
         text=text,
         extras=tuple(sorted(parsed.extras)),
         marker=marker,
+        elsewhere="a local version" if "+" in str(parsed.specifier) else "",
     )
 
 
@@ -130,7 +145,8 @@ def conda_requirement(text: str, place: Place) -> Requirement:
     Raises ValueError: it is none, or its version has no counterpart in PEP 440.
     """
     plain = text.strip().strip("\"'")
-    found = _SPEC.fullmatch(plain.rpartition("::")[2])
+    channel, _, spec = plain.rpartition("::")
+    found = _SPEC.fullmatch(spec)
     if found is None or len(plain) > LONGEST:
         raise ValueError("not a conda match specification")
     keys = {name: next(filter(None, values), "") for name, *values in _KEY.findall(found["keys"] or "")}
@@ -144,4 +160,5 @@ def conda_requirement(text: str, place: Place) -> Requirement:
         text=text.strip(),
         installer="conda",
         build=build,
+        elsewhere="" if channel in _USUAL_CHANNELS else f"the channel {channel}",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
@@ -23,7 +23,7 @@ from tfgpu_doctor.manifests import (
 )
 from tfgpu_doctor.manifests.pip import Include, Lines, documents, read_environment
 from tfgpu_doctor.manifests.pyproject import read_pyproject
-from tfgpu_doctor.manifests.requirement import conda_requirement, pip_requirement, poetry_specifier
+from tfgpu_doctor.manifests.requirement import conda_requirement, other_index, pip_requirement, poetry_specifier
 from tfgpu_doctor.manifests.variables import complaint, unknown_part
 
 _QUOTED = r"""'[^']*'|"(?:\\.|[^"\\])*"|\\."""
@@ -117,6 +117,8 @@ class File:
     name: str
     place: Place
     extras: tuple[str, ...] = ()  # of a project
+    step: int = 0
+    elsewhere: str = ""
 
 
 @dataclass
@@ -133,6 +135,11 @@ class Installed:
         """What another stage brings."""
         for part in fields(self):
             getattr(self, part.name).extend(getattr(other, part.name))
+
+    @property
+    def steps(self) -> int:
+        """How many pip commands there were."""
+        return max((*(one.step for one in self.requirements), *(one.step for one in self.files)), default=0)
 
 
 def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> None:
@@ -152,6 +159,9 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
     installer, begin = named
     arguments = [*_arguments(installer, words[begin:])]
     place = Place(path, words[0].line)
+    elsewhere = f"the index {index}" if installer == "pip" and (index := other_index(" ".join(texts))) else ""
+    of_command: dict[str, Any] = {"step": found.steps + 1} if installer == "pip" else {}
+    of_command |= {"elsewhere": elsewhere} if elsewhere else {}
     if installer == "poetry" and not arguments and "pipenv" in texts:
         found.not_understood.append(f"{place}: a Pipfile is not read; give requirements.txt")
     elif installer == "poetry" and not arguments:  # the lock beside it is not read: it has what the project allows
@@ -159,12 +169,12 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
     for kind, word in arguments:
         place = Place(path, word.line)
         if kind is not None:
-            found.files.append(File(kind, word.text, place))
+            found.files.append(File(kind, word.text, place, **of_command))
         elif project := _PROJECT.fullmatch(word.text):
             extras = tuple(one.strip() for one in (project["extras"] or "").split(",") if one.strip())
-            found.files.append(File("project", ".", place, extras))
+            found.files.append(File("project", ".", place, extras, **of_command))
         else:
-            _add(installer, word.text, place, found)
+            _add(installer, word.text, place, found, of_command)
 
 
 def _parts(texts: list[str]) -> tuple[str, ...]:
@@ -217,7 +227,7 @@ def _arguments(installer: Installer, arguments: list[Word]) -> Iterator[tuple[Fi
             yield None, word
 
 
-def _add(installer: Installer, text: str, place: Place, found: Installed) -> None:
+def _add(installer: Installer, text: str, place: Place, found: Installed, of_command: Mapping[str, Any]) -> None:
     """Take the package that a word names."""
     try:
         one = _package(installer, text, place)
@@ -226,7 +236,7 @@ def _add(installer: Installer, text: str, place: Place, found: Installed) -> Non
         found.not_understood.append(complaint(place, text, later if "$" in text else error, quote=True))
     else:
         if one:
-            found.requirements.append(replace(one, text=text))
+            found.requirements.append(replace(one, text=text, **of_command))
         elif text.startswith("$"):
             found.not_understood.append(f"{place}: {quoted(text)} is known only when it is built; give it a default")
 
@@ -329,7 +339,12 @@ def environment(
         except IncludeError as error:
             lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}")
             continue
+        before = len(lines.requirements)
         _follow(file, name, text, base, lines, include)
+        lines.requirements[before:] = [
+            replace(one, step=file.step, elsewhere=one.elsewhere or file.elsewhere)
+            for one in lines.requirements[before:]
+        ]
     complaints = (*unknown_part(image), *lines.not_understood)
     made = environment_of(kind, path, lines.found(), complaints, label=label or path, image=image, **others)
     pythons = tuple(python) or _pythons(installed, made)

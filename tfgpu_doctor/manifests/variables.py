@@ -36,7 +36,8 @@ def complaint(place: Place, text: str, error: ValueError, *, quote: bool) -> str
 _WORD = r"(?:[^{}]|\$\{[^{}]{0,1000}\}){0,1000}"  # one variable deep
 _VARIABLE = re.compile(
     r"\$(?:(?P<bare>[A-Za-z_]\w*)"
-    rf"|\{{(?P<name>[A-Za-z_]\w*)(?:(?P<sign>:?[-+])(?P<word>{_WORD})|:?\?[^{{}}]{{0,1000}})?\}}"
+    rf"|\{{(?P<name>[A-Za-z_]\w*)(?:(?P<sign>:?[-+])(?P<word>{_WORD})|:?\?[^{{}}]{{0,1000}}"
+    r"|(?P<each>//?)(?P<old>[^/{}]{1,20})/(?P<new>[^/{}]{0,20}))?\}"
     r"|\{[A-Za-z_](?P<other>)[^{}]{0,1000}\}?)"
 )
 LONGEST = 2_000  # characters after substitution; variables of variables could grow without end
@@ -65,6 +66,8 @@ def _fill(text: str, values: Mapping[str, str]) -> tuple[str, bool]:
             given = "" if given is None else substitute(found["word"], values)
         elif sign.endswith("-") and given is None:
             given = substitute(found["word"], values)
+        if given is not None and found["old"]:  # without patterns
+            given = given.replace(found["old"], found["new"], -1 if found["each"] == "//" else 1)
         if given is None:
             unknown.append(found[0])
         return found[0] if given is None else given

@@ -203,7 +203,7 @@ def _conda(request: PlanRequest, row: CondaBuild, cuda: str, need: str | None) -
 
 
 def _jetson_wheels(request: PlanRequest) -> Iterator[Option]:
-    """NVIDIA's wheels for Jetson modules, each with the newest JetPack that it is for; the target's Python is JetPack's."""
+    """NVIDIA's wheels for Jetson modules, each with the newest JetPack that it is for, which brings the Python."""
     target, offered = request.target, set[str]()
     fitting = (row for row in request.matrix.data.jetpacks if {*target.capabilities} & {*row.compute_capabilities})
     for row in fitting if any(map(is_tegra, target.capabilities)) else ():

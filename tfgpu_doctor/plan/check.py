@@ -14,7 +14,7 @@ from msgspec import structs
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import Facts, Known
+from tfgpu_doctor.facts.facts import NOT_EXAMINED, Facts, Known
 from tfgpu_doctor.facts.report import (
     SCHEMA,
     Edit,
@@ -58,8 +58,7 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     for view in views:
         own = _findings(view, matrix)
         found |= {_identity(one): one for one in own}
-        if view.tensorflow and view.release is None and not view.allowed and not own:
-            reason = f"{view.tensorflow.place}: the matrix has no release that matches {view.tensorflow.text}"
+        if (reason := _not_in_matrix(view)) and not own:
             undetermined.append(Undetermined(id="cuda.version-mismatch", reason=reason))
     return Report(
         schema=SCHEMA,
@@ -67,12 +66,30 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
         matrix=matrix.info,
         created=created,
         source="text",
-        verdict=_verdict(found.values(), any(one.tensorflow or (one.base and one.base.tensorflow) for one in views)),
+        verdict=_verdict(found.values(), any(map(_is_known, views))),
         facts=Facts(),
         timings={},
         findings=tuple(sorted(found.values(), key=_rank)),
         undetermined=tuple(undetermined),
     )
+
+
+def _is_known(view: PlannedEnvironment) -> bool:
+    """Whether it names a TensorFlow, and one of the usual places; a release may be newer than the matrix."""
+    one, base = view.tensorflow, view.base
+    return not one.elsewhere if one else bool(base and (base.container or base.tensorflow))
+
+
+def _not_in_matrix(view: PlannedEnvironment) -> str | None:
+    """Why nothing is known of the TensorFlow that is named."""
+    one, base = view.tensorflow, view.base
+    if one and one.elsewhere:
+        return f"{one.place}: {one.text} comes from {one.elsewhere}, of which the matrix has nothing"
+    if one and view.release is None and not view.allowed and not view.conda:
+        return f"{one.place}: the matrix has no release that matches {one.text}"
+    if one is None and base and base.of_tensorflow and view.release is None and base.container is None:
+        return f"{base.image.place}: {base.image.reference} is not in the matrix"
+    return None
 
 
 def _verdict(findings: Iterable[Finding], judged: bool) -> Verdict:
@@ -101,6 +118,8 @@ def facts_of(one: PlannedEnvironment) -> Facts:
         cuda = Known(minor(one.base.cuda), str(one.base.image.place), "inferred")
         facts = structs.replace(facts, driver=structs.replace(facts.driver, cuda_supported=cuda))
     row = one.release
+    if row is None and not one.conda:  # which Pythons its wheels are for is not known
+        facts = structs.replace(facts, python=structs.replace(facts.python, version=NOT_EXAMINED))
     if row is None or one.conda or not one.wants_gpu or not row.gpu:
         return facts  # a build without CUDA is no problem where no GPU is meant, else a question to the file
     version, package = Known(row.version, one.where, "inferred"), Known(row.package, one.where, "inferred")

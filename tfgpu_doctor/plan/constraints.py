@@ -274,7 +274,8 @@ def _jetpacks(request: PlanRequest) -> tuple[JetPack, ...]:
 
 def outside_wsl(target: Target) -> bool:
     """Whether WSL2 does not pass on a card: those of Kepler run without a driver model that it knows."""
-    return target.os == "wsl2" and any(capability(card) < _MAXWELL for card in target.capabilities)
+    cards = (card for card in target.capabilities if not is_tegra(card))
+    return target.os == "wsl2" and any(capability(card) < _MAXWELL for card in cards)
 
 
 def _has_any_kernels(matrix: Matrix, card: str) -> bool:

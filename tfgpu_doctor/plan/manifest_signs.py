@@ -23,7 +23,7 @@ from tfgpu_doctor.findings.engine import SEVERITIES
 from tfgpu_doctor.findings.python import GUIDE, MUSL, MUSL_TITLE, pythons_of
 from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
-from tfgpu_doctor.manifests import Image, Requirement
+from tfgpu_doctor.manifests import Image, Place, Requirement
 from tfgpu_doctor.matrix.compatibility import cudnn_limit, driver_reaches, numpy_bound, requirement, runs_on
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
@@ -41,6 +41,7 @@ from tfgpu_doctor.plan.file_edits import (
     write_python,
     write_release,
 )
+from tfgpu_doctor.plan.install_commands import conda_library_path
 from tfgpu_doctor.plan.planned import PlannedEnvironment, driver_of, fitting, pinned, pythons_for, with_cudnn
 from tfgpu_doctor.plan.resolving import Wanted, specifier
 
@@ -156,7 +157,12 @@ def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[P
     """No release that is published for the platform matches the requirement."""
     newest = next(iter(view.matrix.stable(platform=view.target.platform, package=tensorflow.name)), None)
     wanted = specifier(tensorflow.specifier)
-    if newest is None or wanted is None or (tensorflow.name == "tensorflow-gpu" and wanted.contains("2.12.0")):
+    if (
+        tensorflow.elsewhere
+        or newest is None
+        or wanted is None
+        or (tensorflow.name == "tensorflow-gpu" and wanted.contains("2.12.0"))
+    ):
         return
     first, second, *_ = numbers(newest.version)
     if any(wanted.contains(f"{first}.{second + ahead}.0") for ahead in (1, 2, 3)):
@@ -169,12 +175,33 @@ def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[P
     )
 
 
+# a line that is not understood: its place, and a requirement of TensorFlow with one "="
+_REFUSED = re.compile(
+    r"(?P<path>[^\n]+):(?P<line>\d+): "
+    r"(?P<text>(?P<head>tensorflow[\w.-]*(?:\[[\w,.-]+\])?) ?= ?(?P<version>\d[\w.]*)): "
+)
+
+
+@in_manifests("tf.not-installed")
+def refused_by_pip(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A requirement with "=" in place of "==" ends pip before it installs anything."""
+    for found in map(_REFUSED.match, view.environment.not_understood):
+        if found:
+            line = Requirement(found["head"], "", Place(found["path"], int(found["line"])), found["text"])
+            yield Problem(
+                title=f"pip refuses {line.text}, and installs nothing",
+                cause="a requirement of pip needs == before a version; = alone is conda's",
+                evidence=_seen(line, f"{found['head']}=={found['version']}", "PEP 508"),
+                fixes=(write(line, f"{found['head']}=={found['version']}"),),
+            )
+
+
 @in_manifests("tf.package-removed")
 def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
     # beside tensorflow it is one of two: tf.package-conflict
     for one in filter(None, (view.tensorflow, *(view.others if view.conda else ()))):
-        if one.installer == "conda" or one.name not in _DISCONTINUED:
+        if one.installer == "conda" or one.elsewhere or one.name not in _DISCONTINUED:
             continue
         wanted = specifier(one.specifier)
         nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
@@ -346,7 +373,8 @@ def several_gpus_requested(view: PlannedEnvironment) -> Iterator[Problem]:
     """A service or a pod requests several GPUs, and no more than a container's 64 MiB."""
     request, kind = view.environment.gpu, view.environment.kind
     given = any(one.name in ("shm_size", "ipc") for one in view.environment.settings)
-    if request and request.count not in (0, 1) and not given and kind in ("compose", "kubernetes"):
+    several = request and request.count not in (0, 1) and not request.text.startswith("runtime:")
+    if request and several and not given and kind in ("compose", "kubernetes"):
         yield Problem(
             title="/dev/shm has 64 MiB, and several GPUs are requested",
             evidence=(evidence(request.text, str(request.place), "1 GiB or more", "NVIDIA's container notes"),),
@@ -445,12 +473,14 @@ def _is_windows_native(view: PlannedEnvironment) -> bool:
 def cpu_image_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A GPU is to be used in an image of TensorFlow without CUDA."""
     base = view.base
-    if view.tensorflow is None and view.wants_gpu and base and base.tensorflow and not base.gpu:
+    if view.tensorflow is None and view.wants_gpu and base and base.of_tensorflow and not base.gpu:
+        version, dash, rest = (base.image.tag or "latest").partition("-")
+        better = f"{base.image.name}:{version}-gpu{dash}{rest}"
         yield Problem(
             title=f"{base.image.reference} is the image without CUDA",
             cause=_RUNS_ON_CPU,
-            evidence=_seen(base.image, f"{base.image.reference}-gpu", "image tags"),
-            fixes=(write_image(base.image, f"{base.image.name}:{base.image.tag}-gpu"),),
+            evidence=_seen(base.image, better, "image tags"),
+            fixes=(write_image(base.image, better),),
         )
 
 
@@ -481,7 +511,7 @@ def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
 def _conda_builds(view: PlannedEnvironment) -> tuple[CondaBuild, ...]:
     """conda-forge's builds that the match spec allows on the platform; none where another channel may be used."""
     tensorflow, channels = view.tensorflow, view.environment.channels
-    if tensorflow is None or not view.conda or (channels and "conda-forge" not in channels):
+    if tensorflow is None or not view.conda or tensorflow.elsewhere or (channels and "conda-forge" not in channels):
         return ()
     wanted = specifier(tensorflow.specifier)
     rows = (row for row in view.matrix.data.conda_forge if row.platform == view.target.platform)
@@ -599,6 +629,57 @@ def _has_runtime_only(view: PlannedEnvironment) -> bool:
     return view.base is not None and view.base.flavour == "base" and not view.cudas[1:]
 
 
+@in_manifests("cuda.lib-path", unless=_NO_CUDA_AT_ALL)
+def conda_folder_not_searched(view: PlannedEnvironment) -> Iterator[Problem]:
+    """TensorFlow of pip beside the CUDA of conda: since 2.7 it does not look into the environment's lib folder."""
+    release, conda = view.needs_cuda, [one for one in view.cudas if one.by == "conda"]
+    is_set = any(one.name == "LD_LIBRARY_PATH" for one in view.environment.settings)
+    if (
+        release is None
+        or not conda
+        or is_set
+        or view.target.os == "windows"
+        or at_least(release.version, "2.7") is False
+    ):
+        return
+    issue = "https://github.com/tensorflow/tensorflow/issues/52988"
+    yield Problem(
+        title=f"TensorFlow {release.version} of pip does not look for CUDA in conda's lib folder",
+        cause="up to 2.6 it found the libraries there; later releases need the folder in LD_LIBRARY_PATH",
+        evidence=tuple(evidence(one.text, one.place, "LD_LIBRARY_PATH with $CONDA_PREFIX/lib", issue) for one in conda),
+        fixes=(
+            Fix(
+                "Once, in the activated environment, let its activation set it",
+                conda_library_path("$CONDA_PREFIX/etc/conda"),
+            ),
+        ),
+        severity=Severity.WARNING,
+    )
+
+
+# the last on conda-forge and in NVIDIA's channel; CUDA 12 is cuda-version there: conda-forge's CUDA 12 migration
+_LAST_CUDATOOLKIT = "11.8"
+
+
+@in_manifests("cuda.missing", unless=_DECIDED_BY_PACKAGE)
+def no_such_cudatoolkit(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A cudatoolkit of CUDA 12, which no channel has."""
+    for one in view.environment.requirements:
+        version = pinned(one) if one.installer == "conda" and one.name == "cudatoolkit" else None
+        if version and at_least(version, "12"):
+            out, own = remove(one), write_best(view) if view.release and view.release.extra else ()
+            both = [
+                Fix(f"{out.text}, which TensorFlow's own line brings; {fix.text}", edits=out.edits + fix.edits)
+                for fix in own
+            ]
+            yield Problem(
+                title=f"conda has no cudatoolkit {version}",
+                cause=f"{_LAST_CUDATOOLKIT} was the last; conda cannot solve the environment",
+                evidence=_seen(one, f"cudatoolkit {_LAST_CUDATOOLKIT} or older", "conda-forge"),
+                fixes=tuple(both) or (out,),
+            )
+
+
 @in_manifests("cudnn.version-mismatch", unless=_NO_CUDA_AT_ALL)
 def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """cuDNN of another major version, or older than the one compiled against."""
@@ -667,9 +748,11 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     row = view.release
     if row is None or view.conda:
         return
-    issues = view.matrix.issues_for(
-        row, python=view.python, compute_capabilities=view.target.capabilities, extra=view.extra
-    )
+    of_release = partial(view.matrix.issues_for, row, compute_capabilities=view.target.capabilities, extra=view.extra)
+    issues = list(of_release(python=view.python))
+    if view.python is None and row.python:  # most likely the newest for which there is a wheel
+        of_newest = of_release(python=row.python[-1])
+        issues += [one for one in of_newest if one.severity == "warning" and one not in issues]
     nearest = write_best(view) if row.extra and replacement(view) != requirement(row) else ()
     for issue in issues:
         if _concerns(view, issue):
@@ -682,13 +765,30 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
             )
 
 
+_ASKED = re.compile(r"'([\w.-]+)([<>=!~][^']+)'")  # of a command of pip
+
+
+def _is_met(view: PlannedEnvironment, issue: KnownIssue) -> bool:
+    """Whether the files ask already for what the issue's command installs."""
+    for name, bound in _ASKED.findall(" ".join(issue.commands)):
+        line, known = view.requirement(name), view.resolved.universe.package(name)
+        if line and line.specifier and (admitted := known.allowed(line.specifier)) and admitted <= known.allowed(bound):
+            return True
+    return False
+
+
 def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     """Whether it appears when the release is installed or run as planned; GPUs and NumPy have findings of their own."""
     condition = issue.condition
     if issue.severity not in ("error", "warning") or is_about_architecture(condition) or "numpy" in issue.id:
         return False
-    if "libdevice" in issue.id and view.base and view.base.cuda:
-        return False  # xla.libdevice-missing judges the image
+    brought = [one for one in view.cudas if view.base is None or one.text != view.base.image.reference]
+    if "libdevice" in issue.id and not brought:
+        return False  # it is about conda's and pip's CUDA; xla.libdevice-missing judges the image
+    if "cusolver-10" in issue.id and all(minor(one.version) == "11.0" or "." not in one.version for one in view.cudas):
+        return False  # CUDA 11.0, or one that no line names
+    if _is_met(view, issue):
+        return False
     if issue.affects == "install":
         return bool(view.extra or not (condition.extra or "and-cuda" in issue.id))
     return issue.affects == "run" and bool(view.wants_gpu or not condition.extra)

@@ -78,6 +78,7 @@ class Base:
     python: str | None = None
     tensorflow: str | None = None  # version of the TensorFlow inside
     gpu: bool = False  # made for GPUs
+    of_tensorflow: bool = False  # it holds a TensorFlow, of whatever version
     container: Container | None = None  # its row in the matrix
 
 
@@ -94,6 +95,7 @@ def read_base(image: Image | None, matrix: Matrix) -> Base | None:
         listed, found = _listed(image, matrix, f"nvcr.io/{name}", tag), _MONTH.match(tag)
         rows = (row for row in matrix.data.monthly_images if found and row.first <= found["month"] <= row.last)
         month = None if listed.container else next(rows, None)  # without a row of its own: of that month's images
+        listed = replace(listed, of_tensorflow=name == "nvidia/tensorflow")
         return replace(listed, cuda=month.cuda, cudnn="") if month else listed
     if name in _WITHOUT_CUDA:
         return Base(image, no_cuda=True, python=_python(name, tag))
@@ -131,7 +133,9 @@ def _tensorflow(image: Image, matrix: Matrix) -> Base:
         return Base(image)
     gpu, version = "-gpu" in found["rest"], found["version"] if found["version"][0].isdigit() else None
     listed = _listed(image, matrix, "tensorflow/tensorflow", f"{version}-gpu" if gpu else "")
-    return listed if listed.container else Base(image, tensorflow=version, gpu=gpu, no_cuda=not gpu)
+    if listed.container:
+        return listed
+    return Base(image, tensorflow=version, gpu=gpu, no_cuda=not gpu, of_tensorflow=True)
 
 
 def _listed(image: Image, matrix: Matrix, name: str, tag: str) -> Base:
@@ -146,6 +150,7 @@ def _listed(image: Image, matrix: Matrix, name: str, tag: str) -> Base:
         python=row.python,
         tensorflow=row.tensorflow,
         gpu=True,
+        of_tensorflow=True,
         container=row,
     )
 
@@ -175,7 +180,7 @@ _TENSORFLOWS = frozenset({*TENSORFLOW, CONDA_BASE})
 _CUDAS = {
     "conda": "cudatoolkit|cuda-version|cuda-toolkit|cuda-runtime|cuda",
     "pip": r"nvidia-(?:cuda-runtime|cublas|cudnn)-cu(\d+)",
-    "apt": r"cuda-(?:toolkit|libraries|runtime)-(\d+)-(\d+)",
+    "apt": r"(?:cuda-(?:toolkit|libraries|runtime)|libcublas)-(\d+)-(\d+)",
 }
 _CUDNNS = {"conda": "cudnn", "pip": r"nvidia-cudnn-cu\d+", "apt": r"libcudnn(\d+)(?:-cuda-\d+)?"}
 PYTHONS = tuple(f"3.{minor}" for minor in range(4, 15))
@@ -188,6 +193,7 @@ class Cuda:
     version: str  # as far as it is told: "11", "11.8", "12.3.2"
     text: str  # "cudatoolkit=11.2", "nvidia/cuda:11.8.0-base-ubuntu22.04"
     place: str  # "Dockerfile:1"
+    by: str = ""  # the installer that brings it; "": an image
 
 
 class Resolution(NamedTuple):
@@ -230,7 +236,9 @@ class PlannedEnvironment:
         if environment.python:
             place = str(environment.python[0].place)
         if bounds:
-            return _admitted(bounds) or _admitted(bounds[:1]), place  # files that differ
+            found = _admitted(bounds) or _admitted(bounds[:1])  # the latter: files that differ
+            takes_newest = environment.python[0].installer == "conda" and not self.conda
+            return found[-1:] if takes_newest else found, place
         python = image.python if image else target.python
         return (python,) if python else None, place
 
@@ -244,13 +252,15 @@ class PlannedEnvironment:
                 named = ".".join(filter(None, found.groups()))
                 version = named if packages is _CUDAS and named else pinned(one) or named
                 if version or packages is _CUDNNS:
-                    yield Cuda(version, one.text, str(one.place))
+                    yield Cuda(version, one.text, str(one.place), one.installer)
 
     @cached_property
     def allowed(self) -> tuple[Release, ...]:
         """Releases that the requirement, or the image, admits for the platform, newest first."""
         package = "tensorflow" if self.package == CONDA_BASE else self.package
         rows = self.matrix.releases(platform=self.target.platform, package=package)
+        if self.tensorflow and self.tensorflow.elsewhere:
+            return ()
         if self.tensorflow is None:
             return tuple(row for row in rows if self.base and row.version == self.base.tensorflow)
         text = self.tensorflow.specifier
@@ -288,7 +298,11 @@ class PlannedEnvironment:
     def requirement(self, name: str) -> Requirement | None:
         """The requirement of a distribution."""
         named = (one for one in self.environment.requirements if one.name == name)
-        return next((one for one in named if _applies(one, self.target)), None)
+        return next((one for one in named if _applies(one, self.target) and not self.is_overruled(one)), None)
+
+    def is_overruled(self, one: Requirement) -> bool:
+        """Whether pip replaces it when a later command installs TensorFlow, as far as that needs another version."""
+        return self.tensorflow is not None and 0 < one.step < self.tensorflow.step
 
     @cached_property
     def wanted(self) -> tuple[tuple[Requirement, Wanted], ...]:
@@ -301,10 +315,14 @@ class PlannedEnvironment:
         lines += [one for one in others if one.installer == "pip" and one.name in self.matrix.packages]
         return tuple((one, Wanted(one.name, one.specifier, one.extras)) for one in lines)
 
-    def wanted_in(self, universe: Universe) -> tuple[tuple[Requirement, Wanted], ...]:
-        """Of these, what is wanted with a Python: markers can leave some out."""
+    def wanted_in(self, universe: Universe, *, with_earlier: bool = False) -> tuple[tuple[Requirement, Wanted], ...]:
+        """Of these, what is wanted with a Python: markers can leave some out, and a later command what came earlier."""
         own = (self.tensorflow, *self.others)  # their markers have been looked at
-        return tuple((line, one) for line, one in self.wanted if line in own or universe.holds(line.marker))
+        return tuple(
+            (line, one)
+            for line, one in self.wanted
+            if (line in own or universe.holds(line.marker)) and (with_earlier or not self.is_overruled(line))
+        )
 
     @cached_property
     def resolved(self) -> Resolution:
@@ -314,13 +332,15 @@ class PlannedEnvironment:
         universes = [universe_of(self.matrix, self.target.platform, one) for one in usable or pythons]
         if len(self.wanted) < 2 or self.conda or not usable:
             return Resolution(universes[0], {})
-        for universe in universes:
-            try:
-                return Resolution(universe, solve(universe, [one for _, one in self.wanted_in(universe)]))
-            except Unsolvable:
-                continue
-            except TooHard:
-                return Resolution(universe, {})
+        for with_earlier in (True, False):
+            for universe in universes:
+                lines = self.wanted_in(universe, with_earlier=with_earlier)
+                try:
+                    return Resolution(universe, solve(universe, [one for _, one in lines]))
+                except Unsolvable:
+                    continue
+                except TooHard:
+                    return Resolution(universe, {})
         return Resolution(universes[0], {}, refused=True)
 
     @cached_property
@@ -365,6 +385,8 @@ def _tensorflows(environment: Environment, target: Target) -> tuple[Requirement 
     found = []
     for name in dict.fromkeys(one.name for one in named):  # several lines about one ask together; the last is shown
         same = [one for one in named if one.name == name]
+        last = max((one.step for one in same if one.specifier), default=0)  # a later command replaces what it names
+        same = [one for one in same if one.step == last or not one.specifier]
         extras = tuple(dict.fromkeys(extra for one in same for extra in one.extras))
         bounds = ",".join(dict.fromkeys(one.specifier for one in same if one.specifier))
         found.append(replace(same[-1], specifier=bounds, extras=extras))

@@ -92,7 +92,9 @@ def make_plan(
         tensorflow=None if specifier is None else str(specifier),
         problems=tuple(wrong),
         options=options,
-        ruled_out=() if known.no_gpu or target.os == "macos" else tuple(planner.ruled_out(options)),
+        ruled_out=()
+        if known.no_gpu or target.os == "macos" or outside_wsl(target)
+        else tuple(planner.ruled_out(options)),
         last_driver_branch=planner.request.last_branch,
     )
 

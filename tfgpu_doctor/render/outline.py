@@ -83,9 +83,12 @@ def answer(report: Report) -> Iterator[Part]:
     for finding in notes:
         if finding.answers:
             yield brief(block(finding, titles))
+    shown = set[str]()  # commands, each once
     for finding in causes[:1]:
-        yield _likeliest(block(finding, titles, "unknown" if finding.possible else ""), finding)
-    if others := [_other(finding) for finding in causes[1 : 1 + _OTHERS]]:
+        first = _likeliest(block(finding, titles, "unknown" if finding.possible else ""), finding)
+        shown |= {command for line in first.lines for command in line.commands}
+        yield first
+    if others := [_other(finding, shown) for finding in causes[1 : 1 + _OTHERS]]:
         yield Block("", "Also possible" if causes[1].possible else "Beside it", tuple(others))
     harmless = [one for one in notes if not one.answers]
     yield Items(tuple(map(_in_a_line, harmless)), mark="note")
@@ -109,11 +112,12 @@ def _likeliest(whole: Block, finding: Finding) -> Block:
     return whole._replace(title=f"{kind}{finding.title}", lines=lines, docs="")
 
 
-def _other(finding: Finding) -> Line:
-    """Another cause in a line, with the first command that decides on it, or repairs what is certain."""
+def _other(finding: Finding, shown: set[str]) -> Line:
+    """Another cause in a line, with a command, not yet shown, that decides on it, or repairs what is certain."""
     fixes = sorted(finding.fixes, key=lambda fix: fix.decides is not finding.possible)
-    commands = [one for fix in fixes for one in fix.commands if one != ASK_DOCTOR]
-    return Line("", finding.title, id=finding.id, commands=tuple(commands[:1]))
+    commands = [one for fix in fixes for one in fix.commands if one not in (ASK_DOCTOR, *shown)][:1]
+    shown.update(commands)
+    return Line("", finding.title, id=finding.id, commands=tuple(commands))
 
 
 def _in_a_line(finding: Finding) -> str:

@@ -26,7 +26,7 @@ _MEANING: dict[Verdict, str] = {
     "broken": "it will not work",
     "unknown": "these files name no TensorFlow",
 }
-_NOT_READ = "what these files install is not known: not every line can be read"
+_NOT_KNOWN = "what these files install is not known"
 _COMMAND = "tfgpu check"
 
 
@@ -78,7 +78,7 @@ def checks(checked: Checked, fail_on: FailOn = "error") -> Checks:
 
 def meaning(report: Report) -> str:
     """What the verdict means."""
-    return _NOT_READ if report.undetermined and report.verdict == "unknown" else _MEANING[report.verdict]
+    return _NOT_KNOWN if report.undetermined and report.verdict == "unknown" else _MEANING[report.verdict]
 
 
 def read_file(seen: PlannedEnvironment) -> ReadFile:

@@ -72,6 +72,7 @@ def page(report: Report, detail: Detail = "shared") -> Page:
         return whole._replace(parts=(stack, *found, *open_checks(report), *facts))
     if report.source == "text":
         told = "; ".join(_told(layer) for layer in layers if layer.mark != "absent" or layer.name == "Devices")
+        told = "nothing of machine, driver or TensorFlow" if layers[0].name == "Text" else told
         sure = f"To be sure, send what {ASK_DOCTOR} prints there. " if _is_open(report) else ""
         parts = (Items((f"Read: {told}",)), *answer(report))
         return whole._replace(parts=parts, hint=f"{sure}More: {whole.title} -v", is_brief=True)
@@ -87,7 +88,7 @@ def page(report: Report, detail: Detail = "shared") -> Page:
 
 def _told(layer: Layer) -> str:
     """A layer as part of a sentence."""
-    return layer.text if layer.name in ("Text", "Machine", "GPU", "Devices") else f"{layer.name} {layer.text}"
+    return layer.text if layer.name in ("Machine", "GPU", "Devices") else f"{layer.name} {layer.text}"
 
 
 def _is_open(report: Report) -> bool:
@@ -283,7 +284,7 @@ def layers_of(report: Report) -> tuple[Layer, ...]:
     if report.source != "text":
         return tuple(layers)
     known = tuple(layer for layer in layers if layer.mark != "unknown")
-    return known or (Layer("Text", "unknown", "no machine, driver or TensorFlow is named"),)
+    return known or (Layer("Text", "unknown", "names no machine, driver or TensorFlow"),)
 
 
 def _mark(name: str, mark: Mark, report: Report) -> Mark:
