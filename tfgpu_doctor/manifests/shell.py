@@ -159,13 +159,9 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
     installer, begin = named
     arguments = [*_arguments(installer, words[begin:])]
     place = Place(path, words[0].line)
-    elsewhere = f"the index {index}" if installer == "pip" and (index := other_index(" ".join(texts))) else ""
-    of_command: dict[str, Any] = {"step": found.steps + 1} if installer == "pip" else {}
-    of_command |= {"elsewhere": elsewhere} if elsewhere else {}
-    if installer == "poetry" and not arguments and "pipenv" in texts:
-        found.not_understood.append(f"{place}: a Pipfile is not read; give requirements.txt")
-    elif installer == "poetry" and not arguments:  # the lock beside it is not read: it has what the project allows
-        found.files.append(File("project", ".", place, _parts(texts)))
+    of_command = _of_command(texts, found) if installer == "pip" else {}
+    if installer == "poetry" and not arguments:
+        _of_project(texts, place, found)
     for kind, word in arguments:
         place = Place(path, word.line)
         if kind is not None:
@@ -175,6 +171,20 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
             found.files.append(File("project", ".", place, extras, **of_command))
         else:
             _add(installer, word.text, place, found, of_command)
+
+
+def _of_project(texts: list[str], place: Place, found: Installed) -> None:
+    """What the project names is installed; the lock beside it is not read: it has what the project allows."""
+    if "pipenv" in texts:
+        found.not_understood.append(f"{place}: a Pipfile is not read; give requirements.txt")
+    else:
+        found.files.append(File("project", ".", place, _parts(texts)))
+
+
+def _of_command(texts: list[str], found: Installed) -> dict[str, Any]:
+    """What all requirements of a pip command share."""
+    index = other_index(" ".join(texts))
+    return {"step": found.steps + 1, **({"elsewhere": f"the index {index}"} if index else {})}
 
 
 def _parts(texts: list[str]) -> tuple[str, ...]:

@@ -118,9 +118,9 @@ def facts_of(one: PlannedEnvironment) -> Facts:
         cuda = Known(minor(one.base.cuda), str(one.base.image.place), "inferred")
         facts = structs.replace(facts, driver=structs.replace(facts.driver, cuda_supported=cuda))
     row = one.release
-    if row is None and not one.conda:  # which Pythons its wheels are for is not known
-        facts = structs.replace(facts, python=structs.replace(facts.python, version=NOT_EXAMINED))
-    if row is None or one.conda or not one.wants_gpu or not row.gpu:
+    if row is None:  # which Pythons its wheels are for is not known
+        return structs.replace(facts, python=structs.replace(facts.python, version=NOT_EXAMINED))
+    if one.conda or not one.wants_gpu or not row.gpu:
         return facts  # a build without CUDA is no problem where no GPU is meant, else a question to the file
     version, package = Known(row.version, one.where, "inferred"), Known(row.package, one.where, "inferred")
     return structs.replace(facts, tensorflow=structs.replace(facts.tensorflow, version=version, distribution=package))

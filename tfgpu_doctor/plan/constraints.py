@@ -25,7 +25,6 @@ from tfgpu_doctor.matrix.compatibility import (
     why_driver,
 )
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.matrix.schema import JetPack
 from tfgpu_doctor.plan.target import NO_GLIBC, Target
 
 
@@ -260,16 +259,11 @@ def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Itera
             "(microsoft/WSL issues 5546 and 9952). Use it in Windows itself, or in Linux"
         )
     for card in target.capabilities:
-        if is_tegra(card) and not any(card in row.compute_capabilities and row.wheels for row in _jetpacks(request)):
-            yield f"On Jetson, TensorFlow comes with NVIDIA JetPack; no wheel for this module is known: {_JETSON_GUIDE}"
-        elif not is_tegra(card) and not _has_any_kernels(request.matrix, card):
-            yield f"No published wheel of TensorFlow has kernels for compute capability {card}"
+        if not _has_any_kernels(request.matrix, card):
+            jetson = f". On Jetson, TensorFlow comes with NVIDIA JetPack: {_JETSON_GUIDE}" if is_tegra(card) else ""
+            yield f"No published wheel of TensorFlow has kernels for compute capability {card}{jetson}"
     if target.driver:
         yield from _other_driver(request, target.driver, cards)
-
-
-def _jetpacks(request: PlanRequest) -> tuple[JetPack, ...]:
-    return request.matrix.data.jetpacks
 
 
 def outside_wsl(target: Target) -> bool:
@@ -280,6 +274,9 @@ def outside_wsl(target: Target) -> bool:
 
 def _has_any_kernels(matrix: Matrix, card: str) -> bool:
     rows = (row for platform in ("linux_x86_64", "windows_amd64") for row in candidates(matrix, platform))
+    jetpacks = (row for row in matrix.data.jetpacks if row.wheels)
+    if is_tegra(card):
+        return any(card in row.compute_capabilities for row in jetpacks)
     return any(row.gpu and runs_on(row, card) == "sass" for row in rows)
 
 

@@ -200,8 +200,9 @@ def refused_by_pip(view: PlannedEnvironment) -> Iterator[Problem]:
 def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
     # beside tensorflow it is one of two: tf.package-conflict
-    for one in filter(None, (view.tensorflow, *(view.others if view.conda else ()))):
-        if one.installer == "conda" or one.elsewhere or one.name not in _DISCONTINUED:
+    several = [one for one in (view.tensorflow, *(view.others if view.conda else ())) if one and not one.elsewhere]
+    for one in several:
+        if one.installer == "conda" or one.name not in _DISCONTINUED:
             continue
         wanted = specifier(one.specifier)
         nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
@@ -765,6 +766,14 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
             )
 
 
+def _has_other_cuda(view: PlannedEnvironment, issue: KnownIssue) -> bool:
+    """Whether it is about a CUDA that no line brings."""
+    if "libdevice" in issue.id:  # of conda and pip; xla.libdevice-missing judges images
+        return not any(one.by for one in view.cudas)
+    named = (one.version for one in view.cudas if "." in one.version)
+    return "cusolver-10" in issue.id and all(minor(version) == "11.0" for version in named)
+
+
 _ASKED = re.compile(r"'([\w.-]+)([<>=!~][^']+)'")  # of a command of pip
 
 
@@ -782,12 +791,7 @@ def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     condition = issue.condition
     if issue.severity not in ("error", "warning") or is_about_architecture(condition) or "numpy" in issue.id:
         return False
-    brought = [one for one in view.cudas if view.base is None or one.text != view.base.image.reference]
-    if "libdevice" in issue.id and not brought:
-        return False  # it is about conda's and pip's CUDA; xla.libdevice-missing judges the image
-    if "cusolver-10" in issue.id and all(minor(one.version) == "11.0" or "." not in one.version for one in view.cudas):
-        return False  # CUDA 11.0, or one that no line names
-    if _is_met(view, issue):
+    if _has_other_cuda(view, issue) or _is_met(view, issue):
         return False
     if issue.affects == "install":
         return bool(view.extra or not (condition.extra or "and-cuda" in issue.id))

@@ -382,16 +382,19 @@ def _admitted(bounds: Sequence[SpecifierSet]) -> tuple[str, ...]:
 def _tensorflows(environment: Environment, target: Target) -> tuple[Requirement | None, tuple[Requirement, ...]]:
     """The requirement that brings TensorFlow, and others that bring one, too."""
     named = [one for one in environment.requirements if one.name in _TENSORFLOWS and _applies(one, target)]
-    found = []
-    for name in dict.fromkeys(one.name for one in named):  # several lines about one ask together; the last is shown
-        same = [one for one in named if one.name == name]
-        last = max((one.step for one in same if one.specifier), default=0)  # a later command replaces what it names
-        same = [one for one in same if one.step == last or not one.specifier]
-        extras = tuple(dict.fromkeys(extra for one in same for extra in one.extras))
-        bounds = ",".join(dict.fromkeys(one.specifier for one in same if one.specifier))
-        found.append(replace(same[-1], specifier=bounds, extras=extras))
+    names = dict.fromkeys(one.name for one in named)
+    found = [_together([one for one in named if one.name == name]) for name in names]
     first = min(found, key=lambda one: (one.name != "tensorflow", one.name == CONDA_BASE), default=None)
     return first, tuple(one for one in found if one is not first)
+
+
+def _together(same: list[Requirement]) -> Requirement:
+    """What several lines about one package ask for, shown as the last; a later command replaces an earlier release."""
+    last = max((one.step for one in same if one.specifier), default=0)
+    asked = [one for one in same if one.step == last or not one.specifier]
+    extras = tuple(dict.fromkeys(extra for one in asked for extra in one.extras))
+    bounds = ",".join(dict.fromkeys(one.specifier for one in asked if one.specifier))
+    return replace(asked[-1], specifier=bounds, extras=extras)
 
 
 def _applies(one: Requirement, target: Target) -> bool:

@@ -75,41 +75,50 @@ def answer(report: Report) -> Iterator[Part]:
 
     A symptom is no cause: it stands among what the text tells.
     """
-    certain, titles = root_causes(report.findings), {finding.id: finding.title for finding in report.findings}
-    possible = [finding for finding in report.findings if finding.possible]
-    grave = [one for one in certain if one.severity is not Severity.NOTE]
-    causes = [*(one for one in grave if not possible or one.id not in WITHOUT_CAUSE), *possible]
-    notes = [one for one in certain if one.severity is Severity.NOTE]
-    for finding in notes:
-        if finding.answers:
-            yield brief(block(finding, titles))
-    shown = set[str]()  # commands, each once
-    for finding in causes[:1]:
-        first = _likeliest(block(finding, titles, "unknown" if finding.possible else ""), finding)
-        shown |= {command for line in first.lines for command in line.commands}
+    notes = [one for one in root_causes(report.findings) if one.severity is Severity.NOTE]
+    causes = _causes(report)
+    yield from (brief(block(finding, {})) for finding in notes if finding.answers)
+    if causes:
+        first = _likeliest(causes[0])
+        shown = {command for line in first.lines for command in line.commands}  # each once
+        others = tuple(_other(finding, shown) for finding in causes[1 : 1 + _OTHERS])
         yield first
-    if others := [_other(finding, shown) for finding in causes[1 : 1 + _OTHERS]]:
-        yield Block("", "Also possible" if causes[1].possible else "Beside it", tuple(others))
-    harmless = [one for one in notes if not one.answers]
-    yield Items(tuple(map(_in_a_line, harmless)), mark="note")
+        if others:
+            yield Block("", "Also possible" if causes[1].possible else "Beside it", others)
+    yield Items(tuple(_in_a_line(one) for one in notes if not one.answers), mark="note")
     if not causes and _shows_nothing(report):
         yield _MORE
 
 
-def _likeliest(whole: Block, finding: Finding) -> Block:
+def _causes(report: Report) -> list[Finding]:
+    """What is certain, then what is possible, the likeliest first; symptoms only where nothing else is."""
+    grave = [one for one in root_causes(report.findings) if one.severity is not Severity.NOTE]
+    possible = [finding for finding in report.findings if finding.possible]
+    return [*(one for one in grave if not possible or one.id not in WITHOUT_CAUSE), *possible]
+
+
+def _likeliest(finding: Finding) -> Block:
     """A cause with its first evidence, the reason in a sentence, and what repairs it, or else what decides."""
-    evidence = [line for line in whole.lines if line.label in ("found", "expected")]
-    expected = evidence[1:2] if evidence[1:2] and evidence[1].label == "expected" else []
-    is_guess = finding.cause == BECAUSE
+    whole, is_guess = block(finding, {}, "unknown" if finding.possible else ""), finding.cause == BECAUSE
     why = [] if is_guess else [line._replace(text=line.text.partition(". ")[0]) for line in whole.labelled("why")]
+    kind = "As in similar reports: " if is_guess else "Most likely: " if finding.possible else ""
+    lines = (*map(_shortened, _first_found(whole)), *why, *map(_fix, _to_type(finding)))
+    return whole._replace(title=f"{kind}{finding.title}", lines=lines, docs="")
+
+
+def _first_found(block: Block) -> list[Line]:
+    """The first evidence, with what is expected instead."""
+    lines = [line for line in block.lines if line.label in ("found", "expected")]
+    return lines[: 2 if [line.label for line in lines[:2]] == ["found", "expected"] else 1]
+
+
+def _to_type(finding: Finding) -> list[Fix]:
+    """The first fix that repairs, or else decides; where it is a sentence, what can be typed, too."""
     repairs = [fix for fix in finding.fixes if not fix.decides]
     fixes = repairs[:1] or list(finding.fixes[:1])
-    if fixes and not fixes[0].commands:  # what to do is a sentence: it and what can be typed
+    if fixes and not fixes[0].commands:
         fixes += [fix for fix in finding.fixes[1:] if fix.commands][:1]
-    shown = [_fix(fix) for fix in fixes if fix.commands != (ASK_DOCTOR,)]
-    kind = "As in similar reports: " if is_guess else "Most likely: " if finding.possible else ""
-    lines = (*map(_shortened, (*evidence[:1], *expected)), *why, *shown)
-    return whole._replace(title=f"{kind}{finding.title}", lines=lines, docs="")
+    return [fix for fix in fixes if fix.commands != (ASK_DOCTOR,)]
 
 
 def _other(finding: Finding, shown: set[str]) -> Line:

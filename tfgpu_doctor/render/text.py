@@ -37,10 +37,8 @@ def render(page: Page, console: Console) -> None:
         hanging(Text(""), Text.assemble((line[:end], "bold"), (line[end:], "dim" if number == 0 else "")), console)
     before: Part | None = None
     for part in filter(has_content, page.parts):
-        # titles alone stand together, and what a text tells with the verdict on it
-        if not (_is_title(part) and before is not None and _is_title(before)) and not (
-            page.is_brief and before is None and isinstance(part, Items)
-        ):
+        together = _is_title(part) and _is_title(before) if before else page.is_brief and isinstance(part, Items)
+        if not together:  # titles alone stand together, and what a text tells with the verdict on it
             console.print()
         _part(part, console)
         before = part

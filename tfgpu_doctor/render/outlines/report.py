@@ -35,6 +35,7 @@ from tfgpu_doctor.render.prometheus import created, gauge, info, states
 from tfgpu_doctor.render.shapes import (
     LEVELS,
     Annotation,
+    Block,
     Case,
     Checks,
     Items,
@@ -70,12 +71,11 @@ def page(report: Report, detail: Detail = "shared") -> Page:
     if detail != "normal":
         facts = details(report.facts) if detail == "shared" else ()
         return whole._replace(parts=(stack, *found, *open_checks(report), *facts))
-    if report.source == "text":
-        told = "; ".join(_told(layer) for layer in layers if layer.mark != "absent" or layer.name == "Devices")
-        told = "nothing of machine, driver or TensorFlow" if layers[0].name == "Text" else told
-        sure = f"To be sure, send what {ASK_DOCTOR} prints there. " if _is_open(report) else ""
-        parts = (Items((f"Read: {told}",)), *answer(report))
-        return whole._replace(parts=parts, hint=f"{sure}More: {whole.title} -v", is_brief=True)
+    return _answered(whole, report, layers) if report.source == "text" else _examined(whole, report, stack, found)
+
+
+def _examined(whole: Page, report: Report, stack: Table, found: tuple[Block, ...]) -> Page:
+    """A first screen of a machine."""
     shown = tuple(map(brief, found))
     reasons = skipped(report) if report.verdict == "unknown" else ()
     open_ones = tuple(f"skipped, {reason}: {count(number, 'check')}" for reason, number in reasons)
@@ -86,13 +86,20 @@ def page(report: Report, detail: Detail = "shared") -> Page:
     return whole._replace(parts=(stack, *shown, Items(open_ones, "", "unknown")), hint=hint)
 
 
+def _answered(whole: Page, report: Report, layers: tuple[Layer, ...]) -> Page:
+    """A first screen of a text."""
+    told = "; ".join(_told(layer) for layer in layers if layer.mark != "absent" or layer.name == "Devices")
+    is_open = any(finding.possible for finding in report.findings)
+    sure = f"To be sure, send what {ASK_DOCTOR} prints there. " if is_open else ""
+    parts = (Items((f"Read: {told}",)), *answer(report))
+    return whole._replace(parts=parts, hint=f"{sure}More: {whole.title} -v", is_brief=True)
+
+
 def _told(layer: Layer) -> str:
     """A layer as part of a sentence."""
+    if layer.name == "Text":
+        return "nothing of machine, driver or TensorFlow"
     return layer.text if layer.name in ("Machine", "GPU", "Devices") else f"{layer.name} {layer.text}"
-
-
-def _is_open(report: Report) -> bool:
-    return any(finding.possible for finding in report.findings)
 
 
 def head(report: Report, command: str, meaning: str, parts: tuple[Part, ...]) -> Page:
