@@ -286,6 +286,13 @@ class MonthlyImages(SourcedRow, frozen=True, kw_only=True):
     last: Month
 
 
+class CudaImage(SourcedRow, frozen=True, kw_only=True):
+    """The cuDNN in the images nvidia/cuda of one CUDA, from this patch on."""
+
+    cuda: Numbers  # "12.6.2"
+    cudnn: Numbers  # "9.5"
+
+
 class Instance(SourcedRow, frozen=True, kw_only=True):
     """A cloud's instance types with one GPU model (matrix/names.py)."""
 
@@ -365,6 +372,7 @@ class MatrixFile(StrictRecord, frozen=True, kw_only=True):
     instances: Rows[Instance] = ()
     containers: Rows[Container] = ()
     monthly_images: Rows[MonthlyImages] = ()
+    cuda_images: Rows[CudaImage] = ()
     jetpacks: Rows[JetPack] = ()
     conda_forge: Rows[CondaBuild] = ()
     nvidia: Rows[NvidiaPackage] = ()
@@ -387,6 +395,7 @@ KEYS = {
     "instances": ("names",),
     "containers": ("image", "tag"),
     "monthly_images": ("first",),
+    "cuda_images": ("cuda", "cudnn"),
     "conda_forge": ("version", "platform"),
     "log_lines": ("file", "message"),
     "builds": ("platform", "releases"),

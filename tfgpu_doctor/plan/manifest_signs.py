@@ -199,11 +199,7 @@ def refused_by_pip(view: PlannedEnvironment) -> Iterator[Problem]:
 @in_manifests("tf.package-removed")
 def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
-    # beside tensorflow it is one of two: tf.package-conflict
-    several = [one for one in (view.tensorflow, *(view.others if view.conda else ())) if one and not one.elsewhere]
-    for one in several:
-        if one.installer == "conda" or one.name not in _DISCONTINUED:
-            continue
+    for one in _discontinued(view):
         wanted = specifier(one.specifier)
         nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
         nothing = nothing or (one is view.tensorflow and view.python is not None and view.release is None)
@@ -217,6 +213,13 @@ def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]
             fixes=(write_release(view, one, better),) if better else (),
             severity=Severity.ERROR if nothing else Severity.WARNING,
         )
+
+
+def _discontinued(view: PlannedEnvironment) -> list[Requirement]:
+    """The lines of pip that ask for such a package; beside tensorflow it is one of two: tf.package-conflict."""
+    lines = (view.tensorflow, *(view.others if view.conda else ()))
+    pip = [one for one in lines if one and one.installer != "conda" and not one.elsewhere]
+    return [one for one in pip if one.name in _DISCONTINUED]
 
 
 def _under_another_name(view: PlannedEnvironment, one: Requirement) -> str | None:
@@ -707,7 +710,7 @@ def image_without_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     if release is None or base is None or base.cuda is None or base.flavour in (None, "base") or view.cudnns:
         return
     if release.cudnn and major(base.cuda) == major(release.cuda):
-        better = with_cudnn(base, major(release.cudnn))
+        better = with_cudnn(base, release.cudnn, view.matrix)
         yield Problem(
             title=f"{base.image.reference} contains no cuDNN",
             evidence=_seen(base.image, f"cuDNN {release.cudnn}", f"TensorFlow {release.version} (wheel)"),

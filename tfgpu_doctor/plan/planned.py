@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from tfgpu_doctor.facts.distributions import CONDA_BASE, TENSORFLOW
 from tfgpu_doctor.facts.report import Evidence
-from tfgpu_doctor.facts.versions import numbers
+from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
 from tfgpu_doctor.manifests.variables import read_image
 from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -88,7 +88,7 @@ def read_base(image: Image | None, matrix: Matrix) -> Base | None:
         return None
     name, tag = image.name.removeprefix("docker.io/").removeprefix("library/").removeprefix("nvcr.io/"), image.tag or ""
     if name in ("nvidia/cuda", "cuda"):
-        return _cuda(image, tag)
+        return _cuda(image, tag, matrix)
     if name == "tensorflow/tensorflow":
         return _tensorflow(image, matrix)
     if name in _OF_A_MONTH:
@@ -104,26 +104,40 @@ def read_base(image: Image | None, matrix: Matrix) -> Base | None:
     return Base(image)
 
 
-def _cuda(image: Image, tag: str) -> Base:
+def _cuda(image: Image, tag: str, matrix: Matrix) -> Base:
     found = _CUDA_TAG.match(tag)
     if found is None:
         return Base(image, gpu=True)
     # since CUDA 12.4 the tags say cudnn without its major version, which is 9
     cudnn, systems = (found["major"] or "9") if found["cudnn"] else None, _DISTRIBUTION.findall(tag)
+    cudnn = cudnn and (_cudnn_in(found["cuda"], cudnn, matrix) or cudnn)
     python = SYSTEM_PYTHON.get("".join(systems[-1])) if systems else None
     return Base(image, cuda=found["cuda"], cudnn=cudnn, flavour=found["flavour"], python=python, gpu=True)
 
 
-def with_cudnn(base: Base, wanted: str) -> str | None:
-    """The same image of nvidia/cuda with a cuDNN of a major version; None where there is no such tag.
+def _cudnn_in(cuda: str, line: str, matrix: Matrix) -> str | None:
+    """The cuDNN of a major version in the images of a CUDA; None: unknown."""
+    rows = [row for row in matrix.data.cuda_images if minor(row.cuda) == minor(cuda) and major(row.cudnn) == line]
+    from_here = [row for row in rows if numbers(row.cuda) <= (*numbers(cuda), *(0,) * 3)[:3]]
+    return max(from_here, key=lambda row: numbers(row.cuda)).cudnn if from_here else None
+
+
+def with_cudnn(base: Base, wanted: str, matrix: Matrix) -> str | None:
+    """The same image of nvidia/cuda with a cuDNN that serves this one; None where there is no such tag.
 
     cuDNN is 7 up to CUDA 10, 8 up to 12.2, and 9 from 12.3.2 on; since 12.4 its number is not in the tag.
     """
     cuda = numbers(base.cuda or "")
     there = "7" if cuda < (11,) else "8" if cuda < (12, 3) else "9" if cuda >= (12, 3, 2) else None
-    if cuda < (9,) or there != wanted or base.flavour not in ("runtime", "devel"):
+    has = _cudnn_in(base.cuda or "", there, matrix) if there else None
+    if (
+        cuda < (9,)
+        or there != major(wanted)
+        or (has and at_least(has, minor(wanted)) is False)
+        or base.flavour not in ("runtime", "devel")
+    ):
         return None
-    word = "cudnn" if cuda >= (12, 4) else f"cudnn{wanted}"
+    word = "cudnn" if cuda >= (12, 4) else f"cudnn{there}"
     return f"{base.image.name}:{re.sub(f'-(?={base.flavour})', f'-{word}-', base.image.tag or '', count=1)}"
 
 
