@@ -52,6 +52,22 @@ def release_without_cuda(
     )
 
 
+@WINDOWS_NATIVE.sign()
+def newest_by_pip_on_windows(
+    context: Context, os: str, messages: MessageLog, tensorflow_version: str | None = None
+) -> Problem | None:
+    """pip installed no named release, and so today's, and TensorFlow lists no GPU."""
+    lines = [one for one in messages.all("tensorflow-installed") if " install " in one.text]
+    if context.probed or os != "windows" or tensorflow_version or not lines or not messages.has("no-gpu-listed"):
+        return None
+    return Problem(
+        possible=True,
+        cause="pip installs the newest release where none is named, and 2.10 was the last with CUDA on Windows",
+        evidence=message_evidence(*lines, most=1),
+        fixes=(*context.remedies.use_wsl(), *_native(context)),
+    )
+
+
 def _native(context: Context) -> Iterator[Fix]:
     """The last release that uses a GPU there, where it can use this one."""
     row = context.matrix.tensorflow("2.10.1", "windows_amd64")

@@ -72,6 +72,8 @@ _JOINT = re.compile(
     r"(?<=.{60})\s+(?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,9}: [IWEF] |Traceback \(most recent call last\)"
     r"|File \"[^\"]{1,300}\", line \d)"
 )
+# what reading a picture makes of digits and of NVIDIA: "RTX 4O90", "3.1O.12"
+_READ_BADLY = re.compile(r"(?<=\d)O(?=[\d.])|(?<=\d\.)O(?=\d)|\bNVIDlA\b")
 _PLAIN = 120  # characters of a line that holds no second one
 _NOTEBOOK = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"(?:cells|metadata|nbformat|nbformat_minor|worksheets)"\s*:')
 
@@ -108,7 +110,12 @@ def unwrap(text: str, page: bool = False) -> list[str]:
         plain = _TAG.sub("", line) if page else line
         # the lines of a log whose line breaks were lost; a form that is filled in on one line lost them, too
         lines += _JOINT.split(plain) if len(plain) > _PLAIN and plain.count(": ") > 1 else [plain]
-    return [_ENTITY.sub(lambda match: html.unescape(match[0]), line) if "&" in line else line for line in lines]
+    lines = [_ENTITY.sub(lambda match: html.unescape(match[0]), line) if "&" in line else line for line in lines]
+    return [_READ_BADLY.sub(_as_meant, line) if "O" in line or "NVIDl" in line else line for line in lines]
+
+
+def _as_meant(found: re.Match[str]) -> str:
+    return "0" if found[0] == "O" else "NVIDIA"
 
 
 def _of_json(text: str) -> str | None:
