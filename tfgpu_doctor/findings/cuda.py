@@ -503,6 +503,11 @@ _FIND_DEPENDENCIES = Fix(
     "Add the folder of the missing library to the loader path (nvrtc and cublas are parts of CUDA)",
     ("ldd $(find / -name 'libcudnn_cnn*.so*' 2>/dev/null | head -n 1) | grep 'not found'",),
 )
+_LINK_NVRTC = Fix(  # opened when it is needed, so that ldd does not show it
+    "cuDNN 8 opens libnvrtc.so, a name without a version: find CUDA's file, make a link of that name beside it, and have "
+    "the folder on the loader path",
+    ("find / -name 'libnvrtc.so*' 2>/dev/null",),
+)
 _ZLIB_ON_WINDOWS = (
     Fix("Put zlibwapi.dll, which cuDNN 8.3 to 8.9 need on Windows, and cuDNN's bin folder on PATH"),
     Alternative(
@@ -534,7 +539,8 @@ def dependency_message(context: Context, messages: MessageLog, os: str | None = 
     lines = [message for name, message in named if _needs_another(name, message)]
     lines += [m for m in messages.all("cudnn-status") if "SUBLIBRARY_LOADING_FAILED" in m.text]
     windows = os == "windows" or any(".dll" in message.text.lower() for message in lines)
-    first = _ZLIB_ON_WINDOWS if windows else (_FIND_DEPENDENCIES,)
+    nvrtc = any(re.search(r"libnvrtc\.so(?!\.)", message.text) for message in lines)
+    first = _ZLIB_ON_WINDOWS if windows else (_LINK_NVRTC if nvrtc else _FIND_DEPENDENCIES,)
     return Problem(evidence=message_evidence(*lines), fixes=(*first, *install_libraries(context)))
 
 
