@@ -504,8 +504,8 @@ _FIND_DEPENDENCIES = Fix(
     ("ldd $(find / -name 'libcudnn_cnn*.so*' 2>/dev/null | head -n 1) | grep 'not found'",),
 )
 _LINK_NVRTC = Fix(  # opened when it is needed, so that ldd does not show it
-    "cuDNN 8 opens libnvrtc.so, a name without a version: find CUDA's file, make a link of that name beside it, and have "
-    "the folder on the loader path",
+    "cuDNN 8 opens libnvrtc.so, a name without a version: find CUDA's file, make a link of that name beside it, and "
+    "have the folder on the loader path",
     ("find / -name 'libnvrtc.so*' 2>/dev/null",),
 )
 _ZLIB_ON_WINDOWS = (

@@ -110,12 +110,16 @@ def unwrap(text: str, page: bool = False) -> list[str]:
         plain = _TAG.sub("", line) if page else line
         # the lines of a log whose line breaks were lost; a form that is filled in on one line lost them, too
         lines += _JOINT.split(plain) if len(plain) > _PLAIN and plain.count(": ") > 1 else [plain]
-    lines = [_ENTITY.sub(lambda match: html.unescape(match[0]), line) if "&" in line else line for line in lines]
-    return [_READ_BADLY.sub(_as_meant, line) if "O" in line or "NVIDl" in line else line for line in lines]
+    return [_as_meant(line) for line in lines]
 
 
-def _as_meant(found: re.Match[str]) -> str:
-    return "0" if found[0] == "O" else "NVIDIA"
+def _as_meant(line: str) -> str:
+    """A line without the entities of HTML, and without letters in the place of digits."""
+    if "&" in line:
+        line = _ENTITY.sub(lambda match: html.unescape(match[0]), line)
+    if "O" in line or "NVIDl" in line:
+        line = _READ_BADLY.sub(lambda match: "0" if match[0] == "O" else "NVIDIA", line)
+    return line
 
 
 def _of_json(text: str) -> str | None:

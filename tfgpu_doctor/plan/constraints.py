@@ -255,7 +255,7 @@ def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Itera
         )
     if outside_wsl(target):
         yield (
-            f"WSL2 cannot use {cards}: it passes on cards in the driver models WDDM and MCDM, which Kepler's have not "
+            f"WSL2 cannot use {cards}: it passes on GPUs in the driver models WDDM and MCDM, which Kepler's lack "
             "(microsoft/WSL issues 5546 and 9952). Use it in Windows itself, or in Linux"
         )
     for card in target.capabilities:

@@ -258,7 +258,7 @@ class Planner:
         if not installation.cuda_from_pip and (bug := next(filter(forgets_folders, row.known_issues), None)):
             yield f"TensorFlow {row.version} has a bug: {bug.title}. The last command links them where it looks"
         if self.target.os == "wsl2" and is_data_centre(self.target):
-            yield "Windows must run a data-centre card in WDDM or MCDM: WSL2 does not pass on TCC (nvidia-smi shows it)"
+            yield "Windows must run a data-center GPU in WDDM or MCDM: WSL2 does not pass on TCC (nvidia-smi shows it)"
         if (last := self.request.last_branch) is not None:
             yield f"Driver branch {last} is the last for this GPU: do not update beyond it"
         found = self.request.matrix.issues_for(

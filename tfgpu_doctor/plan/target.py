@@ -226,7 +226,7 @@ def read_gpu(matrix: Matrix, name: str) -> TargetGpu:
     Raises TargetError: the name means no card, or several.
     """
     if not (card := _SLICE.sub("", name).strip()):
-        raise TargetError(f"{name} is a part of a card: name the card, too, as in 'A100 MIG 1g.5gb'")
+        raise TargetError(f"{name} is a part of a GPU: name the GPU, too, as in 'A100 MIG 1g.5gb'")
     found = matrix.gpu(card)
     if found is None:
         raise TargetError(unknown_gpu(matrix, name))
