@@ -55,6 +55,7 @@ _TF_VERSION = re.compile(
     r"(?<![\d.])(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)(?:\.?(dev\d{1,10})|[-.]?((?:rc|alpha|beta|a|b)\d{1,2}))?(?![\d])",
     re.IGNORECASE,
 )
+_BOUND = re.compile(r"(?:[<>~]\s?=?|^=)\s?\Z")  # "> =2.2" is no release
 _GIT_DESCRIBE = re.compile(
     r"v\d+\.\d+\.\d+[\w.-]{0,40}-g[0-9a-f]{6,}|v\d+\.\d+\.\d+[\w.-]{0,40}-\d+-g[0-9a-f]+", re.IGNORECASE
 )
@@ -149,7 +150,7 @@ def tensorflow(text: str) -> str | None:
     """The release; behind the output of git describe stands the version proper."""
     plain = _GIT_DESCRIBE.sub(" ", text[:LONGEST])
     match = _TF_VERSION.search(plain) or _TF_VERSION.search(text[:LONGEST])
-    if match is None or int(major(match[1])) > 2:
+    if match is None or int(major(match[1])) > 2 or _BOUND.search(match.string, 0, match.start()):
         return None
     stage = (match[3] or "").lower().replace("alpha", "a").replace("beta", "b")
     return match[1] + (f".{match[2].lower()}" if match[2] else stage)
