@@ -64,6 +64,7 @@ from tfgpu_doctor.parsers.resemblance import NO_CAUSE
 SEVERITIES = tuple(Severity)
 _MOST_HYPOTHESES = 24  # combinations of values, where several facts are one of several
 _LARGEST = 1e6  # number that counts, of those that a saved report can hold
+_NOT_OPENED = ("gpu-libraries-not-opened", "library-not-opened", "cudart-not-found")  # kinds of messages
 _OF_ALL = ("python -c", "python --version")  # commands whose answer says as much of one cause as of another
 ASK_DOCTOR = "tfgpu doctor"  # tells every fact, on the machine that the text is about
 
@@ -311,19 +312,28 @@ def _to_decide(
     """What is only possible, each with the commands that decide on it.
 
     Where no problem is certain, the likeliest keeps the commands that repair it: they are what to try first. The others
-    keep none that would repair what may be whole, nor has a guess any, which is wrong three times in four.
+    keep none that would repair what may be whole, nor has a guess any, which is wrong three times in four; but where
+    libraries do not open, and all causes are about them, what installs them repairs whichever it is.
     """
     asks = {one.id: () if context.probed else _asks(judged[one.id], context) for one in possible}
     times = Counter(command for commands in asks.values() for command in commands)
     first = None if _problems(certain) else next(iter(possible), None)
+    if first and first.problem.cause == BECAUSE and not _about_libraries(possible, context):
+        first = None
     for one in possible:
         fixes = tuple(fix if fix.decides else structs.replace(fix, commands=()) for fix in one.fixes)
-        if one is first and one.problem.cause != BECAUSE:
+        if one is first:
             fixes = one.fixes or context.remedies.that_work_here(_declared_fixes(one, context))
         if not context.probed and not any(fix.decides for fix in fixes):
             order = sorted(asks[one.id], key=lambda command: (command.startswith(_OF_ALL), times[command]))
             fixes = (*fixes, _deciding(order))
         yield replace(one, fixes=fixes)
+
+
+def _about_libraries(possible: list[Shown], context: Context) -> bool:
+    """Whether libraries of CUDA or cuDNN do not open, and nothing else is a possible cause."""
+    log = value_or(fetch("messages", context), MessageLog(()))
+    return log.has(*_NOT_OPENED) and all(one.id.startswith(("cuda.", "cudnn.")) for one in possible)
 
 
 def _asks(judged: Judged, context: Context) -> tuple[str, ...]:
