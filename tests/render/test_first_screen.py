@@ -1,0 +1,86 @@
+"""The first screen of a text: what it has, in how many lines, over the collected reports."""
+
+from __future__ import annotations
+
+import io
+
+from tests.corpus import Outcome, report_of
+from tfgpu_doctor.facts.report import Report, Severity, root_causes
+from tfgpu_doctor.findings.engine import BECAUSE
+from tfgpu_doctor.render import text
+from tfgpu_doctor.render.console import console_for
+from tfgpu_doctor.render.outlines.report import page
+
+LINES, OF_TEN = 20, 9
+LIBRARIES = ("cuda.", "cudnn.")  # what installs them repairs whichever it is
+
+
+def screen(report: Report, width: int = 80) -> list[str]:
+    out = io.StringIO()
+    console = console_for(out)
+    console.width = width
+    text.render(page(report, "normal"), console)
+    return out.getvalue().splitlines()
+
+
+def test_nine_of_ten_reports_take_twenty_lines(outcomes: list[Outcome]) -> None:
+    lengths = [len(screen(one.report)) for one in outcomes[::3]]
+    assert sum(length <= LINES for length in lengths) >= OF_TEN * len(lengths) / 10
+    assert max(lengths) < 2 * LINES
+
+
+def test_each_shows_the_first_cause_with_what_to_type_and_no_command_twice(outcomes: list[Outcome]) -> None:
+    wrong = []
+    for one in outcomes[::3]:
+        report, shown = one.report, screen(one.report, 10_000)
+        grave = [cause for cause in root_causes(report.findings) if cause.severity is not Severity.NOTE]
+        possible = [finding for finding in report.findings if finding.possible]
+        first = possible[0] if possible and all(cause.id.endswith(("-visible", "-failed")) for cause in grave) else None
+        first = first or next(iter((*grave, *possible)), None)
+        if first and not any(first.title in line for line in shown):
+            wrong.append(f"{one.case['id']}: {first.title}")
+        causes = [finding for finding in report.findings if not finding.answers]
+        commands = {command for finding in causes for fix in finding.fixes for command in fix.commands}
+        twice = [one for one in commands if sum(line.strip() == one for line in shown) > 1]
+        wrong += [f"{one.case['id']}: {command} twice" for command in twice]
+    assert wrong == []
+
+
+def test_a_guess_has_no_repair(outcomes: list[Outcome]) -> None:
+    """But where libraries do not open, and all that is possible is about them."""
+    wrong = []
+    for one in outcomes:
+        possible = [finding for finding in one.report.findings if finding.possible]
+        about_libraries = all(finding.id.startswith(LIBRARIES) for finding in possible)
+        repairs = [fix for finding in possible if finding.cause == BECAUSE for fix in finding.fixes if not fix.decides]
+        wrong += [one.case["id"] for fix in repairs if fix.commands and not about_libraries]
+    assert wrong == []
+
+
+def test_a_question_about_speed_gets_the_benchmark_that_decides() -> None:
+    for asked, command in {
+        "two GPUs are not faster than one with MirroredStrategy": "tfgpu bench cnn --gpus 2",
+        "training on the RTX 3080 is slower than on the CPU": "tfgpu bench cnn",
+    }.items():
+        shown = screen(report_of(asked))
+        assert any(line.strip() == command for line in shown), shown
+        assert any("Measure: where" in line for line in shown)
+
+
+def test_the_two_commonest_reports_without_a_log() -> None:
+    """pip install without the extra on Linux, and at all on Windows; the system decides."""
+    linux, windows = (
+        report_of(f"{system}, RTX 4070. pip install tensorflow. tf.config.list_physical_devices('GPU') returns []")
+        for system in ("Ubuntu 22.04", "Windows 11")
+    )
+    for report, cause, command in (
+        (linux, "cuda.missing", "python3 -m pip install 'tensorflow[and-cuda]==2.20.0'"),
+        (windows, "tf.windows-native", "wsl --install"),
+    ):
+        first = next(one for one in report.findings if one.possible)
+        assert (first.id, first.fixes[0].commands[0]) == (cause, command)
+
+
+def test_what_a_picture_makes_of_digits_is_read_as_digits() -> None:
+    facts = report_of("NVIDlA GeForce RTX 4O90, Python 3.1O.12, TensorFlow 2.1O.0").facts
+    assert "3.10.12" in str(facts.python.version) and "2.10.0" in str(facts.tensorflow.version)
