@@ -64,7 +64,7 @@ def test_a_question_about_speed_gets_the_benchmark_that_decides() -> None:
     }.items():
         shown = screen(report_of(asked))
         assert any(line.strip() == command for line in shown), shown
-        assert any("Measure: where" in line for line in shown)
+        assert any("To decide, measure: where" in line for line in shown)
 
 
 def test_the_two_commonest_reports_without_a_log() -> None:

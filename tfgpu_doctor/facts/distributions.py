@@ -17,6 +17,8 @@ TENSORFLOW = (
 CPU_BUILDS = frozenset(
     {"tensorflow-cpu", "tensorflow-cpu-aws", "tf-nightly-cpu", "intel-tensorflow", "intel-tensorflow-avx512"}
 )
+# Those for GPUs of other makers
+PLUGIN_BUILDS = frozenset({"tensorflow-rocm", "tensorflow-directml"})
 # What only conda has: `tensorflow-base` holds the module, the other two choose the build
 CONDA_BASE = "tensorflow-base"
 CONDA_VARIANTS = ("tensorflow-mkl", "tensorflow-eigen")

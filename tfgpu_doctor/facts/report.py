@@ -321,8 +321,8 @@ def _meaning_of_text(report: Report) -> str:
         return "this text shows no failure; its question is answered"
     if not grave:
         return f"only harmless lines; {_NOT_SHOWN}"
-    if all(finding.possible for finding in grave):
-        return f"this text leaves {count(len(grave), 'possible cause')} open"
+    if possible := [finding for finding in grave if finding.possible]:
+        return f"this text leaves {count(len(possible), 'possible cause')} open"
     return _NOT_SHOWN
 
 
@@ -333,7 +333,9 @@ def is_answered(report: Report) -> bool:
 
 
 def problem_counts(report: Report) -> str:
-    """How many problems and warnings: " (2 problems, 1 warning)"; empty without any."""
+    """How many problems and warnings: " (2 problems, 1 warning)"; empty without any, or where only a text complains."""
+    if report.source == "text" and report.verdict == "unknown":
+        return ""
     causes = [one.severity for one in root_causes(report.findings)]
     words = ((causes.count(Severity.ERROR), "problem"), (causes.count(Severity.WARNING), "warning"))
     counts = [count(number, word) for number, word in words if number]

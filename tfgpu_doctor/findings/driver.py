@@ -147,6 +147,9 @@ def stub_answers(
     return Problem(evidence=tuple(found))
 
 
+_NEEDED_WITH_A_GPU = (
+    "TensorFlow uses the GPU through the NVIDIA driver; on a machine without an NVIDIA GPU these lines are harmless"
+)
 MISSING = finding(
     "driver.missing",
     layer="Driver",
@@ -179,8 +182,9 @@ def libcuda_message(
     kernel_module_loaded: bool | None = None,
     nvidia_smi: SmiResult | None = None,
     cuda_init: CallResult | None = None,
+    has_gpu: bool | None = None,
 ) -> Problem | None:
-    """libcuda cannot be opened; the kernel module may be loaded all the same."""
+    """libcuda cannot be opened; the kernel module may be loaded all the same, and the machine may have no GPU."""
     absent = (
         inputs.no_libcuda(messages)
         or messages.has("smi-no-libcuda", "driver-not-installed")
@@ -190,7 +194,13 @@ def libcuda_message(
         return None
     found = message_evidence(*messages.all("driver-not-installed"), *inputs.driver_messages(messages))
     if not kernel_module_loaded and not inputs.smi_works(nvidia_smi):
-        return Problem(evidence=found, fixes=(context.remedies.install_driver(), inputs.RUN_ON_HOST))
+        is_open = not context.probed and has_gpu is None
+        return Problem(
+            title="The NVIDIA driver is not found" if is_open else None,
+            cause=_NEEDED_WITH_A_GPU if is_open else None,
+            evidence=found,
+            fixes=(context.remedies.install_driver(), inputs.RUN_ON_HOST),
+        )
     return Problem(
         title="The driver is loaded, but its library libcuda.so.1 is not found",
         cause="the driver's libraries are not installed, or are in a folder that the loader does not search",

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import structs
 
 from tfgpu_doctor import __version__
+from tfgpu_doctor.facts.distributions import PLUGIN_BUILDS
 from tfgpu_doctor.facts.facts import (
     NOT_ASKED,
     ONE_OF,
@@ -317,9 +318,7 @@ def _to_decide(
     """
     asks = {one.id: () if context.probed else _asks(judged[one.id], context) for one in possible}
     times = Counter(command for commands in asks.values() for command in commands)
-    first = None if _problems(certain) else next(iter(possible), None)
-    if first and first.problem.cause == BECAUSE and not _about_libraries(possible, context):
-        first = None
+    first = None if _problems(certain) else _to_try(possible, context)
     for one in possible:
         fixes = tuple(fix if fix.decides else structs.replace(fix, commands=()) for fix in one.fixes)
         if one is first:
@@ -328,6 +327,13 @@ def _to_decide(
             order = sorted(asks[one.id], key=lambda command: (command.startswith(_OF_ALL), times[command]))
             fixes = (*fixes, _deciding(order))
         yield replace(one, fixes=fixes)
+
+
+def _to_try(possible: list[Shown], context: Context) -> Shown | None:
+    """The likeliest cause, if its repair may be tried."""
+    first = next(iter(possible), None)
+    is_guess = first is not None and first.problem.cause == BECAUSE
+    return None if is_guess and not _about_libraries(possible, context) else first
 
 
 def _about_libraries(possible: list[Shown], context: Context) -> bool:
@@ -570,6 +576,7 @@ class Text:
     log: MessageLog
     os: str | None
     in_container: bool
+    plugin: bool  # a build for GPUs of other makers
     driver_works: bool  # nvidia-smi shows a GPU, so that nothing below TensorFlow is the cause
     seen: str | None  # the situation
     shows: Message | None  # it
@@ -610,6 +617,7 @@ def read(context: Context) -> Text | None:
         log=log,
         os=value_or(facts.host.os, None),
         in_container=value_or(facts.host.container, "none") != "none",
+        plugin=value_or(facts.tensorflow.distribution, "") in PLUGIN_BUILDS,
         driver_works=smi_works(value_or(facts.driver.nvidia_smi, None)),
         seen=seen,
         shows=shows,
@@ -722,6 +730,8 @@ def _ruled_out(text: Text) -> Iterator[str]:
         yield "container.no-gpu"
     if not text.in_container:
         yield "container."
+    if text.plugin:
+        yield from ("cuda.", "cudnn.", "driver.", "gpu.arch-")
     yield from (cause for cause, system in ONLY_ON.items() if text.os not in (None, system))
     yield from _CANNOT.get(text.seen or "", ())
 
@@ -745,9 +755,13 @@ def works(facts: Facts, require_gpus: int | None = None) -> bool | None:
 
 def verdict(findings: tuple[Finding, ...], facts: Facts, source: str, require_gpus: int | None = None) -> Verdict:
     """The verdict of a report; a text that leaves causes open, and shows none, does not tell whether all is well."""
-    grave = [one for one in findings if one.severity is not Severity.NOTE]
-    only_possible = source == "text" and bool(grave) and all(one.possible for one in grave)
-    return judge_findings(findings, works=None if only_possible else works(facts, require_gpus))
+    devices = facts.tensorflow.devices
+    said = isinstance(devices, Known) and devices.grade == "stated"  # that no GPU is used, which is a symptom
+    open_ones = tuple(one for one in findings if not (said and one.id == "gpu.not-visible"))
+    grave = [one for one in open_ones if one.severity is not Severity.NOTE]
+    if source == "text" and grave and all(one.possible for one in grave):
+        return judge_findings(open_ones, works=None)
+    return judge_findings(findings, works=works(facts, require_gpus))
 
 
 def now() -> str:

@@ -42,12 +42,17 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     best = remedies.reinstall(why)
     if not best and remedies.knows_gpu:
         best = remedies.beside_the_wheels("it brings its CUDA libraries")
-    if release.extra:
-        return best or (own,)
+    return (best or (own,)) if release.extra else _keep(release, best, context)
+
+
+def _keep(release: Release, best: tuple[Fix, ...], context: Context) -> tuple[Fix, ...]:
+    """Keep a release whose CUDA pip does not install, beside the best one."""
     text = f"Keep {release.version}, in an environment of its own"
     advised = {fix.commands for fix in best}
-    beside = remedies.with_cuda_beside(release, text)
-    return (*best, *(Alternative(fix.text, fix.commands) for fix in beside if fix.commands not in advised))
+    beside = [fix for fix in context.remedies.with_cuda_beside(release, text) if fix.commands not in advised]
+    if not context.probed and beside:  # whoever names an old release has a program for it
+        return (*beside, *(Alternative(fix.text, fix.commands) for fix in best))
+    return (*best, *(Alternative(fix.text, fix.commands) for fix in beside))
 
 
 def _searched_folder(context: Context) -> str | None:

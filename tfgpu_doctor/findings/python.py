@@ -287,6 +287,8 @@ def no_matching_distribution(
     if (alpine := messages.all("musl-system")) and any(offered(message) in ([], None) for message in refused):
         seen = (*message_evidence(*refused, most=2), *message_evidence(*alpine, need=_GLIBC, most=2))
         return Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen, fixes=_for_glibc(context))
+    if context.remedies.os == "macos" and any("tensorflow-gpu" in message.text for message in refused):
+        return _no_gpu_build_for_macos(context, refused, wheel_platform)
     return _refused(context, refused, python_version, wheel_platform)
 
 
@@ -313,6 +315,17 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
         fixes = (update, *for_it) if python else (*for_it, update)
         return Problem(title=f"pip does not find the wheels of TensorFlow {row.version}", evidence=seen, fixes=fixes)
     return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
+
+
+def _no_gpu_build_for_macos(context: Context, refused: tuple[Message, ...], platform: str | None) -> Problem:
+    row = _requested_row(context, refused, platform)
+    plain = f"tensorflow=={row.version}" if row else "tensorflow"
+    return Problem(
+        title="tensorflow-gpu has had no wheels for macOS since 1.2",
+        cause="macOS has no CUDA; the package tensorflow is the build for the CPU",
+        evidence=message_evidence(*refused),
+        fixes=context.remedies.installing("Install TensorFlow without a GPU", plain),
+    )
 
 
 def _requested_row(context: Context, refused: tuple[Message, ...], platform: str | None) -> Release | None:

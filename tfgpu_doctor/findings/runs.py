@@ -232,8 +232,8 @@ INPUT_BOUND = finding(
     cause="reading, decoding and augmenting on the CPU take longer than the step on the GPU",
     fixes=lambda _: (
         Fix(
-            "Measure: where training is faster with its data on the device than fed by the pipeline, use the tf.data "
-            "options that this names as the fastest",
+            "To decide, measure: where training is faster with its data on the device than fed by the pipeline, use "
+            "the tf.data options that this names as the fastest",
             ("tfgpu bench input",),
         ),
         Fix("See where the time is spent: the TensorFlow profiler's analyser", ("tensorboard --logdir logs",)),
@@ -258,13 +258,13 @@ def input_bound(messages: MessageLog) -> Problem | None:
 
 
 _MEASURE_ONE = Fix(
-    "Measure: where the GPU is several times the CPU, it is sound, and the program gives it too little at a time: "
-    "double the batch size until a step takes longer, and use cuDNN's options of recurrent layers",
+    "To decide, measure: where the GPU is several times the CPU, it is sound, and the program gives it too little at "
+    "a time: double the batch size until a step takes longer, and use cuDNN's options of recurrent layers",
     ("tfgpu bench cnn",),
 )
 _MEASURE_SEVERAL = Fix(
-    "Measure: where two GPUs are nearly twice one, they are sound, and each gets too little at a time: multiply the "
-    "batch size by the number of GPUs; where they are not, they wait for the exchange of gradients",
+    "To decide, measure: where two GPUs are nearly twice one, they are sound, and each gets too little at a time: "
+    "multiply the batch size by the number of GPUs; where they are not, they wait for the exchange of gradients",
     ("tfgpu bench cnn --gpus 2",),
 )
 

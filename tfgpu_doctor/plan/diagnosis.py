@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -29,6 +30,8 @@ make_report = partial(engine.make_report, fixes=Fixes)
 context_of = partial(Context, fixes=Fixes)
 
 _SYSTEMS = {"linux": "Linux", "windows": "native Windows", "wsl2": "WSL2", "macos": "macOS"}
+# builds that the matrix does not have, and settings
+_OTHER_SUBJECTS = re.compile(r"direct-?ml|\brocm\b|\bmetal\b|VISIBLE_DEVICES|environ\[", re.IGNORECASE)
 _BROUGHT_ALONG = "12"  # from this CUDA on, pip brings it whatever toolkit is installed
 
 
@@ -42,13 +45,26 @@ def asked(
     """Somebody asks, and nothing in the text fails."""
     questions = [one for one in messages.all("question") if one.values["about"] in ("release", "works")]
     question = next((one for one in questions if "tensorflow" in one.values), next(iter(questions), None))
-    if context.probed or question is None or not nothing_fails(messages, devices):
+    if (
+        context.probed
+        or question is None
+        or not nothing_fails(messages, devices)
+        or not _names_enough(context, question)
+    ):
         return None
     answer = _Answer(PlanRequest(context.matrix, _target(context, question)), question)
     found = answer.find(without_nvidia=pci_gpus == () or "graphics" in question.values)
     if pci_gpus and pci_gpus[0].name and not answer.request.target.gpus:
         found = replace(found, cause=f"{unknown_gpu(context.matrix, pci_gpus[0].name)}. {found.cause}")
     return replace(found, rank_first=True, fixes=() if context.remedies.image else found.fixes)
+
+
+def _names_enough(context: Context, question: Message) -> bool:
+    """Whether it asks for versions, or whether something works with a version or a GPU that it names."""
+    if _OTHER_SUBJECTS.search(question.text):
+        return False
+    named = any(question.values.get(name) for name in ("tensorflow", "cuda", "cudnn", "python", "driver"))
+    return question.values["about"] == "release" or named or bool(value_or(context.facts.host.pci_gpus, ()))
 
 
 def _target(context: Context, question: Message) -> Target:

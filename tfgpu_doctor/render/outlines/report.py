@@ -377,6 +377,8 @@ def _cudnn(facts: Facts) -> Described:
     if isinstance(files, Unknown):
         return files
     installed = ", ".join(dict.fromkeys(file.version or file.path for file in files.value))
+    if any(file.path.endswith(" works") for file in files.value):
+        return f"{installed} (of the release that works)"
     is_stated = any(file.path.startswith("line ") for file in files.value)
     return f"{installed} {'(as stated)' if is_stated else 'on disk'}" if installed else ("none", "absent")
 
@@ -410,7 +412,10 @@ def _devices(facts: Facts) -> Described:
     return (
         f"{count(len(gpus), 'GPU')}: {', '.join(dict.fromkeys(gpus))}"
         if gpus
-        else ("TensorFlow lists no GPU", "absent")
+        else (
+            "TensorFlow uses no GPU (as stated)" if devices.grade == "stated" else "TensorFlow lists no GPU",
+            "absent",
+        )
     )
 
 
