@@ -1,6 +1,6 @@
 """The commands that `tfgpu plan` gives, resolved against the package index; nothing is installed.
 
-Opt-in, since it needs the index and minutes: TFGPU_TEST_INDEX=1 pytest tests/test_resolves.py
+Opt-in, since it needs the index and minutes: TFGPU_TEST_INDEX=1 pytest tests/plan/test_resolves.py
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ pytestmark = [
     pytest.mark.skipif(not os.environ.get("TFGPU_TEST_INDEX"), reason="opt-in: TFGPU_TEST_INDEX=1"),
 ]
 
-# GPU, driver, Python, TensorFlow: the situations that people ask about, and each Python once
-SITUATIONS = ROWS["SITUATIONS"]
 TAGS = ("manylinux1", "manylinux2010", "manylinux2014", *(f"manylinux_2_{minor}" for minor in (5, 12, 17, 24, 27, 28)))
 
 
@@ -38,32 +36,20 @@ def requirements(option: Option, manager: str) -> list[str]:
     ]
 
 
-@each(("gpu", "driver", "python", "tensorflow"), SITUATIONS)
+@each(("gpu", "driver", "python", "tensorflow"), ROWS["SITUATIONS"])
 def test_pip_and_uv_find_everything(gpu: str, driver: str, python: str, tensorflow: str | None, tmp_path: Path) -> None:
     target = describe(MATRIX, gpu=(gpu,), driver=driver, python=python)
     best = make_plan(MATRIX, target, specifier=read_specifier(tensorflow) if tensorflow else None).options[0]
     assert (best.kind, best.python) == ("as-is", python)
-    platforms = [word for tag in TAGS for word in ("--platform", f"{tag}_x86_64")]
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--dry-run",
-        "--use-feature=fast-deps",
-        "--ignore-installed",
-        "--target",
-        str(tmp_path),
-    ]
-    pip += ["--python-version", python, "--only-binary=:all:", *platforms, *requirements(best, "pip")]
-    run(pip, tmp_path)
     wanted = tmp_path / "requirements.in"
     wanted.write_text("\n".join(requirements(best, "uv")), encoding="utf-8")
-    uv = [sys.executable, "-m", "uv", "pip", "compile", "-q", "--no-header", "--python-version", python]
-    run([*uv, "--python-platform", "x86_64-manylinux_2_28", str(wanted)], tmp_path)
-
-
-def run(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
+    platforms = " ".join(f"--platform {tag}_x86_64" for tag in TAGS)
+    pip = f"pip install -q --dry-run --use-feature=fast-deps --ignore-installed --only-binary=:all: {platforms}"
+    uv = "uv pip compile -q --no-header --python-platform x86_64-manylinux_2_28"
+    for words in (
+        [*pip.split(), "--python-version", python, "--target", str(tmp_path), *requirements(best, "pip")],
+        [*uv.split(), "--python-version", python, str(wanted)],
+    ):
+        command = [sys.executable, "-m", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
