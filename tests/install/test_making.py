@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from pkgutil import resolve_name
 from types import SimpleNamespace
@@ -16,14 +15,16 @@ from typing import Any
 import pytest
 
 from tests.cli.runner import tfgpu
-from tests.guard import guarded
+from tests.guard import eventually, guarded
 from tests.healthy import MATRIX, healthy
 from tests.install.fakes import CUDNN, GPU, TENSORFLOW, fake_conda, fake_uv, left_in, write_index
 from tfgpu_doctor.facts.report import load_report
 from tfgpu_doctor.install import making, tools
 from tfgpu_doctor.install.making import REPORT, State
 from tfgpu_doctor.install.tools import UNFINISHED
+from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.diagnosis import make_report
+from tfgpu_doctor.plan.target import describe, read_specifier
 
 
 @pytest.fixture(autouse=True)
@@ -89,42 +90,32 @@ def test_conda_brings_what_only_conda_forge_has(uv: Path) -> None:
     assert " tensorflow=" in words
 
 
-@pytest.mark.parametrize("exists", [False, True])
-def test_a_dry_run_touches_nothing_and_shows_the_commands(uv: Path, exists: bool) -> None:
-    if exists:
-        (uv / "env").mkdir()
-        os.utime(uv / "env", (1, 1))
+def test_a_dry_run_touches_nothing_and_shows_the_commands(uv: Path) -> None:
     os.utime(uv, (1, 1))
     done = install(uv, "env", "--dry-run", yes=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert [one.stat().st_mtime for one in (uv, *uv.iterdir())] == [1] * (2 if exists else 1)
+    assert (done.returncode, done.stderr, left_in(uv), uv.stat().st_mtime) == (0, "", [], 1)
     command = f"/uv pip install --python {uv}/env/bin/python --only-binary :all: 'tensorflow[and-cuda]=={TENSORFLOW}'"
     assert command in done.stdout
 
 
-def test_without_a_terminal_it_does_not_ask(uv: Path) -> None:
+def test_at_a_terminal_it_asks(uv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = install(uv, "env", yes=False)
     assert done.returncode == 2 and "add --yes to install, or --dry-run" in done.stderr
-
-
-@pytest.mark.parametrize(("answer", "made"), [("y", True), ("", False), ("no", False)])
-def test_at_a_terminal_it_asks(uv: Path, answer: str, made: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tfgpu_doctor.cli.install._can_ask", lambda: True)
-    done = tfgpu("install", "env", *GPU, input=f"{answer}\n", cwd=uv)
-    assert done.returncode == 0 and "Install it? [y/N]" in done.stderr
-    assert (uv / "env" / REPORT).exists() == made
+    for answer, made in (("", False), ("y", True)):
+        done = tfgpu("install", "env", *GPU, input=f"{answer}\n", cwd=uv)
+        assert done.returncode == 0 and "Install it? [y/N]" in done.stderr
+        assert (uv / "env" / REPORT).exists() == made
 
 
-SAID = {
-    "venv begin": ("error: Permission denied (os error 13)", 1),
-    "venv end": ("error: Request failed after 3 retries\\n  Caused by: dns error", 3),
-    "install end": ("error: Failed to extract archive: No space left on device (os error 28)", 1),
-}
-
-
-@pytest.mark.parametrize("moment", SAID)
-def test_a_failure_shows_what_the_program_wrote_and_leaves_nothing(uv: Path, moment: str) -> None:
-    says, code = SAID[moment]
+@pytest.mark.parametrize(
+    ("moment", "says", "code"),
+    [
+        ("venv end", "error: Request failed after 3 retries\\n  Caused by: dns error", 3),
+        ("install end", "error: Failed to extract archive: No space left on device (os error 28)", 1),
+    ],
+)
+def test_a_failure_shows_what_the_program_wrote_and_leaves_nothing(uv: Path, moment: str, says: str, code: int) -> None:
     done = install(uv, "env", TFGPU_TEST_FAIL=moment, TFGPU_TEST_SAYS=says)
     assert (done.returncode, left_in(uv)) == (code, [])
     assert "failed: " in done.stderr and "tfgpu: removing" in done.stderr
@@ -138,33 +129,38 @@ def test_what_does_not_work_is_removed(uv: Path, proven: dict[str, tuple[State, 
     assert "does not work (No module named 'keras')" in " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize("method", ["uv", "conda"])
-def test_a_program_that_is_missing(tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "find_uv", lambda environ: None)
-    done = install(tmp_path, "env", "--method", method, PATH=str(tmp_path), CONDA_EXE="")
-    assert done.returncode == 1 and f"it takes {method}, which is not on PATH" in done.stderr
-    assert left_in(tmp_path) == []
-
-
-def test_what_only_conda_has_is_not_blamed_on_an_option(tmp_path: Path) -> None:
-    environ = {"PATH": str(tmp_path), "CONDA_EXE": ""}
-    done = tfgpu("install", str(tmp_path / "env"), "--gpu", "RTX 5090", "--dry-run", environ=environ)
+def test_a_program_that_is_missing(tmp_path: Path) -> None:
+    bare = {"PATH": str(tmp_path), "CONDA_EXE": ""}
+    done = install(tmp_path, "env", "--method", "conda", **bare)
+    assert done.returncode == 1 and "it takes conda, which is not on PATH" in done.stderr
+    # what only conda has is not blamed on an option
+    done = tfgpu("install", "env", "--gpu", "RTX 5090", "--dry-run", cwd=tmp_path, environ=bare)
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 1 and "--method" not in said
     assert "has kernels for compute capability 12.0; TensorFlow 2." in said and "conda-forge.org/download" in said
     assert left_in(tmp_path) == []
 
 
-# ------------------------------------------------------------------------------------------------ interrupted
+MOMENTS = ("tools.require_room", "tools.process.run", "add_library_paths", "prove", "writing.replace",
+           "tools.Path.mkdir", "tools.shutil.rmtree")  # fmt: skip
 
-MOMENTS = (
-    *("tools.require_room", "tools.process.run", "add_library_paths", "prove", "writing.replace"),
-    *("tools.Path.mkdir", "tools.shutil.rmtree"),
-)
+
+def watched(name: str, real: Callable[..., Any], moment: Callable[[str], None]) -> Callable[..., Any]:
+    """A function with a moment before and after it, in which it can be interrupted."""
+
+    def called(*arguments: Any, **options: Any) -> Any:
+        moment(f"before {name}")
+        answer = real(*arguments, **options)
+        if not name.endswith("mkdir"):  # between a folder and the note that it is ours is no line that can be hit
+            moment(f"after {name}")
+        return answer
+
+    return called
 
 
 def test_interrupted_at_every_moment_nothing_is_left(uv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = making.choose(*_request(), own_python="3.11")
+    request = PlanRequest(MATRIX, describe(MATRIX, gpu=["RTX 4090"], driver="570"), read_specifier(TENSORFLOW))
+    known = making.choose(request, None, own_python="3.11")
     monkeypatch.setattr("tfgpu_doctor.cli.install._choose", lambda *_: known)
     seen: list[str] = []
     at = -1
@@ -174,23 +170,10 @@ def test_interrupted_at_every_moment_nothing_is_left(uv: Path, monkeypatch: pyte
         if len(seen) - 1 == at:
             raise KeyboardInterrupt
 
-    def watch(name: str) -> None:
+    for name in MOMENTS:
         *owners, attribute = name.split(".")
         owner = resolve_name(f"{making.__name__}:{'.'.join(owners)}") if owners else making
-        real = getattr(owner, attribute)
-
-        def watched(*arguments: Any, **options: Any) -> Any:
-            moment(f"before {name}")
-            answer = real(*arguments, **options)
-            if attribute != "mkdir":  # between a folder and the note that it is ours is no line that can be hit
-                moment(f"after {name}")
-            return answer
-
-        monkeypatch.setattr(owner, attribute, watched)
-
-    assert install(uv, "first").returncode == 0
-    for name in MOMENTS:
-        watch(name)
+        monkeypatch.setattr(owner, attribute, watched(name, getattr(owner, attribute), moment))
     assert install(uv, "env").returncode == 0
     everything = seen.copy()
     assert len(everything) > 15
@@ -203,32 +186,16 @@ def test_interrupted_at_every_moment_nothing_is_left(uv: Path, monkeypatch: pyte
         assert left_in(folder) == [], f"interrupted {everything[at]}"
 
 
-def _request() -> tuple[Any, None]:
-    from tfgpu_doctor.plan.constraints import PlanRequest
-    from tfgpu_doctor.plan.target import describe, read_specifier
-
-    return PlanRequest(MATRIX, describe(MATRIX, gpu=["RTX 4090"], driver="570"), read_specifier(TENSORFLOW)), None
-
-
-def started(uv: Path, moment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A command of its own that waits at a moment."""
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.full), signal.SIGTERM])
+def test_a_signal_ends_everything_and_leaves_nothing(uv: Path, number: signal.Signals) -> None:
+    """A command of its own, while its program waits."""
     ready = uv.parent / "ready"
-    environ = {**os.environ, "TFGPU_TEST_WAIT": moment, "TFGPU_TEST_READY": str(ready)}
-    argv = [sys.executable, "-m", "tfgpu_doctor", "install", "env", "--yes", *GPU]
+    environ = {**os.environ, "TFGPU_TEST_WAIT": "install begin", "TFGPU_TEST_READY": str(ready)}
     environ["PYTHONPATH"] = str(Path(making.__file__).parents[2])
+    argv = [sys.executable, "-m", "tfgpu_doctor", "install", "env", "--yes", *GPU]
     process = subprocess.Popen(argv, cwd=uv, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with guarded(120, moment, waiting=True):
-        while not ready.exists():
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.02)
-        yield process
-
-
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_signal_ends_everything_and_leaves_nothing(uv: Path, name: str) -> None:
-    number = signal.Signals[name]
-    for process in started(uv, "install begin"):
-        process.send_signal(number)
-        process.communicate()
-    assert process.returncode == 128 + number
-    assert left_in(uv) == []
+    assert eventually(lambda: ready.exists() or process.poll() is not None, 120)
+    process.send_signal(number)
+    with guarded(120, waiting=True):
+        written = process.communicate()
+    assert (process.returncode, left_in(uv)) == (128 + number, []), written

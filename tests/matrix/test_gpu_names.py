@@ -1,18 +1,21 @@
-"""Which GPUs a name can mean, by the rules of names.py and the names of the matrix that is shipped."""
+"""Which GPUs a name, an instance type of a cloud and a PCI device id can mean, by the matrix that is shipped."""
 
 from __future__ import annotations
 
 import doctest
+import json
 from pathlib import Path
+from types import ModuleType
 
+from tests.cli.runner import tfgpu
+from tests.healthy import MATRIX
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.facts import Known, PciGpu, Unknown, value_or
 from tfgpu_doctor.matrix import names
-from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.matrix.names import NameIndex
+from tfgpu_doctor.parsers import lines, machine_facts, text_to_facts
+from tfgpu_doctor.probes import host
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
-
-MATRIX = Matrix.load()
 NAMES = sorted({name for row in MATRIX.data.gpus for name in row.names})
 
 
@@ -25,27 +28,14 @@ def capability(name: str) -> str | None:
     return gpu.compute_capability if gpu else None
 
 
-# ------------------------------------------------------------------------------------- one answer
-
-
 def test_a_name_has_one_compute_capability() -> None:
     rows = [(name, expected) for expected, names in ROWS["NAMES"].items() for name in names]
     assert [(name, found, expected) for name, expected in rows if (found := capability(name)) != expected] == []
 
 
-# -------------------------------------------------------------------------------- several answers
-
-
 @each(("name", "expected"), ROWS["test_a_name_of_several_chips_has_no_single_answer"])
 def test_a_name_of_several_chips_has_no_single_answer(name: str, expected: list[str]) -> None:
-    assert sorted(capabilities(name)) == expected
-    assert MATRIX.gpu(name) is None
-
-
-@each(("name", "expected"), [("GTX 680 Laptop GPU", "3.0"), ("GTX 980 notebook", "5.2")])
-def test_a_laptop_of_an_old_series_is_known_where_its_namesakes_agree(name: str, expected: str) -> None:
-    assert {gpu.name for gpu in MATRIX.gpu_candidates(name)} > {MATRIX.gpu_candidates(name)[0].name}
-    assert capability(name) == expected
+    assert (sorted(capabilities(name)), MATRIX.gpu(name)) == (expected, None)
 
 
 def test_the_nearest_name_comes_first() -> None:
@@ -54,9 +44,6 @@ def test_the_nearest_name_comes_first() -> None:
     assert MATRIX.gpu_candidates("1060 3gb")[0].name == "GeForce GTX 1060 3GB"
     assert MATRIX.gpu_candidates("RTX 3050")[0].name == "GeForce RTX 3050"
     assert MATRIX.gpu_candidates("RTX 3050 Laptop")[0].name == "GeForce RTX 3050 Laptop GPU"
-
-
-# -------------------------------------------------------------------------------------- no answer
 
 
 def test_what_is_no_gpu_of_the_matrix_is_unknown() -> None:
@@ -70,45 +57,68 @@ def test_what_is_no_gpu_of_the_matrix_is_unknown() -> None:
 
 
 @each(("name", "nearest"), ROWS["test_a_slip_gets_the_nearest_name"])
-def test_a_slip_gets_the_nearest_name(name: str, nearest: str) -> None:
-    assert MATRIX.gpu(name) is None
+def test_a_slip_gets_the_nearest_name(name: str, nearest: str | None) -> None:
     near = MATRIX.nearest_gpus(name)
-    assert nearest in near and len(near) <= 3
+    assert MATRIX.gpu(name) is None and len(near) <= 3
+    assert nearest in near if nearest else near == ()
 
 
-@each("name", ["Voodoo 2", "Matrox Millennium", "", "CPU"])
-def test_nothing_is_near_to_something_else(name: str) -> None:
-    assert MATRIX.nearest_gpus(name) == ()
-
-
-# -------------------------------------------------------------------------------------- the table
-
-
-@each("spelling", ["{}", "NVIDIA {}", "nvidia {} ", "{} GPU"])
-def test_every_name_finds_itself_first(spelling: str) -> None:
+def test_every_name_finds_itself_first() -> None:
     for name in NAMES:
-        for written in (spelling.format(name), spelling.format(name).lower(), spelling.format(name).upper()):
+        for written in (name, f"NVIDIA {name}", f"nvidia {name.lower()} ", f"{name} GPU".upper()):
             assert MATRIX.gpu_candidates(written)[0].name == name, written
-
-
-def test_every_name_is_found_as_a_laptops() -> None:
-    for name in NAMES:
         known, found = capabilities(name), capabilities(f"NVIDIA {name} Laptop GPU")
         assert known <= found, name
         assert known == found or not MATRIX.gpu(f"{name} Laptop GPU"), name
+        if name.startswith("GeForce "):
+            assert known <= capabilities(name.removeprefix("GeForce ")), name
 
 
-def test_a_geforce_is_found_without_its_line() -> None:
-    for name in NAMES:
-        line, _, rest = name.partition(" ")
-        if line == "GeForce":
-            assert capabilities(name) <= capabilities(rest), name
+@each("module", [names, machine_facts])
+def test_the_examples_in_the_text_hold(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0
 
 
-def test_an_empty_index_knows_nothing() -> None:
-    index = NameIndex(())
-    assert index.find("RTX 4090") == () and index.nearest("RTX 4090") == ()
+# ------------------------------------------------------------------- instance types of clouds, and PCI device ids
 
 
-def test_the_examples_in_the_text_hold() -> None:
-    assert doctest.testmod(names).failed == 0
+@each(("text", "card"), ROWS["WRITTEN"].items())
+def test_a_sentence_names_an_instance_or_what_only_looks_alike(text: str, card: str | None) -> None:
+    found = text_to_facts.read(lines.read([text.encode()]), MATRIX).host.pci_gpus
+    if card is None:
+        assert not isinstance(found, Known)
+        return
+    assert isinstance(found, Known) and found.grade == "stated"
+    assert [one.name for one in found.value] == ([card] if card else [])
+
+
+def test_an_instance_stands_for_its_gpu() -> None:
+    plan = tfgpu("plan", "--gpu", "g4dn.xlarge", "--format", "json")
+    assert json.loads(plan.stdout)["target"]["gpus"][0]["name"] == "Tesla T4"
+    refused = tfgpu("plan", "--gpu", "g4ad.xlarge")
+    assert refused.returncode == 2
+    assert "g4ad.xlarge is an instance type of AWS with AMD Radeon Pro V520, which is no NVIDIA GPU" in refused.stderr
+
+
+def test_every_pattern_finds_its_own_row() -> None:
+    for row in MATRIX.data.instances:
+        for pattern in row.names:
+            assert MATRIX.instances.find(pattern.replace(".*", ".xlarge").replace("#", "8")) is row
+
+
+def test_a_machine_without_driver_and_pci_ids(tmp_path: Path) -> None:
+    for address, device in (("0000:01:00.0", "0x2684"), ("0000:02:00.0", "0xffff")):
+        folder = tmp_path / host.DEVICES.lstrip("/") / address
+        folder.mkdir(parents=True)
+        for name, value in (("vendor", "0x10de"), ("class", "0x030000"), ("device", device)):
+            (folder / name).write_text(f"{value}\n", encoding="utf-8")
+    seen = machine_facts.named(host.gpus(str(tmp_path), wsl=False), MATRIX)
+    assert [gpu.name for gpu in value_or(seen, ())] == ["GeForce RTX 4090", None]
+
+
+def test_a_name_of_the_machines_own_list_stays() -> None:
+    own = PciGpu("0000:01:00.0", "10de:2684", name="AD102 [GeForce RTX 4090]")
+    basic = PciGpu("0000:02:00.0", "10de:1b80", name="Microsoft Basic Display Adapter")
+    named = machine_facts.named(Known((own, basic), "/sys"), MATRIX)
+    assert [gpu.name for gpu in value_or(named, ())] == ["AD102 [GeForce RTX 4090]", "GeForce GTX 1080"]
+    assert machine_facts.named(Unknown("no PCI bus"), MATRIX) == Unknown("no PCI bus")

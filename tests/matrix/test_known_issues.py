@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
-from msgspec import structs
+from msgspec.structs import replace
 
+from tests.healthy import MATRIX
 from tests.tables import each, read_rows
 from tfgpu_doctor.matrix.lint import issues
 from tfgpu_doctor.matrix.loader import Matrix
@@ -16,50 +18,29 @@ from tfgpu_doctor.matrix.schema import Condition, KnownIssue, ReleaseRow
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
-MATRIX = Matrix.load()
-
 
 def with_condition(condition: Condition) -> Matrix:
     """The bundled matrix with one known issue."""
     issue = KnownIssue(
         id="x", severity="error", affects="run", title="t", condition=condition, symptom="s", fix="f", source="wheel"
     )
-    return Matrix(structs.replace(MATRIX.data, known_issues=(issue,)), "matrix")
+    return Matrix(replace(MATRIX.data, known_issues=(issue,)), "matrix")
 
 
-def holds(condition: Condition, **known: object) -> bool:
+def holds(known: dict[str, Any], **condition: Any) -> bool:
     """Whether an issue of TensorFlow 2.17.1 on Linux with that condition holds."""
-    matrix = with_condition(condition)
+    matrix = with_condition(Condition(versions="==2.17.1", **condition))
     row = matrix.tensorflow("2.17.1", "linux_x86_64")
     assert row is not None
-    return bool(matrix.issues_for(row, **known))  # type: ignore[arg-type]
+    return bool(matrix.issues_for(row, **known))
 
 
-@each(("beside", "expected"), ROWS["test_a_condition_on_another_distribution"])
-def test_a_condition_on_another_distribution(beside: dict[str, str] | None, expected: bool) -> None:
-    assert holds(Condition(versions="==2.17.1", beside={"numpy": ">=2"}), beside=beside) is expected
+@each(("condition", "known", "expected"), ROWS["CONDITIONS"])
+def test_conditions(condition: dict[str, Any], known: dict[str, Any], expected: bool) -> None:
+    assert holds(known, **condition) is expected
 
 
-def test_names_of_distributions_are_normalised() -> None:
-    condition = Condition(versions="==2.17.1", beside={"typing_extensions": "<4.6"})
-    assert holds(condition, beside={"Typing-Extensions": "4.5.0"})
-
-
-def test_all_that_stands_beside_must_fit() -> None:
-    condition = Condition(versions="==2.17.1", beside={"numpy": ">=2", "keras": "<3"})
-    assert holds(condition, beside={"numpy": "2.1.3", "keras": "2.15.0"})
-    assert not holds(condition, beside={"numpy": "2.1.3", "keras": "3.5.0"})
-
-
-def test_a_condition_on_the_processor() -> None:
-    condition = Condition(versions="==2.17.1", cpu_lacks="avx")
-    found = {flags: holds(condition, cpu_flags=flags) for flags in (("sse4_2",), ("avx", "sse4_2"), ())}
-    assert found == {("sse4_2",): True, ("avx", "sse4_2"): False, (): False}
-
-
-@each(
-    ("version", "versions", "expected"), ROWS["test_what_is_known_of_the_published_wheels_is_not_said_of_other_builds"]
-)
+@each(("version", "versions", "expected"), ROWS["BUILDS"])
 def test_what_is_known_of_the_published_wheels_is_not_said_of_other_builds(
     version: str, versions: str, expected: bool
 ) -> None:
@@ -83,5 +64,24 @@ def test_a_row_says_what_to_do_in_words_that_can_be_pasted() -> None:
 
 @each("version", ["x" * 80, "²", "0x10", ""])
 def test_a_version_that_cannot_be_read_meets_no_condition(version: str) -> None:
-    assert not holds(Condition(versions=">=2.17", python=">=3.8"), python=version)
-    assert not holds(Condition(versions=">=2.17", beside={"numpy": ">=1"}), beside={"numpy": version})
+    assert not holds({"python": version}, python=">=3.8")
+    assert not holds({"beside": {"numpy": version}}, beside={"numpy": ">=1"})
+
+
+@each(("version", "platform", "known", "expected"), ROWS["ISSUES"])
+def test_known_issues_hold_only_where_their_condition_does(
+    version: str, platform: str, known: dict[str, Any], expected: str | None
+) -> None:
+    row = MATRIX.tensorflow(version, platform)
+    assert row is not None
+    found = MATRIX.issue_for(row, **known)
+    assert (found.id if found else None) == expected
+
+
+def test_issues_of_installing_do_not_concern_what_is_installed() -> None:
+    row = MATRIX.tensorflow("2.14.1", "linux_x86_64")
+    assert row is not None
+    refused = MATRIX.issues_for(row, python="3.11.7", extra=True)
+    assert [one.id for one in refused] == ["tf-2.14-tensorrt-python-3.11"]
+    assert MATRIX.issues_for(row, python="3.10.1", extra=True) == MATRIX.issues_for(row, extra=True) == ()
+    assert MATRIX.issue_for(row, python="3.11.7") is None
