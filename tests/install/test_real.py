@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -34,15 +35,12 @@ SITUATIONS = [
 ]
 
 
-@each("method", METHODS)
-@each(("gpu", "driver", "python", "asked", "got"), SITUATIONS)
-def test_it_is_made_and_verified(
-    tmp_path: Path, method: str, gpu: str, driver: str, python: str, asked: str, got: str
-) -> None:
+@each(("method", "situation"), product(METHODS, SITUATIONS))
+def test_it_is_made_and_verified(tmp_path: Path, method: str, situation: tuple[str, ...]) -> None:
+    gpu, driver, python, asked, got = situation
     machine = ("--gpu", gpu, "--driver", driver, "--python", python, "--tensorflow", asked)
-    prefix = tmp_path / "env"
-    argv = [sys.executable, "-m", "tfgpu_doctor", "install", str(prefix), "--yes", "--method", method, *machine]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=3600, check=False)
+    argv = [sys.executable, "-m", "tfgpu_doctor", "install", str(tmp_path / "env"), "--yes", "--method", method]
+    done = subprocess.run([*argv, *machine], capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    facts = load_report((prefix / REPORT).read_bytes(), "it").facts
+    facts = load_report((tmp_path / "env" / REPORT).read_bytes(), "it").facts
     assert value_or(facts.tensorflow.version, "") == got and value_or(facts.python.version, "").startswith(python)
