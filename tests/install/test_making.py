@@ -17,14 +17,75 @@ import pytest
 from tests.cli.runner import tfgpu
 from tests.guard import eventually, guarded
 from tests.healthy import MATRIX, healthy
-from tests.install.fakes import CUDNN, GPU, TENSORFLOW, fake_conda, fake_uv, left_in, write_index
+from tests.loop.made_up import wheel
+from tests.tables import each
 from tfgpu_doctor.facts.report import load_report
 from tfgpu_doctor.install import making, tools
 from tfgpu_doctor.install.making import REPORT, State
-from tfgpu_doctor.install.tools import UNFINISHED
+from tfgpu_doctor.install.tools import UNFINISHED, InstallError, claimed, read_path
 from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.plan.target import describe, read_specifier
+
+# What the plan asks for with TENSORFLOW and GPU below, and what that requires.
+TENSORFLOW, CUDNN = "2.17.1", "8.9.7.29"
+GPU = ("--gpu", "RTX 4090", "--driver", "570", "--tensorflow", TENSORFLOW)
+# The commands of uv that an installation runs, and what each leaves behind.
+UV = """#!/bin/sh
+case "$1 $2" in
+"venv --seed") phase=venv ;;
+"pip install") phase=install ;;
+*) exit 9 ;;
+esac
+for last; do :; done
+echo "$*" >> "${0%/*}/ran"
+moment() {
+    if [ "$TFGPU_TEST_WAIT" = "$phase $1" ]; then
+        echo $$ > "$TFGPU_TEST_READY.new"
+        mv "$TFGPU_TEST_READY.new" "$TFGPU_TEST_READY"
+        exec sleep 300
+    fi
+    if [ "$TFGPU_TEST_FAIL" = "$phase $1" ]; then printf '%b\\n' "$TFGPU_TEST_SAYS" >&2; exit 1; fi
+}
+moment begin
+case $phase in
+venv)
+    mkdir -p "$last/bin" "$last/lib/site-packages/tensorflow"
+    : > "$last/bin/python"
+    : > "$last/pyvenv.cfg" ;;
+install)
+    echo " Downloaded tensorflow" >&2 ;;
+esac
+moment end
+"""
+CONDA = """#!/bin/sh
+[ "$1 $2 $3" = "install --yes --prefix" ] && [ -e "$4/conda-meta/history" ] || exit 9
+mkdir "$4/bin"
+echo "$*" > "$4/bin/ran"
+"""
+
+
+def put_program(folder: Path, name: str, text: str) -> None:
+    """Put a program into a folder for PATH."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+    (folder / name).chmod(0o755)
+
+
+def write_index(folder: Path) -> Path:
+    """A folder for --find-links with a tensorflow[and-cuda] that requires one package of NVIDIA."""
+    folder.mkdir(parents=True)
+    needs = (f"nvidia-cudnn-cu12=={CUDNN} ; extra == 'and-cuda'",)
+    wheel(folder, "tensorflow", TENSORFLOW, {"tensorflow/__init__.py": b""}, needs)
+    wheel(folder, "nvidia-cudnn-cu12", CUDNN, {"nvidia/cudnn/__init__.py": b""})
+    return folder
+
+
+def left_in(folder: Path) -> list[str]:
+    """Everything below a folder."""
+    return sorted(
+        os.path.relpath(os.path.join(top, one), folder) for top, ds, fs in os.walk(folder) for one in (*ds, *fs)
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +102,7 @@ def proven(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[State, str]]:
 @pytest.fixture
 def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to install into, and the fake uv on PATH."""
-    fake_uv(tmp_path / "programs")
+    put_program(tmp_path / "programs", "uv", UV)
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}")
     (tmp_path / "work").mkdir()
     return tmp_path / "work"
@@ -73,16 +134,8 @@ def test_pip_makes_it_from_wheels(tmp_path: Path) -> None:
     assert "doctor no GPU here" in answer and "what could not be verified here is marked above" in answer
 
 
-def test_uv_is_taken_where_it_is(uv: Path) -> None:
-    done = install(uv, "env")
-    assert (done.returncode, "tfgpu: installing the packages\n" in done.stderr) == (0, True)
-    lines = [line.split() for line in (uv.parent / "programs" / "ran").read_text().splitlines()]
-    assert [line[:2] for line in lines] == [["venv", "--seed"], ["pip", "install"]]
-    assert lines[1][-1] == f"tensorflow[and-cuda]=={TENSORFLOW}"
-
-
 def test_conda_brings_what_only_conda_forge_has(uv: Path) -> None:
-    fake_conda(uv.parent / "programs")
+    put_program(uv.parent / "programs", "conda", CONDA)
     done = tfgpu("install", "env", "--yes", "--gpu", "RTX 5090", "--driver", "570", "--method", "conda", cwd=uv)
     assert (done.returncode, "conda activate" in done.stdout) == (0, True), done.stderr
     words = (uv / "env" / "bin" / "ran").read_text()
@@ -199,3 +252,80 @@ def test_a_signal_ends_everything_and_leaves_nothing(uv: Path, number: signal.Si
     with guarded(120, waiting=True):
         written = process.communicate()
     assert (process.returncode, left_in(uv)) == (128 + number, []), written
+
+
+# ---------------------------------------------------------------------------------------------------------- the folder
+
+
+def fill(path: Path) -> None:
+    (path / "lib").mkdir()
+    (path / "lib" / "a.so").write_text("")
+    (path / "bin").symlink_to("lib")
+    (path / "lib").chmod(0o500)
+
+
+@each("name", ("env", "two words", "größe 测试", "-dash", "%s;$HOME'`x`\"", "a/b/env"))
+@each("exists", [False, True])
+def test_a_failure_leaves_the_folder_as_it_was(tmp_path: Path, name: str, exists: bool) -> None:
+    path = tmp_path / name
+    if exists:
+        path.mkdir(parents=True, exist_ok=True)
+    before, told = left_in(tmp_path), list[str]()
+    with pytest.raises(RuntimeError), claimed(path, told.append) as temporary:
+        Path(temporary, "x").touch()
+        fill(path)
+        raise RuntimeError
+    assert (left_in(tmp_path), told) == (before, [f"removing {path}"])
+
+
+def test_what_others_put_there_meanwhile_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "env"
+    with pytest.raises(RuntimeError), claimed(path, print):
+        fill(path)
+        (path / "thesis.txt").write_text("precious")
+        (path / ".git").mkdir()
+        raise RuntimeError
+    assert left_in(tmp_path) == ["a", "a/env", "a/env/.git", "a/env/thesis.txt"]
+    with pytest.raises(InstallError, match="is not empty"), claimed(path, print):
+        raise AssertionError("it is claimed")
+
+
+REFUSED = {
+    "is not empty": lambda path: (path.mkdir(), (path / "mine").write_text("")),
+    "is not a folder": lambda path: path.write_text(""),
+    "is a symbolic link to /nowhere: name the folder itself": lambda path: path.symlink_to("/nowhere"),
+    "above is not a folder": lambda path: (path.parent.rmdir(), path.parent.write_text("")),
+    "above is not writable": lambda path: path.parent.chmod(0o500),
+}
+
+
+@each("message", [one for one in REFUSED if os.geteuid() or "writable" not in one])
+def test_what_is_refused_is_not_touched(tmp_path: Path, message: str) -> None:
+    path = tmp_path / "above" / "env"
+    path.parent.mkdir()
+    REFUSED[message](path)
+    before = left_in(tmp_path)
+    with pytest.raises(InstallError, match=message) as caught:
+        read_path(str(path))
+    assert (caught.value.code, left_in(tmp_path)) == (2, before)
+
+
+@each(
+    ("name", "message"),
+    [
+        *((name, "File name too long") for name in ("x" * 300, "y/" * 2200 + "z")),
+        *((name, "the folder has no name") for name in ("", " ")),
+        *((name, "which PATH or scripts cannot have") for name in ("a:b", "a\nb", "a\0b")),
+    ],
+)
+def test_a_name_that_cannot_be_is_wrong_usage(name: str, message: str, tmp_path: Path) -> None:
+    done = tfgpu("install", name, "--yes", "--gpu", "A100", "--driver", "570", cwd=tmp_path)
+    assert (done.returncode, done.stdout, left_in(tmp_path)) == (2, "", [])
+    assert message in " ".join(done.stderr.split()) and "internal error" not in done.stderr
+
+
+def test_what_a_name_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert (read_path("x/../env"), read_path("-env")) == (tmp_path / "env", tmp_path / "-env")
+    assert read_path("~/env") == tmp_path / "home" / "env"

@@ -14,32 +14,8 @@ from tfgpu_doctor.manifests.reading import read
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 WORD = "hunter2"
-# what a file that is none of our kinds can look like → all lines hold the word
-SECRETS = {
-    "shadow": f"root:{WORD}:20228:0:99999:7:::\ndaemon:{WORD}:19000::\n",
-    "one line": WORD + " is it",
-    "ini": f"[default]\naws_secret_access_key = {WORD}\n",
-    "toml": f'password = "{WORD}\n',
-    "toml key": f'{WORD} = 1\n{WORD} = 2\n[project]\nname = "a"\n',
-    "yaml": f"password: *{WORD}\n",
-    "yaml key": f"{WORD}: 1\n{WORD}: 2\nservices: {{}}\ndependencies: []\n",
-    "yaml tag": f"a: !{WORD} [\n",
-    "env": f"PASSWORD={WORD}\nexport TOKEN='{WORD}'\n",
-    "key": f"-----BEGIN {WORD} KEY-----\n/{WORD}+\n{WORD}==\n",
-    "json": f'{{"token": "{WORD}"}}',
-    "dependencies": f"dependencies: ['{WORD} !!', 'a ={WORD}=!']\n",
-}
-NAMING: dict[str, tuple[Kind, str]] = {
-    "-r": ("requirements", "-r {}\n"),
-    "-r=": ("requirements", "numpy\n--requirement={}\n"),
-    "-c": ("requirements", "-c {}\n"),
-    "dynamic": ("pyproject", '[tool.setuptools.dynamic]\ndependencies = {{file = ["{}"]}}\n'),
-    "conda's pip": ("conda", "dependencies:\n- pip:\n  - -r {}\n"),
-    "Dockerfile": ("dockerfile", "FROM x\nRUN pip install -r {}\n"),
-    "Dockerfile -c": ("dockerfile", "FROM x\nRUN pip install -c {} a\n"),
-    "Dockerfile's conda": ("dockerfile", "FROM x\nRUN conda env create -f {}\n"),
-    "Dockerfile's project": ("dockerfile", "FROM x\nCOPY . /app\nRUN pip install .\n"),
-}
+SECRETS: dict[str, str] = ROWS["SECRETS"]
+NAMING: dict[str, tuple[Kind, str]] = ROWS["NAMING"]
 
 
 def told(text: str, kind: Kind, included: str, *, quote: bool = True) -> str:

@@ -44,48 +44,20 @@ def row_of(version: str) -> Release:
     return row
 
 
-PASCAL = {"gpus": known((gpu(name="Tesla P100-PCIE-16GB", compute_capability="6.0"),))}
-KEPLER = {
-    "gpus": known((gpu(name="Tesla K80", compute_capability="3.7"),)),
-    "driver.version": known("470.256.02"),  # the last branch for it
-}
-BLACKWELL = {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),))}
-
-
-@each(
-    ("changes", "commands"),
-    [
-        # 2.21.0 does not find its own libcusolver
-        ({}, "/env/bin/python -m pip install 'tensorflow[and-cuda]==2.20.0'"),
-        # the extra would bring a cuDNN that has dropped Pascal (9.11 and later)
-        (PASCAL, "/env/bin/python -m pip install 'tensorflow[and-cuda]==2.20.0' 'nvidia-cudnn-cu12<9.11'"),
-        (
-            {"python.version": known("3.8.10")},
-            "python3.13 -m venv ~/tf\n~/tf/bin/python -m pip install 'tensorflow[and-cuda]==2.20.0'",
-        ),
-        (
-            {"python.externally_managed": known(True), "python.executable": known("/usr/bin/python3")},
-            "/usr/bin/python3 -m venv ~/tensorflow\n"
-            "~/tensorflow/bin/python -m pip install 'tensorflow[and-cuda]==2.20.0'",
-        ),
-        (BLACKWELL, ""),  # no wheel has kernels for it
-        (
-            {"python.executable": known("/home/a b/$(reboot)/python")},
-            "'/home/a b/$(reboot)/python' -m pip install 'tensorflow[and-cuda]==2.20.0'",
-        ),
-    ],
-)
-def test_advice(changes: dict[str, Any], commands: str) -> None:
-    assert advice(changes) == commands
+@each(("capability", "facts", "commands"), ROWS["ADVICE"])
+def test_advice(capability: str, facts: dict[str, Any], commands: list[str]) -> None:
+    changes = {name: known(value) for name, value in facts.items()}
+    card = known((gpu(name=None, compute_capability=capability),))
+    assert advice({**changes, "gpus": card}).splitlines() == commands
 
 
 def test_kepler_and_an_old_driver_get_the_last_release_that_they_run() -> None:
-    commands = advice(KEPLER)
+    old = {"driver.version": known("470.256.02")}  # the last branch for Kepler
+    commands = advice({**old, "gpus": known((gpu(name="Tesla K80", compute_capability="3.7"),))})
     # the extra of 2.14.1 wants a TensorRT that has no wheel for Python 3.11, so its other parts are named
     assert "tensorflow==2.14.1 " in commands and "nvidia-cudnn-cu11==8.7.0.84" in commands
     ampere = known((gpu(name="NVIDIA A100-SXM4-40GB", compute_capability="8.0"),))
-    facts = spoil(healthy(), {"driver.version": known("470.256.02"), "gpus": ampere})
-    row = Fixes(facts, MATRIX).best_release(own_cuda=False, this_python=False)
+    row = Fixes(spoil(healthy(), {**old, "gpus": ampere}), MATRIX).best_release(own_cuda=False, this_python=False)
     assert row is not None and str(row.cuda).startswith("11.")
 
 

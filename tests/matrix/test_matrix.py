@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from tests.healthy import MATRIX
 from tests.tables import each, read_rows
 from tfgpu_doctor.facts.schemas import FOLDER
 from tfgpu_doctor.facts.versions import numbers
 from tfgpu_doctor.matrix import loader
 from tfgpu_doctor.matrix.bundled import ready_to_decode
+from tfgpu_doctor.matrix.lint import issues
 from tfgpu_doctor.matrix.loader import Matrix, MatrixError, bundled_path, parse
+from tfgpu_doctor.matrix.rows import concerns
+from tfgpu_doctor.matrix.schema import Condition, KnownIssue, ReleaseRow
 from tfgpu_doctor.matrix.tables import last_cudnn
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 ROOT = Path(__file__).resolve().parents[2]
-MATRIX = Matrix.load()
 TEXT = bundled_path().read_text(encoding="utf-8")
 TABLE = re.compile(r"^(?=\w+:)", re.MULTILINE)  # where one begins
 
@@ -76,14 +82,6 @@ def test_peaks_give_the_published_figures_and_every_row_is_held_against_one() ->
     alike = {("7.5", one) for one in ("GeForce MX", "T2000", "T1200", "T1000", "T600", "T550", "T500", "T400")}
     free = alike | {("3.2", None), ("3.5", "GeForce"), ("3.5", "GeForce GTX TITAN")}
     assert {(row.compute_capability, row.products) for row in MATRIX.data.peaks} - held <= free
-
-
-def test_releases_come_newest_first() -> None:
-    rows = MATRIX.releases(platform="linux_x86_64", package="tensorflow")
-    versions = [row.version for row in rows]
-    assert "2.21.0" in versions[:3] and versions[-1] == "1.0.0"
-    assert versions.index("2.15.1") < versions.index("2.15.0.post1") < versions.index("2.15.0")
-    assert len(MATRIX.releases()) > len(rows)
 
 
 def touched(text: str) -> str:
@@ -144,8 +142,6 @@ def test_what_is_no_file_is_refused_without_a_traceback(tmp_path: Path) -> None:
 
 
 def test_the_json_schema_accepts_the_file() -> None:
-    import jsonschema
-
     published = json.loads((FOLDER / "matrix-1.json").read_text(encoding="utf-8"))
     tables = json.loads(ready_to_decode(TEXT.encode()))
     some = {name: rows[:40] if isinstance(rows, list) else rows for name, rows in tables.items()}  # all take 3 s
@@ -155,3 +151,74 @@ def test_the_json_schema_accepts_the_file() -> None:
 def test_rows_do_not_contradict_each_other() -> None:
     MATRIX.check()
     assert parse(TEXT, "again") == MATRIX.data
+
+
+# ------------------------------------------------------------------------------------------------ known issues
+
+
+def with_condition(condition: Condition) -> Matrix:
+    """The bundled matrix with one known issue."""
+    issue = KnownIssue(
+        id="x", severity="error", affects="run", title="t", condition=condition, symptom="s", fix="f", source="wheel"
+    )
+    return Matrix(replace(MATRIX.data, known_issues=(issue,)), "matrix")
+
+
+def holds(known: dict[str, Any], **condition: Any) -> bool:
+    """Whether an issue of TensorFlow 2.17.1 on Linux with that condition holds."""
+    matrix = with_condition(Condition(versions="==2.17.1", **condition))
+    row = matrix.tensorflow("2.17.1", "linux_x86_64")
+    assert row is not None
+    return bool(matrix.issues_for(row, **known))
+
+
+@each(("condition", "known", "expected"), ROWS["CONDITIONS"])
+def test_conditions(condition: dict[str, Any], known: dict[str, Any], expected: bool) -> None:
+    assert holds(known, **condition) is expected
+
+
+@each(("version", "versions", "expected"), ROWS["BUILDS"])
+def test_what_is_known_of_the_published_wheels_is_not_said_of_other_builds(
+    version: str, versions: str, expected: bool
+) -> None:
+    (issue,) = with_condition(Condition(versions=versions)).data.known_issues
+    row = ReleaseRow(package="tensorflow", version=version, wheels={})
+    assert concerns(issue, row, "linux_x86_64") is expected
+
+
+def test_a_bad_specifier_is_named() -> None:
+    found = list(issues(with_condition(Condition(versions="==2.17.1", beside={"numpy": "two"})).data))
+    assert found == ["known_issues x.condition: 'two' is no version specifier such as '>=2.16,<2.18'"]
+
+
+def test_a_row_says_what_to_do_in_words_that_can_be_pasted() -> None:
+    rows = MATRIX.data.known_issues
+    commands = [command for row in rows for command in row.commands]
+    assert [one for one in commands if not shlex.split(one) or re.search(r"<\w+>|\.\.\.|/path/to", one)] == []
+    texts = [text for row in rows for text in (row.title, row.symptom, row.fix)]
+    assert [text for text in texts if "!" in text.replace("!=", "") or "\n" in text] == []
+
+
+@each("version", ["x" * 80, "²", "0x10", ""])
+def test_a_version_that_cannot_be_read_meets_no_condition(version: str) -> None:
+    assert not holds({"python": version}, python=">=3.8")
+    assert not holds({"beside": {"numpy": version}}, beside={"numpy": ">=1"})
+
+
+@each(("version", "platform", "known", "expected"), ROWS["ISSUES"])
+def test_known_issues_hold_only_where_their_condition_does(
+    version: str, platform: str, known: dict[str, Any], expected: str | None
+) -> None:
+    row = MATRIX.tensorflow(version, platform)
+    assert row is not None
+    found = MATRIX.issue_for(row, **known)
+    assert (found.id if found else None) == expected
+
+
+def test_issues_of_installing_do_not_concern_what_is_installed() -> None:
+    row = MATRIX.tensorflow("2.14.1", "linux_x86_64")
+    assert row is not None
+    refused = MATRIX.issues_for(row, python="3.11.7", extra=True)
+    assert [one.id for one in refused] == ["tf-2.14-tensorrt-python-3.11"]
+    assert MATRIX.issues_for(row, python="3.10.1", extra=True) == MATRIX.issues_for(row, extra=True) == ()
+    assert MATRIX.issue_for(row, python="3.11.7") is None

@@ -54,7 +54,6 @@ def ids(report: Report, severity: str | None = None) -> list[str]:
     return [one.id for one in report.findings if severity in (None, one.severity.value)]
 
 
-A100 = {"gpu": "A100", "driver": "535.104.05"}
 GOOD = "tensorflow[and-cuda]==2.20.0"
 CUDA_11 = "nvidia/cuda:11.8.0-cudnn8-runtime-ubuntu22.04"
 
@@ -100,18 +99,12 @@ def test_a_second_tensorflow_is_only_removed() -> None:
             assert [(edit.old, edit.new) for edit in edits if edit.line == 4] == [(second, "")]
 
 
-def test_the_same_release_is_advised_where_it_can_be() -> None:
+@each(("line", "better"), ROWS["SAME"].items())
+def test_the_same_release_is_advised_where_it_can_be(line: str, better: list[str]) -> None:
     """A line is changed to its release, then to its minor version; to the best where its extra is broken."""
-    advised = {
-        "tensorflow-cpu==2.17.1": {"tensorflow[and-cuda]==2.17.1"},
-        "tensorflow==2.15.0": {"tensorflow[and-cuda]==2.15.1"},
-        "tensorflow[and-cuda]==2.16.1": {"tensorflow[and-cuda]==2.16.2"},
-        "tensorflow==2.21.0": {"tensorflow[and-cuda]==2.20.0"},
-        "tensorflow==2.12.1": set(),  # it has no extra, and works with a CUDA that is installed by other means
-    }
-    for line, better in advised.items():
-        edits = [edit for one in judged(written(line), **A100).findings for fix in one.fixes for edit in fix.edits]
-        assert {edit.new for edit in edits if edit.old == line and not edit.beside} == better, line
+    report = judged(line, gpu="A100", driver="535.104.05")
+    edits = [edit for one in report.findings for fix in one.fixes for edit in fix.edits]
+    assert {edit.new for edit in edits if edit.old == line and not edit.beside} == {*better}
 
 
 @each(("file", "machine", "says", "never"), ROWS["NO_EDIT"])
@@ -123,25 +116,10 @@ def test_every_problem_of_a_file_has_a_fix(file: str, machine: dict[str, Any], s
     assert says in texts and never not in texts
 
 
-IMAGES = [
-    f"nvidia/cuda:{tag}-{system}"
-    for tag in ("10.1-cudnn7-runtime", "11.2.2-cudnn8-runtime", "11.8.0-cudnn8-runtime", "12.3.2-cudnn9-devel")
-    for system in ("ubuntu20.04", "ubuntu22.04")
-]
-MACHINES: list[dict[str, Any]] = [
-    {},
-    {"gpu": "T4", "driver": "470"},
-    {"gpu": "RTX 3090", "driver": "470"},
-    {"gpu": "A100", "driver": "535"},
-    {"gpu": "RTX 4090", "driver": "525.60.13"},
-]
-RELEASES = ("2.3.0", "2.10.1", "2.13.1", "2.14.1", "2.16.1", "2.18.0", "2.21.0")
-
-
 @pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.full)])
 def test_fixes_differ(step: int) -> None:
     """No two fixes write one release on one line."""
-    for machine, base, release in [*product(MACHINES, IMAGES, RELEASES)][::step]:
+    for machine, base, release in [*product(ROWS["MACHINES"], ROWS["IMAGES"], ROWS["RELEASES"])][::step]:
         for one in judged(written(f"tensorflow=={release}", base=base), **machine).findings:
             texts = [
                 [(edit.path, edit.line, edit.beside, re.findall(r"^[\w-]+|[\d.]+", edit.new)) for edit in fix.edits]

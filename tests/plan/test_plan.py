@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,28 @@ import pytest
 
 from tests.cli.runner import process as tfgpu
 from tests.findings.test_signs_over_messages import findings
-from tests.healthy import MATRIX, healthy, known, spoil
+from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.lab import Lab
 from tests.tables import each, read_rows
-from tfgpu_doctor.facts.facts import Facts, Unknown
+from tfgpu_doctor.facts.facts import Facts, PciGpu, Unknown
+from tfgpu_doctor.matrix.compatibility import on_windows
 from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest, violations
 from tfgpu_doctor.plan.install_commands import list_gpus
 from tfgpu_doctor.plan.planned import base_named, driver_of
 from tfgpu_doctor.plan.ranking import machine_state, make_plan
 from tfgpu_doctor.plan.records import Option, Plan
-from tfgpu_doctor.plan.target import TargetError, describe, from_facts, read_specifier
+from tfgpu_doctor.plan.target import (
+    Target,
+    TargetError,
+    TargetGpu,
+    describe,
+    from_facts,
+    read_capability,
+    read_driver,
+    read_python,
+    read_specifier,
+)
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
@@ -59,13 +71,8 @@ def test_the_first_options(asked: str | None, described: dict[str, Any], first: 
     assert found[: len(first)] == first if first else found == []
 
 
-def test_a_driver_that_compiles_no_ptx_of_the_newest_wheels_has_other_ways() -> None:
-    """conda-forge's builds have SASS for Hopper, and an image brings the libcuda of its CUDA."""
+def test_a_driver_that_compiles_no_ptx_of_the_newest_wheels_is_too_old() -> None:
     found = plan(gpu="H100", driver="535", python="3.12")
-    assert brief(found.options) == [
-        "as-is 2.16.2", "driver 2.20.0", "conda-forge 2.19.1", "container 2.17.0+nv25.2", "container 2.17.0",
-    ]  # fmt: skip
-    assert found.options[1].min_driver == "555.42.02"
     why = next(one for ruled in found.ruled_out for one in ruled.violations if one.constraint == "driver")
     assert why.need.startswith("driver 555.42.02 or newer, for its PTX 8.5 (1149 of 1479 fat binaries have no SASS")
     assert why.source.endswith("manylinux_2_27_x86_64.whl: the fat binaries of its libraries")
@@ -197,12 +204,6 @@ def test_a_release_is_checked_with_what_it_has() -> None:
     assert [version for version, call in calls.items() if call not in list_gpus(version)] == []
 
 
-def test_a_pip_that_does_not_know_the_wheels_is_updated_first() -> None:
-    for python, specifier in (("3.6", "2.6"), ("3.7", "2.11"), ("3.8", "2.13"), ("3.9", "2.20")):
-        lines = plan(specifier, gpu="T4", driver="535", python=python).options[0].commands["pip"]
-        assert lines[1] == "~/tf/bin/python -m pip install --upgrade pip", python
-
-
 # ---------------------------------------------------------------------------- containers and conda-forge's builds
 
 
@@ -265,3 +266,54 @@ def test_a_hung_driver_does_not_hang_the_plan(driver_lab: Lab) -> None:
     found = planned(driver_lab, nvml_init="hang")
     assert found["options"]  # for any card: which one, nobody could tell
     assert "does not respond" in found["problems"][0]
+
+
+# ------------------------------------------------------------------------------------------ how a machine is described
+
+
+@each(("os", "machine", "platform"), ROWS["test_platform"])
+def test_platform(os: str | None, machine: str | None, platform: str) -> None:
+    assert describe(MATRIX, os=os, machine=machine).platform == platform
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "compute capability": lambda text: read_capability(text, MATRIX),
+    "driver": read_driver,
+    "Python": read_python,
+    "TensorFlow": lambda text: str(read_specifier(text)),
+}
+
+
+@each(("name", "message", "good", "bad"), ROWS["READ"])
+def test_what_people_type_is_read_or_refused(name: str, message: str, good: dict[str, str], bad: list[str]) -> None:
+    assert {text: READERS[name](text) for text in good} == good
+    for text in bad:
+        with pytest.raises(TargetError, match=message):
+            READERS[name](text)
+
+
+@each(("name", "message"), ROWS["test_unknown_and_ambiguous_cards"])
+def test_unknown_and_ambiguous_cards(name: str, message: str) -> None:
+    with pytest.raises(TargetError, match=message):
+        describe(MATRIX, gpu=(name,))
+
+
+@each(("device", "name", "expected"), ROWS["test_without_a_driver_the_bus_names_the_card"])
+def test_without_a_driver_the_bus_names_the_card(device: str, name: str | None, expected: str | None) -> None:
+    card = PciGpu(address="0000:01:00.0", device_id=f"10de:{device}", name=name)
+    facts = spoil(healthy(), {"gpus": Unknown("no driver"), "host.pci_gpus": known((card,))})
+    found = from_facts(facts, MATRIX).gpus
+    assert [one.compute_capability for one in found] == ([expected] if expected else [])
+
+
+def test_capabilities_each_once_ascending() -> None:
+    assert from_facts(Facts(), MATRIX) == Target()
+    cards = tuple(TargetGpu(None, one) for one in ("12.0", "8.9", "8.9"))
+    assert Target(gpus=cards).capabilities == ("8.9", "12.0")
+    two = spoil(healthy(), {"gpus": known((gpu(compute_capability="8.9"), gpu(compute_capability="8.9")))})
+    assert len(from_facts(two, MATRIX).gpus) == 2
+
+
+@each(("driver", "read"), ROWS["test_driver_branches_on_windows"])
+def test_driver_branches_on_windows(driver: str, read: str) -> None:
+    assert on_windows(MATRIX, driver) == read

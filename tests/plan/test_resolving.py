@@ -12,7 +12,6 @@ from tests.tables import each, read_rows
 from tfgpu_doctor.facts.report import Report
 from tfgpu_doctor.manifests.reading import joined, read
 from tfgpu_doctor.plan.check import judge
-from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.plan.resolving import Wanted, holds, smallest_conflict, universe_of
 from tfgpu_doctor.plan.target import describe
 
@@ -54,13 +53,6 @@ def test_a_refused_line_is_named_with_what_requires_it(
     assert (
         errors(*(edit if re.split("[<=>~]", line)[0] == re.split("[<=>~]", edit)[0] else line for line in lines)) == []
     )
-
-
-def test_the_release_is_the_newest_that_goes_with_the_rest() -> None:
-    (environment,) = joined(read("requirements.txt", "tensorflow\ntf-keras==2.15.1\n", "requirements", lambda _: ""))
-    release = PlannedEnvironment(environment, describe(MATRIX), MATRIX).release
-    assert release is not None and release.version == "2.15.1"
-    assert checked("tensorflow", "tf-keras==2.15.1", python=None).verdict == "ok"
 
 
 def test_the_smallest_conflict_leaves_out_what_does_not_matter() -> None:
