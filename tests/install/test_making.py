@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from pkgutil import resolve_name
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from tests.guard import eventually, guarded
 from tests.healthy import MATRIX, healthy
 from tests.loop.made_up import wheel
 from tests.tables import each
+from tfgpu_doctor.facts.facts import value_or
 from tfgpu_doctor.facts.report import load_report
 from tfgpu_doctor.install import making, tools
 from tfgpu_doctor.install.making import REPORT, State
@@ -254,9 +256,6 @@ def test_a_signal_ends_everything_and_leaves_nothing(uv: Path, number: signal.Si
     assert (process.returncode, left_in(uv)) == (128 + number, []), written
 
 
-# ---------------------------------------------------------------------------------------------------------- the folder
-
-
 def fill(path: Path) -> None:
     (path / "lib").mkdir()
     (path / "lib" / "a.so").write_text("")
@@ -329,3 +328,30 @@ def test_what_a_name_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert (read_path("x/../env"), read_path("-env")) == (tmp_path / "env", tmp_path / "-env")
     assert read_path("~/env") == tmp_path / "home" / "env"
+
+
+METHODS = os.environ.get("TFGPU_TEST_METHODS", "uv pip").split()
+
+# GPU, driver, Python, TensorFlow that is asked for, and what is installed
+SITUATIONS = [
+    ("A100", "570", "3.9", "2.13", "2.13.1"),
+    ("RTX 4090", "570", "3.12", "2.16", "2.16.2"),
+    ("RTX 4090", "570", "3.11", "2.17.1", "2.17.1"),
+    ("RTX 4090", "570", "3.11", "2.20.0", "2.20.0"),
+    ("RTX 4090", "570", "3.13", "2.21.0", "2.21.0"),
+]
+
+
+@pytest.mark.full
+@pytest.mark.index
+@pytest.mark.skipif(not os.environ.get("TFGPU_TEST_INDEX"), reason="opt-in: TFGPU_TEST_INDEX=1")
+@each(("method", "situation"), product(METHODS, SITUATIONS))
+def test_what_the_index_has_is_made_and_verified(tmp_path: Path, method: str, situation: tuple[str, ...]) -> None:
+    """Minutes and gigabytes each; TFGPU_TEST_METHODS=uv leaves pip out."""
+    gpu, driver, python, asked, got = situation
+    machine = ("--gpu", gpu, "--driver", driver, "--python", python, "--tensorflow", asked)
+    argv = [sys.executable, "-m", "tfgpu_doctor", "install", str(tmp_path / "env"), "--yes", "--method", method]
+    done = subprocess.run([*argv, *machine], capture_output=True, text=True, timeout=3600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    facts = load_report((tmp_path / "env" / REPORT).read_bytes(), "it").facts
+    assert value_or(facts.tensorflow.version, "") == got and value_or(facts.python.version, "").startswith(python)

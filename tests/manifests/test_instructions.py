@@ -35,9 +35,6 @@ def test_both_forms_of_env(text: str, expected: list[list[object]]) -> None:
     assert [[one.name, one.value, one.place.line] for one in found.settings] == expected
 
 
-# ------------------------------------------------------------------------------------ the shell code of RUN
-
-
 @each(("code", "expected"), ROWS["test_commands"])
 def test_commands(code: str, expected: list[list[str]]) -> None:
     found = commands(list(enumerate(code.split("\n"), 1)))
@@ -52,8 +49,6 @@ def test_what_is_installed(command: str, installed: list[str], python: list[str]
     assert [one.specifier for one in found.pythons] == python
     assert [" ".join(line.split(" ")[:2]) for line in found.not_understood] == not_understood
 
-
-# ------------------------------------------------------------------------------------------------ hostile files
 
 N = 2_500
 HOSTILE = {

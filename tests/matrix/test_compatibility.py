@@ -89,9 +89,6 @@ def test_the_branch_after_each_last_one_is_known() -> None:
     assert {row.last_driver_branch for row in rows} - {None} <= compatibility._NEXT_BRANCH.keys()
 
 
-# ------------------------------------------------------------------------------------ the driver branches of GPUs
-
-
 @each(("branch", "names"), ROWS["FIRST"].items())
 def test_the_first_branch_is_the_models_own(branch: str, names: str) -> None:
     found = {name: gpu and gpu.first_driver_branch for name in names.split("; ") for gpu in [MATRIX.gpu(name)]}
@@ -125,8 +122,6 @@ def test_a_bound_is_shown_as_one_and_warns() -> None:
     assert said == "Driver 515.65.01 is probably too old for L40G: the first GPU of its architecture came with 520"
     assert not list(problems(new, no_gpu=False, driver_hangs=False))
 
-
-# ---------------------------------------------------------- what a GPU runs by PTX alone, and the driver for that
 
 CARDS = {"V100": "7.0", "T4": "7.5", "A100": "8.0", "L4": "8.9", "H100": "9.0", "RTX 5090": "12.0"}
 DRIVERS = ("525.60.13", "535", "545.23.06", "555.42.02", "580")

@@ -70,9 +70,6 @@ def test_the_examples_in_the_text_hold(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 
 
-# ------------------------------------------------------------------- instance types of clouds, and PCI device ids
-
-
 @each(("text", "card"), ROWS["WRITTEN"].items())
 def test_a_sentence_names_an_instance_or_what_only_looks_alike(text: str, card: str | None) -> None:
     found = text_to_facts.read(lines.read([text.encode()]), MATRIX).host.pci_gpus

@@ -153,9 +153,6 @@ def test_rows_do_not_contradict_each_other() -> None:
     assert parse(TEXT, "again") == MATRIX.data
 
 
-# ------------------------------------------------------------------------------------------------ known issues
-
-
 def with_condition(condition: Condition) -> Matrix:
     """The bundled matrix with one known issue."""
     issue = KnownIssue(

@@ -112,8 +112,6 @@ def test_the_environment_names_layers_for_every_command(tmp_path: Path) -> None:
     assert (broken.returncode, "No such file" in broken.stderr) == (2, True)
 
 
-# -------------------------------------------------------------------------------------------------- the bundled matrix
-
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = (ROOT / "compat_matrix.yaml").read_bytes()
 

@@ -14,7 +14,6 @@ import pytest
 from tests.findings.advice import Watched
 from tests.findings.rows_over_facts import FIRES, release
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tests.healthy import spoil as changed
 from tests.tables import each, read_rows
 from tfgpu_doctor.facts.facts import Facts, Message, Package, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
@@ -41,7 +40,7 @@ def on(**values: Any) -> Facts:
     found = {names[name][0]: known(names[name][1](value)) for name, value in values.items()}
     if values.get("os") == "windows":
         found["python.wheel_platform"] = known("windows_amd64")
-    return changed(Facts(), found)
+    return spoil(Facts(), found)
 
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
@@ -84,7 +83,7 @@ LINKS = "/tensorflow && ln -sf ../nvidia/*/lib/*.so* ."
     ],
 )
 def test_a_new_environment_finds_the_cuda_of_pip(tools: tuple[str, ...], first: str) -> None:
-    facts = changed(healthy(), {"python.version": known("3.12.3"), "python.installers": known(tools)})
+    facts = spoil(healthy(), {"python.version": known("3.12.3"), "python.installers": known(tools)})
     old = MATRIX.tensorflow("2.12.0", "linux_x86_64")
     assert old is not None
     commands = Fixes(facts, MATRIX).new_environment(old)
@@ -94,13 +93,11 @@ def test_a_new_environment_finds_the_cuda_of_pip(tools: tuple[str, ...], first: 
 
 
 def test_a_release_without_cuda_needs_no_links() -> None:
-    facts = changed(healthy(), {"host.os": known("macos"), "python.wheel_platform": known("macos_arm64")})
+    facts = spoil(healthy(), {"host.os": known("macos"), "python.wheel_platform": known("macos_arm64")})
     newest = MATRIX.stable(platform="macos_arm64")[0]
     install = f"~/tf/bin/python -m pip install tensorflow=={newest.version}"
     assert Fixes(facts, MATRIX).new_environment(newest) == ("python3.12 -m venv ~/tf", install)
 
-
-# ---------------------------------------------------------- facts of one row with the GPU, release, image … of another
 
 Changes = dict[str, Any]
 GPUS: tuple[Changes, ...] = (

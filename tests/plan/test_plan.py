@@ -204,9 +204,6 @@ def test_a_release_is_checked_with_what_it_has() -> None:
     assert [version for version, call in calls.items() if call not in list_gpus(version)] == []
 
 
-# ---------------------------------------------------------------------------- containers and conda-forge's builds
-
-
 @each(("gpu", "driver", "image"), ROWS["test_nvidias_image"])
 def test_nvidias_image(gpu: str, driver: str, image: str | None) -> None:
     images = [one.title for one in plan(gpu=gpu, driver=driver).options if one.package == "nvcr.io/nvidia/tensorflow"]
@@ -244,9 +241,6 @@ def test_the_driver_of_the_image_is_named(host: str, driver: str) -> None:
     assert first.evidence[0].need == f"{driver} or newer for CUDA 11.1 of nvcr.io/nvidia/tritonserver:20.10-py3"
 
 
-# ------------------------------------------------------- this machine: the real NVML bindings over the lab's driver
-
-
 def planned(driver_lab: Lab, **answers: Any) -> dict[str, Any]:
     done = tfgpu("plan", "--format", "json", environ=driver_lab.environ(cuinit=0, **answers))
     found: dict[str, Any] = json.loads(done.stdout)
@@ -266,9 +260,6 @@ def test_a_hung_driver_does_not_hang_the_plan(driver_lab: Lab) -> None:
     found = planned(driver_lab, nvml_init="hang")
     assert found["options"]  # for any card: which one, nobody could tell
     assert "does not respond" in found["problems"][0]
-
-
-# ------------------------------------------------------------------------------------------ how a machine is described
 
 
 @each(("os", "machine", "platform"), ROWS["test_platform"])
