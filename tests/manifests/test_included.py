@@ -93,15 +93,10 @@ def test_a_link_that_leads_out_is_read_but_not_quoted(tmp_path: Path) -> None:
     assert WORD in tfgpu("check", "plain", "--kind", "requirements", cwd=folder).stdout, "a typing error is shown"
 
 
-def test_a_file_that_is_something_else_is_counted() -> None:
-    def notes(text: str) -> tuple[str, ...]:
-        (found,) = read("requirements.txt", text, None, {"other.txt": SECRETS["shadow"]}.get)
-        return found.not_understood
-
-    assert notes("-r other.txt\n") == ("other.txt is not a requirements file: 2 of 2 lines are not requirements",)
-    assert notes("a b\n" * 4) == ("requirements.txt is not a requirements file: 4 of 4 lines are not requirements",)
-    assert notes("a\n" * 4 + "a b\n" * 4)[0].startswith("requirements.txt:5: a b: Expected")
-    assert len(notes("-r x1\n-r x2\n-r x3\n-r x4\n")) == 4, "each of these is a requirement that cannot be read"
+@each(("text", "notes"), ROWS["COUNTED"])
+def test_a_file_that_is_something_else_is_counted(text: str, notes: list[str]) -> None:
+    (found,) = read("requirements.txt", text, None, {"other.txt": SECRETS["shadow"]}.get)
+    assert [one.partition(": Expected")[0] for one in found.not_understood] == notes
 
 
 def test_files_are_bounded_together(tmp_path: Path) -> None:

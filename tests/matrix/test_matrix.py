@@ -41,15 +41,6 @@ def test_truths(look_up: str, arguments: list[str], expected: dict[str, Any] | N
     assert found == expected
 
 
-def test_libraries_and_sources_of_a_wheel() -> None:
-    row = MATRIX.tensorflow("2.15.1", "linux_x86_64")
-    assert row is not None
-    sonames = {library.component: library.soname for library in row.libraries}  # cuda_config.h
-    assert (sonames["cudart"], sonames["cudnn"]) == ("libcudart.so.12", "libcudnn.so.8")
-    assert (sonames["cusolver"], sonames["cusparse"]) == ("libcusolver.so.11", "libcusparse.so.12")
-    assert {"cuda", "cudnn", "python", "sass", "ptx", "libraries", "min_driver_linux"} <= row.sources.keys()
-
-
 def test_every_toolkit_and_every_minor_release_has_its_row() -> None:
     for row in MATRIX.data.cuda:  # there is no minor-version compatibility before CUDA 11
         before = numbers(row.version) < (11,)

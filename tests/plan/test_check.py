@@ -323,33 +323,27 @@ ANSWERS = [
 UNIVERSE = universe_of(MATRIX, "linux_x86_64", "3.11")
 
 
-def checked(*lines: str, python: str | None = "3.11") -> Report:
-    environments = joined(read("requirements.txt", "\n".join(lines), "requirements", lambda _: ""))
-    return judge(environments, describe(MATRIX, python=python), MATRIX, "2026-11-22T00:00:00Z")
-
-
-def errors(*lines: str, python: str | None = "3.11") -> list[str]:
-    return [one.title for one in checked(*lines, python=python).findings if one.severity.value == "error"]
+def errors(*lines: str, python: str | None = "3.11") -> list[Finding]:
+    return [one for one in judged(written(*lines), python=python).findings if one.severity is Severity.ERROR]
 
 
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.full)])
 def test_no_false_ok_and_no_false_error(step: int) -> None:
     assert len(ANSWERS) > 150 and 0.4 < sum(resolves for resolves, *_ in ANSWERS) / len(ANSWERS) < 0.6
-    judged = [(*one, errors(*one[2], python=one[1])) for one in ANSWERS[::step]]
-    assert [one for one in judged if one[0] == bool(one[3])] == []
+    found = [(*one, [error.title for error in errors(*one[2], python=one[1])]) for one in ANSWERS[::step]]
+    assert [one for one in found if one[0] == bool(one[3])] == []
 
 
 @each(("lines", "identity", "said", "edit"), ROWS["test_a_refused_line_is_named_with_what_requires_it"])
 def test_a_refused_line_is_named_with_what_requires_it(
     lines: tuple[str, ...], identity: str, said: str, edit: str
 ) -> None:
-    finding = next(one for one in checked(*lines).findings if one.severity.value == "error")
+    finding = errors(*lines)[0]
     assert (finding.id, finding.evidence[0].need) == (identity, said)
     assert "(metadata)" in (finding.evidence[0].need_source or "")
     assert [one.new for fix in finding.fixes for one in fix.edits] == [edit]
-    assert (
-        errors(*(edit if re.split("[<=>~]", line)[0] == re.split("[<=>~]", edit)[0] else line for line in lines)) == []
-    )
+    name = re.split("[<=>~]", edit)[0]
+    assert errors(*(edit if re.split("[<=>~]", line)[0] == name else line for line in lines)) == []
 
 
 def test_the_smallest_conflict_leaves_out_what_does_not_matter() -> None:
@@ -360,8 +354,7 @@ def test_the_smallest_conflict_leaves_out_what_does_not_matter() -> None:
 
 def test_through_a_third_package() -> None:
     """Both of them go with a TensorFlow, each with another one."""
-    found = checked("tensorflow", "tensorflow-text==2.17.0", "tf-keras==2.16.0").findings
-    (finding,) = (one for one in found if one.severity.value == "error")
+    (finding,) = errors("tensorflow", "tensorflow-text==2.17.0", "tf-keras==2.16.0")
     assert finding.title == "tensorflow-text==2.17.0 and tf-keras==2.16.0 exclude each other"
     assert [line.need for line in finding.evidence] == ["tensorflow<2.18,>=2.17.0", "tensorflow<2.17,>=2.16"]
 

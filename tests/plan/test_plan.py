@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -308,3 +309,35 @@ def test_capabilities_each_once_ascending() -> None:
 @each(("driver", "read"), ROWS["test_driver_branches_on_windows"])
 def test_driver_branches_on_windows(driver: str, read: str) -> None:
     assert on_windows(MATRIX, driver) == read
+
+
+TAGS = ("manylinux1", "manylinux2010", "manylinux2014", *(f"manylinux_2_{minor}" for minor in (5, 12, 17, 24, 27, 28)))
+
+
+def requirements(option: Option, manager: str) -> list[str]:
+    (line,) = (command for command in option.commands[manager] if " install " in command)
+    return [
+        word for word in shlex.split(line.partition(" install ")[2]) if "==" in word or "<" in word or "-cu" in word
+    ]
+
+
+@pytest.mark.index
+@pytest.mark.skipif(not os.environ.get("TFGPU_TEST_INDEX"), reason="opt-in: TFGPU_TEST_INDEX=1")
+@each(("gpu", "driver", "python", "tensorflow"), ROWS["SITUATIONS"])
+def test_pip_and_uv_find_everything(gpu: str, driver: str, python: str, tensorflow: str | None, tmp_path: Path) -> None:
+    """The advised commands, resolved against the package index; nothing is installed."""
+    target = describe(MATRIX, gpu=(gpu,), driver=driver, python=python)
+    best = make_plan(MATRIX, target, specifier=read_specifier(tensorflow) if tensorflow else None).options[0]
+    assert (best.kind, best.python) == ("as-is", python)
+    wanted = tmp_path / "requirements.in"
+    wanted.write_text("\n".join(requirements(best, "uv")), encoding="utf-8")
+    platforms = " ".join(f"--platform {tag}_x86_64" for tag in TAGS)
+    pip = f"pip install -q --dry-run --use-feature=fast-deps --ignore-installed --only-binary=:all: {platforms}"
+    uv = "uv pip compile -q --no-header --python-platform x86_64-manylinux_2_28"
+    for words in (
+        [*pip.split(), "--python-version", python, "--target", str(tmp_path), *requirements(best, "pip")],
+        [*uv.split(), "--python-version", python, str(wanted)],
+    ):
+        command = [sys.executable, "-m", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
