@@ -85,9 +85,7 @@ def write_index(folder: Path) -> Path:
 
 def left_in(folder: Path) -> list[str]:
     """Everything below a folder."""
-    return sorted(
-        os.path.relpath(os.path.join(top, one), folder) for top, ds, fs in os.walk(folder) for one in (*ds, *fs)
-    )
+    return sorted(str(one.relative_to(folder)) for one in folder.rglob("*"))
 
 
 @pytest.fixture(autouse=True)

@@ -52,12 +52,14 @@ def test_a_build_of_our_own_stands_beside_the_published_ones(tmp_path: Path) -> 
 
 def test_a_row_with_the_key_of_ours_stands_in_its_place_and_the_last_file_on_top(tmp_path: Path) -> None:
     gpus = 'gpus:\n- {{compute_capability: "{}", source: ours, names: [GeForce RTX 4090, Wonder 1]}}\n'
-    first = layer(tmp_path, gpus.format("9.0"))
+    line = 'cudnn:\n- {version: "9.28", min_compute_capability_by_cuda: {"13": "8.0"}, source: ours}\n'
+    first = layer(tmp_path, gpus.format("9.0") + line)
     second = layer(tmp_path, gpus.format("8.0"), "second.yaml")
     matrix = Matrix.load(first, second)
-    changed, kept = matrix.gpu("RTX 4090"), matrix.gpu("RTX 3090")
-    assert changed is not None and changed.compute_capability == "8.0"
-    assert kept == MATRIX.gpu("RTX 3090") is not None
+    card, cudnn = matrix.gpu("RTX 4090"), matrix.cudnn("9.28")
+    assert card is not None and card.compute_capability == "8.0"
+    assert cudnn is not None and cudnn.cuda_majors == ("13",)
+    assert matrix.cudnn("9.27") == MATRIX.cudnn("9.27") is not None
 
 
 LONG = "x" * 60_000

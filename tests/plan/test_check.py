@@ -53,8 +53,6 @@ def name_of(file: str) -> str:
 
 def judged(*files: str, **target: Any) -> Report:
     environments = [environment for one in files for environment in read(name_of(one), one)]
-    if isinstance(target.get("gpu"), str):
-        target["gpu"] = (target["gpu"],)
     return judge(joined(environments), describe(MATRIX, **target), MATRIX, "2026-11-21T00:00:00Z")
 
 

@@ -43,9 +43,6 @@ ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 
 def plan(specifier: str | None = None, **described: Any) -> Plan:
-    for name in ("gpu", "compute_capability"):
-        if isinstance(described.get(name), str):
-            described[name] = (described[name],)
     return make_plan(MATRIX, describe(MATRIX, **described), specifier=read_specifier(specifier) if specifier else None)
 
 
