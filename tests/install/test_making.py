@@ -68,7 +68,6 @@ echo "$*" > "$4/bin/ran"
 
 
 def put_program(folder: Path, name: str, text: str) -> None:
-    """Put a program into a folder for PATH."""
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(text)
     (folder / name).chmod(0o755)
@@ -84,7 +83,6 @@ def write_index(folder: Path) -> Path:
 
 
 def left_in(folder: Path) -> list[str]:
-    """Everything below a folder."""
     return sorted(str(one.relative_to(folder)) for one in folder.rglob("*"))
 
 

@@ -22,14 +22,10 @@ def capabilities(name: str) -> set[str]:
     return {gpu.compute_capability for gpu in MATRIX.gpu_candidates(name)}
 
 
-def capability(name: str) -> str | None:
-    gpu = MATRIX.gpu(name)
-    return gpu.compute_capability if gpu else None
-
-
-def test_a_name_has_one_compute_capability() -> None:
-    rows = [(name, expected) for expected, names in ROWS["NAMES"].items() for name in names]
-    assert [(name, found, expected) for name, expected in rows if (found := capability(name)) != expected] == []
+@each(("expected", "names"), ROWS["NAMES"].items())
+def test_a_name_has_one_compute_capability(expected: str | None, names: list[str]) -> None:
+    found = {name: gpu and gpu.compute_capability for name in names for gpu in [MATRIX.gpu(name)]}
+    assert found == dict.fromkeys(names, expected)
 
 
 @each(("name", "expected"), ROWS["test_a_name_of_several_chips_has_no_single_answer"])
