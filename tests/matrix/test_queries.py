@@ -22,6 +22,7 @@ from tfgpu_doctor.matrix.queries import (
     known_broken,
     only_with,
     releases,
+    same_as_far_as_given,
     with_gpu,
 )
 from tfgpu_doctor.matrix.tables import cuda_answer, cudnn_answer, find_cuda, find_cudnn, last_cudnn
@@ -64,6 +65,11 @@ def test_what_the_flags_would_add_and_what_is_known_to_be_broken() -> None:
     assert known_broken(SMALL, Filters(compute_capability="8.9", python="3.12")) == ()
     newest = find_release(SMALL, "2.18.0", "linux_x86_64")  # its error depends on the extra
     assert newest.known_issues and broken_on(SMALL, newest, "8.9") is None
+
+
+@each(("version", "wanted", "same"), ROWS["test_versions_are_compared_as_far_as_given"])
+def test_versions_are_compared_as_far_as_given(version: str, wanted: str, same: bool) -> None:
+    assert same_as_far_as_given(version, wanted) is same
 
 
 @each(("filters", "expected"), ROWS["test_builds_for_an_earlier_minor_that_open_the_same_files"])
