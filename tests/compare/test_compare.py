@@ -1,4 +1,4 @@
-"""What changed, and which change explains what is new: the machine of the tests before and after it was spoiled."""
+"""What changed between two reports, in which words, and which change explains what is new: the machine of the tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from tests.cli.runner import tfgpu
 from tests.facts.test_report import report
 from tests.findings.rows_over_facts import (
     FIRES,
@@ -18,49 +20,23 @@ from tests.findings.rows_over_facts import (
     NO_GPU_USED,
     WHY,
     absent,
-    call,
+    env,
     off_path,
+    packages,
     phases,
 )
-from tests.healthy import MATRIX, SITE, gpu, known, sonames
+from tests.healthy import MATRIX, gpu, healthy, known, sonames
+from tests.tables import each
 from tests.tiers import usual
 from tfgpu_doctor.compare.comparison import compare, exit_code, facts_read
 from tfgpu_doctor.compare.records import Comparison, Explanation
-from tfgpu_doctor.facts.facts import (
-    NOT_ASKED,
-    Facts,
-    LibraryFile,
-    Package,
-    Unknown,
-)
-from tfgpu_doctor.facts.report import Report
+from tfgpu_doctor.facts.facts import NOT_ASKED, Facts, Message, Unknown
+from tfgpu_doctor.facts.report import Report, load_report
 from tfgpu_doctor.facts.schemas import FOLDER
-
-WHEELS = ("nvidia-cublas-cu12", "nvidia-cuda-runtime-cu12", "nvidia-cudnn-cu12")
 
 
 def compared(good: dict[str, Any], bad: dict[str, Any], **options: Any) -> Comparison:
     return compare(report(good), report(bad), MATRIX, "2026-11-21T00:00:00Z", **options)
-
-
-def packages(*left_out: str, **versions: str) -> Any:
-    """Packages of an environment with CUDA from pip; an underscore stands for a hyphen."""
-    here = {"tensorflow": "2.21.0", "numpy": "2.3.1", "protobuf": "6.31.1", "keras": "3.12.0"}
-    here |= dict.fromkeys(WHEELS, "12.9.1") | {name.replace("_", "-"): one for name, one in versions.items()}
-    found = (Package(name=name, version=one, location=SITE) for name, one in here.items() if name not in left_out)
-    return known(tuple(found), "installed packages")
-
-
-def without(*components: str) -> Any:
-    """Libraries of the machine of the tests, those of some components absent; they lay in the wheels' folders."""
-    folders = {"cudart": "cuda_runtime", "cublas": "cublas", "cudnn": "cudnn"}
-    here = []
-    for one in sonames():
-        path = f"{SITE}/nvidia/{folders.get(one.component, one.component)}/lib/{one.soname}"
-        place = msgspec.structs.replace(one.candidates[0], path=path)
-        gone = one.component in components
-        here.append(msgspec.structs.replace(one, candidates=() if gone else (place,), winner=None if gone else path))
-    return known(tuple(here), "loader")
 
 
 def explained(comparison: Comparison, finding: str) -> Explanation:
@@ -71,54 +47,34 @@ def texts(comparison: Comparison) -> list[str]:
     return [one.text for one in comparison.changes]
 
 
+def statuses(comparison: Comparison) -> list[tuple[str, str]]:
+    return [(one.id, one.status) for one in comparison.findings]
+
+
+def gpus(*cards: Any) -> dict[str, Any]:
+    return {"gpus": known(cards or (gpu(),), "NVML")}
+
+
+# ------------------------------------------------------------------------------------------- what explains a finding
+
 OLD = {"tensorflow.version": known("2.15.1"), "loader.sonames": known(sonames("2.15.1"), "loader")}
+NUMPY_1 = {"tensorflow": "2.15.1", "keras": "2.15.0", "protobuf": "4.25.3", "numpy": "1.26.4"}
+NUMPY_FAILS = {"tensorflow.phases": phases("import", "raised", exception="ImportError: numpy.core failed")}
+DOCKER = {"host.container": known("docker")}
 NO_CUDNN = {"cudnn.installed": known(()), "cudnn.runtime": WHY}
 
 # what was done → (before, after, finding, what explains it, how)
 DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
     "pip install numpy": (
-        {**OLD, "python.packages": packages(tensorflow="2.15.1", keras="2.15.0", protobuf="4.25.3", numpy="1.26.4")},
-        {
-            **OLD,
-            "python.packages": packages(tensorflow="2.15.1", keras="2.15.0", protobuf="4.25.3", numpy="2.1.0"),
-            "tensorflow.phases": phases("import", "raised", exception="ImportError: numpy.core failed"),
-        },
+        {**OLD, "python.packages": packages(**NUMPY_1)},
+        {**OLD, "python.packages": packages(**{**NUMPY_1, "numpy": "2.1.0"}), **NUMPY_FAILS},
         "tf.abi-numpy",
         {"python.packages.numpy"},
         "change",
     ),
-    "an older driver": (
-        {},
-        {"driver.version": known("470.256.02"), "driver.kernel_module": known("470.256.02")},
-        "driver.too-old",
-        {"driver.version"},
-        "change",
-    ),
-    "a driver updated under a loaded module": (
-        {},
-        {
-            "driver.nvml_init": call(18, "Driver/library version mismatch"),
-            "driver.libcuda": known((LibraryFile(path="/usr/lib/x86_64-linux-gnu/libcuda.so.1", version="580.1"),)),
-            **NO_GPU_USED,
-        },
-        "driver.version-mismatch",
-        {"driver.libcuda"},
-        "change",
-    ),
-    "a variable that hides the card": (
-        {},
-        {"variables": known({"CUDA_VISIBLE_DEVICES": "-1", "TF_ENABLE_ONEDNN_OPTS": "0"}), **NO_GPU_USED},
-        "gpu.hidden",
-        {"variables.CUDA_VISIBLE_DEVICES"},
-        "change",
-    ),
     "two variables that hide it, each enough": (
-        {"host.container": known("docker")},
-        {
-            "host.container": known("docker"),
-            "variables": known({"CUDA_VISIBLE_DEVICES": "-1", "NVIDIA_VISIBLE_DEVICES": "void"}),
-            **NO_GPU_USED,
-        },
+        DOCKER,
+        {**DOCKER, **env(CUDA_VISIBLE_DEVICES="-1", NVIDIA_VISIBLE_DEVICES="void"), **NO_GPU_USED},
         "gpu.hidden",
         {"variables.CUDA_VISIBLE_DEVICES", "variables.NVIDIA_VISIBLE_DEVICES"},
         "changes",
@@ -126,7 +82,7 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
     "a folder on LD_LIBRARY_PATH": (
         {},
         {
-            "variables": known({"LD_LIBRARY_PATH": "/opt/broken"}),
+            **env(LD_LIBRARY_PATH="/opt/broken"),
             "loader.sonames": off_path("cudnn", problem="empty file"),
             "cudnn.runtime": WHY,
             **NO_GPU_USED,
@@ -135,35 +91,17 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
         {"loader.sonames.libcudnn.so.9"},
         "change",
     ),
-    "pip uninstall nvidia-cudnn-cu12": (
-        {"python.packages": packages(), "loader.sonames": without()},
-        {
-            "python.packages": packages("nvidia-cudnn-cu12"),
-            "loader.sonames": without("cudnn"),
-            **NO_CUDNN,
-            **NO_GPU_USED,
-        },
-        "cudnn.missing",
-        {"loader.sonames.libcudnn.so.9"},
-        "change",
-    ),
     "pip uninstall of three wheels": (
-        {"python.packages": packages(), "loader.sonames": without()},
-        {
-            "python.packages": packages(*WHEELS),
-            "loader.sonames": without("cublas", "cudart", "cudnn"),
-            **NO_CUDNN,
-            **NO_GPU_USED,
-        },
+        {},
+        {"loader.sonames": absent("cublas", "cudart", "cudnn"), **NO_CUDNN, **NO_GPU_USED},
         "cuda.missing",
         {"loader.sonames.libcublas.so.12", "loader.sonames.libcudart.so.12"},
         "changes",
     ),
     "another cuDNN": (
-        {"python.packages": packages(nvidia_cudnn_cu12="9.3.0.75"), "loader.sonames": without()},
+        {"python.packages": packages(tensorflow="2.21.0", nvidia_cudnn_cu12="9.3.0.75")},
         {
-            "python.packages": packages(nvidia_cudnn_cu12="9.1.0.70"),
-            "loader.sonames": without(),
+            "python.packages": packages(tensorflow="2.21.0", nvidia_cudnn_cu12="9.1.0.70"),
             "cudnn.runtime": known("9.1.0"),
             **NO_GPU_USED,
         },
@@ -173,7 +111,7 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
     ),
     "a card for another": (
         {},
-        {"gpus": known((gpu(name="Tesla K80", compute_capability="3.7"),))},
+        gpus(gpu(name="Tesla K80", compute_capability="3.7")),
         "gpu.arch-too-old",
         {"gpus.0.name", "gpus.0.compute_capability"},
         "change",
@@ -185,48 +123,29 @@ DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
         {"tensorflow.phases.import"},
         "observed",
     ),
-    "no TensorFlow any more": (
-        {"python.packages": packages()},
-        {
-            "python.packages": packages("tensorflow"),
-            "python.tensorflow_paths": known(()),
-            "tensorflow.version": Unknown("not installed"),
-            **NO_GPU_USED,
-        },
-        "tf.not-installed",
-        {"python.packages.tensorflow", "python.tensorflow_paths"},
-        "changes",
-    ),
 }
 
 
-def test_the_change_that_explains_what_is_new_explains_what_is_gone() -> None:
-    wrong = []
-    for name, (before, after, finding, changes, how) in DONE.items():
-        for comparison, status, code in ((compared(before, after), "new", 1), (compared(after, before), "gone", 0)):
-            found = explained(comparison, finding)
-            named = {change for one in comparison.explanations for change in one.changes}
-            checks = {
-                "status": next(one for one in comparison.findings if one.id == finding).status == status,
-                "changes": changes <= set(found.changes),
-                "how": found.how == how,
-                "weight": {one.id for one in comparison.changes if one.weight == "explains"} == named,
-                "exit code": (exit_code(comparison, "error"), exit_code(comparison, "never")) == (code, 0),
-            }
-            wrong += [(name, status, check, found) for check, holds in checks.items() if not holds]
-    assert wrong == []
+@each("name", DONE)
+def test_the_change_that_explains_what_is_new_explains_what_is_gone(name: str) -> None:
+    before, after, finding, changes, how = DONE[name]
+    for comparison, status, code in ((compared(before, after), "new", 1), (compared(after, before), "gone", 0)):
+        found = explained(comparison, finding)
+        named = {change for one in comparison.explanations for change in one.changes}
+        assert (finding, status) in statuses(comparison)
+        assert changes <= set(found.changes) and found.how == how
+        assert {one.id for one in comparison.changes if one.weight == "explains"} == named
+        assert (exit_code(comparison, "error"), exit_code(comparison, "never")) == (code, 0)
 
 
 def test_innocent_changes_explain_nothing() -> None:
-    innocent = {"TF_ENABLE_ONEDNN_OPTS": "0", "OMP_NUM_THREADS": "4"}
-    before = {"python.packages": packages(wrapt="1.0")}
     after = {
-        "variables": known({**innocent, "CUDA_VISIBLE_DEVICES": ""}),
-        "python.packages": packages(wrapt="2.0", h5py="3.1"),
+        **env(TF_ENABLE_ONEDNN_OPTS="0", OMP_NUM_THREADS="4", CUDA_VISIBLE_DEVICES=""),
+        "python.packages": packages(tensorflow="2.21.0", wrapt="2.0", h5py="3.1"),
         "host.kernel": known("6.9.0"),
         "driver.version": known("575.57.08"),
     }
-    comparison = compared(before, after)
+    comparison = compared({"python.packages": packages(tensorflow="2.21.0", wrapt="1.0")}, after)
     assert explained(comparison, "gpu.hidden").changes == ("variables.CUDA_VISIBLE_DEVICES",)
     assert texts(comparison) == [
         "kernel 6.8.0-45-generic → 6.9.0",
@@ -242,54 +161,46 @@ def test_innocent_changes_explain_nothing() -> None:
 
 
 def test_of_two_findings_each_has_its_change() -> None:
-    """A Blackwell card under TensorFlow 2.15, and an older driver beside it."""
-    card = {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),), "NVML")}
-    before = {"python.packages": packages(tensorflow="2.21.0")}
-    comparison = compared(before, {**card, "driver.version": known("450.80.02")})
+    """A Blackwell card, and an older driver beside it."""
+    card = gpus(gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"))
+    comparison = compared({}, {**card, "driver.version": known("450.80.02")})
     assert set(explained(comparison, "gpu.arch-too-new").changes) == {"gpus.0.name", "gpus.0.compute_capability"}
     assert explained(comparison, "driver.too-old").changes == ("driver.version",)
 
 
 def test_in_a_container_that_got_no_gpu_the_container_is_named_too() -> None:
-    before = {"host.container": known("none")}
     after = {"host.container": known("docker", "/.dockerenv"), **NO_DRIVER, "driver.device_nodes": known((), "/dev")}
-    found = explained(compared(before, {**after, **NO_GPU_USED}), "container.no-gpu")
+    found = explained(compared({}, {**after, **NO_GPU_USED}), "container.no-gpu")
     assert found.how == "changes" and "host.container" in found.changes
 
 
-def test_a_finding_that_good_could_not_judge_is_not_called_new() -> None:
-    for unknown in (WHY, NOT_ASKED):
-        comparison = compared({"tensorflow.devices": unknown}, {"tensorflow.devices": NO_GPU_LISTED})
-        assert [(one.id, one.status) for one in comparison.findings] == [("gpu.not-visible", "unjudged")]
-        assert comparison.explanations == ()
-        assert (exit_code(comparison, "error"), exit_code(comparison, "never")) == (3, 0)
+@each(
+    ("good", "bad", "finding"),
+    [
+        ({"tensorflow.devices": WHY}, {"tensorflow.devices": NO_GPU_LISTED}, "gpu.not-visible"),
+        ({"tensorflow.devices": NOT_ASKED}, {"tensorflow.devices": NO_GPU_LISTED}, "gpu.not-visible"),
+        ({}, gpus(gpu(fault="GPU is lost")), "gpu.fault"),
+        ({"gpus": WHY, "driver.version": WHY}, gpus(gpu(mig_mode=True, mig_instances=())), "gpu.mig"),
+    ],
+)
+def test_a_finding_over_what_good_did_not_examine_is_not_called_new(
+    good: dict[str, Any], bad: dict[str, Any], finding: str
+) -> None:
+    comparison = compared(good, bad)
+    assert statuses(comparison) == [(finding, "unjudged")] and comparison.explanations == ()
+    assert {one.status for one in comparison.changes} <= {"unexamined"}
+    assert (exit_code(comparison, "warning"), exit_code(comparison, "never")) == (3, 0)
 
 
-def test_a_field_of_a_gpu_that_good_did_not_examine_is_no_change_either() -> None:
-    lost = {"gpus": known((gpu(fault="GPU is lost"),), "NVML")}
-    comparison = compared({}, lost)
-    assert [(one.id, one.status) for one in comparison.findings] == [("gpu.fault", "unjudged")]
-    assert [(one.id, one.status) for one in comparison.changes] == [("gpus.0.fault", "unexamined")]
-    fine = {"gpus": known((msgspec.structs.replace(gpu(), fault=Unknown("none")),), "NVML")}
-    comparison = compared(fine, lost)
+def test_a_field_of_a_gpu_that_good_examined_is_a_change() -> None:
+    fine = gpus(replace(gpu(), fault=Unknown("none")))
+    comparison = compared(fine, gpus(gpu(fault="GPU is lost")))
     assert texts(comparison) == ["GPU 0: fault none → GPU is lost"]
     assert explained(comparison, "gpu.fault").changes == ("gpus.0.fault",)
 
 
-def test_a_finding_over_what_good_did_not_examine_is_not_called_new() -> None:
-    comparison = compared(
-        {"gpus": WHY, "driver.version": WHY}, {"gpus": known((gpu(mig_mode=True, mig_instances=()),))}
-    )
-    assert [(one.id, one.status) for one in comparison.findings] == [("gpu.mig", "unjudged")]
-
-
 def test_consequences_follow_and_are_not_explained_again() -> None:
-    after = {
-        "loader.sonames": absent(),
-        **NO_CUDNN,
-        "tensorflow.devices": NO_GPU_LISTED,
-        "tensorflow.checks": known(()),
-    }
+    after = {"loader.sonames": absent(), **NO_CUDNN, **NO_GPU_USED}
     comparison = compared({}, after)
     follows = {one.id: one.follows_from for one in comparison.findings}
     assert follows == {"cuda.missing": None, "cudnn.missing": "cuda.missing", "gpu.not-visible": "cuda.missing"}
@@ -297,33 +208,34 @@ def test_consequences_follow_and_are_not_explained_again() -> None:
 
 
 def test_findings_of_both_remain() -> None:
-    hot = {"gpus": known((gpu(throttle_reasons=("hw_thermal_slowdown",)),), "NVML")}
+    hot = gpus(gpu(throttle_reasons=("hw_thermal_slowdown",)))
     comparison = compared(hot, {**hot, "host.kernel": known("6.9.0")})
     assert [(one.id, one.status, one.inside) for one in comparison.findings] == [("gpu.throttled", "remains", "both")]
     assert exit_code(comparison, "warning") == 0
 
 
 def test_a_number_of_gpus_can_be_asked_for() -> None:
-    two, one = {"gpus": known((gpu(), gpu(1)), "NVML")}, {"gpus": known((gpu(),), "NVML")}
     devices = {"tensorflow.devices": WHY, "tensorflow.checks": WHY}
-    comparison = compared({**two, **devices}, {**one, **devices}, require_gpus=2)
+    comparison = compared({**gpus(gpu(), gpu(1)), **devices}, {**gpus(), **devices}, require_gpus=2)
     assert explained(comparison, "gpu.fewer-than-required").changes == ("gpus.1",)
 
 
 def test_reports_of_another_version_are_diagnosed_anew_with_a_note() -> None:
-    old = msgspec.structs.replace(report(FIRES["cuda.missing"][0][1]), findings=())
+    old = replace(report(FIRES["cuda.missing"][0][1]), findings=())
     comparison = compare(report(), old, MATRIX, "now", names=("a.json", "b.json"))
-    assert [note for note in comparison.notes if note.startswith(("cuda.missing, ", "cuda.missing:"))]
+    assert comparison.notes[0].startswith(("cuda.missing, ", "cuda.missing:"))
     assert "found in b.json by this version, but not reported by tfgpu" in comparison.notes[0]
-    assert compared({}, {}).notes == ()
 
 
-@pytest.mark.parametrize("start", usual(range(3), lambda start: start == 0))
-def test_every_machine_can_be_compared_both_ways(start: int) -> None:
+BY_DAY = tuple({finding.partition(".")[0]: finding for finding in FIRES}.values())  # one of each layer
+
+
+@pytest.mark.parametrize("findings", usual((BY_DAY, tuple(FIRES)), lambda row: row is BY_DAY))
+def test_every_machine_can_be_compared_both_ways(findings: tuple[str, ...]) -> None:
     schema = jsonschema.Draft202012Validator(json.loads((FOLDER / "compare-1.json").read_text(encoding="utf-8")))
-    for finding, rows in list(FIRES.items())[start::3]:
-        for before, after in (({}, rows[0][1]), (rows[0][1], {})):
-            comparison = compared(before, after)
+    for finding in findings:
+        spoiled = FIRES[finding][0][1]
+        for comparison in (compared({}, spoiled), compared(spoiled, {})):
             schema.validate(json.loads(comparison.to_json()))
             assert msgspec.json.decode(comparison.to_json(), type=Comparison) == comparison
             known_ids = {one.id for one in comparison.changes}
@@ -339,17 +251,15 @@ def test_findings_read_what_their_inputs_are_derived_from() -> None:
     assert {"messages"} <= facts_read("memory.oom")
 
 
-def test_hundreds_of_changes_do_not_hide_the_one() -> None:
-    """Hundreds of packages and variables differ; the rules read all of them, and one of each matters."""
-    many = {f"package_{number}": "1" for number in range(300)}
-    old = {**OLD, "python.packages": packages(tensorflow="2.15.1", keras="2.15.0", numpy="1.26.4", **many)}
-    new = {
-        **OLD,
-        "python.packages": packages(tensorflow="2.15.1", keras="2.15.0", **dict.fromkeys(many, "2"), numpy="2.1.0"),
-        "tensorflow.phases": phases("import", "raised", exception="ImportError: numpy.core failed"),
-        "variables": known({**{f"NCCL_{number}": "1" for number in range(90)}, "CUDA_VISIBLE_DEVICES": "-1"}),
-    }
-    comparison = compared(old, new)
+def test_many_changes_do_not_hide_the_one() -> None:
+    """Many packages and variables differ; the rules read all of them, and one of each matters."""
+    many = {f"package_{number}": "1" for number in range(60)}
+    variables = env(**{f"NCCL_{number}": "1" for number in range(20)}, CUDA_VISIBLE_DEVICES="-1")
+    new = packages(**{**NUMPY_1, **dict.fromkeys(many, "2"), "numpy": "2.1.0"})
+    comparison = compared(
+        {**OLD, "python.packages": packages(**NUMPY_1, **many)},
+        {**OLD, "python.packages": new, **NUMPY_FAILS, **variables},
+    )
     assert explained(comparison, "tf.abi-numpy").changes == ("python.packages.numpy",)
     assert explained(comparison, "gpu.hidden").changes == ("variables.CUDA_VISIBLE_DEVICES",)
 
@@ -361,10 +271,148 @@ def saved(name: str) -> Report:
 
 def test_one_package_that_was_changed_is_the_cause() -> None:
     """TensorFlow 2.21.0 imports with protobuf 7.36.2, and fails with 4.25.3 in the same environment."""
-    comparison = compare(saved("protobuf-good.json"), saved("protobuf-bad.json"), MATRIX, "now")
-    found = explained(comparison, "tf.abi-protobuf")
-    assert (found.how, found.changes) == ("change", ("python.packages.protobuf",))
-    assert [one.text for one in comparison.changes if one.weight == "explains"] == ["protobuf 7.36.2 → 4.25.3"]
-    assert not [one.text for one in comparison.changes if "tfgpu_doctor" in one.text]
-    back = compare(saved("protobuf-bad.json"), saved("protobuf-good.json"), MATRIX, "now")
-    assert explained(back, "tf.abi-protobuf").changes == ("python.packages.protobuf",)
+    good, bad = saved("protobuf-good.json"), saved("protobuf-bad.json")
+    for comparison in (compare(good, bad, MATRIX, "now"), compare(bad, good, MATRIX, "now")):
+        found = explained(comparison, "tf.abi-protobuf")
+        assert (found.how, found.changes) == ("change", ("python.packages.protobuf",))
+        assert [one.id for one in comparison.changes if one.weight == "explains"] == ["python.packages.protobuf"]
+        assert not [text for text in texts(comparison) if "tfgpu_doctor" in text]
+
+
+# ------------------------------------------------------------------------------------------- what differs, in words
+
+
+def test_twice_the_same_is_nothing() -> None:
+    comparison = compared({}, {})
+    assert (comparison.changes, comparison.findings, comparison.explanations) == ((), (), ())
+    assert comparison.notes == () and exit_code(comparison, "warning") == 0
+    nothing_known = compare(report(facts=Facts()), report(facts=Facts()), MATRIX, "now")
+    assert (nothing_known.changes, nothing_known.findings, exit_code(nothing_known, "error")) == ((), (), 3)
+
+
+def test_the_same_machine_examined_twice_has_not_changed(tmp_path: Path) -> None:
+    reports = []
+    for name in ("a.json", "b.json"):
+        file = tmp_path / name
+        tfgpu("doctor", "--no-import", "-q", "--fail-on", "never", "--output", str(file))
+        reports.append(load_report(file.read_bytes(), name))
+    assert compare(*reports, MATRIX, "2026-11-21T00:00:00Z").changes == ()
+
+
+def test_the_same_environment_in_another_folder_has_not_changed() -> None:
+    text = msgspec.json.encode(healthy()).replace(b"/env/lib/python3.12", b"/srv/b/lib/python3.11")
+    moved = msgspec.json.decode(text.replace(b"/env/", b"/srv/b/"), type=Facts)
+    one = report({"python.prefix": known("/env")})
+    other = report({"python.prefix": known("/srv/b"), "python.version": known("3.11.2")}, facts=moved)
+    comparison = compare(one, other, MATRIX, "now")
+    assert texts(comparison) == ["interpreter /env/bin/python → /srv/b/bin/python", "Python 3.12.7 → 3.11.2"]
+
+
+def test_what_one_report_does_not_know_is_no_change() -> None:
+    unknown = {"cudnn.runtime": WHY, "gpus": WHY}
+    for good, bad, status in ((unknown, {}, "unexamined"), ({}, unknown, "lost")):
+        found = {(one.id, one.status) for one in compared(good, bad).changes}
+        assert found == {("cudnn.runtime", status), ("gpus", status)}
+
+
+def test_two_machines_are_called_so() -> None:
+    other = {"host.cpu_model": known("Intel Xeon"), "host.memory": known(2**30), **gpus(gpu(name="NVIDIA A100"))}
+    assert compared({}, other).machines == (
+        "CPU AMD EPYC 9654 → Intel Xeon",
+        "memory 64 GiB → 1 GiB",
+        "GPU 0: name NVIDIA H200 → NVIDIA A100",
+    )
+    assert compared({}, gpus(gpu(), gpu(1))).machines == ()
+
+
+def printed(*lines: tuple[str, str, int]) -> dict[str, Any]:
+    """Messages, by their kind, text and line."""
+    return {"messages": known(tuple(Message(kind=kind, line=line, text=text) for kind, text, line in lines))}
+
+
+OOM = ("oom-cuda", "out of memory", 9)
+# `tfgpu doctor --no-import`
+SKIPPED = tuple(replace(one, outcome="skipped") if one.name == "import" else one for one in healthy().tensorflow.phases)
+SILENT = {**printed(), "tensorflow.phases": SKIPPED}
+FLAGS = tuple(f"flag{number}" for number in range(40))
+CARD = healthy().host.pci_gpus.value[0]  # type: ignore[union-attr]
+
+# before, after → what changed
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
+    "from minute to minute": (
+        gpus(gpu(temperature=40, memory_free=1_000, uuid="GPU-1", utilization=0)),
+        gpus(gpu(temperature=50, memory_free=2_000, uuid="GPU-2", utilization=9)),
+        [],
+    ),
+    "noise that explains a finding": (
+        {},
+        gpus(gpu(throttle_reasons=("hw_thermal_slowdown",), temperature=93)),
+        ["GPU 0: temperature 40 °C → 93 °C", "GPU 0: throttle reasons none → hw_thermal_slowdown"],
+    ),
+    "a GPU less": (gpus(gpu(), gpu(1)), gpus(), ["GPU 1 removed (was NVIDIA H200)"]),
+    "a GPU more": (gpus(), gpus(gpu(), gpu(1)), ["GPU 1 added (NVIDIA H200)"]),
+    "printed, by kind and not by line": (
+        printed(("a", "one", 1), ("a", "two", 2)),
+        printed(("a", "three", 7), OOM),
+        ["now printed: out of memory"],
+    ),
+    "printed before": (printed(OOM), printed(), ["no longer printed: out of memory"]),
+    "a TensorFlow that was not imported has not stopped printing": (printed(OOM), SILENT, []),
+    "nor begun to": (SILENT, printed(OOM), []),
+    "what one machine does not have": (
+        {"host.cpu_quota": Unknown("no limit")},
+        {"host.cpu_quota": known(2.0)},
+        ["CPU limit of the container none → 2.0"],
+    ),
+    "variables, libraries and devices": (
+        env(LD_LIBRARY_PATH="/a:/b", XLA_FLAGS="--x", KERAS_BACKEND="jax"),
+        {
+            **env(LD_LIBRARY_PATH="/b:/c", XLA_FLAGS="--y"),
+            "loader.sonames": absent("cudart"),
+            "tensorflow.devices": NO_GPU_LISTED,
+            **DOCKER,
+        },
+        [
+            "container none → docker",
+            "libcudart.so.12: found by RUNPATH → absent",
+            "LD_LIBRARY_PATH: /a removed, /c added",
+            "XLA_FLAGS: --x → --y",
+            "KERAS_BACKEND unset (was jax)",
+            "TensorFlow lists NVIDIA H200 → no GPU",
+        ],
+    ),
+    "units and long lists": (
+        {
+            **gpus(gpu(memory_total=2**34, power_limit=450)),
+            "host.cpu_flags": known(FLAGS),
+            "host.shm": known(2**30),
+        },
+        {
+            **gpus(gpu(memory_total=2**33, power_limit=300)),
+            "host.cpu_flags": known((*FLAGS[1:], "amx")),
+            "host.shm": known(64 * 2**20),
+            "host.pci_gpus": known((replace(CARD, driver="vfio-pci"),)),
+        },
+        [
+            "CPU flags: flag0 removed, amx added",
+            "/dev/shm 1 GiB → 64 MiB",
+            "GPU 0: memory total 16 GiB → 8 GiB",
+            "GPU 0: power limit 450 W → 300 W",
+            "PCI device 0000:18:00.0: kernel driver nvidia → vfio-pci",
+        ],
+    ),
+}
+
+
+@each("name", CHANGES)
+def test_changes_in_words(name: str) -> None:
+    before, after, changes = CHANGES[name]
+    assert texts(compared(before, after)) == changes
+
+
+def test_a_driver_that_went_takes_its_files_along() -> None:
+    comparison = compared({}, {**NO_DRIVER, "host.pci_gpus": healthy().host.pci_gpus})
+    assert "driver 570.86.15 → none" in texts(comparison)
+    assert all(change.startswith("driver.") for change in explained(comparison, "driver.missing").changes)
+    other_kernel_driver = {"host.pci_gpus": known((replace(CARD, driver="vfio-pci"),))}
+    assert [one.layer for one in compared({}, other_kernel_driver).changes] == ["Driver"]
