@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.bench.samples import FLOP, SHAKY, failed, run, telemetry
+from tests.bench.samples import SHAKY, run, telemetry
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench.results import Run
@@ -39,7 +39,6 @@ DOUBTS: dict[str, tuple[Run, list[str]]] = {
     "steady": (run(), []),
     "samples that differ, many": (run(steps=WIDE), []),
     "few": (run(steps=(1.0,) * 5), ["only 5 samples"]),
-    "one": (run(steps=(1.0,)), ["only 1 sample"]),
     "six": (run(steps=(1.0,) * 6), []),
     "an interval that is wide": (run(steps=SHAKY), ["95 % interval ±9.1 %"]),
     "slower and slower": (run(steps=CREEPING), ["drift: the second half took 18 % longer"]),
@@ -55,8 +54,7 @@ def test_a_run_is_marked_for_what_makes_its_figure_doubtful(name: str) -> None:
     one, reasons = DOUBTS[name]
     assert len(one.doubts) == len(reasons)
     assert all(found.startswith(reason) for found, reason in zip(one.doubts, reasons, strict=True))
-    uncertain = [advice for advice in one.advice if advice.startswith("uncertain: ")]
-    assert uncertain == ([f"uncertain: {'; '.join(one.doubts)}"] if reasons else [])
+    assert one.advice == ((f"uncertain: {'; '.join(one.doubts)}",) if reasons else ())
 
 
 def test_a_drift_is_said_where_it_is_sure() -> None:
@@ -66,9 +64,8 @@ def test_a_drift_is_said_where_it_is_sure() -> None:
 
 
 def test_the_speed_is_that_of_the_samples_that_others_left_alone() -> None:
-    times, loads, waits = (2.0,) * 8 + (1.0,) * 10, (1.0,) * 8 + (2.0,) * 10, (1.0,) * 8 + (0.0,) * 10
-    taken = Run(label="CPU", devices=("/CPU:0",), dtype="float32", spread="one device", samples_s=times)
-    taken = msgspec.structs.replace(taken, cpu_load=loads, cpu_wait=waits)
+    waits, loads = (1.0,) * 8 + (0.0,) * 10, (1.0,) * 8 + (2.0,) * 10
+    taken = run(seconds=1.0, steps=(2.0,) * 8 + (1.0,) * 10, cpu_load=loads, cpu_wait=waits)
     one = with_speed(taken, 6.0, "FLOP/s", 2.0)
     assert (one.left_out, one.median_s, one.ci95_s) == (8, 1.0, (1.0, 1.0))
     assert one.throughput and one.throughput.value == 6.0
@@ -77,30 +74,7 @@ def test_the_speed_is_that_of_the_samples_that_others_left_alone() -> None:
     assert (unknown.left_out, unknown.median_s) == (0, 1.0) and unknown.ci95_s == (1.0, 2.0)
 
 
-# ------------------------------------------------------------------------------------------------ speed-up, efficiency
-
-TWO: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1")}
-
-
-def test_cpu_one_gpu_two_gpus() -> None:
-    cpu, one, two = relate([run("CPU", 8.0), run("1 GPU", 0.1), run("2 GPUs, rows", 0.0625, spread="rows", **TWO)])
-    assert (cpu.speedup_vs_cpu, cpu.speedup_vs_1gpu, cpu.efficiency) == (None, None, None)
-    assert one.speedup_vs_cpu and one.speedup_vs_cpu.value == pytest.approx(80)
-    assert one.speedup_vs_1gpu is None and one.efficiency is None
-    assert two.speedup_vs_1gpu and two.speedup_vs_1gpu.value == pytest.approx(1.6)
-    assert two.efficiency and two.efficiency.value == pytest.approx(0.8)
-    assert two.efficiency.low < 0.8 < two.efficiency.high
-
-
-def test_more_work_for_more_gpus_is_compared_by_work_done_and_virtual_devices_get_no_ratio() -> None:
-    four = {"devices": tuple(f"/GPU:{index}" for index in range(4)), "spread": "terms", "flop": 2 * FLOP}
-    _, found = relate([run("1 GPU", 0.1), run("4 GPUs, terms", 0.05, **four)])
-    assert found.speedup_vs_1gpu and found.speedup_vs_1gpu.value == pytest.approx(4)
-    assert found.efficiency and found.efficiency.value == pytest.approx(1)
-    *_, virtual = relate([run("CPU", 8.0), run("1 GPU", 0.1), run("2 virtual GPUs", 0.1, virtual=True, **TWO)])
-    assert (virtual.speedup_vs_cpu, virtual.speedup_vs_1gpu, virtual.efficiency) == (None, None, None)
-    _, alone = relate([failed("CPU", "it died", devices=("/CPU:0",)), run("1 GPU", 0.1)])
-    assert alone.speedup_vs_cpu is None
+# --------------------------------------------------------------------- speed-ups (more of them are in golden/four*.txt)
 
 
 def test_types_are_compared_with_themselves_and_tf32_with_the_cpus_float32() -> None:
@@ -119,11 +93,12 @@ def float32(card: Gpu) -> float | None:
     return peak_flops(card, "float32", MATRIX)
 
 
-@each(("dtype", "tflops"), [("float32", 62), ("tf32", 495), ("float16", 989), ("bfloat16", 989), ("float64", 62)])
+@each(
+    ("dtype", "tflops"),
+    [("float32", 62), ("tf32", 495), ("float16", 989), ("bfloat16", 989), ("mixed_bfloat16", 989), ("float64", 62)],
+)
 def test_the_data_sheets_figures(dtype: str, tflops: float) -> None:
-    peak = peak_flops(H200, dtype, MATRIX)
-    assert peak is not None
-    assert peak / 1e12 == pytest.approx(tflops, rel=0.1)  # data sheets round, and take another boost clock
+    assert peak_flops(H200, dtype, MATRIX) == pytest.approx(tflops * 1e12, rel=0.1)  # they take another boost clock
 
 
 def test_per_cent_of_several_and_unknown_stays_unknown() -> None:
@@ -133,7 +108,6 @@ def test_per_cent_of_several_and_unknown_stays_unknown() -> None:
         changes: dict[str, Any] = {name: Unknown("not told")}
         assert percent_of(1e12, [H200, msgspec.structs.replace(H200, **changes)], float32) is None
     assert percent_of(1e12, [], float32) is None and peak_flops(H200, "int4", MATRIX) is None
-    assert peak_flops(H200, "mixed_bfloat16", MATRIX) == peak_flops(H200, "bfloat16", MATRIX)
 
 
 def test_geforce_cards_have_their_own_peak() -> None:
@@ -173,7 +147,7 @@ def test_a_run_is_held_against_the_memory_of_its_own_cards() -> None:
 CARDS = known((gpu(pci_bus_id="0000:65:00.0", power_limit=700.0),))
 MACHINE = spoil(healthy(), {"host.cpus": known(2), "gpus": CARDS})
 IDLE = telemetry(power_w=169.0)
-STRONG: dict[str, Any] = {**TWO, "scaling": "strong"}
+STRONG: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1"), "scaling": "strong"}
 
 
 def advice(*runs: Run, workload: str = "matpow", **parameters: int | str) -> list[str]:
