@@ -9,13 +9,11 @@ import zipfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from msgspec import structs
 
-from tests.scripts.wheel_records import ROOT, archive, module, names
+from tests.scripts.wheel_records import ROOT, Client, archive, module, names
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import MatrixFile, ReleaseRow
 
@@ -35,24 +33,24 @@ def read(name: str, *pythons: str) -> tuple[wheel_facts.Wheel, wheel_facts.Libra
     return wheel_facts.read_wheel(archive(name), name, pythons or (wheel_facts.python_of(name),))
 
 
+def made(member: str, text: str) -> zipfile.ZipFile:
+    """A wheel of 1.0 whose extension module has what the text describes."""
+    wheel = zipfile.ZipFile(io.BytesIO(), "w")
+    wheel.writestr(f"tensorflow_gpu-1.0.0.data/purelib/tensorflow/python/{member}", module(text))
+    wheel.writestr("tensorflow_gpu-1.0.0.dist-info/METADATA", "Name: tensorflow-gpu")
+    return wheel
+
+
 def test_the_toolkit_follows_from_the_ptx_where_no_library_is_named() -> None:
-    text = "fatbin sass 30 ptx 30 isa 5.0"
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as made:
-        made.writestr("tensorflow_gpu-1.0.0.data/purelib/tensorflow/python/_pywrap_tensorflow.pyd", module(text))
-        made.writestr("tensorflow_gpu-1.0.0.dist-info/METADATA", "Name: tensorflow-gpu")
-    name = "tensorflow_gpu-1.0.0-cp35-cp35m-win_amd64.whl"
-    row, libraries = wheel_facts.read_wheel(zipfile.ZipFile(buffer), name, ["3.5"])
+    wheel = made("_pywrap_tensorflow.pyd", "fatbin sass 30 ptx 30 isa 5.0")
+    row, libraries = wheel_facts.read_wheel(wheel, "tensorflow_gpu-1.0.0-cp35-cp35m-win_amd64.whl", ["3.5"])
     assert (row.cuda, libraries) == ("8.0", None)
 
 
 def test_kernels_that_differ_among_each_other_are_refused() -> None:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as made:
-        text = "fatbin sass 30 ptx 30 isa 5.0\nfatbin sass 35 ptx 35 isa 5.0"
-        made.writestr("tensorflow/python/_pywrap_tensorflow_internal.so", module(text))
+    text = "fatbin sass 30 ptx 30 isa 5.0\nfatbin sass 35 ptx 35 isa 5.0"
     with pytest.raises(ValueError, match="not all compiled for the same"):
-        natives.read_native(zipfile.ZipFile(buffer))
+        natives.read_native(made("_pywrap_tensorflow_internal.so", text))
 
 
 def test_platforms_pythons_and_floors_of_old_file_names() -> None:
@@ -86,37 +84,17 @@ def test_recorded_wheels_give_the_rows_of_the_matrix() -> None:
 # ------------------------------------------------------------------------------- the whole script
 
 
-class Client:
-    """A package index of the recorded wheels, one of which is withdrawn."""
+class Recorded(Client):
+    """The recorded wheels."""
 
-    def __init__(self, *_: object) -> None: ...
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def get_project_page(self, package: str) -> Any:
-        own = [name for name in names() if name.startswith(f"{package.replace('-', '_')}-")]
-        return SimpleNamespace(packages=[self.file(name) for name in own])
-
-    def file(self, name: str) -> Any:
-        yanked = name == LINUX_2_10
-        return SimpleNamespace(
-            filename=name,
-            url=name,
-            version=name.split("-")[1],
-            package_type="wheel",
-            is_yanked=yanked,
-            yanked_reason="CVE & others" if yanked else None,
-            upload_time=None,
-        )
+    files = names()
+    yanked = (LINUX_2_10,)
 
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
     """The script over that index, with these arguments: its exit code and what it prints."""
-    monkeypatch.setattr("pypi_simple.PyPISimple", Client)
+    monkeypatch.setattr("pypi_simple.PyPISimple", Recorded)
     monkeypatch.setattr("remotezip.RemoteZip", lambda name, **_: archive(name))
     monkeypatch.setattr(refresh_matrix, "index_url", lambda: "https://index.example/simple")
 

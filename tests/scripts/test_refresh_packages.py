@@ -5,38 +5,30 @@ from __future__ import annotations
 import sys
 from importlib import metadata
 from importlib.util import find_spec
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from packaging.version import Version
 
-from tests.scripts.wheel_records import ROOT, archive
+from tests.scripts.wheel_records import Client, archive
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.matrix.schema import PLATFORMS, PackageRow
+from tfgpu_doctor.matrix.schema import PLATFORMS
 
 if not (find_spec("pypi_simple") and find_spec("remotezip")):  # importing them takes every worker half a second
     pytest.skip("dependencies of the script, not of the package", allow_module_level=True)
 
+import pypi_simple
 import refresh_packages
 from refresh_packages import platforms_of, published, pythons_of, requires, row_of, spans
 
 LINUX = "manylinux_2_17_x86_64.manylinux2014_x86_64"
-# version → names of files, as on the index
-KERAS = {
-    "2.15.0": ["keras-2.15.0-py3-none-any.whl"],
-    "3.0.0": ["keras-3.0.0-py3-none-any.whl"],
-    "3.1.0rc1": ["keras-3.1.0rc1-py3-none-any.whl"],
-}
-TEXT = {
-    "2.18.0": [
-        f"tensorflow_text-2.18.0-cp39-cp39-{LINUX}.whl",
-        f"tensorflow_text-2.18.0-cp311-cp311-{LINUX}.whl",
-        "tensorflow_text-2.18.0-cp311-cp311-macosx_11_0_arm64.whl",
-    ],
-    "1.15.0": [f"tensorflow_text-1.15.0-cp27-cp27mu-{LINUX}.whl"],
-}
+TEXT = [
+    f"tensorflow_text-2.18.0-cp39-cp39-{LINUX}.whl",
+    f"tensorflow_text-2.18.0-cp311-cp311-{LINUX}.whl",
+    "tensorflow_text-2.18.0-cp311-cp311-macosx_11_0_arm64.whl",
+    f"tensorflow_text-1.15.0-cp27-cp27mu-{LINUX}.whl",
+]
+KERAS = [f"keras-{version}-py3-none-any.whl" for version in ("2.15.0", "3.0.0", "3.1.0rc1")]
 REQUIRES = {
     "keras-3": "Requires-Dist: numpy\nRequires-Dist: absl-py>=1.0\nRequires-Dist: rich\n"
     "Requires-Dist: h5py; extra == 'io'\n",
@@ -45,34 +37,11 @@ REQUIRES = {
 }
 
 
-class Client:
-    """An index of the packages above; the second answer is the good one, as on a busy network."""
+class Index(Client):
+    """An index of these packages; the second answer is the good one, as on a busy network."""
 
-    def __init__(self, *_: object) -> None:
-        self.failing = True
-        self.yanked: set[str] = set()
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def get_project_page(self, package: str) -> Any:
-        releases = {"keras": KERAS, "tensorflow-text": TEXT}.get(package, {})
-        files = [self.file(version, name) for version, names in releases.items() for name in names]
-        return SimpleNamespace(packages=[*files, SimpleNamespace(package_type="sdist", version="9.0")])
-
-    def file(self, version: str, name: str) -> Any:
-        python = ">=3.9" if version.startswith("3") else None
-        return SimpleNamespace(
-            filename=name,
-            version=version,
-            package_type="wheel",
-            requires_python=python,
-            is_yanked=name in self.yanked,
-            has_metadata=True,
-            url=f"https://files.example/{name}",
-        )
+    files = (*KERAS, *TEXT)
+    failing = True
 
     def get_package_metadata(self, file: Any, verify: bool) -> str:
         if self.failing:
@@ -81,35 +50,12 @@ class Client:
         return next(text for name, text in REQUIRES.items() if file.filename.startswith(name))
 
 
-@pytest.fixture
-def index(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recorded index in place of that of pip."""
-    monkeypatch.setattr("pypi_simple.PyPISimple", Client)
+def test_the_rows_of_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pypi_simple.PyPISimple", Index)
     monkeypatch.setattr(refresh_packages, "index_url", lambda: "https://index.example/simple")
     monkeypatch.setattr(refresh_packages.time, "sleep", lambda _: None)
-
-
-def rows(monkeypatch: pytest.MonkeyPatch, *packages: str) -> list[PackageRow]:
-    monkeypatch.setattr(refresh_packages, "PACKAGES", packages)
-    monkeypatch.setattr(refresh_packages, "requires", lambda package, text: all_of(package, text))
-    return refresh_packages.derive()
-
-
-KNOWN = refresh_packages.PACKAGES
-
-
-def all_of(package: str, text: str, before: Any = requires) -> tuple[str, ...]:
-    """The requirements on what the real table has, although a test derives two rows of it."""
-    narrow, refresh_packages.PACKAGES = refresh_packages.PACKAGES, KNOWN
-    try:
-        found: tuple[str, ...] = before(package, text)
-        return found
-    finally:
-        refresh_packages.PACKAGES = narrow
-
-
-def test_the_rows_of_an_index(index: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    keras, text = rows(monkeypatch, "keras", "tensorflow-text")
+    rows = {row.package: row for row in refresh_packages.derive()}
+    keras, text = rows["keras"], rows["tensorflow-text"]
     assert [(one.versions, one.python, one.wheels, one.platforms) for one in keras.releases] == [
         (("3.0.0",), ">=3.9", (), ()),
         (("2.15.0",), None, (), ()),
@@ -123,32 +69,23 @@ def test_the_rows_of_an_index(index: None, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_yanked_release_is_one_all_of_whose_wheels_are() -> None:
-    client = Client()
-    client.yanked = {TEXT["2.18.0"][0], TEXT["2.18.0"][2], KERAS["2.15.0"][0]}
-    found = {(one.version, one.platform): one.yanked for one in published(client, "tensorflow-text")}  # type: ignore[arg-type]
+    client: Any = Index()
+    client.yanked = (TEXT[0], TEXT[2], KERAS[0])
+    found = {(one.version, one.platform): one.yanked for one in published(client, "tensorflow-text")}
     assert found == {("2.18.0", "linux_x86_64"): False, ("2.18.0", "macos_arm64"): True}
-    assert {one.version for one in published(client, "keras") if one.yanked} == {"2.15.0"}  # type: ignore[arg-type]
+    assert {one.version for one in published(client, "keras") if one.yanked} == {"2.15.0"}
 
 
 def test_without_metadata_on_the_index_the_wheel_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pypi_simple
-    import remotezip
-
     wheel = "tensorflow-2.16.1-cp312-cp312-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
-    opened = []
 
-    def none(*_: object, **__: object) -> str:
-        raise pypi_simple.NoMetadataError(wheel, wheel)
+    class Bare(Client):
+        def get_package_metadata(self, file: Any, verify: bool) -> str:
+            raise pypi_simple.NoMetadataError(wheel, wheel)
 
-    def remote(url: str, **_: object) -> Any:
-        opened.append(url)
-        return archive(wheel)
-
-    monkeypatch.setattr(remotezip, "RemoteZip", remote)
-    client = SimpleNamespace(get_package_metadata=none)
-    text = refresh_packages.metadata(client, Client().file("2.16.1", wheel))  # type: ignore[arg-type]
-    assert opened == [f"https://files.example/{wheel}"]
-    assert "keras>=3.0.0" in requires("tensorflow", text)
+    monkeypatch.setattr("remotezip.RemoteZip", lambda url, **_: archive(url))
+    client: Any = Bare()
+    assert "keras>=3.0.0" in requires("tensorflow", refresh_packages.metadata(client, client.file(wheel)))
 
 
 def test_platforms_and_pythons_of_file_names() -> None:
@@ -179,27 +116,10 @@ def test_versions_are_runs() -> None:
     assert row_of("keras", [], required).requires == {"numpy>=1": "1.0..1.1 2.1"}
 
 
-def test_the_script_writes_once_and_then_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The rows of the matrix; a package of another name makes the file out of date."""
-
-    def script(*arguments: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["refresh_packages.py", "--matrix", str(file), *arguments])
-        return refresh_packages.main()
-
-    file, bundled = tmp_path / "compat_matrix.yaml", Matrix.load().data.packages
-    monkeypatch.setattr(refresh_packages, "derive", lambda: list(bundled))
-    before = (ROOT / "compat_matrix.yaml").read_text(encoding="utf-8")
-    stale = before.replace(f"- package: {bundled[-1].package}\n", "- package: another\n")
-    file.write_text(stale, encoding="utf-8")
-    assert script("--check") == 1
-    assert file.read_text(encoding="utf-8") == stale
-    assert script() == 0
-    assert file.read_text(encoding="utf-8") == before
-    capsys.readouterr()
-    assert script("--check") == 0
-    assert "is up to date" in capsys.readouterr().out
+def test_the_rows_of_the_matrix_are_in_the_form_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refresh_packages, "derive", lambda: list(Matrix.load().data.packages))
+    monkeypatch.setattr(sys, "argv", ["refresh_packages.py", "--check"])
+    assert refresh_packages.main() == 0
 
 
 def test_what_is_installed_here_requires_what_the_matrix_says() -> None:
@@ -207,17 +127,14 @@ def test_what_is_installed_here_requires_what_the_matrix_says() -> None:
     table = {row.package: row for row in Matrix.load().data.packages}
     versions = {one.metadata["Name"].lower(): one.version for one in metadata.distributions()}
     seen = 0
-    for package in KNOWN:
+    for package in refresh_packages.PACKAGES:
         order = sorted({one for group in table[package].releases for one in group.versions}, key=Version)
         if (here := versions.get(package)) not in order:
             continue  # not installed, or newer than the matrix
-        runs = {text: [run.split("..") for run in all_.split()] for text, all_ in table[package].requires.items()}
-        at = order.index(here)
-        said = {
-            text
-            for text, several in runs.items()
-            if any(order.index(run[0]) <= at <= order.index(run[-1]) for run in several)
-        }
-        assert set(requires(package, metadata.distribution(package).read_text("METADATA") or "")) == said, package
+        found = requires(package, metadata.distribution(package).read_text("METADATA") or "")
+        for text, runs in table[package].requires.items():
+            ends = [[order.index(end) for end in run.split("..")] for run in runs.split()]
+            assert any(end[0] <= order.index(here) <= end[-1] for end in ends) is (text in found), (package, text)
+        assert set(found) <= table[package].requires.keys(), package
         seen += 1
     assert seen >= 3  # numpy, protobuf, keras
