@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.healthy import MATRIX
-from tests.scripts.wheel_records import fat_binary, module
+from tests.scripts.wheel_records import ROOT, fat_binary, module
 from tests.tables import each
 
 pytest.importorskip("packaging")
@@ -23,9 +23,9 @@ import natives
 import refresh_builds
 from binaries import Cudnn, compiled_cudnn, fat_binaries
 from fatbins import MAGIC, Images, Scanner
-from refresh_builds import BEGIN, END, Contents, Release, parts, render, rows
+from refresh_builds import BEGIN, END, parts, render, rows
+from sections import Section
 
-from tfgpu_doctor.matrix.loader import parse
 from tfgpu_doctor.matrix.schema import FatBinaries
 
 MLIR = fat_binary([60, 70], [90], "8.5")
@@ -124,38 +124,14 @@ def test_fat_binaries_are_counted_by_what_they_hold_and_relocatable_code_is_none
     ]
 
 
-TEXT = f"""schema: tfgpu.matrix/1
-revision: "2026-01-01"
-sources: {{wheel: {{title: "the wheel"}}, wheel-binaries: {{title: "its libraries"}}, ptx-isa: {{title: "PTX"}}, table: {{title: "a table"}}}}
-cuda:
-- {{version: "12.5", min_driver_linux: "555.42.02", min_driver_windows: null, minor_compat_min_linux: "525.60.13", minor_compat_min_windows: null, compute_capabilities: [], source: table, minor_compat_source: table, capabilities_source: table}}
-- {{version: "12.3", min_driver_linux: "545.23.06", min_driver_windows: null, minor_compat_min_linux: "525.60.13", minor_compat_min_windows: null, compute_capabilities: [], source: table, minor_compat_source: table, capabilities_source: table}}
-ptx:
-- {{isa: "8.5", cuda: "12.5", source: ptx-isa}}
-- {{isa: "8.3", cuda: "12.3", source: ptx-isa}}
-{BEGIN}
-builds: []
-{END}
-tensorflow:
-"""  # noqa: E501
-CONTENTS = Contents("linux_x86_64", "9.3", (FatBinaries(count=2, sass=("6.0",), ptx={"9.0": "8.5"}),))
-
-
-def test_releases_with_the_same_contents_share_a_row_and_the_table_can_be_read_again() -> None:
-    other = CONTENTS._replace(cudnn="8.9")
-    found = {Release("tensorflow", one, "linux_x86_64"): CONTENTS for one in ("2.20.0", "2.21.0")}
-    found |= {Release("tensorflow-gpu", "2.9.1", "linux_x86_64"): other}
-    table = rows(found)
-    assert [row.releases for row in table] == [{"tensorflow": "2.21.0 2.20.0"}, {"tensorflow-gpu": "2.9.1"}]
-    read = parse(TEXT.replace(f"{BEGIN}\nbuilds: []\n{END}", render(table)).replace("tensorflow:\n", ""), "x")
-    assert read.builds == tuple(table)
-    assert refresh_builds.known(read.builds) == found
-
-
-def test_the_table_speaks_of_every_linux_wheel_with_cuda() -> None:
+def test_the_table_is_what_the_script_makes_of_every_linux_wheel_with_cuda() -> None:
     known = refresh_builds.known(MATRIX.data.builds)
     assert known.keys() == refresh_builds.wanted(MATRIX.data).keys()
     assert [one.requirement for one in known if not known[one].cudnn] == []
+    table = rows(known)
+    assert table == list(MATRIX.data.builds), "releases with the same contents share a row"
+    section = Section(ROOT / "compat_matrix.yaml", BEGIN, END)
+    assert section.whole(render(table)) == section.text
 
 
 # ------------------------------------------------------------------------------------------- fat binaries in any bytes
