@@ -9,30 +9,27 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
+import yaml
 from msgspec.structs import replace
 
 from tests.cli.runner import tfgpu
 from tests.facts.test_report import report
-from tests.findings.rows_over_facts import (
-    FIRES,
-    NO_DRIVER,
-    NO_GPU_LISTED,
-    NO_GPU_USED,
-    WHY,
-    absent,
-    env,
-    off_path,
-    packages,
-    phases,
-)
-from tests.healthy import MATRIX, gpu, healthy, known, sonames
+from tests.findings.rows_over_facts import FIRES, NO_DRIVER, NO_GPU_USED, WHY, _Loader, _row, absent, env, packages
+from tests.healthy import MATRIX, gpu, healthy, known
 from tests.tables import each
 from tests.tiers import usual
 from tfgpu_doctor.compare.comparison import compare, exit_code, facts_read
 from tfgpu_doctor.compare.records import Comparison, Explanation
-from tfgpu_doctor.facts.facts import NOT_ASKED, Facts, Message, Unknown
+from tfgpu_doctor.facts.facts import Facts, Unknown
 from tfgpu_doctor.facts.report import Report, load_report
 from tfgpu_doctor.facts.schemas import FOLDER
+
+ROWS = yaml.load(Path(__file__).with_name("rows.yaml").read_text(encoding="utf-8"), _Loader)
+# what was done → before, after, the finding, what explains it, how
+DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
+    name: (_row(row["before"]), _row(row["after"]), row["finding"], {*row["changes"]}, row["how"])
+    for name, row in ROWS["done"].items()
+}
 
 
 def compared(good: dict[str, Any], bad: dict[str, Any], **options: Any) -> Comparison:
@@ -52,78 +49,10 @@ def statuses(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def gpus(*cards: Any) -> dict[str, Any]:
-    return {"gpus": known(cards or (gpu(),), "NVML")}
+    return {"gpus": known(cards, "NVML")}
 
 
 # ------------------------------------------------------------------------------------------- what explains a finding
-
-OLD = {"tensorflow.version": known("2.15.1"), "loader.sonames": known(sonames("2.15.1"), "loader")}
-NUMPY_1 = {"tensorflow": "2.15.1", "keras": "2.15.0", "protobuf": "4.25.3", "numpy": "1.26.4"}
-NUMPY_FAILS = {"tensorflow.phases": phases("import", "raised", exception="ImportError: numpy.core failed")}
-DOCKER = {"host.container": known("docker")}
-NO_CUDNN = {"cudnn.installed": known(()), "cudnn.runtime": WHY}
-
-# what was done → (before, after, finding, what explains it, how)
-DONE: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str], str]] = {
-    "pip install numpy": (
-        {**OLD, "python.packages": packages(**NUMPY_1)},
-        {**OLD, "python.packages": packages(**{**NUMPY_1, "numpy": "2.1.0"}), **NUMPY_FAILS},
-        "tf.abi-numpy",
-        {"python.packages.numpy"},
-        "change",
-    ),
-    "two variables that hide it, each enough": (
-        DOCKER,
-        {**DOCKER, **env(CUDA_VISIBLE_DEVICES="-1", NVIDIA_VISIBLE_DEVICES="void"), **NO_GPU_USED},
-        "gpu.hidden",
-        {"variables.CUDA_VISIBLE_DEVICES", "variables.NVIDIA_VISIBLE_DEVICES"},
-        "changes",
-    ),
-    "a folder on LD_LIBRARY_PATH": (
-        {},
-        {
-            **env(LD_LIBRARY_PATH="/opt/broken"),
-            "loader.sonames": off_path("cudnn", problem="empty file"),
-            "cudnn.runtime": WHY,
-            **NO_GPU_USED,
-        },
-        "cudnn.lib-path",
-        {"loader.sonames.libcudnn.so.9"},
-        "change",
-    ),
-    "pip uninstall of three wheels": (
-        {},
-        {"loader.sonames": absent("cublas", "cudart", "cudnn"), **NO_CUDNN, **NO_GPU_USED},
-        "cuda.missing",
-        {"loader.sonames.libcublas.so.12", "loader.sonames.libcudart.so.12"},
-        "changes",
-    ),
-    "another cuDNN": (
-        {"python.packages": packages(tensorflow="2.21.0", nvidia_cudnn_cu12="9.3.0.75")},
-        {
-            "python.packages": packages(tensorflow="2.21.0", nvidia_cudnn_cu12="9.1.0.70"),
-            "cudnn.runtime": known("9.1.0"),
-            **NO_GPU_USED,
-        },
-        "cudnn.version-mismatch",
-        {"cudnn.runtime"},
-        "observed",
-    ),
-    "a card for another": (
-        {},
-        gpus(gpu(name="Tesla K80", compute_capability="3.7")),
-        "gpu.arch-too-old",
-        {"gpus.0.name", "gpus.0.compute_capability"},
-        "change",
-    ),
-    "a crash that nobody can explain": (
-        {},
-        {"tensorflow.phases": phases("import", "died", signal="SIGSEGV")},
-        "tf.import-failed",
-        {"tensorflow.phases.import"},
-        "observed",
-    ),
-}
 
 
 @each("name", DONE)
@@ -138,28 +67,6 @@ def test_the_change_that_explains_what_is_new_explains_what_is_gone(name: str) -
         assert (exit_code(comparison, "error"), exit_code(comparison, "never")) == (code, 0)
 
 
-def test_innocent_changes_explain_nothing() -> None:
-    after = {
-        **env(TF_ENABLE_ONEDNN_OPTS="0", OMP_NUM_THREADS="4", CUDA_VISIBLE_DEVICES=""),
-        "python.packages": packages(tensorflow="2.21.0", wrapt="2.0", h5py="3.1"),
-        "host.kernel": known("6.9.0"),
-        "driver.version": known("575.57.08"),
-    }
-    comparison = compared({"python.packages": packages(tensorflow="2.21.0", wrapt="1.0")}, after)
-    assert explained(comparison, "gpu.hidden").changes == ("variables.CUDA_VISIBLE_DEVICES",)
-    assert texts(comparison) == [
-        "kernel 6.8.0-45-generic → 6.9.0",
-        "driver 570.86.15 → 575.57.08",
-        "wrapt 1.0 → 2.0",
-        "h5py added (3.1)",
-        "TF_ENABLE_ONEDNN_OPTS set to 0",
-        "OMP_NUM_THREADS set to 4",
-        "CUDA_VISIBLE_DEVICES set to nothing",
-    ]
-    weights = {one.id: one.weight for one in comparison.changes}
-    assert weights["variables.OMP_NUM_THREADS"] == weights["python.packages.wrapt"] == "can-matter"
-
-
 def test_of_two_findings_each_has_its_change() -> None:
     """A Blackwell card, and an older driver beside it."""
     card = gpus(gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"))
@@ -168,23 +75,26 @@ def test_of_two_findings_each_has_its_change() -> None:
     assert explained(comparison, "driver.too-old").changes == ("driver.version",)
 
 
-def test_in_a_container_that_got_no_gpu_the_container_is_named_too() -> None:
-    after = {"host.container": known("docker", "/.dockerenv"), **NO_DRIVER, "driver.device_nodes": known((), "/dev")}
-    found = explained(compared({}, {**after, **NO_GPU_USED}), "container.no-gpu")
-    assert found.how == "changes" and "host.container" in found.changes
+def test_of_many_changes_the_one_is_named_and_the_others_can_matter() -> None:
+    """Many packages and variables differ; the rules read all of them, and one of each matters."""
+    many = {f"package_{number}": "1" for number in range(60)}
+    variables = env(**{f"NCCL_{number}": "1" for number in range(20)}, CUDA_VISIBLE_DEVICES="-1")
+    before, after, *_ = DONE["pip install numpy"]
+    old = packages(tensorflow="2.15.1", numpy="1.26.4", **many)
+    new = packages(tensorflow="2.15.1", numpy="2.1.0", **dict.fromkeys(many, "2"))
+    comparison = compared({**before, "python.packages": old}, {**after, "python.packages": new, **variables})
+    assert explained(comparison, "tf.abi-numpy").changes == ("python.packages.numpy",)
+    assert explained(comparison, "gpu.hidden").changes == ("variables.CUDA_VISIBLE_DEVICES",)
+    weights = {one.id: one.weight for one in comparison.changes}
+    assert weights["variables.NCCL_1"] == "can-matter"
 
 
 @each(
-    ("good", "bad", "finding"),
-    [
-        ({"tensorflow.devices": WHY}, {"tensorflow.devices": NO_GPU_LISTED}, "gpu.not-visible"),
-        ({"tensorflow.devices": NOT_ASKED}, {"tensorflow.devices": NO_GPU_LISTED}, "gpu.not-visible"),
-        ({}, gpus(gpu(fault="GPU is lost")), "gpu.fault"),
-        ({"gpus": WHY, "driver.version": WHY}, gpus(gpu(mig_mode=True, mig_instances=())), "gpu.mig"),
-    ],
+    ("finding", "good", "bad"),
+    [(finding, *map(_row, row)) for finding, rows in ROWS["unjudged"].items() for row in rows],
 )
 def test_a_finding_over_what_good_did_not_examine_is_not_called_new(
-    good: dict[str, Any], bad: dict[str, Any], finding: str
+    finding: str, good: dict[str, Any], bad: dict[str, Any]
 ) -> None:
     comparison = compared(good, bad)
     assert statuses(comparison) == [(finding, "unjudged")] and comparison.explanations == ()
@@ -193,14 +103,13 @@ def test_a_finding_over_what_good_did_not_examine_is_not_called_new(
 
 
 def test_a_field_of_a_gpu_that_good_examined_is_a_change() -> None:
-    fine = gpus(replace(gpu(), fault=Unknown("none")))
-    comparison = compared(fine, gpus(gpu(fault="GPU is lost")))
+    comparison = compared(gpus(replace(gpu(), fault=Unknown("none"))), gpus(gpu(fault="GPU is lost")))
     assert texts(comparison) == ["GPU 0: fault none → GPU is lost"]
     assert explained(comparison, "gpu.fault").changes == ("gpus.0.fault",)
 
 
 def test_consequences_follow_and_are_not_explained_again() -> None:
-    after = {"loader.sonames": absent(), **NO_CUDNN, **NO_GPU_USED}
+    after = {"loader.sonames": absent(), "cudnn.installed": known(()), "cudnn.runtime": WHY, **NO_GPU_USED}
     comparison = compared({}, after)
     follows = {one.id: one.follows_from for one in comparison.findings}
     assert follows == {"cuda.missing": None, "cudnn.missing": "cuda.missing", "gpu.not-visible": "cuda.missing"}
@@ -216,7 +125,7 @@ def test_findings_of_both_remain() -> None:
 
 def test_a_number_of_gpus_can_be_asked_for() -> None:
     devices = {"tensorflow.devices": WHY, "tensorflow.checks": WHY}
-    comparison = compared({**gpus(gpu(), gpu(1)), **devices}, {**gpus(), **devices}, require_gpus=2)
+    comparison = compared({**gpus(gpu(), gpu(1)), **devices}, devices, require_gpus=2)
     assert explained(comparison, "gpu.fewer-than-required").changes == ("gpus.1",)
 
 
@@ -251,19 +160,6 @@ def test_findings_read_what_their_inputs_are_derived_from() -> None:
     assert {"messages"} <= facts_read("memory.oom")
 
 
-def test_many_changes_do_not_hide_the_one() -> None:
-    """Many packages and variables differ; the rules read all of them, and one of each matters."""
-    many = {f"package_{number}": "1" for number in range(60)}
-    variables = env(**{f"NCCL_{number}": "1" for number in range(20)}, CUDA_VISIBLE_DEVICES="-1")
-    new = packages(**{**NUMPY_1, **dict.fromkeys(many, "2"), "numpy": "2.1.0"})
-    comparison = compared(
-        {**OLD, "python.packages": packages(**NUMPY_1, **many)},
-        {**OLD, "python.packages": new, **NUMPY_FAILS, **variables},
-    )
-    assert explained(comparison, "tf.abi-numpy").changes == ("python.packages.numpy",)
-    assert explained(comparison, "gpu.hidden").changes == ("variables.CUDA_VISIBLE_DEVICES",)
-
-
 def saved(name: str) -> Report:
     data = (Path(__file__).parents[1] / "captures" / "compare" / name).read_bytes()
     return report(facts=msgspec.json.decode(data, type=Facts))
@@ -282,6 +178,12 @@ def test_one_package_that_was_changed_is_the_cause() -> None:
 # ------------------------------------------------------------------------------------------- what differs, in words
 
 
+@each("name", ROWS["differences"])
+def test_differences_in_words(name: str) -> None:
+    row = ROWS["differences"][name]
+    assert texts(compared(_row(row["before"]), _row(row["after"]))) == [*row["texts"]]
+
+
 def test_twice_the_same_is_nothing() -> None:
     comparison = compared({}, {})
     assert (comparison.changes, comparison.findings, comparison.explanations) == ((), (), ())
@@ -293,9 +195,8 @@ def test_twice_the_same_is_nothing() -> None:
 def test_the_same_machine_examined_twice_has_not_changed(tmp_path: Path) -> None:
     reports = []
     for name in ("a.json", "b.json"):
-        file = tmp_path / name
-        tfgpu("doctor", "--no-import", "-q", "--fail-on", "never", "--output", str(file))
-        reports.append(load_report(file.read_bytes(), name))
+        tfgpu("doctor", "--no-import", "-q", "--fail-on", "never", "--output", str(tmp_path / name))
+        reports.append(load_report((tmp_path / name).read_bytes(), name))
     assert compare(*reports, MATRIX, "2026-11-21T00:00:00Z").changes == ()
 
 
@@ -325,94 +226,10 @@ def test_two_machines_are_called_so() -> None:
     assert compared({}, gpus(gpu(), gpu(1))).machines == ()
 
 
-def printed(*lines: tuple[str, str, int]) -> dict[str, Any]:
-    """Messages, by their kind, text and line."""
-    return {"messages": known(tuple(Message(kind=kind, line=line, text=text) for kind, text, line in lines))}
-
-
-OOM = ("oom-cuda", "out of memory", 9)
-# `tfgpu doctor --no-import`
-SKIPPED = tuple(replace(one, outcome="skipped") if one.name == "import" else one for one in healthy().tensorflow.phases)
-SILENT = {**printed(), "tensorflow.phases": SKIPPED}
-FLAGS = tuple(f"flag{number}" for number in range(40))
-CARD = healthy().host.pci_gpus.value[0]  # type: ignore[union-attr]
-
-# before, after → what changed
-CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
-    "from minute to minute": (
-        gpus(gpu(temperature=40, memory_free=1_000, uuid="GPU-1", utilization=0)),
-        gpus(gpu(temperature=50, memory_free=2_000, uuid="GPU-2", utilization=9)),
-        [],
-    ),
-    "noise that explains a finding": (
-        {},
-        gpus(gpu(throttle_reasons=("hw_thermal_slowdown",), temperature=93)),
-        ["GPU 0: temperature 40 °C → 93 °C", "GPU 0: throttle reasons none → hw_thermal_slowdown"],
-    ),
-    "a GPU less": (gpus(gpu(), gpu(1)), gpus(), ["GPU 1 removed (was NVIDIA H200)"]),
-    "a GPU more": (gpus(), gpus(gpu(), gpu(1)), ["GPU 1 added (NVIDIA H200)"]),
-    "printed, by kind and not by line": (
-        printed(("a", "one", 1), ("a", "two", 2)),
-        printed(("a", "three", 7), OOM),
-        ["now printed: out of memory"],
-    ),
-    "printed before": (printed(OOM), printed(), ["no longer printed: out of memory"]),
-    "a TensorFlow that was not imported has not stopped printing": (printed(OOM), SILENT, []),
-    "nor begun to": (SILENT, printed(OOM), []),
-    "what one machine does not have": (
-        {"host.cpu_quota": Unknown("no limit")},
-        {"host.cpu_quota": known(2.0)},
-        ["CPU limit of the container none → 2.0"],
-    ),
-    "variables, libraries and devices": (
-        env(LD_LIBRARY_PATH="/a:/b", XLA_FLAGS="--x", KERAS_BACKEND="jax"),
-        {
-            **env(LD_LIBRARY_PATH="/b:/c", XLA_FLAGS="--y"),
-            "loader.sonames": absent("cudart"),
-            "tensorflow.devices": NO_GPU_LISTED,
-            **DOCKER,
-        },
-        [
-            "container none → docker",
-            "libcudart.so.12: found by RUNPATH → absent",
-            "LD_LIBRARY_PATH: /a removed, /c added",
-            "XLA_FLAGS: --x → --y",
-            "KERAS_BACKEND unset (was jax)",
-            "TensorFlow lists NVIDIA H200 → no GPU",
-        ],
-    ),
-    "units and long lists": (
-        {
-            **gpus(gpu(memory_total=2**34, power_limit=450)),
-            "host.cpu_flags": known(FLAGS),
-            "host.shm": known(2**30),
-        },
-        {
-            **gpus(gpu(memory_total=2**33, power_limit=300)),
-            "host.cpu_flags": known((*FLAGS[1:], "amx")),
-            "host.shm": known(64 * 2**20),
-            "host.pci_gpus": known((replace(CARD, driver="vfio-pci"),)),
-        },
-        [
-            "CPU flags: flag0 removed, amx added",
-            "/dev/shm 1 GiB → 64 MiB",
-            "GPU 0: memory total 16 GiB → 8 GiB",
-            "GPU 0: power limit 450 W → 300 W",
-            "PCI device 0000:18:00.0: kernel driver nvidia → vfio-pci",
-        ],
-    ),
-}
-
-
-@each("name", CHANGES)
-def test_changes_in_words(name: str) -> None:
-    before, after, changes = CHANGES[name]
-    assert texts(compared(before, after)) == changes
-
-
 def test_a_driver_that_went_takes_its_files_along() -> None:
     comparison = compared({}, {**NO_DRIVER, "host.pci_gpus": healthy().host.pci_gpus})
     assert "driver 570.86.15 → none" in texts(comparison)
     assert all(change.startswith("driver.") for change in explained(comparison, "driver.missing").changes)
-    other_kernel_driver = {"host.pci_gpus": known((replace(CARD, driver="vfio-pci"),))}
-    assert [one.layer for one in compared({}, other_kernel_driver).changes] == ["Driver"]
+    row = ROWS["differences"]["units and long lists"]
+    (of_pci,) = (one for one in compared(_row(row["before"]), _row(row["after"])).changes if "pci" in one.id)
+    assert of_pci.layer == "Driver"
