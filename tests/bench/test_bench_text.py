@@ -124,9 +124,6 @@ def test_too_many_runs_for_a_page_are_counted() -> None:
     assert len(page) < 65_536 and "more are too many for this page" in page
 
 
-# ------------------------------------------------------------------------------------------------ in words
-
-
 @each(("ratio", "text"), ROWS["changes"])
 def test_a_change_in_words(ratio: tuple[float, float, float], text: str) -> None:
     assert change(Ratio(value=ratio[0], low=ratio[1], high=ratio[2])) == text

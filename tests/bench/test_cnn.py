@@ -16,8 +16,6 @@ from tfgpu_doctor.bench.workloads.models import MODELS, batch, training_flop
 
 BATCHES = read_rows(Path(__file__).with_name("rows.yaml"))["batches"]
 
-# ------------------------------------------------------------------------------------------------ several machines
-
 
 def test_the_others_take_part_in_the_same_and_in_nothing_else() -> None:
     plan = Cnn(dtypes=("float32", "tf32"), cluster=cluster(1))
@@ -37,9 +35,6 @@ def test_workers_that_share_a_machine_share_out_its_gpus() -> None:
     ]  # each sees its own alone
 
 
-# ------------------------------------------------------------------------------------------------ the largest batch
-
-
 @each(("capacity", "start", "most", "found"), BATCHES)
 def test_a_batch_is_doubled_or_halved_and_then_the_gap_is(
     capacity: int, start: int, most: int, found: tuple[int | None, int | None]
@@ -53,8 +48,6 @@ def test_a_batch_is_doubled_or_halved_and_then_the_gap_is(
     assert largest_batch(start, most, fits) == tuple(found)
     assert len(tried) == len({*tried}) < 20 and all(2 <= batch <= most for batch in tried)
 
-
-# ------------------------------------------------------------------------------------------------ trainings for real
 
 SCRIPT = """
 cnn, training_module = load("cnn"), load("training")
@@ -155,8 +148,6 @@ def test_right_trainings_pass_and_wrong_ones_do_not(tensorflow_python: str) -> N
         assert not found.ok and f"failed: {why}" in found.why, name
     assert "of 10 weights differ between the replicas at the end" in answers["at the end"]
 
-
-# ------------------------------------------------------------------------------------------------ the networks
 
 NETWORKS = """
 models = load("models")

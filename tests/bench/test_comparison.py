@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
-import random
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from tests.bench.samples import failed, result, run, telemetry, verified
 from tests.findings.rows_over_facts import packages
 from tests.healthy import gpu, healthy, known, spoil
 from tests.tables import each, read_rows
-from tfgpu_doctor.bench import samples
 from tfgpu_doctor.bench.comparison import (
     ACROSS,
     BenchComparison,
@@ -48,9 +45,6 @@ def only(base: Run | BenchResult, new: Run | BenchResult, **options: Any) -> Run
 
 def of_size(size: int, **more: Any) -> BenchResult:
     return result(run(), parameters={"size": size, "power": 10, **more})
-
-
-# ------------------------------------------------------------------------------------------------ verdicts
 
 
 @each(("ratio", "low", "high", "verdict"), ROWS["ratios"])
@@ -152,27 +146,6 @@ def test_recorded_runs_of_a_busy_machine() -> None:
     assert {only(one, one).verdict for one in same} == {"same"}
 
 
-def test_false_alarms_and_detection_by_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five processes that scatter by 1 %, each with slow waves of 2 %; 40 pairs of each kind."""
-    monkeypatch.setattr(samples, "DRAWS", 300)
-    rng = random.Random(20261121)
-
-    def measured(slower: float) -> BenchResult:
-        steps: list[float] = []
-        for _ in range(5):
-            middle, wave = rng.gauss(0, 0.01), rng.gauss(0, 0.02)
-            steps += [slower * math.exp(middle + wave * (place / 12 - 0.5) + rng.gauss(0, 0.02)) for place in range(12)]
-        return result(run(seconds=1.0, steps=tuple(steps), processes=(12,) * 5))
-
-    same = [only(measured(1.0), measured(1.0)).verdict for _ in range(40)]
-    slower = [only(measured(1.0), measured(1.1)).verdict for _ in range(40)]
-    assert same.count("slower") + same.count("faster") <= 0.05 * 40
-    assert slower.count("slower") >= 0.95 * 40
-
-
-# ------------------------------------------------------------------------------------------------ gates
-
-
 CPU, GPU = run(), run("1 GPU", 0.05)
 SLOW, FEW, FEW_GPU = run(seconds=9.0), run(steps=(1.0,)), run("1 GPU", steps=(1.0,))
 DIED, VIRTUAL = failed("1 GPU", "it died"), run("2 virtual CPUs", virtual=True)
@@ -198,9 +171,6 @@ def test_exit_codes(name: str) -> None:
     found = compared(result(*base), result(*new))
     kinds: tuple[FailOnSpeed, ...] = ("slower", "faster", "change", "never")
     assert tuple(exit_code(found, kind) for kind in kinds) == codes
-
-
-# ------------------------------------------------------------------------------------------------ what forbids one
 
 
 def on_h200(seconds: float, changes: dict[str, Any]) -> BenchResult:

@@ -28,9 +28,6 @@ GIB = 2**30
 TWO = Selection(gpus=2, explicit=True).cases([GpuFound("NVIDIA H200")] * 2)
 
 
-# ------------------------------------------------------------------------------------------- one size
-
-
 def test_per_cent_of_peak_is_that_of_the_card_that_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeWorker, "log", lambda _worker: CREATED)
     other = gpu(0, name="NVIDIA T4", pci_bus_id="0000:17:00.0", compute_capability="7.5", multiprocessors=40)
@@ -51,9 +48,6 @@ def test_what_was_measured_is_saved_while_it_goes_on() -> None:
     assert [one.unfinished for one in saved] == [True] * (len(saved) - 1) + [False]  # an interrupt leaves one of these
     sizes = [len(result.runs) for result in saved]
     assert sizes == sorted(sizes)
-
-
-# ------------------------------------------------------------------------------------------- sizes and memory
 
 
 def test_a_sample_takes_about_two_seconds() -> None:
@@ -96,9 +90,6 @@ def test_sizes_and_powers_that_are_asked_for() -> None:
     for power, dtypes in ((10, every), (1000, ("float32", "float64"))):
         plan = make_plan(read_request("matpow", sys.executable, {"power": power, "dtype": dtypes}, {}))
         assert isinstance(plan, MatPow) and plan.power == power
-
-
-# ------------------------------------------------------------------------------------------- what they show
 
 
 def curve(label: str, times: dict[int, float], noise: float = 0.0, **changes: Any) -> list[Run]:

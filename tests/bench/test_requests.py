@@ -70,8 +70,6 @@ def test_verdicts(workload: str, row: tuple[dict[str, Any], str, str]) -> None:
         assert (found.residual, found.tolerance) == (answer["update"], gan.TOLERANCE[dtype][1])
 
 
-# ------------------------------------------------------------------------------------------------ devices
-
 H200 = GpuFound("NVIDIA H200", "9.0")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from functools import cache
 from pathlib import Path
 
 import jsonschema
@@ -78,41 +77,37 @@ def test_a_page_of_many_runs_draws_those_that_need_a_look() -> None:
     assert page.count(">1 GPU, size 280<") >= 3  # in every table
 
 
-# ------------------------------------------------------------------------------------------------ a real H100
-
 GOLDEN = Path(__file__).parent / "golden"
 H100 = Path(__file__).parents[1] / "captures" / "h100" / "bench"
-
-
-@cache
-def saved(name: str) -> BenchResult:
-    return load_result((H100 / f"{name}.json").read_bytes(), name)
-
-
-def replayed(recorded: Run, deadline: float) -> Run:
-    """Take the samples that a run recorded once more, from the first on again where they come to an end."""
-    steps = [sample / recorded.steps for sample in recorded.samples_s]
-    worker, rule = FakeWorker(Clock(), steps), StoppingRule(deadline=deadline)
-    (again,) = runs([CPU], [worker], rule=rule, of=job(blocks=recorded.steps > 1))
-    return again
 
 
 # seconds of samples, where all runs went on to the deadline of 8 s, apart from that in float32
 TAKES = {"float32": 0.74, "tf32": 1.21, "bfloat16": 1.49, "float16": 0.69}
 
 
+def replayed(name: str, dtype: str, deadline: float) -> tuple[Run, Run]:
+    """A run of a GPU, and what comes of its samples once more, from the first on again where they come to an end."""
+    recorded = next(
+        one
+        for one in load_result((H100 / f"{name}.json").read_bytes(), name).runs
+        if (one.label, one.dtype) == ("1 GPU", dtype)
+    )
+    steps = [sample / recorded.steps for sample in recorded.samples_s]
+    worker, rule = FakeWorker(Clock(), steps), StoppingRule(deadline=deadline)
+    (again,) = runs([CPU], [worker], rule=rule, of=job(blocks=recorded.steps > 1))
+    return recorded, again
+
+
 @each("dtype", TAKES)
 def test_a_run_on_a_gpu_takes_a_second_and_gives_the_same_speed(dtype: str) -> None:
-    recorded = next(one for one in saved("matpow").runs if one.label == "1 GPU" and one.dtype == dtype)
-    again = replayed(recorded, 20.0)
+    recorded, again = replayed("matpow", dtype, 20.0)
     assert again.stopped is None and again.doubts == ()
     assert sum(again.samples_s) == pytest.approx(TAKES[dtype], abs=0.01)
     assert again.median_s == pytest.approx(recorded.median_s, rel=0.01)
 
 
 def test_what_varies_by_a_fifth_goes_on_to_the_deadline_and_is_not_marked() -> None:
-    recorded = next(one for one in saved("cnn").runs if one.label == "1 GPU")
-    again = replayed(recorded, 10.0)
+    _, again = replayed("cnn", "float32", 10.0)
     assert again.stopped and again.stopped.startswith("interval ±3") and again.doubts == ()
     assert 10 <= sum(again.samples_s) < 10.3
 

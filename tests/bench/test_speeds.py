@@ -74,16 +74,11 @@ def test_the_speed_is_that_of_the_samples_that_others_left_alone() -> None:
     assert (unknown.left_out, unknown.median_s) == (0, 1.0) and unknown.ci95_s == (1.0, 2.0)
 
 
-# --------------------------------------------------------------------- speed-ups (more of them are in golden/four*.txt)
-
-
 def test_types_are_compared_with_themselves_and_tf32_with_the_cpus_float32() -> None:
     gpus = [run("1 GPU", 0.1, dtype=dtype) for dtype in ("bfloat16", "tf32", "float16")]
     found = relate([run("CPU", 8.0), run("CPU", 4.0, dtype="bfloat16"), *gpus])[2:]
     assert [one.speedup_vs_cpu and round(one.speedup_vs_cpu.value) for one in found] == [40, 80, None]
 
-
-# ------------------------------------------------------------------------------------------------ per cent of the peak
 
 # NVIDIA H200 SXM: 132 multiprocessors at 1830 MHz boost give the data sheet's dense figures
 H200 = gpu(multiprocessors=132, sm_clock_max=1830)
@@ -141,8 +136,6 @@ def test_a_run_is_held_against_the_memory_of_its_own_cards() -> None:
     elsewhere = run("1 GPU", 0.1, bytes_moved=167.6e9, gpu=(telemetry(pci_bus_id="0000:99:00.0"),))
     assert with_peak(elsewhere, environment, MATRIX).percent_of_bandwidth is None
 
-
-# ------------------------------------------------------------------------------------------------ advice
 
 CARDS = known((gpu(pci_bus_id="0000:65:00.0", power_limit=700.0),))
 MACHINE = spoil(healthy(), {"host.cpus": known(2), "gpus": CARDS})

@@ -67,9 +67,6 @@ def test_the_deadline_and_what_processes_share() -> None:
     assert patient.share(4) == each, "with what a workload adds to the rule"
 
 
-# ------------------------------------------------------------------------------------------------ over processes
-
-
 def drawn(rng: random.Random, processes: int, spread: float, count: int = 12) -> Samples:
     """Processes whose medians scatter by `spread`; within one, samples scatter by 2 %."""
     middles = [rng.gauss(0, spread) for _ in range(processes)]

@@ -52,9 +52,6 @@ def gpus(*cards: Any) -> dict[str, Any]:
     return {"gpus": known(cards, "NVML")}
 
 
-# ------------------------------------------------------------------------------------------- what explains a finding
-
-
 @each("name", DONE)
 def test_the_change_that_explains_what_is_new_explains_what_is_gone(name: str) -> None:
     before, after, finding, changes, how = DONE[name]
@@ -173,9 +170,6 @@ def test_one_package_that_was_changed_is_the_cause() -> None:
         assert (found.how, found.changes) == ("change", ("python.packages.protobuf",))
         assert [one.id for one in comparison.changes if one.weight == "explains"] == ["python.packages.protobuf"]
         assert not [text for text in texts(comparison) if "tfgpu_doctor" in text]
-
-
-# ------------------------------------------------------------------------------------------- what differs, in words
 
 
 @each("name", ROWS["differences"])

@@ -157,9 +157,6 @@ def test_formats_cannot_be_asked_for(tmp_path: Path, text: str) -> None:
     assert runner.asked() == []
 
 
-# ------------------------------------------------------------------------------------------- installing
-
-
 @each("source", ["", "$(touch x)"])
 def test_it_is_installed_into_an_environment_of_its_own(tmp_path: Path, source: str) -> None:
     """From the folder of the action, or from what a job names, which is no option of pip and not read by a shell."""

@@ -45,7 +45,7 @@ class Client:
             filename=name,
             url=name,
             version=version,
-            package_type="wheel",
+            package_type="wheel" if name.endswith(".whl") else "sdist",
             upload_time=None,
             is_yanked=yanked,
             yanked_reason="CVE & others" if yanked else None,
