@@ -22,7 +22,6 @@ from tfgpu_doctor.render.outlines.bench_comparison import change
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
 GOLDEN = Path(__file__).parent / "golden"
 EVIL = "[bold red]evil[/] \x1b[31m<script>@someone #1 `x`|\n\x07"
-TWO_CPUS = spoil(healthy(), {"host.cpus": known(2)})
 VIRTUAL = run("2 virtual CPUs, rows", devices=("/CPU:0", "/CPU:1"), spread="rows", virtual=True)
 
 RESULTS: dict[str, BenchResult] = {
@@ -72,7 +71,6 @@ COMPARISONS: dict[str, BenchComparison] = {
             run("2 GPUs, rows", 0.027, **TOGETHER),
             run("2 GPUs, terms", 0.027, **{**TOGETHER, "spread": "terms"}),
             run("4 GPUs, rows", 0.015, spread="rows"),
-            environment=TWO_CPUS,
         ),
         result(
             DISTURBED,
@@ -81,7 +79,7 @@ COMPARISONS: dict[str, BenchComparison] = {
             run("2 GPUs, rows", 0.027, steps=(1.0, 1.2, 0.9, 1.3, 1.1), **TOGETHER),
             failed("2 GPUs, terms", "the worker was killed by SIGSEGV", spread="terms"),
             run("8 GPUs, rows", 0.015, spread="rows"),
-            environment=spoil(TWO_CPUS, {"host.kernel": known("6.9.1")}),
+            environment=spoil(healthy(), {"host.cpus": known(2), "host.kernel": known("6.9.1")}),
         ),
     ),
     "compare-across": compared(
@@ -129,16 +127,9 @@ def test_a_change_in_words(ratio: tuple[float, float, float], text: str) -> None
     assert change(Ratio(value=ratio[0], low=ratio[1], high=ratio[2])) == text
 
 
-@each(
-    ("figure", "said"),
-    [
-        (Figure(name="p99", value=0.0123, unit="s", ci95=(0.0121, 0.0131), note="n"), "p99 12.3 (12.1 to 13.1) ms: n"),
-        (Figure(name="batch", value=512.0, unit=""), "batch 512"),
-        (Figure(name="peak", value=3.25 * 2**30, unit="B"), "peak 3.25 GiB"),
-    ],
-)
-def test_figures(figure: Figure, said: str) -> None:
-    assert words.figure(figure) == said
+@each(("figure", "text"), ROWS["figures"])
+def test_figures(figure: dict[str, Any], text: str) -> None:
+    assert words.figure(Figure(**figure)) == text
 
 
 def test_names_hold_what_differs_and_nothing_else() -> None:

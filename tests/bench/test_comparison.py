@@ -14,32 +14,19 @@ from tests.bench.samples import failed, result, run, telemetry, verified
 from tests.findings.rows_over_facts import packages
 from tests.healthy import gpu, healthy, known, spoil
 from tests.tables import each, read_rows
-from tfgpu_doctor.bench.comparison import (
-    ACROSS,
-    BenchComparison,
-    FailOnSpeed,
-    RunChange,
-    compare_benches,
-    exit_code,
-    verdict_of,
-)
+from tfgpu_doctor.bench.comparison import ACROSS, FailOnSpeed, RunChange, compare_benches, exit_code, verdict_of
 from tfgpu_doctor.bench.results import BenchResult, Ratio, Run
 from tfgpu_doctor.facts.facts import Unknown
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
-TWO_CPUS = spoil(healthy(), {"host.cpus": known(2)})
-H200 = spoil(TWO_CPUS, {"gpus": known((gpu(power_limit=700.0, sm_clock_max=1980),))})
+H200 = spoil(healthy(), {"host.cpus": known(2), "gpus": known((gpu(power_limit=700.0, sm_clock_max=1980),))})
 SOFTWARE = {"tensorflow": "2.21.0", "numpy": "2.4.6", "python": "3.12.3"}
 replace = msgspec.structs.replace
 
 
-def compared(base: BenchResult, new: BenchResult, **options: Any) -> BenchComparison:
-    return compare_benches(base, new, "2026-11-21T12:00:00Z", **options)
-
-
 def only(base: Run | BenchResult, new: Run | BenchResult, **options: Any) -> RunChange:
     pair = [one if isinstance(one, BenchResult) else result(one) for one in (base, new)]
-    (change,) = compared(*pair, **options).runs
+    (change,) = compare_benches(*pair, "now", **options).runs
     return change
 
 
@@ -98,17 +85,13 @@ def disturbed(seconds: float, count: int, of: int = 20) -> Run:
     return run(seconds=seconds, steps=steps, cpu_load=loads, cpu_wait=waits)
 
 
-def on_two(*runs: Run) -> RunChange:
-    return only(*(result(one, environment=TWO_CPUS) for one in runs))
-
-
 def test_samples_that_others_disturbed_are_left_out() -> None:
-    found = on_two(disturbed(1.0, 0), disturbed(1.0, 12))
+    found = only(disturbed(1.0, 0), disturbed(1.0, 12))
     assert found.verdict == "same"
     assert found.base and found.new and (found.base.left_out, found.new.left_out) == (0, 12)
-    assert on_two(disturbed(1.0, 12), disturbed(1.1, 12)).verdict == "slower"
+    assert only(disturbed(1.0, 12), disturbed(1.1, 12)).verdict == "slower"
     for slower in (1.0, 3.0):
-        found = on_two(disturbed(1.0, 0), disturbed(slower, 20))
+        found = only(disturbed(1.0, 0), disturbed(slower, 20))
         assert (found.verdict, found.ratio) == ("cannot tell", None)
         why = "other programs used the CPUs during most samples of NEW: measure on an idle machine"
         assert found.reasons == (why,)
@@ -121,7 +104,7 @@ def test_on_gpus_disturbed_samples_count_where_no_others_are_left() -> None:
         times = (1.0,) * 19 + (1.0 + count / 1e6,)
         return replace(disturbed(1.0, count), samples_s=times, label="1 GPU", devices=("/GPU:0",), placed_on=())
 
-    found, some = on_two(on_gpu(0), on_gpu(18)), on_two(on_gpu(0), on_gpu(10))
+    found, some = only(on_gpu(0), on_gpu(18)), only(on_gpu(0), on_gpu(10))
     assert found.verdict == "same"
     assert found.notes == ("other programs used the CPUs during the runs, which may have delayed kernel launches",)
     assert found.new and (found.new.samples, found.new.left_out) == (20, 0)
@@ -133,9 +116,7 @@ def recorded(kind: str) -> list[BenchResult]:
     data = json.loads((Path(__file__).parent / "busy_machine.json").read_text())
     found = [one for name, one in data.items() if name.partition(" ")[2] in kind.split()]
     fields = ("samples_s", "cpu_load", "cpu_wait", "processes")
-    return [
-        result(replace(run(), **{name: tuple(one[name]) for name in fields}), environment=TWO_CPUS) for one in found
-    ]
+    return [result(replace(run(), **{name: tuple(one[name]) for name in fields})) for one in found]
 
 
 def test_recorded_runs_of_a_busy_machine() -> None:
@@ -168,7 +149,7 @@ GATES: dict[str, tuple[tuple[Run, ...], tuple[Run, ...], tuple[int, ...]]] = {
 @each("name", GATES)
 def test_exit_codes(name: str) -> None:
     base, new, codes = GATES[name]
-    found = compared(result(*base), result(*new))
+    found = compare_benches(result(*base), result(*new), "now")
     kinds: tuple[FailOnSpeed, ...] = ("slower", "faster", "change", "never")
     assert tuple(exit_code(found, kind) for kind in kinds) == codes
 
@@ -271,6 +252,6 @@ def test_what_is_no_difference() -> None:
 def test_what_is_only_worth_a_note() -> None:
     before = spoil(H200, {"variables": known({"TF_XLA_FLAGS": "a", "HOME": "/x"})})
     after = spoil(H200, {"variables": known({"OMP_NUM_THREADS": "1", "HOME": "/y"})})
-    found = compared(*(result(run("1 GPU"), environment=one) for one in (before, after)))
+    found = compare_benches(*(result(run("1 GPU"), environment=one) for one in (before, after)), "now")
     assert found.notes == ("OMP_NUM_THREADS not set → 1", "TF_XLA_FLAGS a → not set")
     assert [one.verdict for one in found.runs] == ["same"]

@@ -108,17 +108,8 @@ def test_every_script_of_a_table_is_found() -> None:
 
 
 def lists() -> Lists:
-    """The names that matter of these branches; the older list of a device id has no name of T1000."""
-    manuals = {
-        418: {"1EB8": "Tesla T4"},
-        440: {"1EB8": ""},
-        450: {"1EB8": "Tesla T4", "1FB0_10DE_1485": "DGX Display", "20B2_10DE_1463": "A100-SXM4-80GB"},
-        460: {"1EB8": "Tesla T4", "1FB0_1028_1489": "T1000"},
-        470: {"1EB8": "Tesla T4", "1FB0_1028_1489": "T1000", "20F2_10DE_1584": "A100-PG506-217"},
-    }
-    modules = {515: {"2238_10DE_15E9": "A10M", "2233_1028_165A": "RTX A5500", "1EB8_10DE_1367": "GRID RTX T4-4"}}
-    added = {"A100-SXM4-80GB": 450, "Tesla T4": 410, "RTX A5500": 510}
-    return Lists(added, {410, 418, 440, 450, 455, 460, 465, 470, 495, 510}, manuals, modules, {}, DATA["CHIPS"], [])
+    found = DATA["LISTS"]
+    return Lists(found["added"], {*found["released"]}, found["manuals"], found["modules"], {}, DATA["CHIPS"], [])
 
 
 def test_a_changelog_says_since_which_branch() -> None:
