@@ -17,7 +17,7 @@ import gpu_lists
 import refresh
 import refresh_gpus
 from gpu_lists import Lists, is_card
-from refresh_gpus import CHANGELOG, INSTALLER, MANUAL, MODULES, PCI, Derived, devices_section, gpus_section, replaced
+from refresh_gpus import INSTALLER, MANUAL, MODULES, PCI, Derived, devices_section, gpus_section, replaced
 
 DATA = read_rows(Path(__file__).with_suffix(".yaml"))
 MATRIX = DATA["MATRIX"]
@@ -107,11 +107,6 @@ def test_every_script_of_a_table_is_found() -> None:
 # ------------------------------------------------------------------------------- GPUs, from short lists
 
 
-def lists() -> Lists:
-    found = DATA["LISTS"]
-    return Lists(found["added"], {*found["released"]}, found["manuals"], found["modules"], {}, DATA["CHIPS"], [])
-
-
 def test_a_changelog_says_since_which_branch() -> None:
     released: set[int] = set()
     assert list(gpu_lists._changelog(DATA["CHANGES"], released)) == [("A100-SXM4-80GB", 450), ("TITAN V", 387)]
@@ -128,46 +123,21 @@ def test_cards() -> None:
     assert [name for name in (*names, *others) if is_card(name)] == list(names)
 
 
-def test_branches_of_names() -> None:
-    rows = {row.name: row for row in Derived(lists(), parse(DATA["TEXT"], "text")).names()}
-    found = {name: (row.first, row.driver_source) for name, row in rows.items()}
-    assert found == {
-        "A100-SXM4-80GB": ("450", CHANGELOG),
-        "A100": ("465", "table"),  # entered by hand, and in no list
-        "A10M": ("495", "table"),  # 515 is the first list that has it, 470 the last that has not
-        "RTX A5500": ("510", CHANGELOG),
-        "Tesla T4": ("410", CHANGELOG),
-        "T1000": ("450", MANUAL),  # its device id, by another name
-        "A100-PG506-217": (None, None),  # 465 may have had it
-    }
-    assert (rows["A100-PG506-217"].capability, rows["A100-PG506-217"].source) == ("8.0", MANUAL)
-
-
-def test_devices_have_the_commonest_name_of_their_chip() -> None:
-    derived = Derived(lists(), parse(DATA["TEXT"], "text"))
-    assert derived.pci_devices(derived.names()) == {
-        ("7.5", MANUAL): {"Tesla T4": ["1eb8"], "T1000": ["1fb0"]},
-        ("8.0", MANUAL): {"A100-SXM4-80GB": ["20b2"], "A100-PG506-217": ["20f2"]},
-        ("8.6", MODULES): {"A10M": ["2238"], "RTX A5500": ["2233"]},
-    }
-
-
-def test_a_refresh_changes_both_sections_alone_and_a_second_nothing(
+def test_a_refresh_writes_branches_and_devices_and_a_second_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Matrix, "check", lambda _: None)  # of the sources, which this text does not have
+    found = DATA["LISTS"]
+    lists = Lists(**{"dropped": {}, "chips": DATA["CHIPS"], **found, "released": {*found["released"]}})
     file = tmp_path / "matrix.yaml"
     file.write_text(DATA["TEXT"], encoding="utf-8")
-    assert refresh_gpus.refresh(file, lists(), write=False) == 1
+    assert refresh_gpus.refresh(file, lists, write=False) == 1
     assert file.read_text(encoding="utf-8") == DATA["TEXT"]
-    assert refresh_gpus.refresh(file, lists(), write=True) == 0
-    after = file.read_text(encoding="utf-8")
-    assert after.partition("gpus:")[0] == DATA["TEXT"].partition("gpus:")[0]
-    assert "\n\n# another\npci_devices:\n" in after and after.endswith("\n\ncuda: []\n")
-    assert refresh_gpus.refresh(file, lists(), write=False) == 0
-    said = capsys.readouterr().out
-    assert "A100-SXM4-80GB (8.0): driver 465 to its architecture’s → 450 to its architecture’s" in said
-    assert "A100-PG506-217: new, compute capability 8.0, from driver unknown" in said
+    capsys.readouterr()
+    assert refresh_gpus.refresh(file, lists, write=True) == 0
+    assert capsys.readouterr().out == DATA["SAID"]
+    assert file.read_text(encoding="utf-8") == DATA["AFTER"]
+    assert refresh_gpus.refresh(file, lists, write=False) == 0
 
 
 def test_our_sections_are_in_the_form_of_the_script() -> None:
