@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.bench.samples import FLOP, LARGE, SHAKY, failed, on, result, run, telemetry
+from tests.bench.samples import LARGE, SHAKY, failed, on, result, run, telemetry
 from tests.healthy import healthy, known, spoil
 from tests.render.showing import as_format, check_goldens, printed
 from tests.tables import each, read_rows
@@ -26,19 +26,6 @@ VIRTUAL = run("2 virtual CPUs, rows", devices=("/CPU:0", "/CPU:1"), spread="rows
 
 RESULTS: dict[str, BenchResult] = {
     **{name: make() for name, make in LARGE.items() if name != "long"},
-    "four-gpus": result(
-        run("1 GPU", 0.052, dtype="tf32", computed_in="float32"),
-        run(
-            *("4 GPUs, terms", 0.031),
-            devices=tuple(f"/GPU:{index}" for index in range(4)),
-            spread="terms",
-            scaling="weak",
-            flop=2 * FLOP,
-            dtype="tf32",
-            throttled_samples=(4, 5),
-            gpu=(telemetry(throttled=("sw_power_cap",)),),
-        ),
-    ),
     "virtual": result(run(), VIRTUAL, notes=("Virtual devices share one physical device.",), **on(0)),
     "hostile": result(
         run("1 GPU", 0.052, gpu=(telemetry(name=EVIL),), placed_on=(EVIL,), cold_start_s={EVIL: 1.0}),
