@@ -18,7 +18,7 @@ from packaging.version import Version
 
 from tests.scripts.wheel_records import ROOT, Client, archive, module, names
 from tfgpu_doctor.matrix.lint import log_lines
-from tfgpu_doctor.matrix.loader import Matrix, parse
+from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import PLATFORMS, LogMessage, MatrixFile, ReleaseRow
 from tfgpu_doctor.parsers.remaining_releases import by_series
 
@@ -35,6 +35,7 @@ import wheel_facts
 from refresh_log_lines import BEGIN, END, WHEELS, merged, print_and_read, with_reports
 from refresh_log_lines import render as render_lines
 from refresh_packages import platforms_of, published, pythons_of, requires, row_of, spans
+from sections import Section
 
 LINUX_2_10 = "tensorflow-2.10.1-cp310-cp310-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
 LINUX_1_12 = "tensorflow_gpu-1.12.2-cp36-cp36m-manylinux1_x86_64.whl"
@@ -294,14 +295,6 @@ def test_what_is_installed_here_requires_what_the_matrix_says() -> None:
 OLD, NEW = (next(one for one in WHEELS if one.version == version) for version in ("2.10.1", "2.16.2"))
 GUARD = "2026-11-23 01:54:14.1: I tensorflow/core/platform/cpu_feature_guard.cc:{}] This TensorFlow binary is optimized"
 SAME = "2026-11-23 01:54:14.2: I x/cuda_diagnostics.cc:156] kernel driver does not appear to be running on this host"
-TEXT = f"""\
-schema: tfgpu.matrix/1
-revision: "2026-01-01"
-sources: {{wheel-logs: {{title: x}}}}
-{BEGIN}
-log_lines: []
-{END}
-"""
 
 
 @pytest.fixture
@@ -313,26 +306,21 @@ def logs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_only_messages_that_tell_releases_apart_are_entered(logs: Path) -> None:
+def test_messages_that_tell_releases_apart_are_entered_with_other_patches_of_reports(logs: Path) -> None:
     rows = merged((), print_and_read(logs, (OLD, NEW)), set())
     assert [(row.file, row.lines) for row in rows] == [("cpu_feature_guard.cc", {"193": "2.10.1", "210": "2.16.2"})]
-    assert parse(TEXT.replace(f"{BEGIN}\nlog_lines: []\n{END}", render_lines(rows)), "x").log_lines == tuple(rows)
-
-
-def test_a_wheel_that_is_read_again_replaces_its_lines(logs: Path) -> None:
-    rows = merged((), print_and_read(logs, (OLD, NEW)), set())
-    (logs / OLD.log / "plain.txt").write_text(GUARD.format(194))
-    again = merged(rows, print_and_read(logs, (OLD,)), {"2.10.1"})
-    assert [row.lines for row in again] == [{"194": "2.10.1", "210": "2.16.2"}]
-
-
-def test_reports_add_other_patches_and_no_contradictions(logs: Path) -> None:
-    rows = merged((), print_and_read(logs, (OLD, NEW)), set())
     key = rows[0].message
     (row,) = with_reports(rows, [("a", "2.10.0", {("cpu_feature_guard.cc", 192, key)})])
     assert by_series(row) == {(2, 10): {192, 193}, (2, 16): {210}}
-    (row,) = with_reports(rows, [("b", "2.10.1", {("cpu_feature_guard.cc", 210, key)})])
-    assert row == rows[0]
+    assert with_reports(rows, [("b", "2.10.1", {("cpu_feature_guard.cc", 210, key)})]) == rows, "a contradiction"
+    (logs / OLD.log / "plain.txt").write_text(GUARD.format(194))
+    again = merged(rows, print_and_read(logs, (OLD,)), {"2.10.1"})
+    assert [row.lines for row in again] == [{"194": "2.10.1", "210": "2.16.2"}], "a wheel that is read again"
+
+
+def test_the_log_lines_of_the_matrix_are_in_the_form_of_the_script() -> None:
+    section = Section(ROOT / "compat_matrix.yaml", BEGIN, END)
+    assert section.whole(render_lines(Matrix.load().data.log_lines)) == section.text
 
 
 def test_every_wheel_that_is_run_has_a_row_and_check_writes_nothing(
