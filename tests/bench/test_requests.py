@@ -74,13 +74,8 @@ H200 = GpuFound("NVIDIA H200", "9.0")
 
 
 def test_options_are_read() -> None:
-    named = {
-        "cpu": ("/CPU:0",),
-        "gpu": ("/GPU:0",),
-        "GPU:1, cpu": ("/GPU:1", "/CPU:0"),
-        "gpu:0,gpu:00": ("/GPU:0",),
-        "/device:GPU:1": ("/GPU:1",),
-    }
+    named = {"cpu": ("/CPU:0",), "GPU:1, cpu": ("/GPU:1", "/CPU:0"), "/device:GPU:1": ("/GPU:1",)}
+    named |= dict.fromkeys(("gpu", "gpu:0,gpu:00"), ("/GPU:0",))
     assert {text: parse_devices(text) for text in named} == named
     for text in ("", "cpu,", "tpu", "gpu:-1", "cpu:1", "gpu:x", "gpu 1", "[red]"):
         with pytest.raises(RequestError, match="--devices"):
