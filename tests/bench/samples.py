@@ -99,7 +99,6 @@ HOST = {"host.cpu_model": known("AMD EPYC 9654"), "host.cpus": known(2), "host.k
 
 
 def watched(count: int, **changes: Any) -> tuple[GpuTelemetry, ...]:
-    """So many GPUs with what was seen of each."""
     buses = [f"0000:{17 + place:02x}:00.0" for place in range(count)]
     return tuple(telemetry(f"/GPU:{place}", pci_bus_id=bus, **changes) for place, bus in enumerate(buses))
 

@@ -178,9 +178,7 @@ def test_the_constants_are_those_of_the_real_networks(tensorflow_python: str) ->
     for name, model in MODELS.items():
         found = looked[name]
         assert found["constants"] == [model.forward_flop, model.first_flop, list(model.image), model.classes], name
-        assert found["same"] and found["bfloat16"] and found["policy"] == "float32", (
-            "weights are the same in every type"
-        )
+        assert found["same"] and found["bfloat16"] and found["policy"] == "float32", "the same weights in every type"
         assert found["logits"] == ["float32", [4, model.classes]]
         assert found["data"] == ["float32", [4, *model.image], "int32", [4]]
         assert 0 < found["spread"][0] < 10 and 0.5 < found["spread"][1] < 2

@@ -18,7 +18,7 @@ from tests.findings.rows_over_facts import FIRES, NO_DRIVER, NO_GPU_USED, WHY, _
 from tests.healthy import MATRIX, gpu, healthy, known
 from tests.tables import each
 from tests.tiers import usual
-from tfgpu_doctor.compare.comparison import compare, exit_code, facts_read
+from tfgpu_doctor.compare.comparison import compare, exit_code
 from tfgpu_doctor.compare.records import Comparison, Explanation
 from tfgpu_doctor.facts.facts import Facts, Unknown
 from tfgpu_doctor.facts.report import Report, load_report
@@ -148,13 +148,6 @@ def test_every_machine_can_be_compared_both_ways(findings: tuple[str, ...]) -> N
             roots = {one.id for one in comparison.findings if one.status in ("new", "gone") and one.root_cause}
             assert {one.finding for one in comparison.explanations} >= roots, finding
             assert all(set(one.changes) <= known_ids for one in comparison.explanations), finding
-
-
-def test_findings_read_what_their_inputs_are_derived_from() -> None:
-    assert {"python.packages", "tensorflow.version"} <= facts_read("tf.abi-numpy")
-    assert {"gpus", "tensorflow.devices", "tensorflow.version"} <= facts_read("gpu.arch-too-new")
-    assert {"loader.sonames"} <= facts_read("cuda.missing")
-    assert {"messages"} <= facts_read("memory.oom")
 
 
 def saved(name: str) -> Report:

@@ -68,7 +68,6 @@ elif "smoke" in sys.argv:
         file.chmod(0o755)
 
     def run(self, **inputs: str) -> subprocess.CompletedProcess[str]:
-        """Run the script with these inputs over the defaults of action.yml."""
         values = {**DEFAULTS, **{name.replace("_", "-"): value for name, value in inputs.items()}}
         given = {f"INPUT_{name.upper().replace('-', '_')}": value for name, value in values.items()}
         options: Any = {"capture_output": True, "text": True, "timeout": 120, "cwd": self.folder}
@@ -80,7 +79,6 @@ elif "smoke" in sys.argv:
         return [words for words in map(json.loads, lines) if words[1:3] != ["-I", "-c"]]
 
     def outputs(self) -> dict[str, str]:
-        """What the job can read."""
         return dict(line.split("=", 1) for line in Path(self.environ["GITHUB_OUTPUT"]).read_text().splitlines())
 
 

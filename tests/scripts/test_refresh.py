@@ -39,8 +39,7 @@ def matrix(folder: Path) -> Path:
 
 
 def call(file: Path, *arguments: str) -> int:
-    code: int = refresh.main(["--matrix", str(file), *arguments], file.parent)
-    return code
+    return int(refresh.main(["--matrix", str(file), *arguments], file.parent))
 
 
 def test_check_says_which_table_would_change_and_writes_nothing(

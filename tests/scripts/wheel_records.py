@@ -18,7 +18,6 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 
 def names() -> list[str]:
-    """File names of the recorded wheels."""
     return sorted(path.name.removesuffix(".txt") for path in RECORDS.glob("*.whl.txt"))
 
 
@@ -55,7 +54,6 @@ class Client:
 
 
 def archive(name: str) -> zipfile.ZipFile:
-    """The recorded members of one wheel."""
     parts = re.split(r"^==> (.+) <==\n", (RECORDS / f"{name}.txt").read_text(encoding="utf-8"), flags=re.MULTILINE)
     made = zipfile.ZipFile(io.BytesIO(), "w")
     for member, text in zip(parts[1::2], parts[2::2], strict=True):
@@ -80,7 +78,6 @@ def module(described: str) -> bytes:
 
 
 def fat_binary(sass: Iterable[int], ptx: Iterable[int], isa: str = "6.3", payload: bytes = b"code" * 6) -> bytes:
-    """A fat binary as nvcc writes it."""
     major, minor = map(int, isa.split("."))
     entries = b"".join(
         struct.pack("<HHIQIIHHI", kind, 0x101, 64, len(payload), 0, 0, *version, architecture) + bytes(32) + payload
