@@ -50,6 +50,8 @@ class FakeWorker:
         self.trouble = trouble
         self.gpus = gpus
         self.asked: list[str] = []
+        self.requests: list[dict[str, Any]] = []
+        self.answer: dict[str, Any] | None = None  # to `verify`
         self.sizes: list[int] = []
         self.samples = 0
         self.closed = False
@@ -57,12 +59,13 @@ class FakeWorker:
         self.workload = "matpow"
         self.devices: list[str] = []
 
-    def ask(self, _timeout: float, **request: Any) -> dict[str, Any]:
+    def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
         """Answer one request."""
         if self.closed:
             raise WorkerError("asked after the end")
         verb = request["do"]
         self.asked.append(verb)
+        self.requests.append({**request, "timeout": timeout})
         answer: dict[str, Any] = getattr(self, f"_{verb}")(request)
         return {**answer, **(self.trouble(verb, self.samples) or {})}
 
@@ -83,7 +86,7 @@ class FakeWorker:
         return {"samples": [(seconds, self.load) for seconds in taken], **found}
 
     def _verify(self, _request: dict[str, Any]) -> dict[str, Any]:
-        return dict(ANSWERS[self.workload])
+        return dict(self.answer or ANSWERS[self.workload])
 
     def _reference(self, _request: dict[str, Any]) -> dict[str, Any]:
         return {}
@@ -112,14 +115,7 @@ class Workers:
     def __call__(self) -> FakeWorker:
         """Start one."""
         worker = self.kind(self.clock, gpus=self.gpus, **self.options)
-        answers = worker.ask
-
-        def ask(timeout: float, **request: Any) -> dict[str, Any]:
-            self.requests.append(request)
-            found = answers(timeout, **request)
-            return found if self.answer is None or request["do"] != "verify" else dict(self.answer)
-
-        worker.ask = ask  # type: ignore[method-assign]
+        worker.requests, worker.answer = self.requests, self.answer
         self.started.append(worker)
         return worker
 
