@@ -1,12 +1,14 @@
-"""How cases are driven: turns, the stopping rule, trouble of every kind. No time passes and no process is started."""
+"""How cases are driven: turns, the stopping rule, trouble of every kind, telemetry; without processes or time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import sys
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,10 +23,10 @@ from tfgpu_doctor.bench.plans.inference import Inference
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.plans.training import Cnn, Gan
 from tfgpu_doctor.bench.results import Figure, Run
-from tfgpu_doctor.bench.runner import runner
+from tfgpu_doctor.bench.runner import runner, telemetry
 from tfgpu_doctor.bench.runner.process import WorkerError, Workers
 from tfgpu_doctor.bench.runner.runner import Measurement, Session, Setting, measure, to_run
-from tfgpu_doctor.bench.runner.telemetry import busy_seconds
+from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids, busy_seconds, utilization
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn, gan, inference, input, matpow, transfer
 
@@ -326,3 +328,93 @@ def test_what_the_cpu_has_no_time_for_is_refused_before_it_starts(plan: PlanBase
         Session(plan, MATRIX, healthy(), workers, rule).run()
     assert all(size is None or size < 4096 for worker in workers.started for size in worker.sizes)
     assert all(worker.closed for worker in workers.started)
+
+
+# ------------------------------------------------------------------------------------------------ telemetry
+
+CREATED = (
+    "I0000 00:00:1731000000.1 4242 gpu_device.cc:2022] Created device /job:localhost/replica:0/task:0/device:GPU:{0}"
+    " with 139000 MB memory:  -> device: {0}, name: NVIDIA H200, pci bus id: {1}, compute capability: 9.0\n"
+)
+CREATED_BY_2_4 = (
+    "2021-02-03 01:02:03.4: I tensorflow/core/common_runtime/gpu/gpu_device.cc:1406] Created TensorFlow device "
+    "(/job:localhost/replica:0/task:0/device:GPU:0 with 10175 MB memory) -> physical GPU (device: 0, name: Tesla T4, "
+    "pci bus id: 0000:00:07.0, compute capability: 7.5)\n"
+)
+
+
+def test_bus_ids_stand_in_tensorflows_log() -> None:
+    log = CREATED.format(0, "0000:65:00.0") + CREATED.format(1, "0000:E1:00.0")
+    assert bus_ids(log) == {"/GPU:0": "0000:65:00.0", "/GPU:1": "0000:E1:00.0"}
+    assert bus_ids(CREATED_BY_2_4) == {"/GPU:0": "0000:00:07.0"}
+    assert bus_ids("Created device with nothing\npci bus id: 0000:00:07.0\n") == {}
+
+
+class Nvml(ModuleType):
+    """A stand-in for pynvml: one GPU, whose fourth and later looks are throttled."""
+
+    NVML_CLOCK_SM = NVML_TEMPERATURE_GPU = 0
+
+    class NVMLError(Exception):
+        """As in pynvml."""
+
+    def __init__(self, init: Callable[[], None] = lambda: None) -> None:
+        super().__init__("pynvml")
+        self.looks = 0
+        self.seen = threading.Event()
+        self.nvmlInit, self.nvmlShutdown = init, lambda: None
+        self.nvmlDeviceGetHandleByPciBusId = lambda bus_id: bus_id
+        self.nvmlDeviceGetName = lambda _handle: "NVIDIA H200"
+        self.nvmlDeviceGetPowerUsage = lambda _handle: 612_500
+        self.nvmlDeviceGetUtilizationRates = lambda _handle: self.fail("Not Supported")
+        self.nvmlDeviceGetClockInfo = lambda _handle, _which: 1830
+
+    def fail(self, why: str) -> None:
+        raise self.NVMLError(why)
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, _handle: str) -> int:
+        self.looks += 1
+        return 0x041 if self.looks > 3 else 0x001
+
+    def nvmlDeviceGetTemperature(self, _handle: str, _which: int) -> int:
+        if self.looks > 5:
+            self.seen.set()
+        return 61
+
+
+def test_figures_are_gathered_while_a_block_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry, "PERIOD", 0.01)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml := Nvml())
+    watch = Telemetry({"/GPU:0": "0000:65:00.0"})
+    watch.start()
+    assert nvml.seen.wait(30)
+    hot = ("hw_thermal_slowdown",)
+    assert watch.pause() == hot
+    watch.close()
+    (found,) = watch.summary(1.0)
+    assert (found.device, found.name, found.pci_bus_id) == ("/GPU:0", "NVIDIA H200", "0000:65:00.0")
+    assert (found.power_w, found.sm_clock_mhz, found.temperature_c, found.utilization) == (612.5, 1830, 61, None)
+    assert (found.throttled, found.power_max_w) == (hot, 612.5) and found.samples >= 5
+
+
+def test_utilization_is_known_only_of_work_without_a_pause() -> None:
+    rows = [
+        (60, 0.05, 96.0),  # three seconds without a pause: what the window holds is the work
+        (60, 0.06, None),  # as many samples in 3.6 s: pauses between them
+        (20, 0.05, None),  # one second: no longer than the window
+        (60, 0.02, None),  # samples of two results, and the readings of one
+    ]
+    for count, period, shown in rows:
+        times = [place * period for place in range(count)]
+        readings = [{"t": t, "utilization": 10.0 if t <= 1 else 96.0} for t in times]
+        assert utilization(readings, 0.05 * count) == shown
+
+
+def test_logical_devices_of_one_gpu_are_one_and_no_nvml_gives_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", nvml := Nvml(lambda: nvml.fail("Driver/library version mismatch")))
+    watch = Telemetry({"/GPU:0": "0000:65:00.0", "/GPU:1": "0000:65:00.0"})
+    watch.start()
+    watch._thread.join(30)
+    watch.close()
+    (found,) = watch.summary(1.0)
+    assert (found.device, found.samples, found.power_w, found.name) == ("/GPU:0", 0, None, None)
