@@ -67,10 +67,10 @@ class Shared:
 
 
 class SharedWorker:
-    """One of the workers that the process plays."""
+    """One of the workers that the process plays, which lives on when this one is closed."""
 
     def __init__(self, shared: Shared, number: int) -> None:
-        self._shared, self._number = shared, number
+        self._shared, self._number, self.log = shared, number, shared.process.log
 
     def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
         """Send a request."""
@@ -78,12 +78,8 @@ class SharedWorker:
             return self._shared.hello
         return self._shared.process.ask(timeout, number=self._number, **request)
 
-    def log(self) -> str:
-        """What the process wrote to its standard error."""
-        return self._shared.process.log()
-
     def close(self) -> None:
-        """The process lives on."""
+        """Leave the process to others."""
 
 
 @contextmanager
@@ -98,6 +94,6 @@ def share(python: str) -> Iterator[Shared]:
 
 
 def in_python(python: str, code: str) -> Any:
-    """Run code in a process of its own, with `load` of the worker and logical devices; returns its `answers`."""
+    """Run code as `Shared.run` does, in a process of its own."""
     with share(python) as shared:
         return shared.run(code)
