@@ -20,29 +20,21 @@ ANSWER_ONCE = "import sys\nsys.stdin.readline()\nprint('hello from a profile\\n[
 SAMPLE = {"samples": [], "placed_on": [], "misplaced": None, "rechecked": [], "waited": 0.0, "busy": 0.0}
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
-SCRIPTS = ROWS["workers"]
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    return tmp_path / "worker.py"
-
-
-@each("name", SCRIPTS)
-def test_trouble(name: str, script: Path) -> None:
-    source, message = SCRIPTS[name]
-    script.write_text(source)
-    waits = 0.3 if "within" in message else 30.0
+@each(("source", "message"), ROWS["workers"].values())
+def test_trouble(source: str, message: str, tmp_path: Path) -> None:
+    (script := tmp_path / "worker.py").write_text(source)
     with WorkerProcess(sys.executable, script=script) as worker:
         pid = worker._child.process.pid
         with pytest.raises(WorkerError) as info:
-            worker.ask(waits, do="hello")
+            worker.ask(0.3 if "within" in message else 30.0, do="hello")
     assert str(info.value).startswith(message)
     assert not psutil.pid_exists(pid)
 
 
-def test_an_answer_and_the_end(script: Path) -> None:
-    script.write_text(ANSWER_ONCE)
+def test_an_answer_and_the_end(tmp_path: Path) -> None:
+    (script := tmp_path / "worker.py").write_text(ANSWER_ONCE)
     with WorkerProcess(sys.executable, script=script) as worker:
         assert worker.ask(30.0, do="farewell") == {"fine": 1}  # the lines before it are another program's
         with pytest.raises(WorkerError, match="the worker ended with exit code 0"):
@@ -54,28 +46,25 @@ def test_no_such_interpreter() -> None:
         WorkerProcess("/no/such/python")
 
 
-def test_children_of_a_worker_end_with_it(script: Path) -> None:
-    script.write_text(
-        "import subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        "print('{\"pid\": %d}' % child.pid, flush=True)\ninput()\n"
-    )
-    with WorkerProcess(sys.executable, script=script) as worker:
-        grandchild = psutil.Process(worker.ask(30.0, do="farewell")["pid"])
-    psutil.wait_procs([grandchild], timeout=10)
-    assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
+LEAVES = """
+import json, os, subprocess, sys, tempfile, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print(json.dumps({"file": tempfile.mkstemp()[1], "child": child.pid}), flush=True)
+input()
+"""
 
 
-@each("then", ["os._exit(0)", "os.kill(os.getpid(), 9)", "time.sleep(600)"])
-def test_temporary_files_of_a_worker_go_with_it(then: str, script: Path) -> None:
+@each("then", ["os._exit(0)", "time.sleep(600)"])
+def test_children_and_temporary_files_of_a_worker_go_with_it(then: str, tmp_path: Path) -> None:
     """As those of AutoGraph, which TensorFlow removes at an orderly end only."""
-    script.write_text(
-        "import json, os, tempfile, time\nhandle, name = tempfile.mkstemp()\n"
-        f"print(json.dumps({{'name': name}}), flush=True)\ninput()\n{then}\n"
-    )
+    (script := tmp_path / "worker.py").write_text(LEAVES + then)
     with WorkerProcess(sys.executable, script=script) as worker:
-        left = Path(worker.ask(30.0, do="farewell")["name"])
-        assert left.is_file()
-    assert not left.parent.exists() and left.parent.name.startswith("tfgpu-")
+        left = worker.ask(30.0, do="farewell")
+        file, child = Path(left["file"]), psutil.Process(left["child"])
+        assert file.is_file()
+    assert not file.parent.exists() and file.parent.name.startswith("tfgpu-")
+    psutil.wait_procs([child], timeout=10)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
 @each(("request_", "answer"), ROWS["answers"])
