@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from tests.bench.fake_worker import Clock, FakeWorker
-from tests.bench.live import WORKER_PROCESS, Shared, SharedWorker, bench, share
+from tests.bench.live import WORKER_PROCESS, Shared, bench, share
 from tests.guard import eventually
 from tests.healthy import MATRIX, healthy
 from tests.render.pages import Page
@@ -26,7 +26,7 @@ from tests.tables import each
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult, Run
-from tfgpu_doctor.bench.runner.process import Asked, WorkerError
+from tfgpu_doctor.bench.runner.process import Asked, Worker, WorkerError
 from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import transfer
@@ -36,19 +36,23 @@ from tfgpu_doctor.render.outlines.bench import verdict
 PATIENTS = Path(__file__).parents[1] / "patients"
 
 
-# ------------------------------------------------------------------------- without TensorFlow
-
-
-def test_a_run_that_was_asked_for_and_does_not_take_place_is_exit_code_3(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_asked_for_and_does_not_take_place_has_an_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tfgpu_doctor.probes.examine.examine", lambda *_, **__: SimpleNamespace(facts=healthy()))
     monkeypatch.setattr(*WORKER_PROCESS, lambda _executable: FakeWorker(Clock(), 0.05))
-    for sizes, code, message in (
-        ("10000", 3, "a sample on the CPU would take about 110 s, too long for --deadline 5. Try"),
-        ("1024,16384", 3, "Not run, for lack of time: N = 16384 in float32. Allow more time: --deadline"),
-        ("1024,2048", 0, ""),
+    too_long = "a sample on the CPU would take about 110 s, too long for --deadline 5. Try"
+    not_run = "Not run, for lack of time: N = 16384 in float32. Allow more time: --deadline"
+    no_gpu = "tfgpu: 2 GPUs requested, but TensorFlow lists no GPU (tfgpu doctor explains why)"
+    for options, code, message, writes in (
+        (("--size", "10000"), 3, too_long, False),
+        (("--size", "1024,16384"), 3, not_run, True),
+        (("--gpus", "2"), 1, no_gpu, False),
+        (("--size", "1024,2048"), 0, "", True),
     ):
-        page = bench("matpow", "--size", sizes, "--deadline", "5")
-        assert page.exit_code == code and message in " ".join(page.output.split())
+        file = tmp_path / f"{options[1]}.json"
+        page = bench("matpow", *options, "--deadline", "5", "--output", str(file))
+        assert page.exit_code == code and message in " ".join(page.output.split()) and file.exists() is writes
 
 
 @each(("patient", "why"), [("import_error", "ImportError"), ("dies_of_a_signal", "the worker was killed by SIGILL")])
@@ -57,9 +61,6 @@ def test_a_tensorflow_that_cannot_be_used(patient: str, why: str) -> None:
     assert done.exit_code == 3
     assert f"cannot measure with {sys.executable}: {why}" in done.stderr
     assert f"Next: tfgpu doctor --python {sys.executable}" in done.stderr and "Traceback" not in done.stderr
-
-
-# ---------------------------------------------------------------------------- with TensorFlow
 
 
 def real(arguments: str, file: Path) -> tuple[BenchResult, str]:
@@ -142,17 +143,14 @@ def test_every_workload_over_logical_devices(arguments: str, runs: list[str], tm
     result, text = real(arguments, tmp_path / "result.json")
     assert points(result) == runs
     first, last = result.runs[0], result.runs[-1]
-    assert first.throughput
     if result.workload == "cnn":
         assert checks(first) == ["loss finite", "loss falls", "like float64", "same update"]
         assert checks(last)[2:] == ["like one device", "same update", "replicas identical"]
-        assert first.flop and last.flop and last.scaling == "strong" and last.step_name == "step"
-        assert last.flop / last.steps == first.flop / first.steps
         assert last.figures == (), "virtual devices prove no speed"
     if result.workload == "input":
         assert ("no image other pixels" in checks(first), "loss finite" in checks(first)) == (True, False)
         assert {"no image other pixels", "loss finite"} <= set(checks(result.runs[-1]))
-        assert first.throughput.unit == "images/s" and result.title.startswith("16 synthetic JPEG images of ")
+        assert first.throughput and first.throughput.unit == "images/s"
         assert any(text.startswith("options of the pipeline alone: ") for text in result.conclusions)
     if result.workload == "matpow":
         assert "CPU, bfloat16: " in text and "fastest at N = " in text
@@ -194,17 +192,6 @@ def test_time_grows_with_bytes(route: str, alone: Shared) -> None:
         assert answer["rechecked"] == [] and answer["misplaced"] is None
         seconds.append(min(answer["samples"]))
     assert seconds[1] > 8 * seconds[0]
-
-
-@pytest.mark.tensorflow
-@pytest.mark.usefixtures("one_process")
-def test_gpus_that_are_not_there(tmp_path: Path) -> None:
-    file = tmp_path / "result.json"
-    done = bench("matpow", "--gpus", "2", "--output", str(file))
-    assert done.exit_code == 1
-    said = done.stderr[done.stderr.index("tfgpu: 2") :]  # behind what a slow machine prints while it works
-    assert said == "tfgpu: 2 GPUs requested, but TensorFlow lists no GPU (tfgpu doctor explains why)\n"
-    assert not file.exists()
 
 
 @pytest.mark.full
@@ -264,7 +251,7 @@ def test_a_signal_keeps_what_was_measured_and_leaves_no_process(
 def test_what_is_not_what_was_asked_for_reports_no_speed(change: dict[str, Any], why: str, shared: Shared) -> None:
     """The preparation of a real worker is falsified, and the parent believes what it asked for."""
 
-    def ask(worker: SharedWorker, timeout: float, **request: Any) -> dict[str, Any]:
+    def ask(worker: Worker, timeout: float, **request: Any) -> dict[str, Any]:
         return worker.ask(timeout, **{**request, **(change if request["do"] == "prepare" else {})})
 
     rule = StoppingRule(min_samples=3, deadline=1.0)

@@ -50,9 +50,6 @@ def test_what_the_99th_percentile_needs_is_told() -> None:
     assert Inference().advice(enough, ()) == ()
 
 
-# ------------------------------------------------------------------------------------------------ signatures
-
-
 def signature(*inputs: tuple[str, Any, str]) -> dict[str, Any]:
     return {"name": "serving_default", "inputs": [{"name": n, "shape": s, "dtype": d} for n, s, d in inputs]}
 
@@ -81,8 +78,6 @@ def test_inputs_that_cannot(inputs: list[Any], shapes: dict[str, Any], why: str)
     with pytest.raises(CannotRunError, match=why):
         resolve(signature(*inputs), {name: tuple(shape) for name, shape in shapes.items()})
 
-
-# ------------------------------------------------------------------------------------------------ for real
 
 # a SavedModel with two inputs, one of an open shape, and a signature that never gives the same twice
 MAKE = """

@@ -44,9 +44,6 @@ def test_images_are_found_in_the_order_of_their_paths(tmp_path: Path) -> None:
     assert workload.find(str(tmp_path / "odd"), 5) == [], "reading a pipe would wait for ever"
 
 
-# ------------------------------------------------------------------------------------------- what it says
-
-
 def runs(measured: dict[str, dict[str, Any]]) -> list[Run]:
     """Runs on a GPU, and pipelines alone on the CPU, with speeds, their intervals and spreads."""
     found = []
@@ -71,9 +68,6 @@ def test_what_runs_show_beside_each_other(measured: dict[str, Any], bound: str, 
     found = runs(measured)
     assert "; ".join(reading.verdicts(found)) == bound
     assert "; ".join(reading.ranking(found)) == options
-
-
-# ------------------------------------------------------------------------------------------- for real
 
 
 def test_wrong_usage(tmp_path: Path) -> None:

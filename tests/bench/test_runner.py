@@ -1,20 +1,24 @@
-"""How cases are driven: turns, the stopping rule, trouble of every kind, telemetry; without processes or time."""
+"""How cases are driven: turns, the stopping rule, trouble of every kind, telemetry; and worker processes."""
 
 from __future__ import annotations
 
 import math
+import os
+import re
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
+import tfgpu_doctor
 from tests.bench.fake_worker import QUICK, Clock, FakeWorker
 from tests.bench.fake_worker import Workers as Planned
+from tests.guard import eventually
 from tests.healthy import MATRIX, healthy
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench.devices import Case, Job
@@ -24,7 +28,7 @@ from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.plans.training import Cnn, Gan
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner import runner, telemetry
-from tfgpu_doctor.bench.runner.process import WorkerError, Workers
+from tfgpu_doctor.bench.runner.process import _ANSWERS, WorkerError, WorkerProcess, Workers, problem
 from tfgpu_doctor.bench.runner.runner import Measurement, Session, Setting, measure, to_run
 from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids, busy_seconds, utilization
 from tfgpu_doctor.bench.statistics import StoppingRule
@@ -34,6 +38,7 @@ CPU = Case("CPU", ("/CPU:0",), ())
 GPU = Case("1 GPU", ("/GPU:0",), (0,))
 VIRTUAL = Case("2 virtual CPUs, rows", ("/CPU:0", "/CPU:1"), (), "rows", True)
 RULE = StoppingRule(deadline=30.0)
+ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
 RESTLESS = (0.1, 0.3)  # two modes: the interval of the median reaches from one to the other, however many samples
 
 
@@ -63,9 +68,6 @@ def runs(
 def one(worker: FakeWorker, **options: Any) -> Run:
     (found,) = runs([options.pop("case", CPU)], [worker], **options)
     return found
-
-
-# ------------------------------------------------------------------------------------------------ when it ends
 
 
 class Odd(FakeWorker):
@@ -131,9 +133,6 @@ def test_figures_of_the_samples() -> None:
     assert [(figure.name, figure.value) for figure in found.figures] == [("slowest", pytest.approx(0.1))]
 
 
-# ------------------------------------------------------------------------------------------------ processes
-
-
 def test_a_process_that_is_needed_again_is_kept() -> None:
     worker = FakeWorker(Clock())
     with Workers(lambda: worker) as alive:
@@ -171,9 +170,6 @@ def test_steps_are_those_of_the_first_process_and_the_last_word_of_the_last() ->
     assert found.steps == 10 and found.samples_s == pytest.approx((0.1,) * 6 + (0.2,) * 6)
     assert found.flop == pytest.approx(2e10), "of a sample, which queues ten steps"
     assert [worker.asked.count("farewell") for worker in workers] == [0, 1]
-
-
-# ------------------------------------------------------------------------------------------------ other programs
 
 
 def test_a_run_says_what_others_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,9 +229,6 @@ def test_a_disturbed_case_goes_on_until_enough_samples_are_undisturbed() -> None
     assert never.left_out == 0 and never.median_s == pytest.approx(0.1), "no others are left"
 
 
-# ------------------------------------------------------------------------------------------------ trouble
-
-
 def test_a_worker_that_dies_or_does_not_start_takes_no_other_with_it() -> None:
     for after in (0, 1, 7):
         broken, fine = runs([CPU, GPU], [Odd(after=after, sample="the worker was killed by SIGSEGV"), Odd()])
@@ -249,15 +242,15 @@ def test_a_worker_that_dies_or_does_not_start_takes_no_other_with_it() -> None:
     assert to_run(found).failure == "no such interpreter"
 
 
-JUDGES = (cnn.judge, gan.judge, inference.judge, input.judge, matpow.judge, transfer.judge)
-VERIFIED = read_rows(Path(__file__).with_name("rows.yaml"))["judged"]
-
-
-@each("judge", JUDGES)
+@each("judge", [cnn.judge, gan.judge, inference.judge, input.judge, matpow.judge, transfer.judge])
 def test_an_answer_that_a_judge_does_not_expect_is_a_failure(judge: Any) -> None:
     """Whatever the worker says of the result: it is judged, or the run has failed, and tfgpu goes on."""
     parameters = {"power": 2, "reference": "float32"}
-    odd = [{**VERIFIED, name: one} for name in VERIFIED for one in ("x", [], {}, [None], [0.0, 0.0], math.nan, object)]
+    odd = [
+        {**ROWS["judged"], name: one}
+        for name in ROWS["judged"]
+        for one in ("x", [], {}, [None], [0.0, 0.0], math.nan, object)
+    ]
     failures = []
     for answer in ({}, *odd):
         judged = replace(job(), judge=lambda *_, found=answer: judge(found, "float32", parameters))
@@ -296,9 +289,6 @@ def test_what_there_is_is_saved_after_every_round_and_an_interrupt_ends_every_wo
     assert len(workers.started) == 2 and all(worker.closed for worker in workers.started)
 
 
-# ------------------------------------------------------------------------------------------------ the session
-
-
 def test_how_long_all_runs_are_sampled_at_most_is_said_beforehand() -> None:
     said: list[str] = []
     rule = StoppingRule(deadline=20.0)
@@ -330,8 +320,6 @@ def test_what_the_cpu_has_no_time_for_is_refused_before_it_starts(plan: PlanBase
     assert all(worker.closed for worker in workers.started)
 
 
-# ------------------------------------------------------------------------------------------------ telemetry
-
 CREATED = (
     "I0000 00:00:1731000000.1 4242 gpu_device.cc:2022] Created device /job:localhost/replica:0/task:0/device:GPU:{0}"
     " with 139000 MB memory:  -> device: {0}, name: NVIDIA H200, pci bus id: {1}, compute capability: 9.0\n"
@@ -350,44 +338,39 @@ def test_bus_ids_stand_in_tensorflows_log() -> None:
     assert bus_ids("Created device with nothing\npci bus id: 0000:00:07.0\n") == {}
 
 
-class Nvml(ModuleType):
-    """A stand-in for pynvml: one GPU, whose fourth and later looks are throttled."""
+class NvmlError(Exception):
+    """As in pynvml."""
 
-    NVML_CLOCK_SM = NVML_TEMPERATURE_GPU = 0
 
-    class NVMLError(Exception):
-        """As in pynvml."""
+def nvml(looks: list[str], broken: bool = False) -> Any:
+    """Return a stand-in for pynvml: one GPU, whose fourth and later looks are throttled."""
 
-    def __init__(self, init: Callable[[], None] = lambda: None) -> None:
-        super().__init__("pynvml")
-        self.looks = 0
-        self.seen = threading.Event()
-        self.nvmlInit, self.nvmlShutdown = init, lambda: None
-        self.nvmlDeviceGetHandleByPciBusId = lambda bus_id: bus_id
-        self.nvmlDeviceGetName = lambda _handle: "NVIDIA H200"
-        self.nvmlDeviceGetPowerUsage = lambda _handle: 612_500
-        self.nvmlDeviceGetUtilizationRates = lambda _handle: self.fail("Not Supported")
-        self.nvmlDeviceGetClockInfo = lambda _handle, _which: 1830
+    def fails(*_: object) -> None:
+        raise NvmlError
 
-    def fail(self, why: str) -> None:
-        raise self.NVMLError(why)
-
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, _handle: str) -> int:
-        self.looks += 1
-        return 0x041 if self.looks > 3 else 0x001
-
-    def nvmlDeviceGetTemperature(self, _handle: str, _which: int) -> int:
-        if self.looks > 5:
-            self.seen.set()
-        return 61
+    return SimpleNamespace(
+        NVMLError=NvmlError,
+        NVML_CLOCK_SM=1,
+        NVML_TEMPERATURE_GPU=0,
+        nvmlInit=fails if broken else lambda: None,
+        nvmlShutdown=lambda: None,
+        nvmlDeviceGetHandleByPciBusId=lambda bus_id: bus_id,
+        nvmlDeviceGetName=lambda _: "NVIDIA H200",
+        nvmlDeviceGetCurrentClocksThrottleReasons=lambda _: 0x041 if len(looks) > 3 else 0x001,
+        nvmlDeviceGetPowerUsage=lambda _: 612_500,
+        nvmlDeviceGetUtilizationRates=fails,
+        nvmlDeviceGetClockInfo=lambda *_: 1830,
+        nvmlDeviceGetTemperature=lambda handle, _: looks.append(handle) or 61,
+    )
 
 
 def test_figures_are_gathered_while_a_block_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
     monkeypatch.setattr(telemetry, "PERIOD", 0.01)
-    monkeypatch.setitem(sys.modules, "pynvml", nvml := Nvml())
+    monkeypatch.setitem(sys.modules, "pynvml", nvml(looks))
     watch = Telemetry({"/GPU:0": "0000:65:00.0"})
     watch.start()
-    assert nvml.seen.wait(30)
+    assert eventually(lambda: len(looks) > 6)
     hot = ("hw_thermal_slowdown",)
     assert watch.pause() == hot
     watch.close()
@@ -411,10 +394,88 @@ def test_utilization_is_known_only_of_work_without_a_pause() -> None:
 
 
 def test_logical_devices_of_one_gpu_are_one_and_no_nvml_gives_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", nvml := Nvml(lambda: nvml.fail("Driver/library version mismatch")))
+    monkeypatch.setitem(sys.modules, "pynvml", nvml([], broken=True))
     watch = Telemetry({"/GPU:0": "0000:65:00.0", "/GPU:1": "0000:65:00.0"})
     watch.start()
     watch._thread.join(30)
     watch.close()
     (found,) = watch.summary(1.0)
     assert (found.device, found.samples, found.power_w, found.name) == ("/GPU:0", 0, None, None)
+
+
+BENCH = Path(tfgpu_doctor.__file__).parent / "bench"
+ANSWER_ONCE = "import sys\nsys.stdin.readline()\nprint('hello from a profile\\n[1]\\n{\"fine\": 1}', flush=True)\n"
+SAMPLE = {"samples": [], "placed_on": [], "misplaced": None, "rechecked": [], "waited": 0.0, "busy": 0.0}
+
+
+@each(("source", "message"), ROWS["workers"].values())
+def test_trouble(source: str, message: str, tmp_path: Path) -> None:
+    (script := tmp_path / "worker.py").write_text(source)
+    with WorkerProcess(sys.executable, script=script) as worker:
+        pid = worker._child.process.pid
+        with pytest.raises(WorkerError) as info:
+            worker.ask(0.3 if "within" in message else 30.0, do="hello")
+    assert str(info.value).startswith(message)
+    assert not psutil.pid_exists(pid)
+
+
+def test_an_answer_and_the_end(tmp_path: Path) -> None:
+    (script := tmp_path / "worker.py").write_text(ANSWER_ONCE)
+    with WorkerProcess(sys.executable, script=script) as worker:
+        assert worker.ask(30.0, do="farewell") == {"fine": 1}  # the lines before it are another program's
+        with pytest.raises(WorkerError, match="the worker ended with exit code 0"):
+            worker.ask(30.0, do="sample")
+
+
+def test_no_such_interpreter() -> None:
+    with pytest.raises(WorkerError, match="/no/such/python cannot be started: No such file or directory"):
+        WorkerProcess("/no/such/python")
+
+
+LEAVES = """
+import json, os, subprocess, sys, tempfile, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print(json.dumps({"file": tempfile.mkstemp()[1], "child": child.pid}), flush=True)
+input()
+"""
+
+
+@each("then", ["os._exit(0)", "time.sleep(600)"])
+def test_children_and_temporary_files_of_a_worker_go_with_it(then: str, tmp_path: Path) -> None:
+    """As those of AutoGraph, which TensorFlow removes at an orderly end only."""
+    (script := tmp_path / "worker.py").write_text(LEAVES + then)
+    with WorkerProcess(sys.executable, script=script) as worker:
+        left = worker.ask(30.0, do="farewell")
+        file, child = Path(left["file"]), psutil.Process(left["child"])
+        assert file.is_file()
+    assert not file.parent.exists() and file.parent.name.startswith("tfgpu-")
+    psutil.wait_procs([child], timeout=10)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+@each(("request_", "answer"), ROWS["answers"])
+def test_every_part_of_an_answer_is_checked(request_: dict[str, Any], answer: dict[str, Any]) -> None:
+    assert problem(request_, answer) is None
+    for name in answer:
+        assert "missing" in (problem(request_, {key: one for key, one in answer.items() if key != name}) or "")
+    for name in answer:
+        for odd in (object, {"x": [None]}, [{}], -1, "\0", float("nan"), 2**200):
+            if problem(request_, {**answer, name: odd}) is None:
+                text = isinstance(odd, str) and isinstance(answer[name], str | None)
+                assert text or (name, odd) == ("rechecked", [{}]), (name, odd)  # that is for the judge
+    for odd in ([], [0.0, 1.0], [-1.0, 1.0], [float("nan"), 1.0], [float("inf"), 1.0], [1.0, -1.0], [1.0]):
+        assert problem({"do": "sample"}, {**SAMPLE, "samples": [odd]}), "samples are times with their loads"
+    assert problem({"do": "sample"}, SAMPLE), "no samples"
+
+
+def test_every_request_of_a_worker_has_its_answer() -> None:
+    verbs = set(re.findall(r'do="(\w+)"', "".join(file.read_text() for file in BENCH.rglob("*.py"))))
+    # nobody reads the answer to a farewell; verify is the workload's, and reference has its tasks
+    assert verbs - set(_ANSWERS) == {"farewell", "verify", "reference"}
+    assert set(_ANSWERS) - verbs == {"describe", "unusable", "slurm"}
+
+
+def test_a_process_that_is_forked_off_does_not_answer() -> None:
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "patients" / "forks")}
+    with WorkerProcess(sys.executable, environ) as worker, pytest.raises(WorkerError, match="of the parent"):
+        worker.ask(60.0, do="hello")

@@ -65,9 +65,6 @@ def test_only_tasks_that_srun_started_are_several() -> None:
         assert not under_slurm(alone)
 
 
-# ------------------------------------------------------------------------------------------------ those that follow
-
-
 class Follower(FakeWorker):
     """Is led through two pieces of work."""
 
@@ -104,8 +101,6 @@ def test_what_ends_the_process_here(verb: str, why: str, error: type[Exception])
         follow(plan.part, workers, patience=1.0)
     assert all(worker.closed for worker in workers.started)
 
-
-# ------------------------------------------------------------------------------------------------ the watch
 
 REFUSED = "Connection refused"
 GONE = rf"^worker 1 \(b:1\) is not reachable: {REFUSED}$"
@@ -193,9 +188,6 @@ def test_a_real_door() -> None:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         assert knock(address) is None
     assert knock(address) == REFUSED
-
-
-# ------------------------------------------------------------------------------------------------ the page
 
 
 def test_what_the_page_tells_people_to_paste_can_be_read() -> None:

@@ -30,8 +30,6 @@ def test_both_ends_of_every_route() -> None:
         assert works == [100, 175 if "all-reduce" in route else 100]
 
 
-# ------------------------------------------------------------------------------------------- what links allow
-
 H100 = gpu(
     0,
     pci_bus_id=BUS_ID.upper(),
@@ -95,9 +93,6 @@ def test_only_the_best_size_is_measured_by_the_link_and_advice_reaches_the_resul
     found = measured(Transfer, Workers(1, seconds=1e-6), environment, sizes=(MIB,))
     pinned = next(one for one in found.runs if one.parameters["route"] == transfer.TO_DEVICE_PINNED)
     assert any("is implausible: PCIe 5 ×16" in text for text in pinned.advice)
-
-
-# ------------------------------------------------------------------------------------------- for real
 
 
 # One element of what arrives is spoiled, or what was sent before arrives again: judged by the real workload.

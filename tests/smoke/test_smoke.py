@@ -93,7 +93,7 @@ def on_the_lab(gpus: int, python: str, lab: Lab, *, size: int = 64, budget: floa
     options, doctor = SmokeOptions(budget=budget, require_gpus=gpus), Machine(gpus).doctor
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(running, "GPU_SIZE", size)
-        patch.setattr(running, "FIRST", {"matpow": 2.0})
+        patch.setattr(running, "SPREADS", {"matpow": "rows"})
         start = lambda: WorkerProcess(python, environ)  # noqa: E731
         return Smoking(options, doctor, start, MATRIX, clock=time.monotonic).run(CREATED)
 
