@@ -45,20 +45,14 @@ def test_images_are_found_in_the_order_of_their_paths(tmp_path: Path) -> None:
 
 
 def runs(measured: dict[str, dict[str, Any]]) -> list[Run]:
-    """Runs on a GPU, and pipelines alone on the CPU, with speeds, their intervals and spreads."""
+    """Runs on a GPU, and pipelines alone on the CPU, each with its speed or more about it."""
     found = []
-    for kind, speeds in measured.items():
-        for pipeline, given in speeds.items():
-            changes: dict[str, Any] = {"parameters": {"measured": kind, "input": pipeline}}
-            if given == "failed":
-                changes["throughput"] = None
-            elif given == "virtual":
-                changes["virtual"] = True
-            else:
-                speed, noise, spread = (*given, None)[:3] if isinstance(given, list) else (given, 0.01, None)
-                ends = ((1 - noise) * speed, (1 + noise) * speed)
-                changes["throughput"] = Throughput(value=speed, unit="images/s", ci95=ends)
-                changes |= {"spread_iqr": spread} if spread else {}
+    for kind, given in measured.items():
+        for pipeline, about in given.items():
+            more = {"noise": 0.01, **(about if isinstance(about, dict) else {"speed": about})}
+            speed, noise = more.pop("speed"), more.pop("noise")
+            rate = Throughput(value=speed, unit="images/s", ci95=((1 - noise) * speed, (1 + noise) * speed))
+            changes = {"throughput": rate, "parameters": {"measured": kind, "input": pipeline}, **more}
             found.append(run("CPU" if kind == reading.ALONE else "1 GPU", **changes))
     return found
 

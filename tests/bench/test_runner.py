@@ -234,12 +234,9 @@ def test_a_worker_that_dies_or_does_not_start_takes_no_other_with_it() -> None:
         broken, fine = runs([CPU, GPU], [Odd(after=after, sample="the worker was killed by SIGSEGV"), Odd()])
         assert told(broken) == "0 + 0 samples, 0.0 s: the worker was killed by SIGSEGV" and fine.throughput is not None
 
-    def start() -> FakeWorker:
-        raise WorkerError("no such interpreter")
-
-    with Workers(start) as alive:
+    with Workers(lambda: WorkerProcess("/no/such/python")) as alive:
         (found,) = measure([job()], Setting(alive, RULE))
-    assert to_run(found).failure == "no such interpreter"
+    assert to_run(found).failure == "/no/such/python cannot be started: No such file or directory"
 
 
 @each("judge", [cnn.judge, gan.judge, inference.judge, input.judge, matpow.judge, transfer.judge])
@@ -425,11 +422,6 @@ def test_an_answer_and_the_end(tmp_path: Path) -> None:
         assert worker.ask(30.0, do="farewell") == {"fine": 1}  # the lines before it are another program's
         with pytest.raises(WorkerError, match="the worker ended with exit code 0"):
             worker.ask(30.0, do="sample")
-
-
-def test_no_such_interpreter() -> None:
-    with pytest.raises(WorkerError, match="/no/such/python cannot be started: No such file or directory"):
-        WorkerProcess("/no/such/python")
 
 
 LEAVES = """
