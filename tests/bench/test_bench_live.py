@@ -22,7 +22,8 @@ from tests.bench.live import WORKER_PROCESS, Shared, bench, share
 from tests.guard import eventually
 from tests.healthy import MATRIX, healthy
 from tests.render.pages import Page
-from tests.tables import each
+from tests.tables import each, read_rows
+from tests.tiers import usual
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.results import BenchResult, Run
@@ -30,7 +31,6 @@ from tfgpu_doctor.bench.runner.process import Asked, Worker, WorkerError
 from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import transfer
-from tfgpu_doctor.bench.workloads.input import ALONE, FEEDING
 from tfgpu_doctor.render.outlines.bench import verdict
 
 PATIENTS = Path(__file__).parents[1] / "patients"
@@ -108,40 +108,12 @@ def test_matrices_over_logical_devices(tmp_path: Path) -> None:
     assert verdict(result) in page.text and "--virtual-gpus 3" in page.text
 
 
-CPU_AND_TWO = ("CPU", "2 virtual CPUs, replicas")
-
-
 @pytest.mark.tensorflow
 @pytest.mark.usefixtures("one_process")
-@pytest.mark.parametrize(
-    ("arguments", "runs"),
-    [
-        ("cnn --global-batch-size 16 --virtual-gpus 2 --deadline 0.2", [f"{one} float32" for one in CPU_AND_TWO]),
-        ("inference --batch-size 4 --virtual-gpus 2 --deadline 0.2", [f"{one} float32 4" for one in CPU_AND_TWO]),
-        pytest.param(
-            "inference --batch-size 1,4 --virtual-gpus 2 --deadline 0.4 --dtype mixed_bfloat16 --xla",
-            ["CPU mixed_bfloat16 1", "CPU mixed_bfloat16 4", "2 virtual CPUs, replicas mixed_bfloat16 4"],
-            marks=pytest.mark.full,
-        ),
-        pytest.param(
-            "matpow --size 32,64,128 --spread rows --virtual-gpus 2 --deadline 0.5 --dtype bfloat16",
-            [f"{one} bfloat16 {size}" for size in (32, 64, 128) for one in ("CPU", "2 virtual CPUs, rows")],
-            marks=pytest.mark.full,
-        ),
-        pytest.param(
-            "input --batch-size 8 --images 16 --deadline 0.1",
-            [
-                *(f"CPU float32 pipeline alone {name}" for name in ALONE),
-                "CPU float32 training alone data on the device",
-                *(f"CPU float32 training fed {name}" for name in FEEDING if name != "prefetch to device"),
-            ],
-            marks=pytest.mark.full,
-        ),
-    ],
-)
-def test_every_workload_over_logical_devices(arguments: str, runs: list[str], tmp_path: Path) -> None:
-    result, text = real(arguments, tmp_path / "result.json")
-    assert points(result) == runs
+@pytest.mark.parametrize("row", usual(read_rows(Path(__file__).with_name("live.yaml")), lambda row: row["daily"]))
+def test_every_workload_over_logical_devices(row: dict[str, Any], tmp_path: Path) -> None:
+    result, text = real(row["typed"], tmp_path / "result.json")
+    assert points(result) == row["runs"]
     first, last = result.runs[0], result.runs[-1]
     if result.workload == "cnn":
         assert checks(first) == ["loss finite", "loss falls", "like float64", "same update"]

@@ -109,7 +109,7 @@ QUICK = ["inference", "--min-samples", "5", "--deadline", "0.4", "--batch-size",
 @pytest.mark.usefixtures("one_process")
 def test_a_users_model_of_two_inputs(tensorflow_python: str, tmp_path: Path) -> None:
     model = str(tmp_path / "several")
-    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TMPDIR": str(tmp_path)}
     subprocess.run([tensorflow_python, "-c", MAKE, model], check=True, env=environ, capture_output=True)
     done = command(*QUICK, model, "--shape", "ids=7", "--format", "json")
     assert done.exit_code == 0, done.stderr + done.stdout

@@ -133,15 +133,6 @@ def test_figures_of_the_samples() -> None:
     assert [(figure.name, figure.value) for figure in found.figures] == [("slowest", pytest.approx(0.1))]
 
 
-def test_a_process_that_is_needed_again_is_kept() -> None:
-    worker = FakeWorker(Clock())
-    with Workers(lambda: worker) as alive:
-        for keep in ({("CPU", "float32")}, set()):
-            measure([job()], Setting(alive, RULE, keep=keep, clock=worker.clock))
-            assert worker.closed is not bool(keep)
-    assert worker.asked.count("hello") == 1
-
-
 def test_several_processes_share_the_samples_and_the_time() -> None:
     clock = Clock()
     workers = [FakeWorker(clock, seconds) for seconds in (0.1, 0.12, 0.11)]
@@ -401,7 +392,6 @@ def test_logical_devices_of_one_gpu_are_one_and_no_nvml_gives_no_figures(monkeyp
 
 
 BENCH = Path(tfgpu_doctor.__file__).parent / "bench"
-ANSWER_ONCE = "import sys\nsys.stdin.readline()\nprint('hello from a profile\\n[1]\\n{\"fine\": 1}', flush=True)\n"
 SAMPLE = {"samples": [], "placed_on": [], "misplaced": None, "rechecked": [], "waited": 0.0, "busy": 0.0}
 
 
@@ -416,17 +406,10 @@ def test_trouble(source: str, message: str, tmp_path: Path) -> None:
     assert not psutil.pid_exists(pid)
 
 
-def test_an_answer_and_the_end(tmp_path: Path) -> None:
-    (script := tmp_path / "worker.py").write_text(ANSWER_ONCE)
-    with WorkerProcess(sys.executable, script=script) as worker:
-        assert worker.ask(30.0, do="farewell") == {"fine": 1}  # the lines before it are another program's
-        with pytest.raises(WorkerError, match="the worker ended with exit code 0"):
-            worker.ask(30.0, do="sample")
-
-
 LEAVES = """
 import json, os, subprocess, sys, tempfile, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("a profile's greeting\\n[1]", flush=True)
 print(json.dumps({"file": tempfile.mkstemp()[1], "child": child.pid}), flush=True)
 input()
 """
