@@ -411,7 +411,7 @@ import json, os, subprocess, sys, tempfile, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 print("a profile's greeting\\n[1]", flush=True)
 print(json.dumps({"file": tempfile.mkstemp()[1], "child": child.pid}), flush=True)
-input()
+input(), input()
 """
 
 
@@ -423,6 +423,8 @@ def test_children_and_temporary_files_of_a_worker_go_with_it(then: str, tmp_path
         left = worker.ask(30.0, do="farewell")
         file, child = Path(left["file"]), psutil.Process(left["child"])
         assert file.is_file()
+        with pytest.raises(WorkerError):
+            worker.ask(0.2, do="farewell")
     assert not file.parent.exists() and file.parent.name.startswith("tfgpu-")
     psutil.wait_procs([child], timeout=10)
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
