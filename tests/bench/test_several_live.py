@@ -15,6 +15,7 @@ import msgspec
 import psutil
 import pytest
 
+from tests.guard import eventually
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner.process import WorkerProcess
 
@@ -35,38 +36,31 @@ def test_slurm_numbers_its_tasks_in_the_order_of_its_nodes(tensorflow_python: st
 
 
 class Pair:
-    """Starts the two, and ends whatever is left of them."""
+    """Starts the two."""
 
     def __init__(self, python: str) -> None:
         self.python = python
         with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
-            self.ports = [server.getsockname()[1] for server in (one, two)]
+            self.addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in (one, two)]
         self.started: list[Process] = []
 
     def start(self, index: int, *arguments: str) -> Process:
-        addresses = [f"127.0.0.1:{port}" for port in self.ports]
-        config = json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
+        config = json.dumps({"cluster": {"worker": self.addresses}, "task": {"type": "worker", "index": index}})
         command = [sys.executable, "-m", "tfgpu_doctor", "bench", "cnn", "--python", self.python, *arguments]
         environ = {**os.environ, "TF_CONFIG": config, "CUDA_VISIBLE_DEVICES": "-1", "COLUMNS": "200"}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self.started.append(subprocess.Popen(command, text=True, env=environ, **pipes))
         return self.started[-1]
 
-    def name(self, index: int) -> str:
-        return f"worker {index} (127.0.0.1:{self.ports[index]})"
-
-    def close(self) -> None:
-        for process in self.started:
-            if process.poll() is None:
-                process.kill()
-            process.communicate(timeout=30)
-
 
 @pytest.fixture
 def pair(tensorflow_python: str) -> Iterator[Pair]:
+    """Two workers on this machine; what is left of them is killed."""
     pair = Pair(tensorflow_python)
     yield pair
-    pair.close()
+    for process in pair.started:
+        process.kill()
+        process.communicate(timeout=30)
 
 
 def children(process: Process) -> list[psutil.Process]:
@@ -76,13 +70,6 @@ def children(process: Process) -> list[psutil.Process]:
 def final(told: str) -> str:
     """Without the lines of progress that a slow machine prints ("after 13 s")."""
     return "".join(line for line in told.splitlines(keepends=True) if not line.startswith("tfgpu: after "))
-
-
-def wait_for_samples(file: Path) -> None:
-    end = time.monotonic() + 180
-    while not (file.exists() and b'"samples_s": [\n' in file.read_bytes()):
-        assert time.monotonic() < end, "no samples"
-        time.sleep(0.1)
 
 
 def test_two_train_together_and_the_first_reports(pair: Pair, tmp_path: Path) -> None:
@@ -95,23 +82,20 @@ def test_two_train_together_and_the_first_reports(pair: Pair, tmp_path: Path) ->
     together, alone = msgspec.json.decode(file.read_bytes(), type=BenchResult).runs
     assert (together.label, alone.label) == ("2 workers, CPU", "CPU")
     assert together.verified and together.verified.ok
-    assert [check.name for check in together.verified.checks][2:] == [
-        "like one device",
-        "same update",
-        "replicas identical",
-    ]
+    names = [check.name for check in together.verified.checks]
+    assert names[2:] == ["like one device", "same update", "replicas identical"]
     assert together.verified.checks[-1].saw == "10 of 10 weights in 2 replicas"
     assert together.placed_on == together.devices == ("/CPU:0", "/task:1/CPU:0")
     assert together.virtual  # both are this one machine
     assert "2 workers, CPU" in text
     assert silent == "" and not (tmp_path / "other.json").exists()
-    assert final(told) == f"tfgpu: worker 1 of 2 is done; {pair.name(0)} prints the report\n"
+    assert final(told) == f"tfgpu: worker 1 of 2 is done; worker 0 ({pair.addresses[0]}) prints the report\n"
 
 
 def test_one_that_dies_midway_ends_both(pair: Pair, tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     other, chief = pair.start(1, *LONG), pair.start(0, *LONG, "--output", str(file))
-    wait_for_samples(file)
+    assert eventually(lambda: file.exists() and b'"samples_s": [\n' in file.read_bytes(), 180), "no samples"
     left = [*children(chief), *children(other)]
     for child in children(other):
         child.kill()
@@ -120,7 +104,7 @@ def test_one_that_dies_midway_ends_both(pair: Pair, tmp_path: Path) -> None:
     assert time.monotonic() - died < 30
     _, told = other.communicate(timeout=60)
     assert (chief.returncode, other.returncode) == (1, 1)
-    assert f"{pair.name(1)} is not reachable" in text
+    assert f"worker 1 ({pair.addresses[1]}) is not reachable" in text
     assert final(told).startswith("tfgpu: worker 1 of 2: ") and "Traceback" not in told
     assert psutil.wait_procs(left, timeout=10)[1] == []
     together = msgspec.json.decode(file.read_bytes(), type=BenchResult).runs[0]
