@@ -51,11 +51,11 @@ def spoiled(data: Any, values: Iterator[str]) -> Iterator[Any]:
 def test_any_text_in_place_of_any_other(machine: str, first: int) -> None:
     asked, data = 0, msgspec.to_builtins(MACHINES[machine])
     values = cycle((*VALUES[first:], *VALUES[:first]))
-    for one in islice(spoiled(data, values), None, None, 1 if first else 6):  # by day every sixth text
+    for one in islice(spoiled(data, values), None, None, 1 if first else 13):  # by day every 13th text
         try:
             facts = msgspec.convert(one, Facts)
         except msgspec.ValidationError:
             continue  # a saved report with it is refused
         diagnose(facts, MATRIX)
         asked += 1
-    assert asked > 10
+    assert asked > 5
