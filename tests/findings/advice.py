@@ -143,9 +143,6 @@ def _twice(roots: list[Finding]) -> Iterator[str]:
     yield from (f"advised {number} times: {line}" for line, number in Counter(first).items() if number > 1)
 
 
-# ------------------------------------------------------------------------------------ what a text is told
-
-
 def flaws(text: str, report: Report) -> list[str]:
     """What is wrong with a report on a text."""
     findings = report.findings

@@ -135,9 +135,6 @@ def test_releases_that_pages_advise_are_sound() -> None:
         assert [issue.id for issue in issues if issue.severity == "error"] == [], version
 
 
-# --------------------------------------------------------------------------------------------------- lookup
-
-
 @each(
     ("asked", "meant"),
     [

@@ -68,8 +68,6 @@ def test_file_names_of_libraries() -> None:
     assert {name for name, one in found.items() if one.optional} == optional
 
 
-# ----------------------------------------------------------- libraries that come before those of pip, and XLA
-
 PARTS = "needs libcudnn_ops.so.9, not found"
 CUBLAS = "needs libcublasLt.so.12, not found"
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.findings.rows_over_facts import FIRES
+from tests.findings.logs import smi
 from tests.findings.row_texts import FIRES as TEXTS
+from tests.findings.rows_over_facts import FIRES
 from tests.healthy import MATRIX, healthy, known, spoil
 from tfgpu_doctor.facts.facts import NOT_IN_TEXT, Facts, Known, look_up, value_or
 from tfgpu_doctor.facts.report import Finding, Fix, Report
@@ -37,37 +38,32 @@ RIGHT = {
 }
 DIFFERENT = set().union(*RIGHT.values())
 _ONLY_LOOK = (
-    "ldconfig -p",
-    "nvidia-smi",
-    "lspci",
-    "ls ",
-    "grep ",
-    "conda list",
-    "tfgpu ",
-    "python3 -c ",
-    "python3 -m pip download",
+    *("ldconfig -p", "nvidia-smi", "lspci", "ls ", "grep ", "conda list", "tfgpu "),
+    *("python3 -c ", "python3 -m pip download"),
 )
 _AGREEING = (
     *("host.os", "host.distribution_id", "host.address_space_limit", "python.version", "python.wheel_platform"),
     "variables",
     *("tensorflow.version", "driver.version"),
 )
-_TABLE = """\
-+-----------------------------------------------------------------------------------------+
-| NVIDIA-SMI {driver:<15}     Driver Version: {driver:<15}   CUDA Version: {cuda:<5}    |
-|-----------------------------------------+------------------------+----------------------+
-| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
-| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
-|=========================================+========================+======================|"""
-_ROW = """\
-| {index:>3}  {name:<27}Off |   00000000:01:00.0 Off |                  N/A |
-| 30%   35C    P8             20W /  350W | {used:>7}MiB / {total:>7}MiB |      0%      Default |
-+-----------------------------------------+------------------------+----------------------+"""
 
 
 def stated(facts: Facts) -> str:
     """What the owner of the machine would paste."""
-    return "\n".join([*_system(facts), *_gpus(facts), *_python(facts)])
+    python, driver = facts.python, value_or(facts.driver.version, None)
+    cards = [
+        (value_or(gpu.name, ""), (total - value_or(gpu.memory_free, 0)) // 2**20, total // 2**20)
+        for gpu in value_or(facts.gpus, ())
+        for total in (value_or(gpu.memory_total, 0),)
+    ]
+    return "\n".join(
+        [
+            *_system(facts),
+            *([smi(driver, value_or(facts.driver.cuda_supported, "N/A"), cards)] if cards and driver else ()),
+            *([f"Python {python.version.value} (main, Oct  1 2024)"] if isinstance(python.version, Known) else ()),
+            *(f"{one.name}=={one.version}" for one in value_or(python.packages, ())),
+        ]
+    )
 
 
 def _system(facts: Facts) -> Iterator[str]:
@@ -82,22 +78,6 @@ def _system(facts: Facts) -> Iterator[str]:
         yield f'PRETTY_NAME="{value_or(host.distribution, "")}"\nID={value_or(host.distribution_id, "")}'
         yield f"flags : fpu sse2 {' '.join(value_or(host.cpu_flags, ()))}"
     yield from (f"export {name}={value}" for name, value in value_or(facts.variables, {}).items())
-
-
-def _gpus(facts: Facts) -> Iterator[str]:
-    gpus, driver = value_or(facts.gpus, ()), value_or(facts.driver.version, None)
-    if gpus and driver:
-        yield _TABLE.format(driver=driver, cuda=value_or(facts.driver.cuda_supported, "N/A"))
-    for gpu in gpus if driver else ():
-        total = value_or(gpu.memory_total, 0) // 2**20
-        used = total - value_or(gpu.memory_free, 0) // 2**20
-        yield _ROW.format(index=gpu.index, name=value_or(gpu.name, ""), used=used, total=total)
-
-
-def _python(facts: Facts) -> Iterator[str]:
-    if isinstance(facts.python.version, Known):
-        yield f"Python {facts.python.version.value} (main, Oct  1 2024, 00:00:00) [GCC 13.2.0]"
-    yield from (f"{one.name}=={one.version}" for one in value_or(facts.python.packages, ()))
 
 
 def _contradicts(machine: Facts, text: Facts) -> bool:
@@ -115,16 +95,11 @@ def _certain(text: Facts) -> Facts:
 
 def _are_alike(machine: Facts, text: Facts) -> bool:
     """Whether the lines state all of the machine, and nothing else."""
-    same = _packages(machine) == _packages(text) and _names(machine) == _names(text)
-    return same and not _contradicts(machine, text)
-
-
-def _packages(facts: Facts) -> list[tuple[str, str]]:
-    return [(one.name, one.version) for one in value_or(facts.python.packages, ())]
-
-
-def _names(facts: Facts) -> list[str]:
-    return [value_or(one.name, "") for one in value_or(facts.gpus, ())]
+    packages, names = (
+        [[(one.name, one.version) for one in value_or(facts.python.packages, ())] for facts in (machine, text)],
+        [[value_or(one.name, "") for one in value_or(facts.gpus, ())] for facts in (machine, text)],
+    )
+    return packages[0] == packages[1] and names[0] == names[1] and not _contradicts(machine, text)
 
 
 def _cases(judged: dict[str, Report], share: int) -> Iterator[tuple[str, str, Facts, Facts]]:

@@ -62,9 +62,6 @@ def fires(finding: str, facts: Facts) -> bool:
     return shown_by([sign for sign in declared.signs if sign.reads_messages] or declared.signs, declared, facts)
 
 
-# ---------------------------------------------------------------------------------------------- what is certain
-
-
 def what_is_wrong(finding: str, report: Report) -> str | None:
     """Why a row of FIRES does not hold."""
     found = {one.id: one for one in report.findings}
@@ -125,9 +122,6 @@ def test_probes_know_better_than_words(judged_rows: Judged) -> None:
     assert wrong == []
 
 
-# ---------------------------------------------------------------------------------------------- a live run
-
-
 def test_live_messages() -> None:
     wrong = []
     for finding, name, row in rows(LIVE):
@@ -138,9 +132,6 @@ def test_live_messages() -> None:
         if (finding in found) is not row.get("fires", True):
             wrong.append((finding, name, found))
     assert wrong == []
-
-
-# ---------------------------------------------------------------------------------------------- what stays open
 
 
 def test_what_stays_open_is_a_warning_behind_what_is_certain() -> None:
@@ -165,9 +156,6 @@ def test_what_is_certain_replaces_the_possibility() -> None:
         if suspected != [True] or found != [False]:
             wrong.append((finding, name, suspected, found))
     assert wrong == []
-
-
-# ---------------------------------------------------------------------------------------------- harmless lines
 
 
 def test_harmless_lines_are_notes() -> None:
@@ -197,9 +185,6 @@ def test_a_gpu_that_works_is_not_accused() -> None:
     assert {one.severity for one in fine} == {Severity.NOTE}
     assert {one.id for one in fine if not one.id.startswith("env.")} == HARMLESS
     assert by_signs_alone(logs.text(every, works)).verdict == "ok"
-
-
-# ---------------------------------------------------------------------------------------------- completeness
 
 
 def test_every_finding_has_its_texts() -> None:

@@ -70,9 +70,6 @@ def test_two_releases_in_one_list_overwrite_each_other() -> None:
     assert ["tf.package-conflict" in ids for ids in found] == [False, *[True] * (len(lists) - 1)]
 
 
-# ------------------------------------------------------------------------------------------------- questions
-
-
 def test_a_question_is_no_fault_and_its_answer_stands_first(judged_texts: Judged) -> None:
     reports = {asked: judged_texts[asked] for table in QUESTIONS["fires"].values() for asked in table.values()}
     grave = [asked for asked, one in reports.items() if {found.severity for found in one.findings} != {Severity.NOTE}]
@@ -92,9 +89,6 @@ def test_a_question_below_a_failure_leaves_the_diagnosis() -> None:
 @each("asked", QUESTIONS["numbers"])
 def test_each_number_belongs_to_the_nearer_program(asked: str) -> None:
     assert report_of(asked).findings[0].id == "cuda.versions-differ"
-
-
-# ------------------------------------------------------------------------- advice for the program and the system
 
 
 @each("kind", _OF_ANY_PROGRAM)
@@ -139,9 +133,6 @@ def test_a_bug_about_an_architecture_is_no_second_problem() -> None:
         found = findings(f"{card}, TensorFlow {release}\nInternalError: failed with 'CUDA_ERROR_INVALID_HANDLE'\n")
         assert [one.id for one in found if one.root_cause and not one.possible] == ["gpu.arch-too-new"]
         assert "tf.known-bug" in [one.id for one in found] or release != "2.18.1"
-
-
-# --------------------------------------------------------------------------------------------- what is not said
 
 
 @each(("pasted", "wrong"), ROWS["not_said"])

@@ -79,9 +79,6 @@ def test_a_gpu_that_tensorflow_lists_is_judged_although_none_is_required() -> No
     assert set(ids(judged[0])) == set(ids(judged[1]))
 
 
-# ---------------------------------------------------------------------------------------------- what is left out
-
-
 def test_a_skipped_cause_takes_its_consequences_along() -> None:
     whole = report()
     assert ids(whole)[0] == "gpu.none" and "gpu.not-visible" in ids(whole)

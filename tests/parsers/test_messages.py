@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import cycle
 from pathlib import Path
 
 import tfgpu_doctor
@@ -11,7 +12,6 @@ from tests.parsers.pasted import lines, samples
 from tfgpu_doctor.facts.facts import Message
 from tfgpu_doctor.findings.answers import MEANING
 from tfgpu_doctor.parsers import messages as catalogue
-from tfgpu_doctor.parsers import messages as template
 from tfgpu_doctor.parsers.derived_messages import _EVENTS
 from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.lines import read as from_bytes
@@ -37,26 +37,16 @@ def one(text: str, kind: str) -> Message:
     return found
 
 
-# ------------------------------------------------------------------------------------------ each template
-
-
-def test_samples() -> None:
-    wrong = []
-    for kind, line, values in SAMPLES:
-        found = [message for message in read(line) if message.kind == kind]
-        if values not in [m.values for m in found] or any((m.line, m.count) != (1, 1) for m in found):
-            wrong.append((kind, line, values, found))
-    assert wrong == []
-
-
 def test_samples_and_templates_fit() -> None:
-    missing = [
+    found = [(kind, line, values, [one for one in read(line) if one.kind == kind]) for kind, line, values in SAMPLES]
+    assert [row for row in found if row[2] not in [one.values for one in row[3]]] == []
+    assert {(one.line, one.count) for *_, messages in found for one in messages} == {(1, 1)}
+    without = [
         (one.kind, one.expression)
         for one in TEMPLATES
-        if not any(template.read([Line(1, line)], [one]) for kind, line, _ in SAMPLES if kind == one.kind)
+        if not any(catalogue.read([Line(1, line)], [one]) for kind, line, _ in SAMPLES if kind == one.kind)
     ]
-    assert missing == [], missing
-    assert {kind for kind, _, _ in SAMPLES} <= {one.kind for one in TEMPLATES}
+    assert without == [] and {kind for kind, _, _ in SAMPLES} <= {one.kind for one in TEMPLATES}
     assert {one.fixed["what"] for one in TEMPLATES if one.kind == "harmless"} == set(MEANING)
     needles = [needle for one in TEMPLATES for needle in one.needles]
     assert [one for one in needles if one != one.lower() or len(one.strip()) < 2] == []
@@ -69,22 +59,15 @@ def kinds(pasted: str) -> set[str]:
 
 def test_quoted_coloured_and_in_the_log_of_every_generation() -> None:
     """Each sample in one of the frames: a quotation, colours, line ends, a progress bar, TensorFlow's own."""
-    frames = ("> {}", "\x1b[1;31m{}\x1b[0m", "{}\r", "  10%|=  \r{}", "{}  ")
-    missed = [
-        (kind, line)
-        for number, (kind, line, _) in enumerate(SAMPLES)
-        if kind not in kinds(frames[number % len(frames)].format(line))
-    ]
-    eras = ("1.0", "1.15", "2.4", "2.13", "2.17", "2.21")
+    frames = cycle(("> {}", "\x1b[1;31m{}\x1b[0m", "{}\r", "  10%|=  \r{}", "{}  "))
+    framed = [(kind, frame.format(line)) for (kind, line, _), frame in zip(SAMPLES, frames, strict=False)]
     elsewhere = {"allocator-limit", "host-out-of-memory"}  # begin their lines
-    for number, (kind, line, _) in enumerate(samples("driver", "cuda", "runtime", "harmless")):
-        framed = log(eras[number % len(eras)], "stream_executor/cuda/cuda_driver.cc", line)
-        if kind not in elsewhere and kind not in kinds(framed):
-            missed.append((kind, framed))
-    assert missed == []
+    logged = [row for row in samples("driver", "cuda", "runtime", "harmless") if row[0] not in elsewhere]
+    eras = cycle(("1.0", "1.15", "2.4", "2.13", "2.17", "2.21"))
+    place = "stream_executor/cuda/cuda_driver.cc"
+    framed += [(kind, log(era, place, line)) for (kind, line, _), era in zip(logged, eras, strict=False)]
+    assert [(kind, text) for kind, text in framed if kind not in kinds(text)] == []
 
-
-# ---------------------------------------------------------------------------------------------- counts and seams
 
 _CUINIT = "E tensorflow/stream_executor/cuda/cuda_driver.cc:271] failed call to cuInit: CUDA_ERROR_NO_DEVICE"
 
@@ -102,9 +85,9 @@ def test_what_is_said_again_is_counted_and_other_values_are_another_message() ->
 
 def test_messages_and_evidence_are_bounded() -> None:
     text = "\n".join(f"NVRM: Xid (PCI:0000:{n:02x}:00): {n}, x" for n in range(1, 200))
-    assert sum(message.kind == "xid" for message in read(text)) == template.MOST
+    assert sum(message.kind == "xid" for message in read(text)) == catalogue.MOST
     text = one(f"{_CUINIT} {'x' * 3000}", "cuinit-failed").text
-    assert len(text) == template.SHOWN
+    assert len(text) == catalogue.SHOWN
     assert text.endswith("x…"), "a mark says that the line goes on"
 
 
@@ -126,9 +109,6 @@ def test_a_wrapped_line_is_put_together_and_two_lines_are_not() -> None:
     assert one(f"{first}\ncuInit: CUDA_ERROR_NO_DEVICE", "cuinit-failed").values == {"name": "CUDA_ERROR_NO_DEVICE"}
     first = "I tensorflow/core/platform/default/logging.cc:10] everything is well, and the next is a failed call to"
     assert not [m for m in read(f"{first}\nnothing") if m.kind == "cuinit-failed"]
-
-
-# ---------------------------------------------------------------------------------------------- who listens
 
 
 def words(expression: str, *patterns: str) -> set[str]:
