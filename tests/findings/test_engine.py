@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from itertools import cycle, islice
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.healthy import MATRIX, healthy, known, spoil
+from tests.corpus import by_signs_alone
+from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each
 from tfgpu_doctor.facts.facts import Facts, Message, Unknown
 from tfgpu_doctor.facts.report import Finding, Severity
@@ -178,3 +183,40 @@ def test_a_consequence_stands_under_its_cause_and_a_warning_explains_no_error() 
     assert [each.root_cause for each in found(pasted(LINE), mild, consequence)] == [True, True]
     # two that explain each other are both shown
     assert {each.id for each in found(pasted(LINE), back, consequence)} == {"driver.missing", "gpu.fault"}
+
+
+# a saved report can hold any text where a version or a number belongs
+VALUES = ("", "abc", "9.x", "²", "9" * 5000)
+K2000 = {"gpus": known((gpu(name="X", compute_capability="3.0"),))}
+# each leads to causes by another way
+TEXTS = {
+    "tensorflow-gpu 1.15, Ubuntu 18.04, CUDA 10.1, cuDNN 8.0\nFailed to load the native TensorFlow runtime.": K2000,
+    "TensorFlow 1.12 hangs at the first epoch with my RTX 3090, driver 450.80.02, Python 3.6": {},
+    "Windows 10: TensorFlow does not see my Quadro K2000. CUDA 11.6 is there, somebody said that I need CUDA 11.2; "
+    "PyTorch works": K2000,
+    "In the docker container nvidia/cuda:12.2.0-base training fails on the A100, TensorFlow 2.15": {},
+}
+
+
+def spoiled(data: Any, values: Iterator[str]) -> Iterator[Any]:
+    """The same, with each of its texts replaced in turn."""
+    if isinstance(data, str):
+        yield next(values)
+    elif isinstance(data, dict):
+        yield from ({**data, key: one} for key, inner in data.items() for one in spoiled(inner, values))
+    elif isinstance(data, list | tuple):
+        yield from ([*data[:n], one, *data[n + 1 :]] for n, inner in enumerate(data) for one in spoiled(inner, values))
+
+
+# where a run begins with the values; one by day gives every 13th text one of them, in turn
+@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, len(VALUES)))])
+def test_any_text_in_place_of_any_other(first: int) -> None:
+    """Every diagnosis still ends."""
+    machines = [spoil(by_signs_alone(text).facts, changes) for text, changes in TEXTS.items()]
+    for machine in (*machines, healthy()):
+        asked, values = 0, cycle((*VALUES[first:], *VALUES[:first]))
+        for one in islice(spoiled(msgspec.to_builtins(machine), values), None, None, 1 if first else 13):
+            with contextlib.suppress(msgspec.ValidationError):  # a saved report with it is refused
+                diagnose(msgspec.convert(one, Facts), MATRIX)
+                asked += 1
+        assert asked > 5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -11,7 +10,7 @@ from tests.findings.rows_over_facts import packages
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, healthy, known, sonames, spoil
 from tests.tables import each, read_rows
-from tfgpu_doctor.facts.facts import Candidate, ComputeCheck, Facts, Soname, Unknown
+from tfgpu_doctor.facts.facts import Candidate, Facts, Soname, Unknown
 from tfgpu_doctor.facts.report import Finding, Severity
 from tfgpu_doctor.findings import xla
 from tfgpu_doctor.matrix.names import known_library
@@ -130,19 +129,3 @@ def test_only_a_release_that_is_known_to_need_it_is_warned_about(version: str, s
         MATRIX.releases(platform="linux_x86_64", package="tensorflow")[0], version=version
     )
     assert xla._severity(release, 1, (), "ptxas") is severity
-
-
-@each(
-    ("changes", "command"),
-    [
-        ({}, "/env/bin/python -m pip install 'nvidia-cuda-nvcc-cu12>=12.5.82"),
-        ({"tensorflow.version": known("2.14.1")}, "/env/bin/python -m pip install nvidia-cuda-nvcc-cu11"),
-        ({"tensorflow.version": known("2.12.1")}, "/env/bin/python -m pip install nvidia-cuda-nvcc-cu11"),
-    ],
-)
-def test_the_compiler_of_this_release_is_advised(changes: dict[str, Any], command: str) -> None:
-    failed = ComputeCheck(device="/GPU:0", kind="xla", ok=False, error="INTERNAL: libdevice not found")
-    facts = spoil(healthy(), {"tensorflow.checks": known((failed,)), "cuda.libdevice": known(()), **changes})
-    found = {one.id: one for one in diagnose(facts, MATRIX).findings}["xla.libdevice-missing"]
-    assert found.severity is Severity.ERROR
-    assert found.fixes[0].commands[0].startswith(command)

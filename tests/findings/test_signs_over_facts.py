@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.findings.rows_over_facts import FIRES, NEVER_UNKNOWN, PASSES, TWO_FOLDERS, WHY, logged, phases
-from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
+from tests.findings.rows_over_facts import FIRES, MACHINES, NEVER_UNKNOWN, PASSES, WHY, logged, phases
+from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import Build, Facts, GpuProcess, Message, Package
+from tfgpu_doctor.facts.facts import Facts, GpuProcess, Message
 from tfgpu_doctor.facts.report import Finding, Severity
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import Declaration
@@ -23,10 +23,6 @@ def found_in(changes: dict[str, Any], *declarations: Declaration) -> dict[str, F
     facts = spoil(healthy(), changes)
     diagnosis = diagnose(facts, MATRIX, declarations=declarations) if declarations else diagnose(facts, MATRIX)
     return {one.id: one for one in diagnosis.findings}
-
-
-def roots(found: dict[str, Finding]) -> list[tuple[str, str]]:
-    return [(one.id, one.severity.value) for one in found.values() if one.root_cause]
 
 
 def test_fires() -> None:
@@ -118,31 +114,18 @@ def test_python_section_alone_is_enough_for_an_answer() -> None:
     assert [one.id for one in found] == ["tf.python-unsupported", "tf.not-installed"]
 
 
-def test_before_2_1_the_gpu_build_is_a_package_of_its_own() -> None:
-    cpu = {"tensorflow.build": known(Build(is_cuda_build=False))}
-    v100 = {"gpus": known((gpu(name="Tesla V100", compute_capability="7.0"),))}
-    old = found_in({**cpu, **v100, "tensorflow.version": known("1.15.5"), "python.version": known("3.7.9")})
-    assert old["tf.cpu-build"].fixes[0].commands[-1] == "/env/bin/python -m pip install tensorflow-gpu==1.15.5"
-    modern = found_in({**cpu, "tensorflow.distribution": known("tensorflow-cpu")})
-    assert "tensorflow-gpu" not in str([fix.commands for fix in modern["tf.cpu-build"].fixes])
-
-
-def test_a_package_found_twice_is_shadowing_and_the_fix_is_the_path() -> None:
-    """pip sees one of them; uninstalling it leaves, or brings, the other."""
-    changes = {**TWO_FOLDERS, "variables": known({"PYTHONPATH": "/opt/pylibs:/srv/lib"})}
-    found = found_in(changes)
-    assert list(found) == ["tf.shadowed"] and roots(found) == [("tf.shadowed", "warning")]
-    assert found["tf.shadowed"].title == "tensorflow 2.20.0 in /opt/pylibs shadows tensorflow 2.21.0"
-    assert [fix.commands for fix in found["tf.shadowed"].fixes] == [("export PYTHONPATH=/srv/lib",)]
-    changes["tensorflow.phases"] = phases("import", "raised", exception="ImportError: broken")
-    assert roots(found_in(changes)) == [("tf.shadowed", "error")]
-
-
-def test_two_releases_in_one_folder_are_uninstalled_by_one_name() -> None:
-    twice = tuple(Package(name="tensorflow", version=version, location=SITE) for version in ("2.20.0", "2.21.0"))
-    found = found_in({"python.packages": known(twice)})
-    assert list(found) == ["tf.package-conflict"]
-    assert found["tf.package-conflict"].fixes[0].commands[0].endswith("pip uninstall -y tensorflow")
+@each("name", MACHINES)
+def test_what_is_told_of_a_machine(name: str) -> None:
+    row = dict(MACHINES[name])
+    found = found_in(row.pop("facts"))
+    roots = [one.id for one in found.values() if one.root_cause]
+    assert roots == list(row.pop("roots", roots))
+    for finding, told in row.items():
+        commands, severity = found[finding].fixes[0].commands, found[finding].severity.value
+        assert commands == told.get("commands", commands) and severity == told.get("severity", severity)
+        assert told.get("title", "") in found[finding].title
+        assert [words for words in told.get("has", ()) if words not in "\n".join(commands)] == []
+        assert "never" not in told or told["never"] not in "\n".join(commands)
 
 
 def test_an_allocation_that_fails_beside_another_process_is_an_error_of_that() -> None:
