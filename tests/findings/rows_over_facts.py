@@ -190,9 +190,9 @@ NO_BETTER = fact.OtherPython(executable="/ml/bin/python", via="VIRTUAL_ENV", pre
 
 
 def library(component: str, files: tuple[dict[str, Any], ...], others: tuple[str, ...] = ()) -> Any:
-    """The libraries, with these files for those of one component; the first in which nothing is wrong is loaded."""
+    """The libraries, with these files for those of one component; the first is loaded unless it fails."""
     candidates = tuple(fact.Candidate(reachable=True, **one) for one in files)
-    winner = next((one.path for one in candidates if not one.problem), None)
+    winner = candidates[0].path if candidates and not candidates[0].problem else None
     changes = {"candidates": candidates, "winner": winner, "other_versions": others}
     every = (msgspec.structs.replace(s, **changes) if s.component == component else s for s in sonames())
     return known(tuple(every), "loader")
