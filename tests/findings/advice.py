@@ -41,13 +41,11 @@ _LISTS = re.compile(
 )
 _ASKED = re.compile(r"\$\([^\n]*\)")  # a version that the command asks of the interpreter
 # what evidence says in the words of this tool about a value of the text: "compute capability 8.6", "no GPU"
-_OWN_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "bit capability compute contains cuda cudnn driver free gpu in kernel library mac macos module no nvidia of "
-        "offered on os physical python tensorflow the use version versions windows",
-    )
-)
+_OWN_WORDS = {
+    *("bit", "capability", "compute", "contains", "cuda", "cudnn", "driver", "free", "gpu", "in", "kernel", "library"),
+    *("mac", "macos", "module", "no", "nvidia", "of", "offered", "on", "os", "physical", "python", "tensorflow", "the"),
+    *("use", "version", "versions", "windows"),
+}
 # evidence that names another place than the text
 _ELSEWHERE = re.compile(r"\(wheel\)|compat_matrix|wheels|get_build_info|inferred|^one of | works$")
 _WORD = re.compile(r"[^\W\d_]+|\d+(?:\.\d+)*")

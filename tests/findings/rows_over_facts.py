@@ -26,8 +26,6 @@ NO_GPU_LISTED = known((fact.TfDevice(name="/physical_device:CPU:0", kind="CPU"),
 WHY = Unknown("permission denied")
 # where nothing was verified on a GPU, an error stays one
 NO_GPU_USED = {"tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": known(())}
-R535 = {"driver.version": known("535.183.06"), "driver.cuda_supported": known("12.2")}  # of most H100 and H200
-L4 = only(gpu(name="NVIDIA L4", compute_capability="8.9"))
 PCI = (fact.PciGpu(address="0000:01:00.0", device_id="10de:2684", name="AD102 [GeForce RTX 4090]"),)
 
 
@@ -144,7 +142,6 @@ def release(version: str, platform: str = "linux_x86_64") -> dict[str, Any]:
     return {"tensorflow.version": known(version), "python.wheel_platform": known(platform)}
 
 
-CONTAINER = {"host.container": known("docker", "/.dockerenv"), "driver.device_nodes": known((), "/dev")}
 NO_DRIVER = {
     "driver.libcuda": known((), "loader"),
     "driver.kernel_module_loaded": known(False, "/proc/modules"),
@@ -153,48 +150,17 @@ NO_DRIVER = {
     "gpus": Unknown("no NVML"),
     "host.pci_gpus": known(PCI, "/sys/bus/pci/devices"),
 }
-RUNTIME = tuple(
-    fact.LibraryFile(path=f"C:\\Windows\\System32\\{name}")
-    for name in ("msvcp140.dll", "MSVCP140_1.dll", "vcruntime140_1.dll")
-)
-NO_RUNTIME = {
-    "tensorflow.phases": phases("import", "raised", exception="ImportError: DLL load failed while importing _pywrap"),
-    "host.vc_runtime": known(RUNTIME[:1], "C:\\Windows\\System32"),
-}
-NOT_LOADED = {"driver.kernel_module_loaded": known(False, "/proc/modules"), "gpus": Unknown("NVML: driver not loaded")}
-WSL = {"host.os": known("wsl2"), "host.pci_gpus": known(()), "host.dxg_device": known(True, "/dev/dxg")}
-
-TWINS = known((gpu(0), gpu(1)))
-TWO = known((gpu(0), gpu(1, memory_free=2**30)))
-DOCKER_SHM = {"host.container": known("docker", "/.dockerenv"), "host.shm": known(64 * 2**20, "statvfs(/dev/shm)")}
-CHECKED = tuple(fact.ComputeCheck(device="/GPU:0", kind=kind, ok=True) for kind in ("matmul", "conv2d"))
-NOT_COMPILED = {"tensorflow.checks": known(CHECKED)}  # nothing has gone through XLA
-NO_LIBDEVICE = only(
-    fact.ComputeCheck(device="/GPU:0", kind="xla", ok=False, error="INTERNAL: libdevice not found at ./libdevice.10.bc")
-)
-TENSORFLOW_TWICE = (
-    *(fact.Package(name="tensorflow", version="2.20.0", location="/opt/pylibs"),),
-    *(fact.Package(name="tensorflow", version="2.21.0", location=SITE),),
-)
-TWO_FOLDERS = {
-    "python.packages": known(TENSORFLOW_TWICE),
-    "python.tensorflow_paths": known(("/opt/pylibs/tensorflow", f"{SITE}/tensorflow")),
-}
-NOTHING_HERE = {"python.packages": known(()), "python.tensorflow_paths": known(())}
-ELSEWHERE = only(
-    fact.OtherPython(
-        executable="/ml/bin/python", via="VIRTUAL_ENV", prefix="/ml", tensorflow="tensorflow 2.20.0", cuda=True
-    )
-)
-NO_BETTER = fact.OtherPython(executable="/ml/bin/python", via="VIRTUAL_ENV", prefix="/ml")
 
 
-def library(component: str, files: tuple[dict[str, Any], ...], others: tuple[str, ...] = ()) -> Any:
-    """The libraries, with these files for those of one component; the first is loaded unless it fails."""
+def library(
+    component: str, files: tuple[dict[str, Any], ...], others: tuple[str, ...] = (), alone: bool = False
+) -> Any:
+    """The libraries, with these files for those of one component; alone, those of the others are nowhere."""
     candidates = tuple(fact.Candidate(reachable=True, **one) for one in files)
-    winner = candidates[0].path if candidates and not candidates[0].problem else None
+    winner = candidates[0].path if candidates and not candidates[0].problem else None  # the first is loaded, or none
     changes = {"candidates": candidates, "winner": winner, "other_versions": others}
-    every = (msgspec.structs.replace(s, **changes) if s.component == component else s for s in sonames())
+    rest = {"candidates": (), "winner": None} if alone else {}
+    every = (msgspec.structs.replace(s, **(changes if s.component == component else rest)) for s in sonames())
     return known(tuple(every), "loader")
 
 
@@ -279,7 +245,8 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for key, value in row.items():
         if key == "like":
-            facts |= {path: one for name in value for path, one in globals()[name].items()}
+            for name in value:
+                facts |= _row(_TABLES["shared"][name]) if name in _TABLES["shared"] else globals()[name]
         elif key == "row":
             facts |= FIRES[value[0]][value[1]][1]
         else:

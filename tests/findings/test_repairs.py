@@ -8,10 +8,10 @@ import msgspec
 
 from tests.findings.rows_over_facts import packages
 from tests.findings.test_signs_over_messages import findings
-from tests.healthy import MATRIX, healthy, known, sonames, spoil
+from tests.healthy import MATRIX, healthy, known, spoil
 from tests.tables import each, read_rows
-from tfgpu_doctor.facts.facts import Candidate, Facts, Soname, Unknown
-from tfgpu_doctor.facts.report import Finding, Severity
+from tfgpu_doctor.facts.facts import Unknown
+from tfgpu_doctor.facts.report import Severity
 from tfgpu_doctor.findings import xla
 from tfgpu_doctor.matrix.names import known_library
 from tfgpu_doctor.plan.diagnosis import diagnose
@@ -65,62 +65,6 @@ def test_file_names_of_libraries() -> None:
     assert {name: [one.component, one.version, one.cuda_version] for name, one in found.items()} == NAMES
     optional = {"libcupti.so.11.2", "libnccl.so.2", "libnvinfer.so.7", "libnvinfer_plugin.so.8.6.1"}
     assert {name for name, one in found.items() if one.optional} == optional
-
-
-PARTS = "needs libcudnn_ops.so.9, not found"
-CUBLAS = "needs libcublasLt.so.12, not found"
-
-
-def without_cuda(component: str, problem: str, via: str = "LD_LIBRARY_PATH") -> Facts:
-    """A plain `pip install tensorflow`, and one library that cannot be loaded."""
-
-    def spoiled(library: Soname) -> Soname:
-        file = Candidate(path=f"/opt/other/{library.soname}", via=via, reachable=True, problem=problem)
-        found = (file,) if library.component == component else ()
-        return msgspec.structs.replace(library, candidates=found, winner=None)
-
-    changes = {
-        "loader.sonames": known(tuple(map(spoiled, sonames()))),
-        "variables": known({"LD_LIBRARY_PATH": "/opt/other:/opt/rest"}),
-        "cudnn.installed": known(()),
-        "cudnn.runtime": Unknown("it cannot be loaded"),
-    }
-    return spoil(healthy(), changes)
-
-
-def causes(facts: Facts) -> dict[str, Finding]:
-    return {one.id: one for one in diagnose(facts, MATRIX).findings if one.root_cause}
-
-
-@each(
-    ("component", "problem", "finding", "command"),
-    [
-        ("cudnn", "empty file", "cudnn.lib-path", "mv /opt/other/libcudnn.so.9 /opt/other/libcudnn.so.9.broken"),
-        ("cudnn", PARTS, "cudnn.dep-missing", "export LD_LIBRARY_PATH=/opt/rest"),
-        ("cudart", "empty file", "cuda.lib-path", "mv /opt/other/libcudart.so.12 /opt/other/libcudart.so.12.broken"),
-    ],
-)
-def test_what_hides_the_wheels_is_a_cause_of_its_own(component: str, problem: str, finding: str, command: str) -> None:
-    """The damaged file is renamed, and a foreign one leaves the path."""
-    found = causes(without_cuda(component, problem))
-    assert {"cuda.missing", finding} <= set(found)
-    assert found[finding].evidence[0].source.startswith("/opt/other/")
-    assert "loader does not find" not in found[finding].title, "it finds another one"
-    assert found[finding].fixes[0].commands == (command,)
-
-
-@each(
-    ("problem", "via"),
-    [
-        (CUBLAS, "LD_LIBRARY_PATH"),  # installing CUDA brings it
-        ("empty file", "ldconfig"),  # the wheels come before it
-        (PARTS, "ldconfig"),
-    ],
-)
-def test_what_installing_cuda_heals_is_a_consequence(problem: str, via: str) -> None:
-    found = causes(without_cuda("cudnn", problem, via))
-    assert "cuda.missing" in found
-    assert not [one for one in found if one.startswith("cudnn.")]
 
 
 @each(("version", "severity"), [("2.10.1", None), ("2.11.0", Severity.WARNING), ("a fork's own", None), ("", None)])

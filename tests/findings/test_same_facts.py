@@ -95,11 +95,14 @@ def _certain(text: Facts) -> Facts:
 
 def _are_alike(machine: Facts, text: Facts) -> bool:
     """Whether the lines state all of the machine, and nothing else."""
-    packages, names = (
-        [[(one.name, one.version) for one in value_or(facts.python.packages, ())] for facts in (machine, text)],
-        [[value_or(one.name, "") for one in value_or(facts.gpus, ())] for facts in (machine, text)],
-    )
-    return packages[0] == packages[1] and names[0] == names[1] and not _contradicts(machine, text)
+    listed = [
+        (
+            [(one.name, one.version) for one in value_or(facts.python.packages, ())],
+            [value_or(one.name, "") for one in value_or(facts.gpus, ())],
+        )
+        for facts in (machine, text)
+    ]
+    return listed[0] == listed[1] and not _contradicts(machine, text)
 
 
 def _cases(judged: dict[str, Report], share: int) -> Iterator[tuple[str, str, Facts, Facts]]:
@@ -123,16 +126,12 @@ def _found(finding: str, facts: Facts) -> Finding | None:
     return next(iter(diagnose(facts, MATRIX, declarations=[DECLARATIONS[finding]]).findings), None)
 
 
-def _is_careful(fix: Fix) -> bool:
-    return fix.decides or all(command.startswith(_ONLY_LOOK) for command in fix.commands)
-
-
 def _advice(one: Finding) -> list[Fix]:
     """Its fixes for the Python that the terminal starts, without those that only look."""
     return [
         Fix(fix.text, tuple(command.replace("/env/bin/python", "python3") for command in fix.commands))
         for fix in one.fixes
-        if not _is_careful(fix)
+        if not fix.decides and not all(command.startswith(_ONLY_LOOK) for command in fix.commands)
     ]
 
 

@@ -124,6 +124,7 @@ def test_what_is_told_of_a_machine(name: str) -> None:
         commands, severity = found[finding].fixes[0].commands, found[finding].severity.value
         assert commands == told.get("commands", commands) and severity == told.get("severity", severity)
         assert told.get("title", "") in found[finding].title
+        assert found[finding].evidence[0].source.startswith(told.get("source", ""))
         assert [words for words in told.get("has", ()) if words not in "\n".join(commands)] == []
         assert "never" not in told or told["never"] not in "\n".join(commands)
 
