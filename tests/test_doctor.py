@@ -23,6 +23,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "bin" / "python")
 
 
+@pytest.mark.full  # by day, the real TensorFlow is examined in the fault lab
 @pytest.mark.tensorflow
 def test_this_machine(tensorflow_python: str) -> None:
     """A true diagnosis of the real TensorFlow, with the driver that this machine has or has not."""

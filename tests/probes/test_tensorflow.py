@@ -18,7 +18,7 @@ import pytest
 
 from tests.guard import eventually, guarded
 from tests.lab import compiler
-from tests.tables import each, read_rows
+from tests.tables import read_rows
 from tfgpu_doctor.facts.facts import ComputeCheck, Known, Phase, Unknown
 from tfgpu_doctor.probes import launch, tensorflow
 from tfgpu_doctor.probes.process import VARIABLE
@@ -370,14 +370,13 @@ def test_until(start: Start, tmp_path: Path) -> None:
     assert known(result.python.installers) == ("pip", "uv")
 
 
-@each("case", ["sleeps", "holds_the_gil"])
-def test_child_dies_with_its_parent(case: str) -> None:
+def test_child_dies_with_its_parent() -> None:
     code = (
         "import sys, time; from tfgpu_doctor.probes.tensorflow import TensorFlowProbe\n"
         "patient = TensorFlowProbe(sys.executable); patient.python(); time.sleep(0.3)\n"
         "print(patient._child.process.pid, flush=True); time.sleep(1000)"
     )
-    dies_with_its_parent(code, {"PYTHONPATH": str(PATIENTS / case)})
+    dies_with_its_parent(code, {"PYTHONPATH": str(PATIENTS / "holds_the_gil")})
 
 
 def dies_with_its_parent(code: str, variables: dict[str, str]) -> None:
@@ -401,12 +400,12 @@ time.sleep(1000)
 """
 
 
-@each("sample, wrapper", [("time.sleep(1000)", False), ("re.match('(a+)+b', 'a' * 50)", True)])
-def test_a_worker_that_measures_dies_with_its_parent(sample: str, wrapper: bool, tmp_path: Path) -> None:
+def test_a_worker_that_measures_dies_with_its_parent(tmp_path: Path) -> None:
     """It reads no standard input then, whose end would tell it."""
     script = tmp_path / "worker.py"
-    script.write_text(f"import os, re, time\nprint('{{\"pid\": %d}}' % os.getpid(), flush=True)\n{sample}\n")
-    python = program(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n') if wrapper else sys.executable
+    busy = "re.match('(a+)+b', 'a' * 50)"
+    script.write_text(f"import os, re\nprint('{{\"pid\": %d}}' % os.getpid(), flush=True)\n{busy}\n")
+    python = program(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     code = WORKER.replace("sys.argv[1]", repr(python)).replace("sys.argv[2]", repr(str(script)))
     # a parent that is killed cannot remove the temporary folder of its worker
     dies_with_its_parent(code, {"TMPDIR": str(tmp_path)})
