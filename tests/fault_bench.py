@@ -132,3 +132,12 @@ class MadeUp:
             folder.mkdir(parents=True)
             for soname in WHEELS[name]:
                 shutil.copy(lab.cuda() / soname, folder / soname)
+
+    def compiler(self, version: str) -> None:
+        """What XLA looks for, with a ptxas of this version, where the wheel of nvcc has it."""
+        folder = self.site / "nvidia" / "cuda_nvcc"
+        (folder / "nvvm" / "libdevice").mkdir(parents=True)
+        (folder / "nvvm" / "libdevice" / "libdevice.10.bc").touch()
+        (folder / "bin").mkdir()
+        (folder / "bin" / "ptxas").write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release 12, V{version}'\n")
+        (folder / "bin" / "ptxas").chmod(0o755)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.probes.elf_lab import CALLER, Forge, really_loaded
+from tests.probes.test_cuda import write
 from tests.tables import each, read_rows
 from tfgpu_doctor.facts.facts import Known, Loader, Soname, Toolkit, Unknown
 from tfgpu_doctor.probes import loader
@@ -49,11 +50,10 @@ class Bench:
     def library(self, target: Path, **how: object) -> Path:
         return self.forge.library(target, **how)  # type: ignore[arg-type]
 
-    def survey(self, *sonames: str, toolkits: Sequence[Toolkit] = ()) -> list[Soname]:
-        """Like `predict`, on a system that has nothing else: what this machine has installed plays no part."""
-        (self.home / "lib64").mkdir(exist_ok=True)
-        (self.home / "lib64" / "ld-linux-x86-64.so.2").touch()
-        return self.predict(*sonames, toolkits=toolkits, root=str(self.home))
+    def alone(self) -> str:
+        """The root of a system that has nothing else: what this machine has installed plays no part."""
+        write(self.home, "lib64/ld-linux-x86-64.so.2")
+        return str(self.home)
 
     def predict(self, *sonames: str, **how: Any) -> list[Soname]:
         facts = self.examine(*sonames, **how)
@@ -197,39 +197,32 @@ def test_files_of_wheels_toolkits_and_conda(forge: Forge, tmp_path: Path, _name:
         else:
             path.touch()
     kit = Toolkit(path=str(bench.home / "cuda-12.5"), version="12.5", source="cuda.h", via="/usr/local")
-    (predicted,) = bench.survey(soname, toolkits=[kit])
+    (predicted,) = bench.predict(soname, toolkits=[kit], root=bench.alone())
     assert [[one.via, one.reachable, one.version, one.problem] for one in predicted.candidates] == row["expected"]
     assert predicted.other_versions == tuple(str(bench.home / one) for one in row["others"])
 
 
 # ----------------------------------------------------------------------------------------------- cuDNN's parts
 
-PARTS = ("graph", "ops", "cnn", "adv", "heuristic", "engines_runtime_compiled")
-
-
-def cudnn(bench: Bench, *, without: str = "", needy: str = "") -> None:
-    bench.library(bench.wheel / "libcudnn.so.9", rpath="$ORIGIN")
-    for part in PARTS:
-        needed = ["libnowhere.so.7"] if part == needy else []
-        if part == "engines_runtime_compiled":
-            needed.append("libcuda.so.1")  # the driver's; that it is missing is another finding
-        if part != without:
-            bench.library(bench.wheel / f"libcudnn_{part}.so.9", needed=needed, runpath="$ORIGIN")
-
 
 @each(
-    "flaw, problem",
+    "part, needed, problem",
     [
-        ({"without": "cnn"}, "opens libcudnn_cnn.so.9, not found"),
-        ({"needy": "ops"}, "opens libcudnn_ops.so.9, which needs libnowhere.so.7, not found"),
+        ("cnn", None, "opens libcudnn_cnn.so.9, not found"),
+        ("ops", ["libnowhere.so.7"], "opens libcudnn_ops.so.9, which needs libnowhere.so.7, not found"),
     ],
 )
 def test_a_cudnn_with_a_part_missing_loads_and_fails_later(
-    forge: Forge, tmp_path: Path, flaw: Any, problem: Any
+    forge: Forge, tmp_path: Path, part: str, needed: list[str] | None, problem: str
 ) -> None:
     bench = Bench(tmp_path, forge)
-    cudnn(bench, **flaw)
-    (predicted,) = bench.survey("libcudnn.so.9")
+    bench.library(bench.wheel / "libcudnn.so.9", rpath="$ORIGIN")
+    # that the driver's library is missing is another finding
+    needs = {name: [] for name in ("graph", "ops", "cnn", "adv", "heuristic")}
+    for name, others in {**needs, "engines_runtime_compiled": ["libcuda.so.1"], part: needed}.items():
+        if others is not None:
+            bench.library(bench.wheel / f"libcudnn_{name}.so.9", needed=others, runpath="$ORIGIN")
+    (predicted,) = bench.predict("libcudnn.so.9", root=bench.alone())
     assert predicted.winner is None
     assert (predicted.candidates[0].problem, predicted.candidates[0].effect) == (problem, "later")
 
@@ -260,13 +253,9 @@ def test_a_cache_that_cannot_be_read_is_no_missing_library(bench: Bench, monkeyp
 
 
 def test_musl_is_unknown(bench: Bench) -> None:
-    (bench.home / "lib").mkdir()
-    (bench.home / "lib" / "ld-musl-x86_64.so.1").touch()
+    write(bench.home, "lib/ld-musl-x86_64.so.1")
     found = bench.examine("libcudart.so.12", root=str(bench.home)).sonames
     assert isinstance(found, Unknown) and "musl" in found.reason
-
-
-# --------------------------------------------------------------------------------------------------------- Windows
 
 
 # ----------------------------------------------------------------------------------------------- the real TensorFlow

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest.mock import patch
 
+import msgspec
 import psutil
 import pytest
 
-from tests.guard import guarded
-from tests.tables import each, read_rows
+from tests.guard import eventually, guarded
+from tests.lab import compiler
+from tests.tables import read_rows
 from tfgpu_doctor.facts.facts import ComputeCheck, Known, Phase, Unknown
 from tfgpu_doctor.probes import launch, tensorflow
 from tfgpu_doctor.probes.process import VARIABLE
@@ -28,17 +28,13 @@ T = TypeVar("T")
 Start = Callable[..., TensorFlowProbe]
 
 
-def gone(pid: int, within: float = 5.0) -> bool:
-    """Whether the process ends, or is at most a zombie that someone else has to reap."""
-    deadline = time.monotonic() + within
-    while time.monotonic() < deadline:
-        try:
-            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-                return True
-        except psutil.NoSuchProcess:
-            return True
-        time.sleep(0.02)
-    return False
+def running() -> set[int]:
+    """Processes that are no zombies, which someone else has to reap."""
+    return {one.pid for one in psutil.process_iter(["status"]) if one.info["status"] != psutil.STATUS_ZOMBIE}
+
+
+def gone(pid: int) -> bool:
+    return eventually(lambda: pid not in running(), 5)
 
 
 def starter() -> Iterator[Start]:
@@ -172,7 +168,7 @@ def test_a_module_without_a_version(results: dict[str, ProbeResult]) -> None:
     assert reason(results["odd_version"].tensorflow.version) == "tf.__version__ is not a string but a tuple"
 
 
-@pytest.mark.parametrize("version", ["3.6", "3.8", "3.13"])
+@pytest.mark.parametrize("version", ["3.6", "3.13"])
 def test_other_pythons(start: Start, version: str) -> None:
     python = pyenv(version)
     probes = [start("import_error", python), start("dies_of_a_signal", python, {"PATIENT_SIGNAL": "SIGSEGV"})]
@@ -192,12 +188,6 @@ def test_python_2(start: Start) -> None:
     assert (phase(result, "interpreter").note or "").endswith("is too old to be examined: 3.6 is the oldest")
 
 
-def test_a_signal_behind_a_shell_wrapper(start: Start, tmp_path: Path) -> None:
-    wrapper = program(tmp_path / "python", f'#!/bin/sh\n"{sys.executable}" "$@"\nexit $?\n')
-    ended = phase(start("dies_of_a_signal", wrapper, {"PATIENT_SIGNAL": "SIGILL"}).result(), "import")
-    assert (ended.outcome, ended.signal, ended.exit_code) == ("died", "SIGILL", 128 + signal.SIGILL)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only the deadline holds")
 def test_an_import_that_does_nothing_hangs_long_before_its_deadline(
     start: Start, monkeypatch: pytest.MonkeyPatch
@@ -214,16 +204,6 @@ def test_an_import_that_does_nothing_hangs_long_before_its_deadline(
     assert (hung.outcome, hung.idle) == ("timeout", 1.0)
     assert hung.note == "the import has neither used the CPU nor read anything for 1 s"
     assert "works/tensorflow/__init__.py" in hung.traceback[-1]  # it was still asked where it hangs
-
-
-def test_a_script_of_the_user_hides_the_package(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in `python -c`, the current folder comes first: the doctor must see the user's tensorflow.py."""
-    monkeypatch.chdir(PATIENTS / "shadow")
-    result = start("odd_version", until="import").result()
-    expected = (str(PATIENTS / "shadow" / "tensorflow.py"), str(PATIENTS / "odd_version" / "tensorflow"))
-    assert known(result.python.tensorflow_paths)[:2] == expected
-    assert known(result.tensorflow.version) == "my first network"
-    assert result.tensorflow_dir is None
 
 
 def test_our_own_modules_hide_nothing(tmp_path: Path) -> None:
@@ -313,14 +293,28 @@ def gpu(start: Start, tensorflow_python: str) -> Gpu:
     """Examine the TensorFlow with two imaginary GPUs (it needs NumPy, so the interpreter that has TensorFlow)."""
 
     def run(fault: str = "", **variables: str) -> TensorFlowProbe:
-        deadlines = {name: 1.0 if fault == f"{name} hang" else 60.0 for name in ("devices", "xla")}
+        deadlines = {name: 1.0 if f"{name} hang" in fault else 60.0 for name in ("devices", "xla")}
         return start("gpu", tensorflow_python, {"PATIENT_FAULT": fault, **variables}, deadlines=deadlines)
 
     return run
 
 
-def test_healthy_gpus(gpu: Gpu) -> None:
-    result = gpu("tf32").result()
+@pytest.fixture
+def cudnn(tmp_path: Path) -> str:
+    """A library that TensorFlow loads as cuDNN 9.10.2."""
+    source, library = tmp_path / "cudnn.c", tmp_path / "libcudnn.so.9"
+    source.write_text("#include <stddef.h>\nsize_t cudnnGetVersion(void) { return 91002; }\n")
+    subprocess.run([*compiler(), "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
+    return str(library)
+
+
+def test_healthy_gpus(gpu: Gpu, cudnn: str) -> None:
+    probe, dying = gpu("tf32", PATIENT_LIBRARY=cudnn), gpu("conv segfault", PATIENT_LIBRARY=cudnn)
+    result = probe.result()
+    assert known(result.loaded) == known(dying.result().loaded) == (cudnn,)
+    assert known(result.cudnn_runtime) == "9.10.2"
+    facts = {**msgspec.structs.asdict(result.tensorflow), "packages": result.python.packages}
+    assert [name for name, fact in facts.items() if isinstance(fact, Unknown)] == []
     assert outcomes(result) == ["ok"] * 8
     assert [(check.device, check.kind, check.ok, check.error) for check in checks(result)] == [
         ("/GPU:0", "matmul", True, None),
@@ -339,30 +333,18 @@ def test_healthy_gpus(gpu: Gpu) -> None:
 
 def test_what_fails_stops_only_what_needs_it(gpu: Gpu, subtests: pytest.Subtests) -> None:
     rows = [(gpu(row[0]), *row) for row in read_rows(Path(__file__).with_name("tensorflow.yaml"))]  # side by side
-    for probe, fault, expected, failing, error in rows:
+    for probe, fault, expected, failing in rows:
         with subtests.test(fault=fault):
             result = probe.result()
             assert outcomes(result)[3:] == expected
             assert known(result.tensorflow.version) == "2.99.0" and isinstance(result.loaded, Known)
             if failing is None:
                 assert isinstance(result.tensorflow.checks, Unknown)
-            elif fault != "xla hang":
-                bad = [check for check in checks(result) if not check.ok]
-                assert [f"{check.device} {check.kind}" for check in bad] == failing
-                assert all((check.error or "").startswith(error) for check in bad[:1])
+            else:
+                bad = {f"{check.device} {check.kind}": check.error or "" for check in checks(result) if not check.ok}
+                assert bad.keys() == failing.keys()
+                assert all(bad[name].startswith(error) for name, error in failing.items())
             assert fault != "devices hang" or "list_physical_devices" in phase(result, "devices").traceback[-1]
-
-
-def test_loaded_libraries_and_cudnn_version(gpu: Gpu, tmp_path: Path) -> None:
-    source, library = tmp_path / "cudnn.c", tmp_path / "libcudnn.so.9"
-    source.write_text("#include <stddef.h>\nsize_t cudnnGetVersion(void) { return 91002; }\n")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
-    result, died = [
-        one.result() for one in [gpu(fault, PATIENT_LIBRARY=str(library)) for fault in ("", "conv segfault")]
-    ]
-    assert known(result.loaded) == (str(library),)
-    assert known(result.cudnn_runtime) == "9.10.2"
-    assert known(died.loaded) == (str(library),)
 
 
 # --------------------------------------------------------------------------------------- the parent
@@ -389,14 +371,13 @@ def test_until(start: Start, tmp_path: Path) -> None:
     assert known(result.python.installers) == ("pip", "uv")
 
 
-@each("case", ["sleeps", "holds_the_gil"])
-def test_child_dies_with_its_parent(case: str) -> None:
+def test_child_dies_with_its_parent() -> None:
     code = (
         "import sys, time; from tfgpu_doctor.probes.tensorflow import TensorFlowProbe\n"
         "patient = TensorFlowProbe(sys.executable); patient.python(); time.sleep(0.3)\n"
         "print(patient._child.process.pid, flush=True); time.sleep(1000)"
     )
-    dies_with_its_parent(code, {"PYTHONPATH": str(PATIENTS / case)})
+    dies_with_its_parent(code, {"PYTHONPATH": str(PATIENTS / "holds_the_gil")})
 
 
 def dies_with_its_parent(code: str, variables: dict[str, str]) -> None:
@@ -420,12 +401,12 @@ time.sleep(1000)
 """
 
 
-@each("sample, wrapper", [("time.sleep(1000)", False), ("re.match('(a+)+b', 'a' * 50)", True)])
-def test_a_worker_that_measures_dies_with_its_parent(sample: str, wrapper: bool, tmp_path: Path) -> None:
+def test_a_worker_that_measures_dies_with_its_parent(tmp_path: Path) -> None:
     """It reads no standard input then, whose end would tell it."""
     script = tmp_path / "worker.py"
-    script.write_text(f"import os, re, time\nprint('{{\"pid\": %d}}' % os.getpid(), flush=True)\n{sample}\n")
-    python = program(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n') if wrapper else sys.executable
+    busy = "re.match('(a+)+b', 'a' * 50)"
+    script.write_text(f"import os, re\nprint('{{\"pid\": %d}}' % os.getpid(), flush=True)\n{busy}\n")
+    python = program(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     code = WORKER.replace("sys.argv[1]", repr(python)).replace("sys.argv[2]", repr(str(script)))
     # a parent that is killed cannot remove the temporary folder of its worker
     dies_with_its_parent(code, {"TMPDIR": str(tmp_path)})
