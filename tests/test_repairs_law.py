@@ -5,7 +5,6 @@ What is refused is not printed, so nobody would notice that a finding has lost i
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 import msgspec
 import pytest
 
-import tfgpu_doctor
 from tests.corpus import report_of, reports, written
 from tests.findings import rows_over_facts
 from tests.findings import test_signs_over_messages as texts
@@ -59,7 +57,6 @@ SAME: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-PACKAGE = Path(tfgpu_doctor.__file__).parent
 CAPTURES = Path(__file__).parent / "captures"
 H100 = CAPTURES / "h100" / "doctor"
 
@@ -115,30 +112,6 @@ def test_what_is_printed_has_passed(command: str, watched: Watched) -> None:
     found = [*printed(COMMANDS[command]())]
     assert found
     assert [one for one in found if not watched.has_passed(one)] == []
-
-
-def test_nobody_else_makes_repairs() -> None:
-    """Whoever makes one is judged above, by a command that prints it."""
-    makers = {
-        path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Fix"
-    }
-    others = {one for one in makers if not one.startswith(("findings/", "plan/"))}
-    assert others == {"fleet/nodes.py", "fleet/picture.py"}
-
-
-def test_only_the_gate_says_or() -> None:
-    """Which fix is the first is known where all of them are."""
-    said = [
-        (path.relative_to(PACKAGE).as_posix(), node.value)
-        for folder in ("findings", "plan", "diagnosis", "fleet")
-        for path in (PACKAGE / folder).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and str(node.value).startswith(("Or ", "Or, "))
-    ]
-    assert {path for path, _ in said} == {"plan/gate.py"}, said
 
 
 # ------------------------------------------------------------------------------------------------ what builders make
