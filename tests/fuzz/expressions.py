@@ -28,6 +28,7 @@ else:
 import tfgpu_doctor
 from tfgpu_doctor.parsers.messages import Template
 
+_TAKEN: dict[str, list[str]] = {}  # an item of an expression → likely characters that it takes
 _LIKELY = "a1. -_/\\:'\"=(x,|"
 SEARCHED = {"search", "finditer", "findall", "sub", "subn", "split"}
 ANCHORED = {"match", "fullmatch"}
@@ -145,10 +146,9 @@ def bombs(pattern: re.Pattern[str], length: int, *, few: bool = False) -> Iterat
 
     A `few` of them: for each repeat those that are the likeliest to.
     """
-    tree = sre_parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
-    repeats = list(dict.fromkeys(_repeats(tree, "")))
+    found = repeats(pattern)
     made: dict[tuple[str, str, str], None] = {}  # beginning, what is repeated, end
-    for before, pump in repeats if few else ([("", _sample(tree)), *repeats] if repeats else ()):
+    for before, pump in found if few or not found else (("", _sample(_parsed(pattern))), *found):
         if few:
             units = [(before, pump)] * (len(pump) > 1) + [("", before + pump)] * bool(before)
             made |= {(start, unit, "!"): None for start, unit in units}
@@ -158,6 +158,16 @@ def bombs(pattern: re.Pattern[str], length: int, *, few: bool = False) -> Iterat
     for start, unit, end in made:
         room = length - len(start) - len(end)
         yield start + (unit * (room // len(unit) + 1))[:room] + end
+
+
+def _parsed(pattern: re.Pattern[str]) -> Any:
+    return sre_parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
+
+
+@cache
+def repeats(pattern: re.Pattern[str]) -> tuple[tuple[str, str], ...]:
+    """Return what leads to each repeat of an expression, and what it takes."""
+    return tuple(dict.fromkeys(_repeats(_parsed(pattern), "")))
 
 
 def _repeats(tree: Any, before: str) -> Iterator[tuple[str, str]]:
@@ -191,10 +201,13 @@ def _others(body: Any) -> Iterator[str]:
 
 def _taken(item: tuple[Any, Any]) -> list[str]:
     """Return the likely characters that one item of an expression takes."""
+    if (known := _TAKEN.get(repr(item))) is not None:
+        return known
     one = sre_parser.SubPattern(sre_parser.State(), [item])
     compiled = re._compiler if sys.version_info >= (3, 11) else importlib.import_module("sre_compile")  # type: ignore[attr-defined]
     pattern = compiled.compile(one, 0)
-    return [char for char in _LIKELY if pattern.match(char)]
+    _TAKEN[repr(item)] = [char for char in _LIKELY if pattern.match(char)]
+    return _TAKEN[repr(item)]
 
 
 def _sample(tree: Any) -> str:
