@@ -12,15 +12,18 @@ from tests.probes.elf_lab import PLAIN, Forge
 OF_ANOTHER_TENSORFLOW = "int TF_OfAnother(void);\nint SE_InitPlugin(void) { return TF_OfAnother(); }\n"
 
 
+def _matching(patient: Patient, pattern: str) -> list[Path]:
+    found = list(patient.site.glob(pattern))
+    assert found, f"nothing is called {pattern}"
+    return found
+
+
 def delete(*patterns: str) -> Fault:
     """Remove files or folders of site-packages."""
 
     def fault(patient: Patient) -> None:
-        for pattern in patterns:
-            found = list(patient.site.glob(pattern))
-            assert found, f"nothing is called {pattern}"
-            for path in found:
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        for path in (path for pattern in patterns for path in _matching(patient, pattern)):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
     return fault
 
@@ -29,11 +32,8 @@ def cut(pattern: str, size: int) -> Fault:
     """Leave only the beginning of files of site-packages, as an interrupted copy does."""
 
     def fault(patient: Patient) -> None:
-        found = list(patient.site.glob(pattern))
-        assert found, f"nothing is called {pattern}"
-        for path in found:
-            with path.open("rb") as file:
-                beginning = file.read(size)
+        for path in _matching(patient, pattern):
+            beginning = path.read_bytes()[:size]
             path.unlink()
             path.write_bytes(beginning)
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.loop.environments import Patient, Row
-from tests.loop.machine import Machine
+from tests.loop.environments import Machine, Patient, Row
 
 LIMIT_OF_THE_STAND_IN = "API call is not supported"
 # what a person deletes by hand, since no command edits startup files
@@ -27,12 +26,10 @@ EXAMINED = re.compile(r"tfgpu doctor .*--python (\S+)|^(\S+/python[\d.]*) -c 'im
 class Outcome:
     """What came of one row."""
 
-    row: str
     found: list[str] = field(default_factory=list)  # problems of the first run: root causes, without notes
     rank: int | None = None  # of the expected finding among them
     notes: list[str] = field(default_factory=list)  # findings of the first run that are no problems
     rounds: list[list[str]] = field(default_factory=list)  # the commands of each round
-    advice: list[str] = field(default_factory=list)  # the sentence above them
     cured: bool = False
     why: str = ""  # what is left, when it is not
 
@@ -66,17 +63,12 @@ def lists_a_gpu(report: Mapping[str, Any]) -> bool:
 
 def follow(row: Row, folder: Path, machine: Machine, index: Mapping[str, str]) -> Outcome:
     """Make the environment of a row, follow the advice, and say what came of it."""
-    patient = Patient(row, folder, machine, index)
-    outcome = Outcome(row.name)
-    _rounds(row, patient, outcome)
-    return outcome
-
-
-def _rounds(row: Row, patient: Patient, outcome: Outcome) -> None:
+    patient, outcome = Patient(row, folder, machine, index), Outcome()
     examined = patient.examined
     for number in range(row.rounds + 2):  # further rounds tell whether it is slow or useless
         begins = row.begins.format(python=patient.python) if row.begins and number == 0 else None
-        report, trouble = _explained(patient, begins) if begins else _examined(patient, examined)
+        doctor = f"tfgpu doctor --format json --python {shlex.quote(examined)}"
+        report, trouble = _explained(patient, begins) if begins else _report(patient, doctor)
         left = problems(report) if report else []
         if number == 0:
             outcome.found = [one["id"] for one in left]
@@ -86,26 +78,24 @@ def _rounds(row: Row, patient: Patient, outcome: Outcome) -> None:
             outcome.found, outcome.rank = ["wrong usage"], 1 if row.expects("wrong usage") else None
             outcome.why = trouble
             outcome.rounds.append([advised[1]])
-            outcome.advice.append("printed as wrong usage")
             _execute(patient, [advised[1]])
             continue
         if report is None:
             outcome.why = trouble
-            return
+            return outcome
         if not left:
             healthy = not begins and lists_a_gpu(report)
             outcome.why = "" if healthy else "no problem is named, and TensorFlow lists no GPU"
             if healthy:
                 outcome.why = _works(row, patient, examined)
                 outcome.cured = not outcome.why
-            return
+            return outcome
         outcome.why = f"{left[0]['id']}: {left[0]['title']}"
         fix = next((one for one in left[0]["fixes"] if one["commands"] or _A_LINE.search(one["text"])), None)
         if fix is None or (fix["commands"] and fix["commands"] in outcome.rounds) or number > row.rounds:
             outcome.why += "; no commands" if fix is None else "; the same again" if number <= row.rounds else ""
-            return
+            return outcome
         outcome.rounds.append(fix["commands"])
-        outcome.advice.append(fix["text"])
         for number_of_line, file in _A_LINE.findall(fix["text"]):
             lines = Path(file).read_text().splitlines(keepends=True)
             Path(file).write_text("".join(lines[: int(number_of_line) - 1] + lines[int(number_of_line) :]))
@@ -115,10 +105,7 @@ def _rounds(row: Row, patient: Patient, outcome: Outcome) -> None:
         if following := _next_examined(fix["commands"], patient):
             examined = following
             patient.activated = Path(following).parent / "activate"
-
-
-def _examined(patient: Patient, python: str) -> tuple[dict[str, Any] | None, str]:
-    return _report(patient, f"tfgpu doctor --format json --python {shlex.quote(python)}")
+    return outcome
 
 
 def _explained(patient: Patient, command: str) -> tuple[dict[str, Any] | None, str]:
@@ -162,18 +149,8 @@ def _works(row: Row, patient: Patient, python: str) -> str:
     """What fails of importing, training with Keras and the check of all requirements; empty when all is well."""
     quoted = shlex.quote(python)
     fit = f"CUDA_VISIBLE_DEVICES=-1 {quoted} -c {shlex.quote(row.check)}"
-    check = f"{quoted} -m pip check" if _has_pip(Path(python)) else f"{patient.uv} pip check --python {quoted}"
+    has_pip = any(Path(python).parents[1].glob("lib/python3*/site-packages/pip/__init__.py"))
+    check = f"{quoted} -m pip check" if has_pip else f"{patient.uv} pip check --python {quoted}"
     done = patient.run(f"{fit} || exit 3\n{check}", limit=300)
-    if not done.code:
-        return ""
-    return (
-        f"training fails: {_last(done.errors)}" if done.code == 3 else f"pip check: {_last(done.errors or done.output)}"
-    )
-
-
-def _has_pip(python: Path) -> bool:
-    return any(python.parents[1].glob("lib/python3*/site-packages/pip/__init__.py"))
-
-
-def _last(text: str) -> str:
-    return (text.strip().splitlines() or [""])[-1][:200]
+    step = {0: "", 3: "training fails: "}.get(done.code, "pip check: ")
+    return step and step + (done.errors or done.output).strip()[-200:]

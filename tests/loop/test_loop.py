@@ -11,12 +11,12 @@ import pytest
 
 from tests.lab import Lab
 from tests.loop import faults
-from tests.loop.environments import CannotBeMadeError, Fault, Row
+from tests.loop.environments import CannotBeMadeError, Fault, Machine, Row
 from tests.loop.following import follow
-from tests.loop.machine import Machine
 from tests.loop.made_up import WORKS, make_index
 from tests.probes.elf_lab import Forge
 from tests.tables import read_rows
+from tests.tiers import usual
 
 TABLE = read_rows(Path(__file__).with_name("rows.yaml"))
 ROOM = 12 * 2**30  # bytes: an environment with TensorFlow and CUDA, a second one, and what is downloaded
@@ -62,7 +62,10 @@ def is_cured(row: Row, folder: Path, machine: Machine, index: dict[str, str]) ->
     assert outcome.as_expected(row), outcome
 
 
-@pytest.mark.parametrize("row", MADE_UP, ids=lambda row: row.name)
+DAILY = ("no CUDA", "cuDNN 8", "no keras and no wrapt", "tensorflow-cpu on top", "tensorflow.py here", "hidden GPU")
+
+
+@pytest.mark.parametrize("row", usual(MADE_UP, lambda row: row.name in DAILY), ids=lambda row: row.name)
 def test_made_up(row: Row, tmp_path: Path, machine: Machine, made_up_index: dict[str, str]) -> None:
     if machine.has_own_cudnn:
         pytest.skip("this machine has a cuDNN, and no unshare to hide it with")
