@@ -88,16 +88,6 @@ class Source:
     def of(self, *kinds: type[ast.AST]) -> Iterator[Any]:
         return (node for kind in kinds for node, _ in self.nodes[kind])
 
-    def functions(self) -> Iterator[ast.FunctionDef]:
-        return self.of(ast.FunctionDef, ast.AsyncFunctionDef)
-
-    def imports(self) -> Iterator[tuple[str, int]]:
-        """Yield (top-level package, line) of each import."""
-        yield from ((one.name.split(".")[0], node.lineno) for node in self.of(ast.Import) for one in node.names)
-        for node in self.of(ast.ImportFrom):
-            if node.module and not node.level:
-                yield node.module.split(".")[0], node.lineno
-
 
 class House:
     """The files of a package."""
@@ -132,7 +122,8 @@ def ours() -> House:
 
 def imports(file: str) -> Iterator[tuple[str, int]]:
     """Yield (top-level package, line) of each import of a file of the package."""
-    return Source((PACKAGE / file).read_text(encoding="utf-8")).imports()
+    source = Source((PACKAGE / file).read_text(encoding="utf-8"))
+    return ((name, node.lineno) for node in source.of(*IMPORTS) for name in packages(node))
 
 
 def dotted(node: ast.expr) -> str:
@@ -159,6 +150,30 @@ LAWS: list[Law] = []
 def law(function: Law) -> Law:
     LAWS.append(function)
     return function
+
+
+def forbids(*kinds: type[ast.AST]) -> Callable[[Callable[[Any, str], object]], Law]:
+    """A law about single nodes of these kinds: the function returns what is wrong with one, or nothing."""
+
+    def decorate(wrong: Callable[[Any, str], object]) -> Law:
+        def found(house: House) -> Iterator[tuple[str, str]]:
+            for place, node in house.of(*kinds):
+                if what := wrong(node, place):
+                    yield place, f"{place}, line {node.lineno}: {what}"
+
+        found.__name__ = wrong.__name__
+        return law(found)
+
+    return decorate
+
+
+def packages(node: ast.Import | ast.ImportFrom) -> set[str]:
+    """The top-level packages that are imported."""
+    names = [one.name for one in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+    return set() if getattr(node, "level", 0) else {name.split(".")[0] for name in names}
+
+
+IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 # ------------------------------------------------------------------------------------------------------- the house
@@ -249,11 +264,9 @@ def complexity(function: ast.FunctionDef) -> int:
     return total
 
 
-@law
-def no_long_decision(house: House) -> Iterator[tuple[str, str]]:
-    for place, node in house.of(ast.FunctionDef, ast.AsyncFunctionDef):
-        if (found := complexity(node)) > MOST_BRANCHES:
-            yield "", f"{file_of(place)}:{node.lineno} {node.name} has a complexity of {found}"
+@forbids(ast.FunctionDef, ast.AsyncFunctionDef)
+def no_long_decision(node: ast.FunctionDef, place: str) -> object:
+    return complexity(node) > MOST_BRANCHES and f"{node.name} has a complexity of {complexity(node)}"
 
 
 @law
@@ -266,21 +279,17 @@ def no_deep_nesting(house: House) -> Iterator[tuple[str, str]]:
 # ------------------------------------------------------------------------------------------------ effects, purity
 
 
-@law
-def only_the_drawer_touches_the_machine(house: House) -> Iterator[tuple[str, str]]:
-    for file, source in house.files.items():
-        yield from ((file, f"{file}:{line} imports {name}") for name, line in source.imports() if name in MACHINE)
+@forbids(*IMPORTS)
+def only_the_drawer_touches_the_machine(node: ast.Import, place: str) -> object:
+    return packages(node) & MACHINE
 
 
-@law
-def one_file_starts_processes(house: House) -> Iterator[tuple[str, str]]:
-    for file, source in house.files.items():
-        starters = {"subprocess", "pty", "multiprocessing"}
-        yield from ((file, f"{file}:{line} imports {name}") for name, line in source.imports() if name in starters)
-    for place, call in house.of(ast.Call):
-        name = dotted(call.func)
-        if name.startswith("os.") and (name[3:] in STARTERS or name[3:].startswith(("exec", "spawn"))):
-            yield place, f"{place}, line {call.lineno} calls {name}"
+@forbids(*IMPORTS, ast.Call)
+def one_file_starts_processes(node: Any, place: str) -> object:
+    if not isinstance(node, ast.Call):
+        return packages(node) & {"subprocess", "pty", "multiprocessing"}
+    module, _, name = dotted(node.func).rpartition(".")
+    return module == "os" and (name in STARTERS or name.startswith(("exec", "spawn"))) and name
 
 
 @law
@@ -301,74 +310,54 @@ def whose_the_arguments_are_is_known(house: House) -> Iterator[tuple[str, str]]:
                 yield f"{file}::{function}", f"{file}:{call.lineno} ({function})"
 
 
-@law
-def one_function_looks_programs_up(house: House) -> Iterator[tuple[str, str]]:
+@forbids(ast.Call)
+def one_function_looks_programs_up(call: ast.Call, place: str) -> object:
     """`systems.find` passes over the current directory, which `shutil.which` searches where PATH says so."""
-    for place, call in house.of(ast.Call):
-        if dotted(call.func).split(".")[-1] == "which":
-            yield "", f"{place}, line {call.lineno}"
+    return dotted(call.func).split(".")[-1] == "which"
 
 
-@law
-def one_folder_opens_files(house: House) -> Iterator[tuple[str, str]]:
+@forbids(ast.Call)
+def one_folder_opens_files(call: ast.Call, place: str) -> object:
     """Files that a user, a variable or another file may name: facts/reading.py reads and facts/writing.py writes."""
-    for place, call in house.of(ast.Call):
-        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        if method in OPENERS or dotted(call.func) == "open":
-            yield place, f"{place}, line {call.lineno}"
+    return (call.func.attr in OPENERS) if isinstance(call.func, ast.Attribute) else dotted(call.func) == "open"
 
 
-@law
-def the_drawer_changes_the_file_system(house: House) -> Iterator[tuple[str, str]]:
+@forbids(ast.Call)
+def the_drawer_changes_the_file_system(call: ast.Call, place: str) -> object:
     """The environment of `tfgpu install` is made of files."""
-    for place, call in house.of(ast.Call):
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else dotted(call.func)
-        if name in CHANGES or dotted(call.func) in ("os.remove", "os.rename", "os.replace", "os.link"):
-            yield place, f"{place}, line {call.lineno} calls {name}"
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else dotted(call.func)
+    return (name in CHANGES or dotted(call.func) in ("os.remove", "os.rename", "os.replace", "os.link")) and name
 
 
-@law
-def no_shell(house: House) -> Iterator[tuple[str, str]]:
-    for place, call in house.of(ast.Call):
-        if any(word.arg == "shell" for word in call.keywords):
-            yield "", f"{place}, line {call.lineno}"
+@forbids(ast.Call)
+def no_shell(call: ast.Call, place: str) -> object:
+    return any(word.arg == "shell" for word in call.keywords)
 
 
-@law
-def only_guarded_streams_are_written_to(house: House) -> Iterator[tuple[str, str]]:
+@forbids(ast.Name, ast.Attribute)
+def only_guarded_streams_are_written_to(node: ast.expr, place: str) -> object:
     """Everything else goes through a console, an output or say()."""
-    for place, node in house.of(ast.Name, ast.Attribute):
-        name = dotted(node)
-        if name in BYPASSES or name.startswith(("sys.__std", "sys.stdout.", "sys.stderr.w", "sys.stderr.b")):
-            yield place, f"{place}, line {node.lineno} uses {name}"
+    name = dotted(node)
+    return (name in BYPASSES or name.startswith(("sys.__std", "sys.stdout.", "sys.stderr.w", "sys.stderr.b"))) and name
 
 
-@law
-def one_function_encodes_text(house: House) -> Iterator[tuple[str, str]]:
+@forbids(ast.Call)
+def one_function_encodes_text(call: ast.Call, place: str) -> object:
     """The rest calls `utf8` and `compact`, which have an answer to half a surrogate pair."""
-    for place, call in house.of(ast.Call):
-        ascii_only = not any(word.arg == "ensure_ascii" for word in call.keywords)
-        name = dotted(call.func)
-        if name.endswith(".encode") or (name == "json.dumps" and not ascii_only):
-            yield place, f"{place}, line {call.lineno} calls {name}"
+    name, words = dotted(call.func), {word.arg for word in call.keywords}
+    return (name.endswith(".encode") or (name == "json.dumps" and "ensure_ascii" in words)) and name
 
 
 @law
 def tensorflow_is_imported_only_in_children(house: House) -> Iterator[tuple[str, str]]:
-    for file, source in house.files.items():
-        yield from ((file, f"{file}:{line} imports {name}") for name, line in source.imports() if name in TENSORFLOW)
+    """And there within functions."""
+    for place, node in house.of(*IMPORTS):
+        if packages(node) & TENSORFLOW:
+            yield "" if place.endswith("::") else place, f"{place}, line {node.lineno}"
     for place, call in house.of(ast.Call):
-        named = [word.value for word in call.args if isinstance(word, ast.Constant) and word.value in TENSORFLOW]
+        named = TENSORFLOW & {word.value for word in call.args if isinstance(word, ast.Constant)}
         if named and dotted(call.func).endswith("import_module"):
-            yield place, f"{place}, line {call.lineno} imports {named[0]} by name"
-
-
-@law
-def tensorflow_is_imported_with_no_module(house: House) -> Iterator[tuple[str, str]]:
-    for place, node in house.of(ast.Import, ast.ImportFrom):
-        names = [one.name for one in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-        if place.endswith("::") and TENSORFLOW & {name.split(".")[0] for name in names}:
-            yield place, f"{place}, line {node.lineno} imports it with the module"
+            yield place, f"{place}, line {call.lineno} imports {named} by name"
 
 
 @law
@@ -376,9 +365,8 @@ def what_is_pure_has_no_effects_and_no_clock(house: House) -> Iterator[tuple[str
     for file, source in house.files.items():
         if not any(fnmatch(file, one) for one in PURE):
             continue
-        for name, line in source.imports():
-            if name in IMPURE:
-                yield f"{file}::{name}", f"{file}:{line} imports {name}"
+        for name, line in ((name, node.lineno) for node in source.of(*IMPORTS) for name in packages(node) & IMPURE):
+            yield f"{file}::{name}", f"{file}:{line} imports {name}"
         for call in source.of(ast.Call):
             if dotted(call.func) in IMPURE_CALLS:
                 yield "", f"{file}:{call.lineno} calls {dotted(call.func)}"
@@ -404,34 +392,30 @@ def is_broad(kind: ast.expr | None) -> bool:
 
 
 @law
-def no_bare_except(house: House) -> Iterator[tuple[str, str]]:
-    for place, node in house.of(ast.ExceptHandler):
-        if node.type is None:
-            yield "", f"{place}, line {node.lineno}"
-
-
-@law
 def what_catches_everything_has_a_reason(house: House) -> Iterator[tuple[str, str]]:
     """Catch what you expect. What cleans up and raises again needs no reason, and has a comment there."""
     for place, node in house.of(ast.ExceptHandler):
         if is_broad(node.type):
-            last = node.body[-1]
+            last, where = node.body[-1], f"{place}, line {node.lineno}"
             if not (isinstance(last, ast.Raise) and last.exc is None):
-                yield place, f"{place}, line {node.lineno}"
+                yield place, where
             elif "#" not in house.files[file_of(place)].lines[node.lineno - 1]:
-                yield "", f"{place}, line {node.lineno} does not say what must be done before it is raised again"
+                yield "", f"{where} does not say what must be done before it is raised again"
     for place, call in house.of(ast.Call):
         if dotted(call.func).endswith("suppress") and any(map(is_broad, call.args)):
             yield place, f"{place}, line {call.lineno}"
 
 
-@law
-def what_packaging_raises_is_caught_as_a_value_error(house: House) -> Iterator[tuple[str, str]]:
+@forbids(ast.ExceptHandler)
+def no_bare_except(node: ast.ExceptHandler, place: str) -> object:
+    return node.type is None
+
+
+@forbids(ast.ImportFrom)
+def what_packaging_raises_is_caught_as_a_value_error(node: ast.ImportFrom, place: str) -> object:
     """Its own errors are ValueErrors, and a number of more than 4300 digits raises ValueError itself."""
-    own = ("InvalidVersion", "InvalidSpecifier", "InvalidRequirement", "InvalidMarker", "UndefinedEnvironmentName")
-    for place, node in house.of(ast.ImportFrom):
-        if (node.module or "").startswith("packaging."):
-            yield from (("", f"{place}, line {node.lineno}: {one.name}") for one in node.names if one.name in own)
+    own = {"InvalidVersion", "InvalidSpecifier", "InvalidRequirement", "InvalidMarker", "UndefinedEnvironmentName"}
+    return packages(node) == {"packaging"} and own & {one.name for one in node.names}
 
 
 # ------------------------------------------------------------------------------------------------ words and repairs
@@ -453,20 +437,16 @@ def one_term_for_one_thing(house: House) -> Iterator[tuple[str, str]]:
             yield from (("", f"{place}, line {node.lineno}: {wrong}") for wrong in competing(text))
 
 
-@law
-def repairs_are_made_in_few_places(house: House) -> Iterator[tuple[str, str]]:
+@forbids(ast.Call)
+def repairs_are_made_in_few_places(call: ast.Call, place: str) -> object:
     """Whoever makes one is judged in test_repairs_law.py, by a command that prints it."""
-    for place, call in house.of(ast.Call):
-        if getattr(call.func, "id", "") == "Fix":
-            yield place, f"{place}, line {call.lineno}"
+    return getattr(call.func, "id", "") == "Fix"
 
 
-@law
-def only_the_gate_says_or(house: House) -> Iterator[tuple[str, str]]:
+@forbids(ast.Constant)
+def only_the_gate_says_or(node: ast.Constant, place: str) -> object:
     """Which fix is the first is known where all of them are."""
-    for place, node in house.of(ast.Constant):
-        if place.startswith(("findings/", "plan/", "fleet/")) and str(node.value).startswith(("Or ", "Or, ")):
-            yield place, f"{place}, line {node.lineno}: {node.value!r}"
+    return place.startswith(("findings/", "plan/", "fleet/")) and str(node.value).startswith(("Or ", "Or, "))
 
 
 # ------------------------------------------------------------------------------------------------ they are kept
@@ -510,7 +490,7 @@ def test_no_import_without_a_dependency_and_no_dependency_without_an_import() ->
     extras = {"mcp", "mcp_types", "anyio", "pydantic"}  # mcp and what it is made of
     extras |= {"pytest", "typing_extensions"}  # the first loads its plugin itself, the second is for mypy alone
     wanted = {IMPORTED_AS.get(row[0], row[0]) for row in rows()}
-    imported = {name for source in ours().files.values() for name, _ in source.imports()}
+    imported = {name for _, node in ours().of(*IMPORTS) for name in packages(node)}
     others = imported - sys.stdlib_module_names - {"tfgpu_doctor", *OF_THE_USER}
     assert others - extras - {"tomllib"} == wanted
 
