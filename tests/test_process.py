@@ -31,7 +31,7 @@ class Script:
         self.mark = f"mark-{uuid.uuid4().hex}"
 
     def argv(self, code: str) -> list[str]:
-        return [sys.executable, "-c", code, self.mark]
+        return [*python(code), self.mark]
 
     def alive(self) -> list[int]:
         return list(alive(self.mark))
@@ -40,16 +40,16 @@ class Script:
         return eventually(lambda: not self.alive())
 
 
+def python(code: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-c", code, *arguments]
+
+
 @pytest.fixture
 def script() -> Iterator[Script]:
     one = Script()
     yield one
     for pid in one.alive():  # a failed test must not leave anything either
         os.kill(pid, signal.SIGKILL)
-
-
-def python(code: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-c", code, *arguments]
 
 
 # ------------------------------------------------------------------------------------------------ orderly children
