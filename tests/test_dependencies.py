@@ -75,9 +75,6 @@ def test_advisories_are_looked_for_every_night_as_before_a_release() -> None:
     assert steps[-1]["run"] == command
 
 
-# ------------------------------------------------------------------------------------------------- SECURITY.md
-
-
 @cache
 def functions_of(file: str) -> set[str]:
     tree = ast.parse(text_of(file)) if (ROOT / file).is_file() else ast.Module([], [])

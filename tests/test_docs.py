@@ -98,8 +98,6 @@ def test_nothing_is_shown_otherwise() -> None:
         assert len(re.findall(r"^ *\$ tfgpu", text, re.MULTILINE)) == sum(one.page == page for one in CAPTURES), page
 
 
-# ------------------------------------------------------------------------------------------- what is generated
-
 GENERATED = [
     (page, name)
     for page, text in TEXTS.items()
@@ -133,9 +131,6 @@ def test_every_format_and_exit_code_is_described() -> None:
         assert f"\n{start}" in TEXTS["docs/commands/index.md"], start
 
 
-# --------------------------------------------------------------------------------------------- links and paths
-
-
 @cache
 def anchors(file: Path) -> set[str]:
     """What a link into a page can name: its headings, as GitHub and the site spell them, and written anchors."""
@@ -153,9 +148,6 @@ def test_links_lead_somewhere(page: str) -> None:
         file = (PAGES[page].parent / path).resolve() if path else PAGES[page]
         assert file.exists(), target
         assert not anchor or anchor in anchors(file), target
-
-
-# ------------------------------------------------------------------------------ Which TensorFlow for my GPU?
 
 
 def generations() -> list[list[str]]:
@@ -181,9 +173,6 @@ def test_the_table_by_gpu_is_what_plan_says(row: list[str]) -> None:
         assert best.min_driver == first.removesuffix(" and newer"), card
         assert (gpu.last_driver_branch or "") == last, card
         assert ("nvidia-cudnn-cu12<9.11" in str(best.commands)) == ("nvidia-cudnn-cu12<9.11" in row[3]), card
-
-
-# --------------------------------------------------------------------------------------------------- the site
 
 
 @pytest.fixture(scope="module")

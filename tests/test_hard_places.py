@@ -91,9 +91,6 @@ def test_a_read_only_disk(tmp_path: Path) -> None:
     assert b"Read-only file system" in done.stderr or b"no permission to write there" in done.stderr
 
 
-# ------------------------------------------------------------------------------------------------------ interrupts
-
-
 @pytest.mark.parametrize("after", [0.0, 0.6])
 def test_an_interrupt_leaves_the_terminal_as_it_was(after: float) -> None:
     """In the middle of an import that never ends, or as soon as our code runs; before, the signal is Python's."""

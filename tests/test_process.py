@@ -52,9 +52,6 @@ def script() -> Iterator[Script]:
         os.kill(pid, signal.SIGKILL)
 
 
-# ------------------------------------------------------------------------------------------------ orderly children
-
-
 def test_what_it_wrote_and_how_it_ended(tmp_path: Path) -> None:
     code = (
         "import os, sys; print(sys.argv[1:], repr(sys.stdin.read()), os.environ['COLOUR'], os.getcwd(), flush=True)\n"
@@ -87,9 +84,6 @@ def test_lines_come_one_by_one_and_may_change_the_deadline(script: Script) -> No
     assert script.gone()
 
 
-# --------------------------------------------------------------------------------------------- what cannot start
-
-
 @posix
 def test_a_program_that_cannot_start_is_an_answer(tmp_path: Path) -> None:
     for name, mode in (("plain", 0o644), ("odd", 0o755)):
@@ -106,8 +100,6 @@ def test_a_program_that_cannot_start_is_an_answer(tmp_path: Path) -> None:
     done = process.run(python(""), timeout=GENEROUS, cwd=str(tmp_path / "gone"))
     assert done.returncode is None and done.error
 
-
-# -------------------------------------------------------------------------------------------------- what hangs
 
 HANGS = {
     "sleeps": "import time; time.sleep(300)",
@@ -269,9 +261,6 @@ print(process.run(["true"], timeout=9).error)
     assert [psutil.Process(pid).cmdline() for pid in script.alive()] == [job]
 
 
-# ------------------------------------------------------------------------------------------------- much output
-
-
 def test_what_nobody_reads_does_not_fill_the_memory(script: Script) -> None:
     code = "for size in (60_000, 1): print(('y' * size + '\\n') * (30_000_000 // size))"
     with process.Child(script.argv(code)) as child:
@@ -302,9 +291,6 @@ def test_a_line_without_an_end_is_still_a_line(script: Script) -> None:
     assert len(lines[1]) <= process.QUEUED
 
 
-# ------------------------------------------------------------------------------------------------- interruption
-
-
 @posix
 def test_an_error_in_the_callback_leaves_nothing_behind(script: Script) -> None:
     def on_line(line: str) -> None:
@@ -313,9 +299,6 @@ def test_an_error_in_the_callback_leaves_nothing_behind(script: Script) -> None:
     with pytest.raises(KeyboardInterrupt):
         process.run(script.argv("import time; print('x', flush=True); time.sleep(300)"), timeout=300, on_line=on_line)
     assert script.gone()
-
-
-# ------------------------------------------------------------------------------------------- the child as an object
 
 
 def test_a_conversation(script: Script) -> None:

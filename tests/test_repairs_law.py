@@ -92,8 +92,6 @@ def test_what_is_printed_has_passed(command: str, watched: Watched) -> None:
     assert [one for one in found if not watched.has_passed(one)] == []
 
 
-# ------------------------------------------------------------------------------------------------ what builders make
-
 Judge = Callable[[], Any]
 
 

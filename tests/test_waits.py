@@ -278,8 +278,6 @@ def test_a_signal_that_python_loses_is_raised_again(number: signal.Signals) -> N
     assert done.stderr == ("tfgpu: interrupted\n" if number == signal.SIGINT else "")
 
 
-# ------------------------------------------------------------------------------------------------- other machines
-
 # A worker that waits for the other machine, as TensorFlow does: for ever, in the request that is named.
 WAITING = """
 import json, os, sys, time

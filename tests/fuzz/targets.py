@@ -52,6 +52,8 @@ from tfgpu_doctor.render.markdown import LONGEST, escape
 SCHEMA = Path(tfgpu_doctor.__file__).parent / "facts" / "schemas" / "report-1.json"
 SECONDS = 20.0  # of processor time for 30 kB at most; usual is a tenth of one
 _FENCE = re.compile(r"^(`{3,})[a-z]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
+_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+_FOLDER = tempfile.TemporaryDirectory(prefix="tfgpu-fuzz-", dir=_MEMORY)  # is removed at the end
 _OUR_TAGS = re.compile(r"</?(?:details|summary|sub)>|<!-- -->|<https://[^<>\s]+>")
 
 
@@ -66,15 +68,6 @@ def _validator() -> Any:
     return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
 
 
-@cache
-def _root() -> Path:
-    import atexit
-
-    folder = Path(tempfile.mkdtemp(prefix="tfgpu-fuzz-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
@@ -84,9 +77,6 @@ def _tree(data: bytes) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError):
         return None
-
-
-# ------------------------------------------------------------------------------------------------------- pasted texts
 
 
 def explain(data: bytes) -> Report:
@@ -136,9 +126,6 @@ def wrapped(data: bytes) -> object:
     return kinds, lines.unwrap(text, True), lines.unwrap(text, False)
 
 
-# ------------------------------------------------------------------------------------ files that a user names, results
-
-
 def _command(*words: str) -> None:
     """Run the command line in this process: it answers or refuses, in plain text, and never with a traceback."""
     with warnings.catch_warnings():
@@ -151,7 +138,7 @@ def _command(*words: str) -> None:
 
 
 def _file(name: str, data: bytes) -> str:
-    path = _root() / "files" / name
+    path = Path(_FOLDER.name, "files", name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return str(path)
@@ -194,12 +181,9 @@ def layer(data: bytes) -> None:
     Matrix(layered(matrix().data, above), "m.yaml", "x").check()
 
 
-# ---------------------------------------------------------------------------------------------------- the machine
-
-
 def machine(data: bytes) -> object:
     """Ask every probe that reads files about a machine that is a folder."""
-    root = _root() / "machine"
+    root = Path(_FOLDER.name, "machine")
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir()
     tree = _tree(data)
@@ -263,9 +247,6 @@ def answers(data: bytes) -> BenchResult:
     return found
 
 
-# ------------------------------------------------------------------------------------------------- values, redaction
-
-
 def redacted(data: bytes) -> None:
     """Remove what is private; twice changes nothing."""
     text = _text(data)
@@ -279,8 +260,6 @@ def escaped(data: bytes) -> None:
     assert clean(text).isprintable() and clean(clean(text)) == clean(text)
     assert not re.search(r"(?<!\\)<(?!!-- -->)", escape(text))
 
-
-# ---------------------------------------------------------------------------------------------------------- targets
 
 DAILY, MIDDLE, DEAR = 8, 3, 1  # inputs of a target every day
 # where data of others is read: modules outside of these compute with what was read, or show it

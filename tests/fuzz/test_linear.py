@@ -240,8 +240,6 @@ def _sample_of(operator: Any, argument: Any) -> str:
     return _sample(argument[1][0]) if operator is sre.BRANCH else ""
 
 
-# ------------------------------------------------------------------------------------------- every expression by itself
-
 # Characters, and the seconds within which an expression tries them. In proportion to the text, 12,000 take 1 to 20 ms;
 # as its square, a fifth of a second or more.
 FEW, MANY_CHARACTERS = (12_000, 0.1), (48_000, 0.5)
@@ -307,8 +305,6 @@ def test_one_that_does_not_is_found() -> None:
     for expression in (r"(\w+)=('[^']*'|\S*)", r"(?:^|[\s/])(?:[\w./-]*[/\\])?[\w+-]+?\.so (?:missing|not found)"):
         assert slow(Expression("parsers.made_up", re.compile(expression), UNBOUNDED, {"search"}), few=True), expression
 
-
-# --------------------------------------------------------------------------------------------- the whole way of a text
 
 TELLING = "E tensorflow/stream_executor/cuda/cuda_driver.cc:271] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no device"
 LONG: dict[str, str] = {

@@ -38,13 +38,7 @@ main()
 """
 
 
-@dataclass(frozen=True)
-class Done:
-    """What a shell left."""
-
-    code: int
-    output: str
-    errors: str
+Done = subprocess.CompletedProcess[str]
 
 
 def find_uv() -> str | None:
@@ -149,7 +143,7 @@ class Machine:
             os.killpg(process.pid, signal.SIGKILL)
             output, errors = process.communicate()
             errors += f"\nstopped after {limit:.0f} s"
-        return Done(process.returncode, output, errors)
+        return Done(script, process.returncode, output, errors)
 
 
 # imports, and trains with Keras on the CPU
@@ -198,13 +192,14 @@ class Patient:
         self.row, self.machine, self.index = row, machine, dict(index)
         self.folder = folder
         self.home, self.cwd, self.prefix = folder / "home", folder / "work", folder / "env"
+        self.python = str(self.prefix / "bin" / "python")
+        self.site = self.prefix / "lib" / f"python{row.python}" / "site-packages"
         for one in (self.home, self.cwd):
             one.mkdir(parents=True)
         self.uv = find_uv()
         if not self.uv:
             raise CannotBeMadeError("needs uv: python -m pip install uv")
-        base = find_python(row.python)
-        if not base:
+        if not (base := find_python(row.python)):
             raise CannotBeMadeError(f"no Python {row.python} on this machine")
         self.variables = {name: value.format(folder=folder) for name, value in row.variables.items()}
         self.base = base
@@ -216,15 +211,12 @@ class Patient:
         for fault in row.broken:
             fault(self)
 
-    @property
-    def python(self) -> str:
-        """The interpreter of the environment."""
-        return str(self.prefix / "bin" / "python")
-
-    @property
-    def site(self) -> Path:
-        """Its site-packages."""
-        return self.prefix / "lib" / f"python{self.row.python}" / "site-packages"
+    def filled(self, text: str) -> str:
+        """A text in which {home}, {work}, {site}, {folder} and {prefix} are places of this environment."""
+        places = {"home": self.home, "work": self.cwd, "site": self.site, "folder": self.folder, "prefix": self.prefix}
+        for name, place in places.items():
+            text = text.replace("{" + name + "}", str(place))
+        return text
 
     def _make(self, base: str) -> None:
         if self.row.place == "prefix":

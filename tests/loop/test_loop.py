@@ -123,8 +123,8 @@ def follow(row: Row, folder: Path, machine: Machine, index: Mapping[str, str]) -
 
 def _explained(patient: Patient, command: str) -> tuple[dict[str, Any] | None, str]:
     """What the tool makes of the output of a command that fails."""
-    pasted = f"$ {command}\n" + (done := patient.run(f"{command} 2>&1")).output
-    assert done.code, f"{command} does not fail"
+    pasted = f"$ {command}\n" + (done := patient.run(f"{command} 2>&1")).stdout
+    assert done.returncode, f"{command} does not fail"
     (patient.cwd / "pasted.txt").write_text(pasted)
     return _report(patient, "tfgpu explain pasted.txt --format json")
 
@@ -132,9 +132,9 @@ def _explained(patient: Patient, command: str) -> tuple[dict[str, Any] | None, s
 def _report(patient: Patient, command: str) -> tuple[dict[str, Any] | None, str]:
     done = patient.run(command, limit=240)
     try:
-        report: dict[str, Any] = json.loads(done.output)
+        report: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        return None, f"no report: {(done.errors or done.output).strip()[-900:]}"
+        return None, f"no report: {(done.stderr or done.stdout).strip()[-900:]}"
     return report, ""
 
 
@@ -142,10 +142,10 @@ def _execute(patient: Patient, commands: list[str]) -> str:
     """Paste the commands into one fresh shell. What they unset stays unset: nobody sets it again."""
     mark = "tfgpu-loop-variables"
     done = patient.run("\n".join([*commands, "code=$?", f"echo; echo {mark}", "env -0", "exit $code"]))
-    left = {one.partition("=")[0] for one in done.output.rpartition(mark + "\n")[2].split("\0")}
+    left = {one.partition("=")[0] for one in done.stdout.rpartition(mark + "\n")[2].split("\0")}
     for name in [name for name in patient.variables if name not in left]:
         del patient.variables[name]
-    return f"the commands ended with {done.code}: {done.errors.strip()[-300:]}" if done.code else ""
+    return f"the commands ended with {done.returncode}: {done.stderr.strip()[-300:]}" if done.returncode else ""
 
 
 def _next_examined(commands: list[str], patient: Patient) -> str | None:
@@ -165,24 +165,21 @@ def _works(row: Row, patient: Patient, python: str) -> str:
     has_pip = any(Path(python).parents[1].glob("lib/python3*/site-packages/pip/__init__.py"))
     check = f"{quoted} -m pip check" if has_pip else f"{patient.uv} pip check --python {quoted}"
     done = patient.run(f"{fit} || exit 3\n{check}", limit=300)
-    step = {0: "", 3: "training fails: "}.get(done.code, "pip check: ")
-    return step and step + (done.errors or done.output).strip()[-200:]
+    step = {0: "", 3: "training fails: "}.get(done.returncode, "pip check: ")
+    return step and step + (done.stderr or done.stdout).strip()[-200:]
 
-
-# ---------------------------------------------------------------------------------------------------------- the rows
 
 TABLE = read_rows(Path(__file__).with_name("rows.yaml"))
 ROOM = 12 * 2**30  # bytes: an environment with TensorFlow and CUDA, a second one, and what is downloaded
 
 
 def fault_of(named: dict[str, Any]) -> Fault:
-    """Return a fault by its name and arguments ({put_over: [numpy==2.0.2]}); without arguments, the function itself."""
+    """Return a fault by its name and arguments ({put_over: [numpy==2.0.2]})."""
     options = {
         name: tuple(value) if isinstance(value, list) else value for name, value in named.pop("with", {}).items()
     }
     ((name, arguments),) = named.items()
-    fault: Any = getattr(faults, name)
-    return fault(*arguments, **options) if arguments else fault  # type: ignore[no-any-return]
+    return lambda patient: getattr(faults, name)(patient, *arguments, **options)
 
 
 def row_of(row: dict[str, Any]) -> Row:
