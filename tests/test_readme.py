@@ -88,12 +88,12 @@ def test_set_up_installs_cuda_where_there_is_an_nvidia_gpu(machine: str, tmp_pat
 
 
 def test_ci_runs_the_test_command_and_every_night_everything() -> None:
-    script, workflow = ROOT / ".ci" / "run", ROOT / ".github" / "workflows" / "nightly.yml"
-    if not (script.is_file() and workflow.is_file()):
-        pytest.skip("no .ci or .github in this copy of the sources")
-    assert commands()[1] in script.read_text(encoding="utf-8").splitlines()
-    steps = yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]["full"]["steps"]
-    assert steps[-1]["run"] == commands()[1] + ' -m ""'
+    """A copy of the sources may have neither."""
+    if (script := ROOT / ".ci" / "run").is_file():
+        assert commands()[1] in script.read_text(encoding="utf-8").splitlines()
+    if (workflow := ROOT / ".github" / "workflows" / "nightly.yml").is_file():
+        steps = yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]["full"]["steps"]
+        assert steps[-1]["run"] == commands()[1] + ' -m ""'
 
 
 def test_every_command_stands_in_the_table() -> None:

@@ -5,6 +5,7 @@ Round the loop: the doctor, its first fix executed as printed, the doctor in ano
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import shlex
@@ -55,17 +56,13 @@ class Outcome:
 
 def problems(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The root causes that are errors or warnings, less the limit of the stand-in for the driver."""
-    return [
-        one
-        for one in report["findings"]
-        if one["root_cause"] and one["severity"] != "note" and not one.get("possible") and not _stand_in(one)
-    ]
 
+    def of_the_stand_in(finding: Mapping[str, Any]) -> bool:
+        child = [one["saw"] for one in finding["evidence"] if one["source"] == "the child process"]
+        return finding["id"] == "tf.run-failed" and all(LIMIT_OF_THE_STAND_IN in saw for saw in child)
 
-def _stand_in(finding: Mapping[str, Any]) -> bool:
-    return finding["id"] == "tf.run-failed" and all(
-        LIMIT_OF_THE_STAND_IN in one["saw"] for one in finding["evidence"] if one["source"] == "the child process"
-    )
+    causes = (one for one in report["findings"] if one["root_cause"] and one["severity"] != "note")
+    return [one for one in causes if not one.get("possible") and not of_the_stand_in(one)]
 
 
 def lists_a_gpu(report: Mapping[str, Any]) -> bool:
@@ -179,7 +176,9 @@ def fault_of(named: dict[str, Any]) -> Fault:
         name: tuple(value) if isinstance(value, list) else value for name, value in named.pop("with", {}).items()
     }
     ((name, arguments),) = named.items()
-    return lambda patient: getattr(faults, name)(patient, *arguments, **options)
+    fault = getattr(faults, name)
+    inspect.signature(fault).bind(None, *arguments, **options)
+    return lambda patient: fault(patient, *arguments, **options)
 
 
 def row_of(row: dict[str, Any]) -> Row:
