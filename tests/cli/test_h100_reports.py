@@ -7,13 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from tests.cli.runner import tfgpu
 from tests.findings.test_verified import MATRIX, cudnn_ops_gone, ptxas_gone, saved
 from tests.healthy import spoil
 from tests.tables import each
-from tfgpu_doctor.facts.facts import CallResult, Facts, Known, Limit, TemporaryFolder, TfDevice
+from tfgpu_doctor.facts.facts import CallResult, ComputeCheck, Facts, Known, Limit, TemporaryFolder, TfDevice
 from tfgpu_doctor.facts.report import Report
 from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.smoke.running import judge_doctor
@@ -37,7 +35,8 @@ def ulimit(facts: Facts) -> Facts:
 def nonroot(facts: Facts) -> Facts:
     assert isinstance(facts.tensorflow.checks, Known)
     checks = [
-        replace(one, ok=False, error=REFUSED) if one.kind == "xla" else one for one in facts.tensorflow.checks.value
+        ComputeCheck(one.device, one.kind, ok=False, error=REFUSED) if one.kind == "xla" else one
+        for one in facts.tensorflow.checks.value
     ]
     folder = Known(TemporaryFolder("/tmp", "default", "Permission denied"), "access(/tmp)")
     return spoil(facts, {"host.temporary_folder": folder, "tensorflow.checks": Known(tuple(checks), "")})
