@@ -20,7 +20,6 @@ from tfgpu_doctor.cli import cli
 from tfgpu_doctor.matrix.loader import Matrix
 
 HERE = Path()
-_LOAD = Matrix.load
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)  # a command catches them
 
 
@@ -45,7 +44,7 @@ def tfgpu(
             patch.dict(os.environ, environ),
             patch.object(sys, "argv", ["tfgpu", *arguments]),
             patch("tfgpu_doctor.__main__._end_children"),  # that would be the children of the tests
-            patch.object(Matrix, "load", _load),
+            matrix_read_once(),
             patch.object(sys, "stdin", None if data is None else io.TextIOWrapper(io.BytesIO(data), encoding)),
             redirect_stdout(out),
             redirect_stderr(err),
@@ -61,9 +60,12 @@ def tfgpu(
     return subprocess.CompletedProcess(arguments, code, *printed)
 
 
-def _load(*layers: str | None) -> Matrix:
-    """Load the matrix; the bundled one was read already, and its releases cost more than most commands."""
-    return _LOAD(*layers) if any(layers) else MATRIX
+@contextmanager
+def matrix_read_once() -> Iterator[None]:
+    """Use a bundled matrix that was read already: it and its releases cost more than most commands."""
+    load = Matrix.load
+    with patch.object(Matrix, "load", lambda *layers: load(*layers) if any(layers) else MATRIX):
+        yield
 
 
 def _exit_code() -> int:

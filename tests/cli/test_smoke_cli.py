@@ -38,7 +38,7 @@ PATIENTS_AND_WHY = {
 SLOW = ("sleeps", "ignores_sigterm")  # in so small a budget, nobody can tell a hang from a slow disk
 
 
-@pytest.mark.parametrize("patient", usual(sorted(PATIENTS_AND_WHY), lambda name: name != "ignores_sigterm"))
+@pytest.mark.parametrize("patient", usual(PATIENTS_AND_WHY, lambda name: name in ("dies_of_a_signal", "sleeps")))
 def test_a_tensorflow_that_cannot_be_imported(patient: str) -> None:
     path = os.pathsep.join([str(PATIENTS / patient), str(ROOT)])
     more = {"PYTHONPATH": path, "PATIENT_SIGNAL": "SIGSEGV"}
@@ -50,6 +50,7 @@ def test_a_tensorflow_that_cannot_be_imported(patient: str) -> None:
     assert found["matpow"]["status"] == "not run"
 
 
+@pytest.mark.full  # without a real TensorFlow: tests/smoke, tests/systems/test_commands.py
 @pytest.mark.tensorflow
 def test_a_machine_without_a_gpu_fails_when_one_is_required(tensorflow_python: str, tmp_path: Path) -> None:
     summary = tmp_path / "summary.md"
