@@ -55,25 +55,18 @@ def test_the_result_is_that_of_the_command_line(tmp_path: Path) -> None:
 def test_a_wrong_argument_is_a_usage_error(capfd: pytest.CaptureFixture[str]) -> None:
     for call, says in (
         (lambda: plan(gpu="RTX 9999"), "unknown GPU 'RTX 9999'"),
-        (lambda: plan(driver="x"), "'x' is not an NVIDIA driver version"),
         (lambda: plan(os="beos"), "'beos'"),  # type: ignore[arg-type]
         (lambda: plan(saved="/nowhere/report.json"), "No such file"),
         (lambda: explain(Path("/nowhere/log.txt")), "No such file"),
-        (lambda: explain("  "), "the text contains no text"),
         (lambda: explain(b"\x7fELF\x02"), "is a binary or compressed file"),
-        (lambda: explain(NO_DEVICE, only="gpu.nnone"), "gpu.nnone"),
         (lambda: diagnose("/nowhere/python"), "no such program"),
         (lambda: diagnose(require_gpus=-1), "-1 is not in the range"),
         (lambda: diagnose(timeout=0), "timeout"),
         (lambda: check(), "either files or texts"),
-        (lambda: check("/nowhere/requirements.txt"), "No such file"),
         (lambda: check(texts={"notes.doc": "hello"}), "notes.doc"),
-        (lambda: check(texts={"requirements.txt": "tensorflow"}, gpu="RTX 9999"), "unknown GPU"),
         (lambda: check(texts={"x": "tensorflow"}, kind="nope"), "no kind 'nope'"),  # type: ignore[arg-type]
         (lambda: bench("matpw"), "no workload 'matpw'"),
         (lambda: bench("matpow", sizze=3), "Did you mean '--size'?"),
-        (lambda: bench("matpow", gpus="many"), "many"),  # type: ignore[arg-type]
-        (lambda: compare("/nowhere/a.json", "/nowhere/b.json"), "No such file"),
         (lambda: compare(explain(NO_DEVICE), load_result(RESULT, "r", "x")), "two doctor reports or two"),
         (lambda: plan(gpu="T4", matrix="/nowhere/matrix.yaml"), "/nowhere/matrix.yaml"),
     ):

@@ -123,15 +123,11 @@ def test_standard_input_is_refused_where_it_is_closed_and_bounded_where_it_is_no
         assert "internal error" not in noise.stderr and len(noise.stderr) < 1000, str(named)
 
 
-def test_files_that_variables_name(folder: Path) -> None:
-    """A matrix is refused; that the summary of a job cannot be written changes no verdict."""
-    command = ("doctor", "--from", "good.json", "--format", "github")
+def test_the_summary_of_a_job_changes_no_verdict(folder: Path) -> None:
     for odd in ("a pipe without a writer", "/dev/zero"):
-        path = odd_path(odd, folder / "odd")
+        environ = {"GITHUB_STEP_SUMMARY": odd_path(odd, folder / "odd")}
         with guarded(20, odd, waiting=True):
-            matrix = tfgpu("matrix", "cuda", environ={"TFGPU_MATRIX": path}, cwd=folder)
-            done = tfgpu(*command, environ={"GITHUB_STEP_SUMMARY": path}, cwd=folder)
-        assert matrix.returncode == 2 and re.search(ODD[odd][1], " ".join(matrix.stderr.split())), odd
+            done = tfgpu("doctor", "--from", "good.json", "--format", "github", environ=environ, cwd=folder)
         assert (done.returncode, done.stdout != "") == (0, True), odd
         assert "cannot write the summary of the job" in done.stderr, odd
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +210,7 @@ def test_a_cancelled_doctor_ends_with_its_processes() -> None:
     """TensorFlow hangs there. Other questions are answered meanwhile, and the next examination works."""
 
     async def cancel(client: Client) -> None:
-        (server,) = (one for one in psutil.Process().children() if "mcp" in command_line(one).split())
+        server = max(psutil.Process().children(), key=psutil.Process.create_time)
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "doctor", {"timeout": 600})
             while not any("tensorflow_probe" in line for line in lines_of(server)):
@@ -226,15 +226,12 @@ def test_a_cancelled_doctor_ends_with_its_processes() -> None:
 
 
 def lines_of(server: psutil.Process) -> list[str]:
-    return [found for one in server.children(recursive=True) if (found := command_line(one))]
-
-
-def command_line(process: psutil.Process) -> str:
-    """Nothing of one that has ended, be it a zombie still."""
-    try:
-        return " ".join(process.cmdline())
-    except psutil.NoSuchProcess:
-        return ""
+    """The command lines of what it has started; zombies have none."""
+    found = []
+    for one in server.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            found.append(" ".join(one.cmdline()))
+    return [line for line in found if line]
 
 
 WRONG = read_rows(Path(__file__).with_name("mcp.yaml"))
