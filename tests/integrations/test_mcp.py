@@ -21,7 +21,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.server.mcpserver.exceptions import ToolError
 
-from tests.cli.hostile import BOMB, offences
+from tests.cli.hostile import BOMB, offences, texts
 from tests.cli.runner import matrix_read_once, tfgpu
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy
@@ -269,15 +269,8 @@ def test_hostile_text_comes_out_harmless() -> None:
     for name, given in arguments.items():
         told = ask(name, **given)
         assert list(offences(text_of(told))) == []
-        found = [one for text in texts(data_of(told)) for one in offences(text)]
+        found = [one for holder, key, _ in texts(data_of(told)) for one in offences(holder[key])]
         assert [one for one in found if "command" not in one] == []
-
-
-def texts(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    inner = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
-    return [text for one in inner for text in texts(one)]
 
 
 def test_no_answer_is_megabytes() -> None:
