@@ -66,7 +66,7 @@ FILES: dict[str, bytes] = {
     "unknown.json": json.dumps(json.loads(BENCH) | {"runs": 1}).encode(),
     "null.json": BENCH.replace(b'"median_s": 5.0', b'"samples_s": [null]'),
     "plan.json": b'{"schema": "tfgpu.plan/1"}',
-    "utf-16.log": NO_DEVICE.encode("utf-16"),
+    "utf-16.log": ("Ошибка " * 9 + NO_DEVICE).encode("utf-16"),  # half of these bytes are control characters
     "utf-16-le.log": NO_DEVICE.encode("utf-16-le"),
     "it's.gz": gzip.compress(NO_DEVICE.encode()),
     "noise": zlib.compress(bytes(range(256)) * 99, 9) + Random(1).randbytes(5000),

@@ -24,6 +24,7 @@ from tests.cli.runner import catches, process, tfgpu
 from tests.facts.test_report import report
 from tests.fault_bench import PATIENTS, left_behind
 from tests.findings.rows_over_facts import FIRES, NO_GPU_USED
+from tests.guard import guarded
 from tests.tiers import usual
 from tfgpu_doctor import commands
 from tfgpu_doctor.bench.results import BenchResult
@@ -112,8 +113,8 @@ def test_typed_at_a_terminal() -> None:
     master, slave = pty.openpty()
     child = subprocess.Popen(EXPLAIN, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert child.stderr is not None
-    prompt = child.stderr.readline()
-    assert b"then press Ctrl-D" in prompt
+    with guarded(60, "the prompt", waiting=True):
+        assert b"then press Ctrl-D" in child.stderr.readline()
     os.write(master, b"failed call to cuInit: CUDA_ERROR_NO_DEVICE\n\x04")
     out, err = child.communicate(timeout=60)
     os.close(master)

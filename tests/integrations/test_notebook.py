@@ -107,7 +107,7 @@ def test_errors_are_sentences(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     }.items():
         assert run(line) is None
         out, err = capsys.readouterr()
-        assert out == "" and err.startswith("tfgpu: ") and says in err and err.count("\n") == 1, line
+        assert out == "" and err.startswith(f"tfgpu: {says}") and err.count("\n") == 1, line
     for error, says in {
         KeyboardInterrupt(): "tfgpu: interrupted\n",
         RuntimeError("the roof"): "tfgpu: internal error: RuntimeError: the roof\n",
