@@ -1,7 +1,8 @@
 """What is meant to be shared names nobody, reads the same, and is diagnosed the same.
 
 rows.jsonl: a text with what must vanish from it (`goes`) and what must stay, in several places of a line, or what it
-becomes. `¦` is left out of a text: it keeps scanners for credentials from taking a made-up one for real.
+becomes; log.jsonl: the log of a machine, with what must vanish of each line. `¦` is left out of a text: it keeps
+scanners for credentials from taking a made-up one for real.
 """
 
 from __future__ import annotations
@@ -26,15 +27,17 @@ from tfgpu_doctor.findings.engine import BECAUSE
 from tfgpu_doctor.plan.diagnosis import diagnose, make_report
 from tfgpu_doctor.redact.redaction import Redactor, redact
 
-ROWS = [json.loads(line) for line in (Path(__file__).parent / "rows.jsonl").read_text().replace("¦", "").splitlines()]
+
+def read(name: str) -> list[dict[str, Any]]:
+    text = (Path(__file__).parent / name).read_text(encoding="utf-8").replace("¦", "")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+ROWS, MESSAGES = read("rows.jsonl"), read("log.jsonl")
+LOG = tuple(row["line"] for row in MESSAGES)
 PLACES = ("{}", "2026-11-21 10:00:00 INFO step 7: {}", "{} (see above)", "note {}, then")
 UUID = "1f2e3d4c-aaaa-bbbb-cccc-0123456789ab"
 BASE64 = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAABlwAAAAdzc2gt"
-GITHUB = "ghp_" + "a1B2" * 9
-HUGGING_FACE = "hf_" + "QwErTy" * 6
-SLACK = "xoxb-1234567890-" + "abcdef"
-GOOGLE = "AIza" + "Sy0123456789" * 3
-AWS = "AKIA" + "IOSFODNN7EXAMPLE"
 
 
 def faults(text: str, private: list[str], public: list[str]) -> list[str]:
@@ -86,36 +89,12 @@ def test_spaces_in_a_path_hide_nothing() -> None:
     assert texts == ("in /home/<user>/<path-1>/env and", "3.12, /home/<user>/<path-1>/x.py")
 
 
-LOG = (
-    "2026-11-21 10:00:00.1 I external/xla/cuda_diagnostics.cc:159] retrieving CUDA diagnostic information "
-    "for host: babbage-07",
-    "2026-11-21 10:00:00.1 I external/xla/cuda_diagnostics.cc:166] hostname: babbage-07",
-    'File "/home/ada.lovelace/analytical-engine/note g/train_engine.py", line 7, in <module>',
-    "Nov 21 10:00:00 babbage-07 kernel: NVRM: Xid (PCI:0000:65:00): 79, pid=4711, GPU has fallen off the bus.",
-    "(tf) ada.lovelace@babbage-07:~/analytical-engine$ python train_engine.py --password correcthorse",
-    "connecting to ada@lovelace.example.org, 10.9.8.7:2222, fe80::4ecc:6aff:fe12:3456 and 4c:cc:6a:12:34:56",
-    "Started server with target: grpc://worker-3.engine.svc.cluster.local:2222",
-    f"git clone https://ada:{GITHUB}@git.engine.example/acme.git with {HUGGING_FACE}, {SLACK}, {GOOGLE} and {AWS}",
-    "WANDB_API_KEY=0123456789abcdef0123 aws_secret_access_key = wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY",
-    r"OSError: C:\Users\Ada Lovelace\AppData\Local\Programs\Python\Python311\Lib\site-packages\numpy\core.py",
-    "Serial Number                         : 1320220012345",
-    "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----",
-    "babbage-07:4711:4720 [0] NCCL INFO Bootstrap : Using eth0:10.9.8.7<0>",
-    "Linux babbage-07 6.8.0-45-generic #45-Ubuntu SMP x86_64 GNU/Linux",
-    "/scratch/ada.lovelace/engine-data/punchcards.tfrecord is missing; ran as ada.lovelace",
-    'Pod "engine-train-0-xk2p9" in namespace: engine-prod failed',
-)
-PRIVATE = (
-    *("ada", "lovelace", "babbage", "analytical", "note g", "train_engine", "correcthorse", "10.9.8.7", "fe80"),
-    *("4c:cc:6a", "worker-3", GITHUB, HUGGING_FACE, SLACK, GOOGLE, AWS, "0123456789abcdef0123", "wJalr"),
-    *("1320220012345", "b3BlbnNz", "engine-data", "punchcards", "acme", "engine-train", "engine-prod", "git.engine"),
-    *(UUID, "secret-env", "partition-x"),
-)
+PRIVATE = {word.lower() for row in MESSAGES for word in row["goes"]} | {UUID, "secret-env", "partition-x"}
 
 
 def left_in(value: Any) -> list[str]:
     text = msgspec.json.encode(value).decode().lower()
-    return [one for one in PRIVATE if one.lower() in text]
+    return [one for one in PRIVATE if one in text]
 
 
 def of_ada(changes: dict[str, Any] | None = None) -> Report:

@@ -13,45 +13,11 @@ import pytest
 from tests.cli.runner import tfgpu
 from tests.matrix.test_queries import OURS, SMALL
 from tests.render.showing import check_goldens
+from tests.tables import read_rows
 from tfgpu_doctor import commands
 
 GOLDEN = Path(__file__).parent / "golden" / "matrix"
-PAGES = {
-    "release": "tensorflow 2.18.0",
-    "release-v": "tensorflow 2.18.0 -v",
-    "release-broken-on-some-cards": "tensorflow 2.15.0",
-    "release-broken-on-some-cards-v": "tensorflow 2.15.0 -v",
-    "release-broken-beside-others": "tensorflow 2.13.0",
-    "release-windows-gpu": "tensorflow 2.10.1 --platform windows_amd64",
-    "release-empty-wheel": "tensorflow 2.18.0 --platform windows_amd64",
-    "release-cpu-build": "tensorflow 1.14.0 --package tensorflow",
-    "list-cuda-11.8": "tensorflow --cuda 11.8",
-    "list-all-platforms": "tensorflow --cuda 11 --platform all",
-    "list-card": "tensorflow --compute-capability 8.9",
-    "list-cpu": "tensorflow --platform macos_x86_64",
-    "list-wsl2": "tensorflow --driver 528.24 --os wsl2",
-    "nothing-two-filters": "tensorflow --cuda 12.5 --python 3.8",
-    "nothing-no-kernels": "tensorflow --gpu RTX5090",
-    "nothing-but-a-candidate": "tensorflow --cuda 12.5 --python 3.13",
-    "cuda": "cuda 12.5",
-    "cuda-of-no-row": "cuda 12.5.9",
-    "cuda-old": "cuda 10.0",
-    "cuda-all": "cuda",
-    "cudnn": "cudnn 8.7",
-    "cudnn-all": "cudnn",
-    "gpu": "gpu RTX 4090",
-    "gpu-without-kernels": "gpu RTX 5090",
-    "gpu-capability": "gpu --compute-capability 8.9",
-    "gpu-all": "gpu",
-    "gpu-all-v": "gpu -v",
-    "find-image": "find nvcr.io/nvidia/tensorflow:24.05-tf2-py3",
-    "find-jetpack": "find R36.3",
-    "find-bug": "find tf-2.21.0-runpath-cusolver",
-    "find-many": "find nvidia-cu",
-    "find-many-v": "find nvidia-cu -v",
-    "about": "find",
-    "about-v": "find -v",
-}
+PAGES: dict[str, str] = read_rows(Path(__file__).parent / "matrix_pages.yaml")
 
 
 def page(words: str, columns: int = 80, ours: bool = False) -> str:

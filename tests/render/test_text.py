@@ -28,6 +28,7 @@ from tests.render.results import (
     smokes,
 )
 from tests.render.showing import GOLDEN, as_format, check_goldens, printed
+from tests.tables import read_rows
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.pages import Page, all_ids, headline_of, page_of
 from tfgpu_doctor.redact.redaction import redact
@@ -234,19 +235,7 @@ def test_pages_of_fleets_name_every_group_and_no_host_is_lost_in_redaction() -> 
 
 
 def test_names_of_hosts_are_folded() -> None:
-    shown = {
-        "gpu-[1-3,7]": ["gpu-1", "gpu-2", "gpu-3", "gpu-7"],
-        "gpu-[001-002,010]": ["gpu-001", "gpu-002", "gpu-010"],
-        "gpu-9, gpu-[10-11]": ["gpu-9", "gpu-10", "gpu-11"],
-        "gpu-[099-100]": ["gpu-099", "gpu-100"],
-        "gpu-[0-1]": ["gpu-0", "gpu-1"],
-        "gpu-[09-10], gpu-100": ["gpu-09", "gpu-10", "gpu-100"],
-        "node[1-2].a.example, node2.b.example": ["node1.a.example", "node2.a.example", "node2.b.example"],
-        "login, head": ["login", "head"],
-        "<host-[1-2]>": ["<host-1>", "<host-2>"],
-        "10.0.0.[1-2]": ["10.0.0.1", "10.0.0.2"],
-        "": [],
-    }
+    shown = read_rows(Path(__file__).parent / "folded_hosts.yaml")
     assert {folded(names): names for names in shown.values()} == shown
     names = [f"n{number}" for number in (1, 2, 5, 7, 8, 9)]
     assert folded(names, 2) == "n[1-2,5] and 3 more"  # cut at whole ranges
