@@ -8,7 +8,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,6 @@ ODD: dict[str, tuple[Callable[[Path], object] | str, str]] = {
     "a folder": (Path.mkdir, "it is a directory, not a file"),
     "a socket": (_socket, "it is a socket, not a file"),
     "/dev/zero": ("/dev/zero", "it is a device, not a file"),
-    "/dev/full": ("/dev/full", "it is a device, not a file"),
     "a link to a device": (lambda path: path.symlink_to("/dev/zero"), "it is a device, not a file"),
     "a dangling link": (lambda path: path.symlink_to("nowhere"), "No such file or directory"),
     "a link to itself": (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
@@ -99,26 +99,21 @@ def test_what_has_no_end_in_sight_is_bounded(tmp_path: Path) -> None:
 def test_a_file_that_grows_while_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * reading.CHUNK)
-    parts = reading.chunks(str(path), 3 * reading.CHUNK)
     size = 0
-    with guarded(20):
-        for part in parts:
+    with guarded(20), path.open("ab") as stream:
+        for part in reading.chunks(str(path), 3 * reading.CHUNK):
             size += len(part)
-            with path.open("ab") as stream:
-                stream.write(b"x" * 2 * reading.CHUNK)
+            stream.write(b"x" * 2 * reading.CHUNK)
+            stream.flush()
     assert size == 3 * reading.CHUNK
 
 
-def test_both_ends_of_a_large_file(tmp_path: Path) -> None:
+def test_a_limit_is_met_exactly(tmp_path: Path) -> None:
     path, told = tmp_path / "log", list[str]()
     path.write_bytes(b"first\n" + b"-" * 5000 + b"\nlast")
     found = b"".join(reading.chunks(str(path), 100, told.append))
     assert found == b"first\n" + b"-" * 44 + b"\n" + b"-" * 45 + b"\nlast"
     assert told == ["the first and the last 5e-05 MB"]
-
-
-def test_the_limit_is_met_exactly(tmp_path: Path) -> None:
-    path = tmp_path / "file"
     path.write_bytes(b"x" * 1000)
     assert len(reading.read_whole(str(path), 1000)) == 1000
     with pytest.raises(OSError, match=r"larger than 0\.000999 MB") as error:
@@ -126,76 +121,58 @@ def test_the_limit_is_met_exactly(tmp_path: Path) -> None:
     assert error.value.errno == errno.EFBIG
 
 
-# ------------------------------------------------------------------------------------------------------------ pipes
-
-
-def _pipe(path: Path) -> Path:
+@contextmanager
+def piped(path: Path, write: Callable[[Path], object]) -> Iterator[str]:
+    """A pipe, into which something is written meanwhile."""
     os.mkfifo(path)
-    return path
+    writer = threading.Thread(target=write, args=(path,))
+    writer.start()
+    with guarded(20, waiting=True):
+        yield str(path)
+        writer.join()
 
 
 def test_a_pipe_with_a_writer(tmp_path: Path) -> None:
     for number, data in enumerate((TEXT, b"", TEXT * 100_000)):
-        path = _pipe(tmp_path / str(number))
-        writer = threading.Thread(target=path.write_bytes, args=(data,))
-        writer.start()
-        with guarded(20, waiting=True):
-            assert reading.read_whole(str(path), 64 << 20) == data
-            writer.join()
+        with piped(tmp_path / str(number), lambda path, data=data: path.write_bytes(data)) as path:
+            assert reading.read_whole(path, 64 << 20) == data
 
 
-def test_a_writer_that_takes_its_time(tmp_path: Path) -> None:
-    path = _pipe(tmp_path / "pipe")
-
-    def write() -> None:
-        with path.open("wb", buffering=0) as stream:
-            time.sleep(0.3)  # longer than the wait for a writer
-            stream.write(TEXT)
-            time.sleep(0.3)
+def _slowly(path: Path) -> None:
+    with path.open("wb", buffering=0) as stream:
+        for _ in range(2):
+            time.sleep(0.15)  # longer than the wait for a writer
             stream.write(TEXT)
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    assert list(reading.chunks(str(path))) == [TEXT * 2], "the beginning tells what a text is"
-    writer.join()
+
+def _for_ever(path: Path) -> None:
+    with pytest.raises(BrokenPipeError), path.open("wb", buffering=0) as stream:
+        while True:
+            stream.write(TEXT)
+
+
+def test_a_writer_that_takes_its_time_or_never_ends(tmp_path: Path) -> None:
+    with piped(tmp_path / "slow", _slowly) as path:
+        assert list(reading.chunks(path)) == [TEXT * 2], "the beginning tells what a text is"
+    with piped(tmp_path / "endless", _for_ever) as path, pytest.raises(OSError, match="larger than 1 MiB"):
+        reading.read_whole(path, 1 << 20)
 
 
 def test_a_writer_that_never_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "IDLE", 0.1)
-    path = _pipe(tmp_path / "pipe")
-    both = os.open(path, os.O_RDWR)
+    os.mkfifo(tmp_path / "pipe")
+    both = os.open(tmp_path / "pipe", os.O_RDWR)
     try:
         with guarded(5, waiting=True), pytest.raises(OSError, match=r"no data on this pipe for 0\.1 seconds"):
-            reading.read_whole(str(path), 1000)
+            reading.read_whole(str(tmp_path / "pipe"), 1000)
     finally:
         os.close(both)
-
-
-def test_a_writer_without_end(tmp_path: Path) -> None:
-    path = _pipe(tmp_path / "pipe")
-
-    def write() -> None:
-        with pytest.raises(BrokenPipeError), path.open("wb", buffering=0) as stream:
-            while True:
-                stream.write(TEXT)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    with guarded(20, waiting=True), pytest.raises(OSError, match="larger than 1 MiB"):
-        reading.read_whole(str(path), 1 << 20)
-    writer.join()
-
-
-# --------------------------------------------------------------------------------------------------- standard input
 
 
 def test_standard_input_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(OSError, match="it is closed"):
         reading.read_whole("-", 1000)
-
-
-# ---------------------------------------------------------------------------------------------------------- folders
 
 
 def test_environments_links_and_caches_are_left_out(tmp_path: Path) -> None:
@@ -218,5 +195,4 @@ def test_as_many_folders_as_can_be_looked_at(tmp_path: Path) -> None:
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "f").write_text("")
     found = reading.files_below(str(tmp_path), 3)
-    assert len(found.files) == 2
-    assert found.left_out[-1].endswith("more than 3 folders")
+    assert len(found.files) == 2 and found.left_out[-1].endswith("more than 3 folders")

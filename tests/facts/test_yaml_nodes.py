@@ -81,6 +81,5 @@ def test_whatever_is_repeated_ends_soon() -> None:
 
 
 def test_nothing_recurses_deeper_than_the_limit() -> None:
-    text = "".join(f"{' ' * level}- a:\n" for level in range(0, DEEPEST, 2))
-    (found,) = documents(text)
+    (found,) = documents("".join(f"{' ' * level}- a:\n" for level in range(0, DEEPEST, 2)))
     assert repr(plain(found)).count("{") == DEEPEST // 2

@@ -13,21 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tests.bench import samples
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.facts.facts import (
-    Facts,
-    LibraryFile,
-    NvLink,
-    Package,
-    PciGpu,
-    TfDevice,
-)
+from tfgpu_doctor.facts.facts import Facts, LibraryFile, NvLink, Package, PciGpu, TfDevice
 from tfgpu_doctor.facts.report import Tool
 from tfgpu_doctor.facts.units import GIB
 from tfgpu_doctor.plan.diagnosis import make_report
@@ -35,8 +28,7 @@ from tfgpu_doctor.plan.diagnosis import make_report
 Changes = Callable[[Facts], Facts]
 
 
-@dataclass(frozen=True)
-class Type:
+class Type(NamedTuple):
     """A kind of nodes."""
 
     card: str
@@ -45,7 +37,6 @@ class Type:
     memory: int
     watts: float
     clock: int
-    lanes: int
     links: int
     device: str  # PCI id
     cpus: int
@@ -53,10 +44,10 @@ class Type:
 
 
 TYPES = (
-    Type("NVIDIA H200", 8, "9.0", 150_754_820_096, 700.0, 1980, 16, 18, "10de:2335", 192, 740.0),
-    Type("NVIDIA A100-SXM4-80GB", 8, "8.0", 85_899_345_920, 400.0, 1410, 16, 12, "10de:20b2", 128, 140.0),
-    Type("NVIDIA L4", 1, "8.9", 24_152_899_584, 72.0, 2040, 16, 0, "10de:27b8", 32, 55.0),
-    Type("NVIDIA GeForce RTX 4090", 4, "8.9", 25_757_220_864, 450.0, 3105, 16, 0, "10de:2684", 64, 150.0),
+    Type("NVIDIA H200", 8, "9.0", 150_754_820_096, 700.0, 1980, 18, "10de:2335", 192, 740.0),
+    Type("NVIDIA A100-SXM4-80GB", 8, "8.0", 85_899_345_920, 400.0, 1410, 12, "10de:20b2", 128, 140.0),
+    Type("NVIDIA L4", 1, "8.9", 24_152_899_584, 72.0, 2040, 0, "10de:27b8", 32, 55.0),
+    Type("NVIDIA GeForce RTX 4090", 4, "8.9", 25_757_220_864, 450.0, 3105, 0, "10de:2684", 64, 150.0),
 )
 PACKAGES = """absl-py 2.3.1, astunparse 1.6.3, certifi 2025.8.3, charset-normalizer 3.4.3, flatbuffers 25.2.10,
 gast 0.6.0, google-pasta 0.2.0, grpcio 1.74.0, h5py 3.14.0, idna 3.10, keras 3.12.0, libclang 18.1.1, markdown 3.8.2,
@@ -101,8 +92,8 @@ def machine(kind: Type) -> Facts:
         "processes": (),
         "pcie_generation": 1,
         "pcie_generation_max": 5,
-        "pcie_width": kind.lanes,
-        "pcie_width_max": kind.lanes,
+        "pcie_width": 16,
+        "pcie_width_max": 16,
         "nvlinks": tuple(NvLink(link=n, active=True) for n in range(kind.links)),
     }
     bus = [f"0000:{0x18 + 8 * n:02x}:00.0" for n in range(kind.gpus)]
@@ -110,34 +101,25 @@ def machine(kind: Type) -> Facts:
     capability = {"device_name": kind.card, "compute_capability": kind.capability}
     devices = [TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU", **capability) for n in range(kind.gpus)]
     packages = (one.split() for one in PACKAGES.split(","))
-    values: dict[str, tuple[Any, str]] = {
-        "host.name": ("@@host@@", "/proc/sys/kernel/hostname"),
-        "host.distribution": ("@@system@@", "/etc/os-release"),
-        "host.cpu_flags": (FLAGS, "/proc/cpuinfo"),
-        "host.cpus": (kind.cpus, ""),
-        "host.pci_gpus": (
-            tuple(PciGpu(address=address, device_id=kind.device, driver="nvidia") for address in bus),
-            "/sys/bus/pci/devices",
-        ),
-        "driver.version": (DRIVER, "NVML"),
-        "driver.cuda_supported": ("13.0", "NVML"),
-        "driver.kernel_module": (DRIVER, "/proc/driver/nvidia/version"),
-        "driver.cuda_device_count": (kind.gpus, "libcuda"),
-        "driver.xid_events": ((), "/dev/kmsg"),
-        "driver.libcuda": ((_libcuda(DRIVER),), "loader"),
-        "driver.device_nodes": ((*(f"/dev/nvidia{n}" for n in range(kind.gpus)), "/dev/nvidiactl"), ""),
-        "gpus": (gpus, "NVML"),
-        "python.packages": (
-            tuple(Package(name=name, version=version, location=SITE) for name, version in packages),
-            "installed packages",
-        ),
-        "tensorflow.devices": (
-            (TfDevice(name="/physical_device:CPU:0", kind="CPU"), *devices),
-            "tf.config.list_physical_devices()",
-        ),
-        "tensorflow.log": (LOG, "TensorFlow's log"),
+    values = {
+        "host.name": "@@host@@",
+        "host.distribution": "@@system@@",
+        "host.cpu_flags": FLAGS,
+        "host.cpus": kind.cpus,
+        "host.pci_gpus": tuple(PciGpu(address=one, device_id=kind.device, driver="nvidia") for one in bus),
+        "driver.version": DRIVER,
+        "driver.cuda_supported": "13.0",
+        "driver.kernel_module": DRIVER,
+        "driver.cuda_device_count": kind.gpus,
+        "driver.xid_events": (),
+        "driver.libcuda": (_libcuda(DRIVER),),
+        "driver.device_nodes": (*(f"/dev/nvidia{n}" for n in range(kind.gpus)), "/dev/nvidiactl"),
+        "gpus": gpus,
+        "python.packages": tuple(Package(name=name, version=version, location=SITE) for name, version in packages),
+        "tensorflow.devices": (TfDevice(name="/physical_device:CPU:0", kind="CPU"), *devices),
+        "tensorflow.log": LOG,
     }
-    return spoil(healthy(), {path: known(*value) if value[1] else known(value[0]) for path, value in values.items()})
+    return spoil(healthy(), {path: known(value) for path, value in values.items()})
 
 
 def _libcuda(version: str) -> LibraryFile:
@@ -164,7 +146,7 @@ def facts(**changes: Any) -> Changes:
 
 def first_gpu(**changes: Any) -> Changes:
     """The last GPU of the node with other values."""
-    return lambda found: _gpus(found, (len(found.gpus.value) - 1,), changes)  # type: ignore[union-attr]
+    return lambda found: _gpus(found, (-1,), changes)  # type: ignore[union-attr]
 
 
 def every_gpu(**changes: Any) -> Changes:
@@ -174,20 +156,21 @@ def every_gpu(**changes: Any) -> Changes:
 
 def _gpus(found: Facts, which: Any, changes: dict[str, Any]) -> Facts:
     fresh = {name: known(value, "NVML") for name, value in changes.items()}
-    gpus = [
-        msgspec.structs.replace(one, **fresh) if n in which else one
-        for n, one in enumerate(found.gpus.value)  # type: ignore[union-attr]
-    ]
+    gpus = list(found.gpus.value)  # type: ignore[union-attr]
+    for number in which:
+        gpus[number] = msgspec.structs.replace(gpus[number], **fresh)
     return spoil(found, {"gpus": known(tuple(gpus), "NVML")})
 
 
 def package(name: str, version: str) -> Changes:
     """Another version of a package."""
-    new = Package(name=name, version=version, location=SITE)
 
     def change(found: Facts) -> Facts:
-        packages = (new if one.name == name else one for one in found.python.packages.value)  # type: ignore[union-attr]
-        return spoil(found, {"python.packages": known(tuple(packages), "installed packages")})
+        packages = (
+            msgspec.structs.replace(one, version=version) if one.name == name else one
+            for one in found.python.packages.value  # type: ignore[union-attr]
+        )
+        return spoil(found, {"python.packages": known(tuple(packages))})
 
     return change
 
@@ -236,6 +219,7 @@ ODDITIES: tuple[Oddity, ...] = (
     Oddity("memory", facts(host__memory=32 * GIB), ("host.memory",)),
     Oddity("Python", facts(python__version="3.11.9"), ("python.version",), ("python.", "tf.")),
 )
+BY_NAME = {one.name: one for one in ODDITIES}
 
 
 class Template:
@@ -245,9 +229,8 @@ class Template:
         self.parts = _MARK.split(document.decode())
 
     def filled(self, values: Callable[[str], Any]) -> str:
-        """One node's."""
-        texts = (json.dumps(values(part)) if n % 2 else part for n, part in enumerate(self.parts))
-        return "".join(texts)
+        """Return that of one node."""
+        return "".join(json.dumps(values(part)) if n % 2 else part for n, part in enumerate(self.parts))
 
 
 def _marked(document: bytes, kind: Type) -> bytes:
@@ -274,9 +257,7 @@ def _marked(document: bytes, kind: Type) -> bytes:
 
 def _odd(kind: Type, oddity: str) -> Facts:
     found = machine(kind)
-    for one in ODDITIES:
-        found = one.change(found) if one.name == oddity else found
-    return found
+    return BY_NAME[oddity].change(found) if oddity else found
 
 
 @cache
@@ -293,7 +274,7 @@ def bench(kind: Type, oddity: str = "") -> Template:
     for index in range(kind.gpus):
         label = "1 GPU" if kind.gpus == 1 else f"1 GPU (GPU {index})"
         run = samples.run(label, 1e-3, devices=("/GPU:0",))
-        if any(one.wrong for one in ODDITIES if one.name == oddity) and index == 0:
+        if oddity and BY_NAME[oddity].wrong and index == 0:
             run = msgspec.structs.replace(run, verified=samples.verified(ok=False), throughput=None)
         runs.append(run)
     result = BenchResult(

@@ -1,7 +1,8 @@
 """What is meant to be shared names nobody, reads the same, and is diagnosed the same.
 
 rows.jsonl: a text with what must vanish from it (`goes`) and what must stay, in several places of a line, or what it
-becomes. `¦` is left out of a text: it keeps scanners for credentials from taking a made-up one for real.
+becomes; log.jsonl: the log of a machine, with what must vanish of each line. `¦` is left out of a text: it keeps
+scanners for credentials from taking a made-up one for real.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.corpus import Outcome
+from tests.corpus import earlier, report_of
 from tests.facts.test_report import report
 from tests.findings.rows_over_facts import FIRES
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
@@ -23,22 +24,20 @@ from tests.tiers import usual
 from tfgpu_doctor.facts.facts import Facts, GpuProcess, Known, SmiResult, Unknown
 from tfgpu_doctor.facts.report import Report, load_report
 from tfgpu_doctor.findings.engine import BECAUSE
-from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import diagnose, make_report
 from tfgpu_doctor.redact.redaction import Redactor, redact
 
-ROWS = [json.loads(line) for line in (Path(__file__).parent / "rows.jsonl").read_text().replace("¦", "").splitlines()]
+
+def read(name: str) -> list[dict[str, Any]]:
+    text = (Path(__file__).parent / name).read_text(encoding="utf-8").replace("¦", "")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+ROWS, MESSAGES = read("rows.jsonl"), read("log.jsonl")
+LOG = tuple(row["line"] for row in MESSAGES)
 PLACES = ("{}", "2026-11-21 10:00:00 INFO step 7: {}", "{} (see above)", "note {}, then")
 UUID = "1f2e3d4c-aaaa-bbbb-cccc-0123456789ab"
 BASE64 = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAABlwAAAAdzc2gt"
-GITHUB = "ghp_" + "a1B2" * 9
-HUGGING_FACE = "hf_" + "QwErTy" * 6
-SLACK = "xoxb-1234567890-" + "abcdef"
-GOOGLE = "AIza" + "Sy0123456789" * 3
-AWS = "AKIA" + "IOSFODNN7EXAMPLE"
-
-
-# ------------------------------------------------------------------------------------------------------------- texts
 
 
 def faults(text: str, private: list[str], public: list[str]) -> list[str]:
@@ -77,12 +76,6 @@ def test_a_private_key_vanishes_from_a_log_of_lines() -> None:
         assert Redactor(after).apply(after) == after
 
 
-def test_the_machines_that_build_tensorflow_are_no_secret() -> None:
-    for folder in (r"C:\tf_jenkins\home\workspace\rel-win", r"T:\src\github\tensorflow"):
-        line = rf"I {folder}\tensorflow\core\common_runtime\bfc_allocator.cc:679] 3 Chunks of size 98 totalling 2.8MiB"
-        assert redact(f"{line}\nC:\\Users\\ada\\x.py") == f"{line}\nC:\\Users\\<user>\\x.py"
-
-
 def test_placeholders_of_an_earlier_redaction_are_not_given_again() -> None:
     text = ("/home/<user>/<path-1>/env", "/home/eve/plans/env")
     assert Redactor(text).apply(text) == (text[0], "/home/<user-2>/<path-2>/env")
@@ -96,38 +89,12 @@ def test_spaces_in_a_path_hide_nothing() -> None:
     assert texts == ("in /home/<user>/<path-1>/env and", "3.12, /home/<user>/<path-1>/x.py")
 
 
-# ----------------------------------------------------------------------------------------------------------- reports
-
-LOG = (
-    "2026-11-21 10:00:00.1 I external/xla/cuda_diagnostics.cc:159] retrieving CUDA diagnostic information "
-    "for host: babbage-07",
-    "2026-11-21 10:00:00.1 I external/xla/cuda_diagnostics.cc:166] hostname: babbage-07",
-    'File "/home/ada.lovelace/analytical-engine/note g/train_engine.py", line 7, in <module>',
-    "Nov 21 10:00:00 babbage-07 kernel: NVRM: Xid (PCI:0000:65:00): 79, pid=4711, GPU has fallen off the bus.",
-    "(tf) ada.lovelace@babbage-07:~/analytical-engine$ python train_engine.py --password correcthorse",
-    "connecting to ada@lovelace.example.org, 10.9.8.7:2222, fe80::4ecc:6aff:fe12:3456 and 4c:cc:6a:12:34:56",
-    "Started server with target: grpc://worker-3.engine.svc.cluster.local:2222",
-    f"git clone https://ada:{GITHUB}@git.engine.example/acme.git with {HUGGING_FACE}, {SLACK}, {GOOGLE} and {AWS}",
-    "WANDB_API_KEY=0123456789abcdef0123 aws_secret_access_key = wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY",
-    r"OSError: C:\Users\Ada Lovelace\AppData\Local\Programs\Python\Python311\Lib\site-packages\numpy\core.py",
-    "Serial Number                         : 1320220012345",
-    "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----",
-    "babbage-07:4711:4720 [0] NCCL INFO Bootstrap : Using eth0:10.9.8.7<0>",
-    "Linux babbage-07 6.8.0-45-generic #45-Ubuntu SMP x86_64 GNU/Linux",
-    "/scratch/ada.lovelace/engine-data/punchcards.tfrecord is missing; ran as ada.lovelace",
-    'Pod "engine-train-0-xk2p9" in namespace: engine-prod failed',
-)
-PRIVATE = (
-    *("ada", "lovelace", "babbage", "analytical", "note g", "train_engine", "correcthorse", "10.9.8.7", "fe80"),
-    *("4c:cc:6a", "worker-3", GITHUB, HUGGING_FACE, SLACK, GOOGLE, AWS, "0123456789abcdef0123", "wJalr"),
-    *("1320220012345", "b3BlbnNz", "engine-data", "punchcards", "acme", "engine-train", "engine-prod", "git.engine"),
-    *(UUID, "secret-env", "partition-x"),
-)
+PRIVATE = {word.lower() for row in MESSAGES for word in row["goes"]} | {UUID, "secret-env", "partition-x"}
 
 
 def left_in(value: Any) -> list[str]:
     text = msgspec.json.encode(value).decode().lower()
-    return [one for one in PRIVATE if one.lower() in text]
+    return [one for one in PRIVATE if one in text]
 
 
 def of_ada(changes: dict[str, Any] | None = None) -> Report:
@@ -163,9 +130,11 @@ def of_ada(changes: dict[str, Any] | None = None) -> Report:
     return report(facts=spoil(facts, {path: fact for path, fact in planted.items() if path not in kept}))
 
 
-def test_nothing_private_survives_and_the_findings_stay() -> None:
+@pytest.mark.parametrize("start", usual(range(4), lambda start: start == 0))
+def test_nothing_private_survives_and_the_findings_stay(start: int) -> None:
+    """On a machine for every fourth finding by day, for each in full."""
     wrong: list[Any] = []
-    for number, (finding, rows) in enumerate(FIRES.items()):
+    for finding, rows in [*FIRES.items()][start::4]:
         before = of_ada(rows[0][1])
         after = redact(before)
         again = make_report(after.facts, MATRIX, source="report", timings={})
@@ -174,7 +143,7 @@ def test_nothing_private_survives_and_the_findings_stay() -> None:
             "left": left_in(after) == [],
             "read back": load_report(after.to_json(), "redacted") == after,
             "findings": found[0] == found[1] == found[2],
-            "twice": number % 5 > 0 or redact(after) == after,
+            "twice": redact(after) == after,
         }
         wrong += [(finding, name) for name, holds in checks.items() if not holds]
     assert wrong == []
@@ -212,21 +181,21 @@ def test_a_user_called_like_a_technical_word_leaves_the_words_alone() -> None:
         assert [f.id for f in after.findings] == [f.id for f in before.findings], user
 
 
-@pytest.mark.parametrize("start", usual(range(4), lambda start: start == 0))
-def test_what_people_paste_is_diagnosed_alike(start: int, outcomes: list[Outcome]) -> None:
-    """Every 24th of the collected reports by day, every sixth in full; all were looked through by hand."""
+@pytest.mark.parametrize("start", usual(range(6), lambda start: start == 0))
+def test_what_people_paste_is_diagnosed_alike(start: int) -> None:
+    """Every 36th of the collected reports by day, every sixth in full; all were looked through by hand."""
     wrong = []
-    for one in [one for one in outcomes if not one.is_later][6 * start :: 24]:
-        before = one.report
+    for case in earlier()[6 * start :: 36]:
+        before = report_of(case["text"])
         after = redact(before)
         # what is guessed from the words of a text changes with them
-        again = diagnose(text_to_facts.read(lines.read([redact(one.case["text"]).encode()]), MATRIX), MATRIX).findings
+        again = report_of(redact(case["text"])).findings
         if (
             [f.id for f in diagnose(after.facts, MATRIX).findings] != [f.id for f in before.findings]
             or redact(after) != after
             or {f.id for f in again if f.cause != BECAUSE} != {f.id for f in before.findings if f.cause != BECAUSE}
         ):
-            wrong.append(one.case["id"])
+            wrong.append(case["id"])
     assert wrong == []
 
 

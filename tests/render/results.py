@@ -27,6 +27,7 @@ from tests.plan.test_check import judged as judged_manifest
 from tests.redact.planted import DOCUMENTS, planted
 from tests.render.pages import Page
 from tests.smoke.smoking import Machine, without_tensorflow
+from tests.tables import read_rows
 from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.facts.facts import Facts
@@ -48,8 +49,6 @@ EVIL = BOMB + MARKUP
 STATES = ("healthy", "broken", "hostile")
 NOW = "2026-11-23T12:00:00Z"
 
-
-# ------------------------------------------------------------------------------------------------------------ reports
 
 MACHINES: dict[str, Facts] = {
     "healthy": healthy(),
@@ -86,15 +85,8 @@ def explained(text: bytes) -> Report:
 
 @cache
 def every_report() -> dict[str, Report]:
-    """Return a report for each machine on which a finding fires."""
-    return {
-        f"{finding} {number}": report(spoil(healthy(), changes))
-        for finding, rows in FIRES.items()
-        for number, (_, changes) in enumerate(rows)
-    }
-
-
-# ------------------------------------------------------------------------------------------------ results of commands
+    """Return a report for the first machine on which each finding fires."""
+    return {finding: report(spoil(healthy(), rows[0][1])) for finding, rows in FIRES.items()}
 
 
 def checked(*requirements: str) -> Checked:
@@ -147,6 +139,7 @@ _COMPARED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {**NO_DRIVER, **NO_GPU_USED, "host.cpu_model": known("Intel Xeon"), "host.kernel": known("6.1.0")},
     ),
     "not-examined": ({"tensorflow.devices": WHY, "cudnn.runtime": WHY}, {"tensorflow.devices": NO_GPU_LISTED}),
+    "many": ({}, {"variables": known({f"NCCL_{number:02}": "1" for number in range(30)})}),
     "hostile": (
         {"variables": known({"XLA_FLAGS": _EVIL})},
         {"gpus": known((gpu(name=_EVIL, compute_capability="3.5"),))},
@@ -181,36 +174,14 @@ def fleets() -> dict[str, Fleet]:
     }
 
 
-# the commonest of the collected questions: what they had, and what they wanted
-_SITUATIONS: dict[str, dict[str, Any]] = {
-    "a-gaming-card-and-a-good-driver": {"gpu": ("RTX 3080",), "driver": "535.113.01", "python": "3.11"},
-    "cuda-12-with-an-old-python": {"gpu": ("RTX 2080 SUPER",), "driver": "525.125.06", "python": "3.8"},
-    "native-windows": {"gpu": ("RTX 3060",), "driver": "551.23", "python": "3.10", "os": "windows"},
-    "wsl2": {"gpu": ("RTX 4070 Laptop GPU",), "driver": "551.23", "python": "3.12", "os": "wsl2"},
-    "a-blackwell-card": {"gpu": ("RTX 5090",), "driver": "570.86", "python": "3.12"},
-    "a-pascal-card": {"gpu": ("GTX 1080 Ti",), "driver": "535.183.01", "python": "3.12"},
-    "a-kepler-card": {"gpu": ("Tesla K80",), "driver": "470.82.01", "python": "3.10"},
-    "an-old-driver-on-a-cluster": {"gpu": ("A100-SXM4-40GB",) * 4, "driver": "470.57.02", "python": "3.9"},
-    "a-python-that-is-too-new": {"gpu": ("RTX 4090",), "driver": "580.65", "python": "3.14"},
-    "tensorflow-1-on-a-new-card": {"gpu": ("RTX 3090",), "driver": "535", "python": "3.7", "tensorflow": "1.15"},
-    "macos": {"os": "macos", "python": "3.11"},
-    "an-arm-server": {"gpu": ("GH200",), "driver": "550", "python": "3.12", "machine": "aarch64"},
-    "a-fermi-card": {"gpu": ("GTX 580",), "driver": "390.157", "python": "3.6"},
-}
-
-
 @cache
 def plans() -> dict[str, Plan]:
     found = {}
-    for name, situation in _SITUATIONS.items():
-        described = dict(situation)
-        asked = described.pop("tensorflow", None)
-        target = describe(MATRIX, **described)
+    for name, situation in read_rows(Path(__file__).parent / "situations.yaml").items():
+        asked = situation.pop("tensorflow", None)
+        target = describe(MATRIX, **situation)
         found[name] = make_plan(MATRIX, target, specifier=read_specifier(asked) if asked else None)
     return found
-
-
-# ------------------------------------------------------------------------------------------------- three of each kind
 
 
 @cache
@@ -251,8 +222,6 @@ def _with_ids(result: Any) -> Any:
         return replace(result, findings=tuple(replace(one, id="cuda.missing") for one in result.findings))
     return replace(result, report=_with_ids(result.report)) if hasattr(result, "report") else result
 
-
-# ---------------------------------------------------------------------------------------------------- valid documents
 
 _JUNIT = xmlschema.XMLSchema(Path(__file__).parent / "junit.xsd")  # what tfgpu writes; Jenkins and GitLab accept more
 _VALUE = r"(?:[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|[-+]Inf|NaN)"
