@@ -497,8 +497,7 @@ def test_no_import_without_a_dependency_and_no_dependency_without_an_import() ->
 
 # file of the tests that waits → for what
 WAITS = {
-    "bench/test_several.py": "waits for a thread",
-    "bench/test_several_live.py": "waits for workers",
+    "bench/test_several.py": "waits for a thread, and for workers",
     "test_process.py": "waits for processes to end",
 }
 CLOCK = re.compile(r"\btime\.(?:time|monotonic|monotonic_ns|perf_counter|perf_counter_ns|process_time)\(")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -13,6 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
+import psutil
 import pytest
 import yaml
 
@@ -23,7 +27,8 @@ from tfgpu_doctor.bench import cluster as cluster_module
 from tfgpu_doctor.bench.cluster import Cluster, RequestError, Watch, config, follow, knock, parse, split, under_slurm
 from tfgpu_doctor.bench.devices import DeviceError, Selection
 from tfgpu_doctor.bench.plans.training import Cnn
-from tfgpu_doctor.bench.runner.process import NoTensorFlowError, WorkerError
+from tfgpu_doctor.bench.results import BenchResult
+from tfgpu_doctor.bench.runner.process import NoTensorFlowError, WorkerError, WorkerProcess
 from tfgpu_doctor.cli.bench import command as group
 
 PAGE = (Path(__file__).parents[2] / "docs" / "several-machines.md").read_text(encoding="utf-8")
@@ -217,3 +222,101 @@ def test_the_kubernetes_manifest_makes_a_cluster() -> None:
     assert found.count == job["spec"]["completions"] == job["spec"]["parallelism"]
     port = container["ports"][0]["containerPort"]
     assert found.addresses == tuple(f"{name}-{index}.{pod['subdomain']}:{port}" for index in range(2))
+
+
+# --------------------------------------------------------- for real: each machine is a process on 127.0.0.1
+
+
+def live(test: Callable[..., None]) -> Callable[..., None]:
+    return pytest.mark.full(pytest.mark.tensorflow(test))
+
+
+TINY = ("--batch-size", "8", "--min-samples", "3", "--deadline", "1")
+LONG = ("--batch-size", "8", "--min-samples", "1000", "--deadline", "300")
+
+
+@live
+def test_slurm_numbers_its_tasks_in_the_order_of_its_nodes(tensorflow_python: str) -> None:
+    slurm = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "6", "SLURM_STEP_NODELIST": "node[2,9-10]"}
+    environ = {**os.environ, **slurm, "SLURM_STEP_TASKS_PER_NODE": "2(x3)", "CUDA_VISIBLE_DEVICES": "-1"}
+    with WorkerProcess(tensorflow_python, environ) as worker:
+        worker.ask(120.0, do="hello")
+        found = worker.ask(60.0, do="reference", workload="machines", task="slurm")
+    nodes = [f"node{number}:{port}" for number in (2, 9, 10) for port in (8888, 8889)]
+    assert found == {"cluster": {"worker": nodes}, "index": 3}
+
+
+@pytest.fixture
+def pair(tensorflow_python: str) -> Iterator[SimpleNamespace]:
+    """Starts two workers on this machine, each its own `tfgpu bench cnn`; what is left of them is killed."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in (one, two)]
+    command = [sys.executable, "-m", "tfgpu_doctor", "bench", "cnn", "--python", tensorflow_python]
+    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "COLUMNS": "200"}
+    started: list[subprocess.Popen[str]] = []
+
+    def start(index: int, *arguments: str) -> subprocess.Popen[str]:
+        variables = {**environ, "TF_CONFIG": text({"worker": addresses}, index=index)}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        started.append(subprocess.Popen([*command, *arguments], text=True, env=variables, **pipes))
+        return started[-1]
+
+    yield SimpleNamespace(addresses=addresses, start=start)
+    for process in started:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+def final(told: str) -> str:
+    """Without the lines of progress that a slow machine prints ("after 13 s")."""
+    return "".join(line for line in told.splitlines(keepends=True) if not line.startswith("tfgpu: after "))
+
+
+@live
+def test_two_train_together_and_the_first_reports(pair: Any, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    other = pair.start(1, *TINY, "--output", str(tmp_path / "other.json"))
+    chief = pair.start(0, *TINY, "--output", str(file))
+    printed, error = chief.communicate(timeout=240)
+    silent, told = other.communicate(timeout=30)
+    assert (chief.returncode, other.returncode) == (0, 0), error + told
+    together, alone = msgspec.json.decode(file.read_bytes(), type=BenchResult).runs
+    assert (together.label, alone.label) == ("2 workers, CPU", "CPU")
+    assert together.verified and together.verified.ok
+    names = [check.name for check in together.verified.checks]
+    assert names[2:] == ["like one device", "same update", "replicas identical"]
+    assert together.verified.checks[-1].saw == "10 of 10 weights in 2 replicas"
+    assert together.placed_on == together.devices == ("/CPU:0", "/task:1/CPU:0")
+    assert together.virtual  # both are this one machine
+    assert "2 workers, CPU" in printed
+    assert silent == "" and not (tmp_path / "other.json").exists()
+    assert final(told) == f"tfgpu: worker 1 of 2 is done; worker 0 ({pair.addresses[0]}) prints the report\n"
+
+
+@live
+def test_one_that_dies_midway_ends_both(pair: Any, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    other, chief = pair.start(1, *LONG), pair.start(0, *LONG, "--output", str(file))
+    assert eventually(lambda: file.exists() and b'"samples_s": [\n' in file.read_bytes(), 180), "no samples"
+    here, there = (psutil.Process(one.pid).children(recursive=True) for one in (chief, other))
+    for child in there:
+        child.kill()
+    died = time.monotonic()
+    printed, _ = chief.communicate(timeout=60)
+    assert time.monotonic() - died < 30
+    _, told = other.communicate(timeout=60)
+    assert (chief.returncode, other.returncode) == (1, 1)
+    assert f"worker 1 ({pair.addresses[1]}) is not reachable" in printed
+    assert final(told).startswith("tfgpu: worker 1 of 2: ") and "Traceback" not in told
+    assert psutil.wait_procs([*here, *there], timeout=10)[1] == []
+    together = msgspec.json.decode(file.read_bytes(), type=BenchResult).runs[0]
+    assert together.throughput is None and together.failure
+
+
+@live
+def test_different_options_are_told(pair: Any) -> None:
+    other, chief = pair.start(1, *TINY, "--dtype", "mixed_bfloat16"), pair.start(0, *TINY)
+    printed, _ = chief.communicate(timeout=240)
+    _, told = other.communicate(timeout=120)
+    assert (chief.returncode, other.returncode) == (1, 1)
+    assert "use the same command on each" in printed + told

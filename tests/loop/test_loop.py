@@ -230,10 +230,3 @@ def test_real(row: Row, tmp_path: Path, machine: Machine) -> None:
         is_cured(row, tmp_path, machine, {})
     finally:
         shutil.rmtree(tmp_path, ignore_errors=True)
-
-
-def test_rows_have_names_of_their_own() -> None:
-    for rows in (ROWS, MADE_UP):
-        names = [row.name for row in rows]
-        assert sorted(set(names)) == sorted(names)
-    assert len(ROWS) >= 40

@@ -8,17 +8,7 @@ from typing import Any
 import pytest
 
 from tests.tables import each, read_rows
-from tfgpu_doctor.facts.facts import (
-    Candidate,
-    CudnnFile,
-    Known,
-    Nvcc,
-    Soname,
-    Toolkit,
-    Unknown,
-    XlaFile,
-    value_or,
-)
+from tfgpu_doctor.facts.facts import Candidate, CudnnFile, Known, Nvcc, Soname, Toolkit, Unknown, XlaFile, value_or
 from tfgpu_doctor.probes import cuda
 
 SITE = "/env/lib/python3.12/site-packages"

@@ -18,7 +18,7 @@ from tests.lab import Lab
 from tests.probes.test_cuda import write
 from tests.tables import each
 from tfgpu_doctor.facts.facts import CallResult, Gpu, GpuProcess, Known, NvLink, Unknown, map_fact, value_or
-from tfgpu_doctor.probes import driver, driver_child
+from tfgpu_doctor.probes import driver, driver_child, host
 from tfgpu_doctor.probes.driver import DriverFacts, Probe
 
 DEADLINE = 2.0  # seconds given to a driver that hangs
@@ -243,7 +243,7 @@ def test_a_program_that_writes_without_end(flood: str) -> None:
 
 
 def test_the_samples_in_the_docstrings() -> None:
-    assert [doctest.testmod(module).failed for module in (driver, driver_child)] == [0, 0]
+    assert [doctest.testmod(module).failed for module in (driver, driver_child, host)] == [0, 0, 0]
 
 
 def test_names_are_those_of_the_bindings() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import resource
 from pathlib import Path
@@ -15,10 +14,6 @@ from tests.probes.test_cuda import lay, write
 from tests.tables import each, read_rows
 from tfgpu_doctor.facts.facts import Known, Limit, TemporaryFolder
 from tfgpu_doctor.probes import host
-
-
-def test_the_samples_in_the_docstrings() -> None:
-    assert doctest.testmod(host).failed == 0
 
 
 @each("files, environ, facts", read_rows(Path(__file__).with_name("host.yaml")))

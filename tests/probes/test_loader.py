@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from tfgpu_doctor.probes import loader
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ld.so is Linux's")
 RUNPATH = "$ORIGIN/../nvidia/cudnn/lib:$ORIGIN/../nvidia/cuda_runtime/lib"
 CUDNN = "libcudnn_x.so.9"  # no cuDNN, so that its parts are not asked for
+ROWS = read_rows(Path(__file__).with_name("loader.yaml"))
 
 
 @pytest.fixture(scope="session")
@@ -71,59 +71,33 @@ def bench(tmp_path: Path, forge: Forge) -> Bench:
     return Bench(tmp_path, forge)
 
 
-def patched(bench: Bench, target: Path, offset: int, value: bytes) -> None:
-    """A good library with some bytes of its header replaced."""
-    data = bytearray(bench.library(target).read_bytes())
-    data[offset : offset + len(value)] = value
-    target.write_bytes(data)
+def put(bench: Bench, target: Path, how: dict[str, Any]) -> None:
+    """Put what a row says under the library's name: a link, a folder, a text, or a library, whole or not."""
+    if "text" in how:
+        target.write_text(how["text"])
+    elif "folder" in how:
+        target.mkdir()
+    elif "library" in how:
+        file = bench.library(target.with_name(how.get("link", target.name)), soname=CUDNN, **how["library"])
+        data = bytearray(file.read_bytes()[: how.get("cut")])
+        for offset, byte in how.get("bytes", {}).items():
+            data[offset] = byte
+        file.write_bytes(data)
+    if "link" in how:
+        target.symlink_to(how["link"])
+    for file, text in how.get("beside", {}).items():
+        path = target.parent / file
+        path.write_text(text) if text is not None else bench.library(path)
 
 
-def cut(bench: Bench, target: Path, size: int) -> None:
-    target.write_bytes(bench.library(target).read_bytes()[:size])
-
-
-def linked(bench: Bench, target: Path) -> None:
-    target.symlink_to(bench.library(target.with_name("libcudnn_x.so.9.3.0"), soname=CUDNN))
-
-
-def beside(bench: Bench, target: Path) -> None:
-    bench.library(target, needed=["libbeside.so.1"], runpath="$ORIGIN/deep")
-    bench.library(target.parent / "deep" / "libbeside.so.1")
-
-
-def beside_empty(bench: Bench, target: Path) -> None:
-    bench.library(target, needed=["libbeside.so.1"])
-    (target.parent / "libbeside.so.1").touch()
-
-
-NEEDS = "needs libnowhere.so.7, not found"
-# what stands first on LD_LIBRARY_PATH, its problem and effect; a good one is behind it, and another in the wheel
-FIRST: tuple[tuple[Callable[[Bench, Path], object], str | None, str | None], ...] = (
-    (lambda bench, target: None, None, None),
-    (lambda bench, target: bench.library(target), None, None),
-    (linked, None, None),
-    (lambda bench, target: target.touch(), "empty file", "fatal"),
-    (lambda bench, target: cut(bench, target, 40), "file too short", "fatal"),
-    (lambda bench, target: cut(bench, target, 5000), "truncated file", "fatal"),
-    (lambda bench, target: target.write_text("hello " * 50), "not ELF", "fatal"),
-    (lambda bench, target: patched(bench, target, 4, b"\x01"), "32-bit", "skipped"),
-    (lambda bench, target: patched(bench, target, 18, b"\xb7\x00"), "for another machine: aarch64", "skipped"),
-    (lambda bench, target: target.mkdir(), "a directory", "fatal"),
-    (lambda bench, target: target.symlink_to("nowhere"), "dangling link", "skipped"),
-    (lambda bench, target: bench.library(target, needed=["libnowhere.so.7"]), NEEDS, "fatal"),
-    (beside, None, None),
-    (beside_empty, "needs libbeside.so.1: empty file", "fatal"),
-)
-
-
-@each("put, problem, effect", FIRST)
+@each("how, problem, effect", ROWS["first"])
 def test_the_predicted_winner_is_the_file_that_the_real_loader_maps(
-    forge: Forge, tmp_path: Path, put: Callable[[Bench, Path], object], problem: str | None, effect: str | None
+    forge: Forge, tmp_path: Path, how: dict[str, Any], problem: str | None, effect: str | None
 ) -> None:
     bench = Bench(tmp_path, forge)
     for folder in (bench.b, bench.wheel):
         bench.library(folder / CUDNN)
-    put(bench, bench.a / CUDNN)
+    put(bench, bench.a / CUDNN, how)
     (predicted,) = bench.predict(CUDNN)
     real = really_loaded(bench.caller, [CUDNN], bench.environ)[CUDNN]
     assert (os.path.realpath(predicted.winner) if predicted.winner else None) == real
@@ -183,7 +157,7 @@ def test_an_empty_entry_and_a_preloaded_library(bench: Bench, monkeypatch: pytes
 WHEEL = "env/lib/python3.12/site-packages/nvidia"
 
 
-@each("_name, row", read_rows(Path(__file__).with_name("loader.yaml")).items())
+@each("_name, row", ROWS["out of reach"].items())
 def test_files_of_wheels_toolkits_and_conda(forge: Forge, tmp_path: Path, _name: str, row: Any) -> None:
     soname, files = row["soname"], [one.replace("WHEEL", WHEEL) for one in row["files"]]
     bench = Bench(tmp_path, forge)
