@@ -65,12 +65,6 @@ def problems(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [one for one in causes if not one.get("possible") and not of_the_stand_in(one)]
 
 
-def lists_a_gpu(report: Mapping[str, Any]) -> bool:
-    """Whether TensorFlow lists a GPU."""
-    devices = report["facts"]["tensorflow"]["devices"].get("value") or ()
-    return any(one["kind"] == "GPU" for one in devices)
-
-
 def follow(row: Row, folder: Path, machine: Machine, index: Mapping[str, str]) -> Outcome:
     """Make the environment of a row, follow the advice, and say what came of it."""
     patient, outcome = Patient(row, folder, machine, index), Outcome()
@@ -94,11 +88,11 @@ def follow(row: Row, folder: Path, machine: Machine, index: Mapping[str, str]) -
             outcome.why = trouble
             return outcome
         if not left:
-            healthy = not begins and lists_a_gpu(report)
-            outcome.why = "" if healthy else "no problem is named, and TensorFlow lists no GPU"
-            if healthy:
-                outcome.why = _works(row, patient, examined)
-                outcome.cured = not outcome.why
+            devices = report["facts"]["tensorflow"]["devices"].get("value") or ()
+            healthy = not begins and any(one["kind"] == "GPU" for one in devices)
+            none = "no problem is named, and TensorFlow lists no GPU"
+            outcome.why = _works(row, patient, examined) if healthy else none
+            outcome.cured = not outcome.why
             return outcome
         outcome.why = f"{left[0]['id']}: {left[0]['title']}"
         fix = next((one for one in left[0]["fixes"] if one["commands"] or _A_LINE.search(one["text"])), None)

@@ -31,7 +31,7 @@ class Bench:
     """A site-packages folder with a stand-in for TensorFlow's library, and folders for LD_LIBRARY_PATH."""
 
     def __init__(self, home: Path, forge: Forge, **search: str) -> None:
-        self.home, self.forge = home, forge
+        self.home, self.library = home, forge.library
         self.prefix = home / "env"
         self.site = self.prefix / "lib" / "python3.12" / "site-packages"
         self.tensorflow = self.site / "tensorflow"
@@ -46,9 +46,6 @@ class Bench:
     @property
     def environ(self) -> dict[str, str]:
         return {"LD_LIBRARY_PATH": f"{self.a}:{self.b}"}
-
-    def library(self, target: Path, **how: object) -> Path:
-        return self.forge.library(target, **how)  # type: ignore[arg-type]
 
     def alone(self) -> str:
         """The root of a system that has nothing else: what this machine has installed plays no part."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import pytest
 
 from tests.guard import eventually, guarded
 from tests.lab import compiler
+from tests.loop.environments import find_python
 from tests.tables import read_rows
 from tfgpu_doctor.facts.facts import ComputeCheck, Known, Phase, Unknown
 from tfgpu_doctor.probes import launch, tensorflow
@@ -24,6 +24,7 @@ from tfgpu_doctor.probes.process import VARIABLE
 from tfgpu_doctor.probes.tensorflow import ProbeResult, TensorFlowProbe
 
 PATIENTS = Path(__file__).parents[1] / "patients"
+ROWS = read_rows(Path(__file__).with_name("tensorflow.yaml"))
 T = TypeVar("T")
 Start = Callable[..., TensorFlowProbe]
 
@@ -79,11 +80,7 @@ def reason(fact: Known[T] | Unknown) -> str:
 
 def pyenv(version: str) -> str:
     """An interpreter of that version, or skip."""
-    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    found = [*sorted(root.glob(f"versions/{version}.*/bin/python")), shutil.which(f"python{version}")]
-    if not found[0]:
-        pytest.skip(f"no Python {version} here")
-    return str(found[0])
+    return find_python(version) or pytest.skip(f"no Python {version} here")
 
 
 def program(file: Path, text: str) -> str:
@@ -94,25 +91,7 @@ def program(file: Path, text: str) -> str:
 
 # --------------------------------------------------------------------------------- what an import may do
 
-CUDART = "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory"
-SIGNALS = ("SIGILL", "SIGSEGV", "SIGABRT", "SIGKILL")
-HANG = {"outcome": "timeout", "note": "no answer within 1 s"}
-# how the import of a patient ends
-IMPORTS: dict[str, dict[str, Any]] = {
-    "import_error": {"outcome": "raised", "exception": CUDART},
-    "system_exit": {"outcome": "raised", "exception": "SystemExit: no licence found"},
-    "keyboard_interrupt": {"outcome": "raised", "exception": "KeyboardInterrupt"},
-    "unprintable": {"outcome": "raised", "exception": "Mute: <message cannot be printed>"},
-    "not_utf8": {"outcome": "raised", "exception": "ImportError: cannot open /srv/??"},
-    "chatters": {"outcome": "raised", "exception": "ImportError: after 5 MB"},
-    "forks": {"outcome": "raised", "exception": "ImportError: of the parent"},  # what is forked off does not speak
-    "exits": {"outcome": "died", "exit_code": 0, "signal": None},
-    "leaves_a_grandchild": {"outcome": "died", "exit_code": 7},
-    **{f"dies_of_a_signal {name}": {"outcome": "died", "signal": name, "exit_code": None} for name in SIGNALS},
-    **dict.fromkeys(("sleeps", "ignores_sigterm", "holds_the_gil"), HANG),
-    "no_version": {"outcome": "ok"},
-    "odd_version": {"outcome": "ok"},
-}
+IMPORTS: dict[str, dict[str, Any]] = ROWS["imports"]
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +101,7 @@ def results(start_several: Start, tmp_path_factory: pytest.TempPathFactory) -> d
     probes: dict[str, TensorFlowProbe] = {}
     for name, how in IMPORTS.items():
         folder, _, number = name.partition(" ")
-        deadlines = {"import": 1.0 if how is HANG else 60.0}
+        deadlines = {"import": 1.0 if how["outcome"] == "timeout" else 60.0}
         probes[name] = start_several(folder, variables={**variables, "PATIENT_SIGNAL": number}, deadlines=deadlines)
     found = {name: probe.result() for name, probe in probes.items()}
     assert gone(int(Path(variables["PATIENT_PIDFILE"]).read_text()))
@@ -140,10 +119,10 @@ def test_how_an_import_ends(results: dict[str, ProbeResult]) -> None:
             assert phase(result, "xla").note == reason(result.tensorflow.build) == "import raised"
         if ended.outcome != "ok":
             assert outcomes(result) == ["ok", "ok", ended.outcome, *["skipped"] * 5]
-        if IMPORTS[name] is HANG or name[-7:] in ("SIGSEGV", "SIGABRT"):  # where in Python, though nobody could ask it
+        if ended.outcome == "timeout" or ended.signal in ("SIGSEGV", "SIGABRT"):  # where in Python, though it is gone
             assert f"{name.split()[0]}/tensorflow/__init__.py" in ended.traceback[-1]
     assert results["import_error"].tensorflow_dir == str(PATIENTS / "import_error" / "tensorflow")
-    assert found["import_error"].traceback[-1] == CUDART
+    assert found["import_error"].traceback[-1] == IMPORTS["import_error"]["exception"]
     killed = found["dies_of_a_signal SIGKILL"]
     assert "OOM killer" in (killed.note or "") and "the last words" in killed.log_tail
     segfault = results["dies_of_a_signal SIGSEGV"].tensorflow
@@ -173,7 +152,7 @@ def test_other_pythons(start: Start, version: str) -> None:
     python = pyenv(version)
     probes = [start("import_error", python), start("dies_of_a_signal", python, {"PATIENT_SIGNAL": "SIGSEGV"})]
     raised, died = (probe.result() for probe in probes)
-    assert (phase(raised, "import").outcome, phase(raised, "import").exception) == ("raised", CUDART)
+    assert phase(raised, "import").exception == IMPORTS["import_error"]["exception"]
     assert reason(raised.tensorflow.version) == "no distribution of TensorFlow in this interpreter"
     assert str(known(raised.python.version)).startswith(version)
     ended = phase(died, "import")
@@ -216,6 +195,7 @@ def test_our_own_modules_hide_nothing(tmp_path: Path) -> None:
 
 def test_tf_keras_that_cannot_be_loaded_is_told_after_the_import(start: Start, tmp_path: Path) -> None:
     """TensorFlow 2.16 and newer load tf.keras on first use, and swallow its errors when they are imported."""
+    (tmp_path / "sitecustomize.py").write_text("for number in range(3000): print('noise of the start', number)\n")
     (tmp_path / "tensorflow.py").write_text(
         "__version__ = '2.20.0'\n"
         "class keras:\n    def __getattr__(self, name):\n        raise ImportError('no ' + name)\n"
@@ -228,45 +208,18 @@ def test_tf_keras_that_cannot_be_loaded_is_told_after_the_import(start: Start, t
 
 # ------------------------------------------------------------------------------------- what is no Python
 
-REPEATS = f"""#!{sys.executable}
-import sys, time
-while True:
-    print('{{"tfgpu": "patient/1", "event": "start", "phase": "interpreter"}}')
-    print('{{"tfgpu": "patient/1", "event": "start", "phase": "import"}}', flush=True)
-    time.sleep(0.05)
-"""
-PROGRAMS = (
-    ("/nowhere/python", "died", "cannot start PROGRAM: no such file or directory"),
-    ("/", "died", "cannot start PROGRAM: permission denied"),
-    ("true", "died", "true is no Python interpreter"),
-    ("ls", "died", "ls is no Python interpreter: it wrote "),
-    ("#!/nowhere/python3\n", "died", "cannot start PROGRAM: no such file or directory"),
-    ("#!/bin/sh\nseq 3000", "died", "PROGRAM is no Python interpreter: it wrote '1'"),
-    ("#!/bin/sh\nseq 3000; exec sleep 1000", "timeout", "no answer within 1 s; is PROGRAM a Python?"),
-    ("#!/bin/sh\nexec yes", "timeout", ""),
-    (REPEATS, "timeout", "no answer within 1 s"),  # an event that is repeated renews no deadline
-    # what dies may be a Python; a wrapper around it passes that on
-    ("#!/bin/sh\nkill -SEGV $$", "died", "the process died of SIGSEGV"),
-    ("#!/bin/sh\nexit 139", "died", "the process died of SIGSEGV"),
-    ("#!/bin/sh\necho MemoryError >&2; exit 1", "died", "the process ended, exit code 1 (MemoryError)"),
-)
-
 
 def test_what_is_no_python(start: Start, tmp_path: Path, subtests: pytest.Subtests) -> None:
     probes = []
-    for number, (text, _, _) in enumerate(PROGRAMS):
+    for number, (text, _, _) in enumerate(ROWS["programs"]):
+        text = text.replace("PYTHON", sys.executable)
         path = program(tmp_path / f"python{number}", text) if text.startswith("#!") else text
         probes.append((path, start("no_version", path, deadlines={"interpreter": 1.0})))
-    for (path, probe), (_, outcome, why) in zip(probes, PROGRAMS, strict=True):
+    for (path, probe), (_, outcome, why) in zip(probes, ROWS["programs"], strict=True):
         with subtests.test(program=path):
             result = probe.result()
             assert outcomes(result) == [outcome, *["skipped"] * 7]
             assert reason(result.python.version).startswith(f"interpreter: {why.replace('PROGRAM', path)}")
-
-
-def test_noise_of_the_start_is_no_answer(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("for number in range(3000): print('noise', number)\n")
-    assert outcomes(start(tmp_path, until="packages").result())[:2] == ["ok", "ok"]
 
 
 def test_there_is_always_a_total_time(start: Start) -> None:
@@ -332,7 +285,7 @@ def test_healthy_gpus(gpu: Gpu, cudnn: str) -> None:
 
 
 def test_what_fails_stops_only_what_needs_it(gpu: Gpu, subtests: pytest.Subtests) -> None:
-    rows = [(gpu(row[0]), *row) for row in read_rows(Path(__file__).with_name("tensorflow.yaml"))]  # side by side
+    rows = [(gpu(row[0]), *row) for row in ROWS["GPUs"]]  # side by side
     for probe, fault, expected, failing in rows:
         with subtests.test(fault=fault):
             result = probe.result()

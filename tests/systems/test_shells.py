@@ -55,14 +55,9 @@ def test_findings_over_messages() -> None:
 def test_plans(python: Any, wanted: Any) -> None:
     target = describe(MATRIX, gpu=("RTX 3060",), driver="560.94", python=python, os="windows")
     plan = make_plan(MATRIX, target, specifier=read_specifier(wanted) if wanted else None)
-    wrong = [
-        command
-        for option in plan.options
-        if option.kind not in ("wsl2", "container")
-        for fix in (*option.first, *option.missing, *option.then)
-        for command in posix(msgspec.to_builtins(fix))
-    ]
-    own = (one for one in plan.options if one.kind not in ("wsl2", "container"))
+    own = [option for option in plan.options if option.kind not in ("wsl2", "container")]
+    fixes = [fix for option in own for fix in (*option.first, *option.missing, *option.then)]
+    wrong = [command for fix in fixes for command in posix(msgspec.to_builtins(fix))]
     commands = [command for option in own for several in option.commands.values() for command in several]
     assert wrong + posix({"text": "", "commands": commands}) == []
     assert commands or any(option.kind == "wsl2" for option in plan.options)
@@ -76,11 +71,6 @@ def test_what_only_cmd_understands_is_said_twice() -> None:
 
 def test_pages() -> None:
     pages = [page for one in all_ids() if (page := page_of(one))]
-    wrong = [
-        f"{page.id}: {command}"
-        for page in pages
-        for fix in page.fixes
-        if fix.platform == "Windows"
-        for command in posix({"text": fix.text, "commands": fix.commands})
-    ]
+    fixes = [(page.id, fix) for page in pages for fix in page.fixes if fix.platform == "Windows"]
+    wrong = [f"{one}: {command}" for one, fix in fixes for command in posix(msgspec.to_builtins(fix))]
     assert wrong == [], "\n".join(wrong)
