@@ -79,7 +79,8 @@ PROBES: dict[str, Callable[[Path], object]] = {
     "version.txt": lambda root: cuda.toolkit_version(str(root))[0],
     "include/cuda.h": lambda root: cuda.toolkit_version(str(root))[0],
     "include/cudnn_version.h": lambda root: cuda._cudnn_version(f"{root}/lib/x.so.9", loader.Listing("/", ()), "/")[0],
-    "libcudart.so.12": lambda root: loader.read_elf(f"{root}/libcudart.so.12").problem is None,
+    # whose reader takes the error of the guard below for damage, too
+    "libcudart.so.12": lambda root: loader.read_elf(f"{root}/libcudart.so.12").problem in (None, "damaged ELF file"),
     "kernel.json": lambda root: elsewhere.read(f"{root}/kernel.json", "a", str(root), {}),
     cuda.HEADER: lambda root: [*cuda._roots(str(root), "2.13", {}, "/")][1:],
     "proc/modules": lambda root: value_or(files.text_fact(str(root), "/proc/modules"), None),
