@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from msgspec import inspect
 
 from tfgpu_doctor.bench.comparison import BenchComparison
@@ -21,25 +20,6 @@ DOCUMENTS: tuple[type[Any], ...] = (Report, Checked, BenchResult, Smoke, Compari
 def planted(record: type[Any], text: str, variant: int = 0) -> Any:
     """An instance with `text` in every text; of facts, variant 0 is known and variant 1 is not."""
     return _made(inspect.type_info(record), text, variant)
-
-
-def texts_in(value: Any) -> list[str]:
-    """Every text of a record in its JSON, keys of its dicts included."""
-    found: list[str] = []
-
-    def walk(item: Any) -> None:
-        if isinstance(item, str):
-            found.append(item)
-        elif isinstance(item, dict):
-            found.extend(item)
-            for one in item.values():
-                walk(one)
-        elif isinstance(item, list):
-            for one in item:
-                walk(one)
-
-    walk(msgspec.json.decode(msgspec.json.encode(value)))
-    return found
 
 
 def _made(info: inspect.Type, text: str, variant: int) -> Any:
