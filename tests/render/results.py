@@ -6,14 +6,13 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import xmlschema
 from msgspec.structs import replace
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.bench.fake_worker import WRONG
 from tests.bench.samples import failures, four
@@ -24,7 +23,7 @@ from tests.findings.rows_over_facts import FIRES, NO_DRIVER, NO_GPU_LISTED, NO_G
 from tests.fleet.making import fleet
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.plan.test_check import judged as judged_manifest
-from tests.redact.planted import DOCUMENTS, planted
+from tests.redact.test_every_field import DOCUMENTS, planted
 from tests.render.pages import Page
 from tests.smoke.smoking import Machine, without_tensorflow
 from tests.tables import read_rows
@@ -224,32 +223,18 @@ def _with_ids(result: Any) -> Any:
 
 
 _JUNIT = xmlschema.XMLSchema(Path(__file__).parent / "junit.xsd")  # what tfgpu writes; Jenkins and GitLab accept more
-_VALUE = r"(?:[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|[-+]Inf|NaN)"
-_LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
-_SERIES = re.compile(rf"(?P<name>tfgpu_[a-z0-9_]+)(?P<labels>\{{{_LABEL}(?:,{_LABEL})*\}})? {_VALUE}")
 _BLOCK = re.compile(r"^(`{3,})\w*\n.*?\n\1$", re.DOTALL | re.MULTILINE)
 
 
-def metrics(text: str) -> dict[str, list[str]]:
-    """The series of each metric; AssertionError where the text is not in Prometheus' format or breaks its customs."""
-    found: dict[str, list[str]] = {}
-    rows = iter(text.splitlines())
-    assert text.endswith("\n")
-    for line in rows:
-        if line.startswith("# HELP "):
-            name, _, about = line[7:].partition(" ")
-            assert name not in found and re.fullmatch(r"tfgpu_[a-z0-9_]+", name) and about
-            assert next(rows) == f"# TYPE {name} gauge"
-            found[name] = []
-            continue
-        match = _SERIES.fullmatch(line)
-        assert match and list(found)[-1:] == [match["name"]], line
-        assert match["labels"] not in found[match["name"]], f"twice: {line}"
-        found[match["name"]].append(match["labels"])
-    assert found and all(found.values())
-    if find_spec("prometheus_client"):
-        parser = import_module("prometheus_client.parser")
-        assert {one.name for one in parser.text_string_to_metric_families(text)} == set(found)
+def metrics(text: str) -> dict[str, Any]:
+    """Each metric, as the stricter of Prometheus' parsers reads it; AssertionError where a custom is broken."""
+    found = {one.name: one for one in text_string_to_metric_families(f"{text}# EOF\n")}
+    for name, one in found.items():
+        assert re.fullmatch(r"tfgpu_[a-z0-9_]+", name) and one.type == "gauge"
+        assert one.documentation and text.count(f"# HELP {name} ") == 1
+        series = [tuple(sample.labels.items()) for sample in one.samples]
+        assert len({*series}) == len(series) and {sample.name for sample in one.samples} == {name}, name
+    assert found
     return found
 
 
