@@ -19,7 +19,6 @@ import msgspec
 
 from tests.bench import samples
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
-from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.facts.facts import Facts, LibraryFile, NvLink, Package, PciGpu, TfDevice
 from tfgpu_doctor.facts.report import Tool
 from tfgpu_doctor.facts.units import GIB
@@ -205,18 +204,12 @@ ODDITIES: tuple[Oddity, ...] = (
 BY_NAME = {one.name: one for one in ODDITIES}
 
 
-class Template:
-    """A result as text, with the places where each node has its own."""
-
-    def __init__(self, document: bytes) -> None:
-        self.parts = _MARK.split(document.decode())
-
-    def filled(self, values: Callable[[str], Any]) -> str:
-        """Return that of one node."""
-        return "".join(json.dumps(values(part)) if n % 2 else part for n, part in enumerate(self.parts))
+def filled(template: str, values: Callable[[str], Any]) -> str:
+    """A result with what one node has in the place of each mark."""
+    return _MARK.sub(lambda mark: json.dumps(values(mark[1])), template)
 
 
-def _marked(document: bytes, kind: Type) -> bytes:
+def _marked(document: bytes) -> str:
     """Marks in the place of numbers that differ by nature."""
     found = json.loads(document)
     inner = found.get("facts") or found["environment"]
@@ -235,7 +228,7 @@ def _marked(document: bytes, kind: Type) -> bytes:
             run["throughput"]["value"] = f"@@speed.{n}@@"
     if "facts" in found:
         found["facts"]["python"]["packages"]["value"].append("@@package@@")
-    return msgspec.json.encode(found)
+    return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
 
 
 def _odd(kind: Type, oddity: str) -> Facts:
@@ -244,14 +237,14 @@ def _odd(kind: Type, oddity: str) -> Facts:
 
 
 @cache
-def report(kind: Type, oddity: str = "") -> Template:
+def report(kind: Type, oddity: str = "") -> str:
     """Reports of the doctor of such nodes."""
     made = make_report(_odd(kind, oddity), MATRIX, source="live", timings={})
-    return Template(_marked(made.to_json(), kind))
+    return _marked(made.to_json())
 
 
 @cache
-def bench(kind: Type, oddity: str = "") -> Template:
+def bench(kind: Type, oddity: str = "") -> str:
     """Results of tfgpu bench of such nodes, with one run for each GPU."""
     runs = []
     for index in range(kind.gpus):
@@ -260,16 +253,8 @@ def bench(kind: Type, oddity: str = "") -> Template:
         if oddity and BY_NAME[oddity].wrong and index == 0:
             run = msgspec.structs.replace(run, verified=samples.verified(ok=False), throughput=None)
         runs.append(run)
-    result = BenchResult(
-        schema="tfgpu.bench/1",
-        tool=Tool(name="tfgpu", version="0.1.0"),
-        created="2026-11-20T10:00:00Z",
-        environment=_odd(kind, oddity),
-        workload="matpow",
-        parameters={"size": 4096, "power": 10},
-        runs=tuple(runs),
-    )
-    return Template(_marked(result.to_json(), kind))
+    result = samples.result(*runs, environment=_odd(kind, oddity))
+    return _marked(msgspec.structs.replace(result, tool=Tool(name="tfgpu", version="0.1.0")).to_json())
 
 
 @dataclass
@@ -308,9 +293,9 @@ def fleet(seed: int, nodes: int = 300, oddities: int = 0, benches: bool = True, 
 
 def _node(chance: Random, name: str, kind: Type, oddity: Oddity | None, benches: bool) -> Iterator[str]:
     values = _values(chance, name, kind, oddity)
-    yield report(kind, oddity.name if oddity else "").filled(values)
+    yield filled(report(kind, oddity.name if oddity else ""), values)
     if benches:
-        yield bench(kind, oddity.name if oddity else "").filled(values)
+        yield filled(bench(kind, oddity.name if oddity else ""), values)
 
 
 def _values(chance: Random, name: str, kind: Type, oddity: Oddity | None) -> Callable[[str], Any]:

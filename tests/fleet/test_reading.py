@@ -27,10 +27,8 @@ MIB = 1 << 20
 
 def texts(indent: int | None = 2, nodes: tuple[str, ...] = NODES, host: str = "") -> dict[str, str]:
     """What `tfgpu doctor --format json` prints on each node; `host`: as each of them calls itself."""
-    return {
-        name: json.dumps(json.loads(making.report(KIND).filled(_values(name, host or name))), indent=indent) + "\n"
-        for name in nodes
-    }
+    found = {name: json.loads(making.filled(making.report(KIND), _values(name, host or name))) for name in nodes}
+    return {name: json.dumps(one, indent=indent) + "\n" for name, one in found.items()}
 
 
 def _values(name: str, host: str) -> Callable[[str], Any]:
@@ -185,7 +183,7 @@ def test_a_report_that_was_tampered_with() -> None:
 
 
 def test_a_speed_that_cannot_be() -> None:
-    speed = json.loads(making.bench(KIND).filled(_values("odd", "odd")))
+    speed = json.loads(making.filled(making.bench(KIND), _values("odd", "odd")))
     speed["runs"][0]["throughput"]["value"] = "@@"
     for number in ("NaN", "1e999", "0.0", "-1.0", "1e31"):
         (refused,) = fleet(json.dumps(speed).replace('"@@"', number)).unreadable
@@ -200,7 +198,7 @@ def test_nesting_without_an_end() -> None:
 
 def test_names_that_lie_and_results_that_come_again() -> None:
     """Machines that call themselves alike are told apart by their GPUs' UUIDs; of one machine, the newest counts."""
-    liar = making.report(KIND).filled(_values("liar", "gpu-1"))
+    liar = making.filled(making.report(KIND), _values("liar", "gpu-1"))
     seen = fleet(liar)
     lying = [node.name for node in seen.nodes if "gpu-1" in node.name]
     assert lying == ["gpu-1 (log.txt, line 2)", "gpu-1 (log.txt, line 7)"]

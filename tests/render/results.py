@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import xmlschema
@@ -273,14 +274,8 @@ def commands(text: str) -> tuple[list[Command], list[str]]:
         level, _, properties = name.partition(" ")
         values = dict(part.split("=", 1) for part in properties.split(","))
         assert level in ("error", "warning", "notice") and list(values) in (["title"], ["file", "line", "title"])
-        found.append(Command(level, unescaped(values["title"]), unescaped(message)))
+        found.append(Command(level, unquote(values["title"]), unquote(message)))
     return found, [line for line in rest if line]
-
-
-def unescaped(text: str) -> str:
-    for code, char in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
-        text = text.replace(code, char)
-    return text
 
 
 def without_blocks(text: str) -> str:
