@@ -203,6 +203,10 @@ def test_what_people_paste_is_diagnosed_alike(start: int) -> None:
 
 # ------------------------------------------- four times the text takes about four times the time of the processor
 
+# each of them begins, over and over, what an expression reads, and ends it never, or at once
+UNITS = """/,a/,C:\\x ,:,1.,a@,a@b:,a-,_,token ,password is ,--token ,eyJaaaaaaaa-,[a@b ,~a/,\\\\abc\\d,//a1/
+a1:/,ssh ,mysql -p,Cookie: ,'/a ,aB3,GPU-a,fe80::,0.0.0.0,+1 2,user ,a-7d9f8b6c5d-,a.b.com/,https://a/?token=a&
+\\\\"token,<user,kubectl """
 MOST = 6  # leaves room for other programs; quadratic would be 16
 
 
@@ -230,6 +234,12 @@ def test_names_that_all_differ() -> None:
         assert ratio(small, large) < MOST, line
     small, large = (" ".join(f"/home/a{number}/b{number}x" for number in range(count)) for count in (300, 1200))
     assert ratio(small, large) < MOST
+
+
+def test_lines_made_to_keep_an_expression_busy() -> None:
+    for unit in re.split("[,\n]", UNITS):
+        with guarded(3.0, unit):  # a twentieth is enough
+            redact(unit * (30_000 // len(unit)) + "!")
 
 
 def test_names_that_begin_alike() -> None:

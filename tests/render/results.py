@@ -278,13 +278,8 @@ def commands(text: str) -> tuple[list[Command], list[str]]:
     return found, [line for line in rest if line]
 
 
-def without_blocks(text: str) -> str:
-    """A page of Markdown without its blocks of code."""
-    return _BLOCK.sub("", text)
-
-
 def _markdown(text: str) -> None:
-    outside = without_blocks(text)
+    outside = _BLOCK.sub("", text)  # of code
     plain = re.sub(r"<!-- -->|</?(?:details|summary|sub)>|<?https://[^<>\s]+>?|http://evil.example/x_y", " ", outside)
     assert re.search(r"(?<!\\)[<`~$]|@\w|\B#\d|GH-\d|:tada:|www\.|(?<!\\)\]\(", plain) is None, plain
     assert len(text) <= 65_536 and outside.count("<details>") == outside.count("</details>")
