@@ -57,8 +57,8 @@ LOG = tuple(f"2026-11-20 10:00:00.0: I tensorflow/core/cpu_feature_guard.cc:182]
 _MARK = re.compile(r'"@@([\w.]+)@@"')
 
 
-def machine(kind: Type) -> Facts:
-    """A healthy node of this type, with marks where real ones differ."""
+def machine(kind: Type, oddity: Oddity | None = None) -> Facts:
+    """A node of this type, healthy but for an oddity, with marks where real ones differ."""
     healthy_gpu: dict[str, Any] = {
         "name": kind.card,
         "compute_capability": kind.capability,
@@ -106,7 +106,8 @@ def machine(kind: Type) -> Facts:
         "tensorflow.devices": (TfDevice(name="/physical_device:CPU:0", kind="CPU"), *devices),
         "tensorflow.log": LOG,
     }
-    return spoil(healthy(), {path: known(value) for path, value in values.items()})
+    found = spoil(healthy(), {path: known(value) for path, value in values.items()})
+    return oddity.change(found) if oddity else found
 
 
 def _libcuda(version: str) -> LibraryFile:
@@ -231,29 +232,24 @@ def _marked(document: bytes) -> str:
     return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
 
 
-def _odd(kind: Type, oddity: str) -> Facts:
-    found = machine(kind)
-    return BY_NAME[oddity].change(found) if oddity else found
-
-
 @cache
-def report(kind: Type, oddity: str = "") -> str:
+def report(kind: Type, oddity: Oddity | None = None) -> str:
     """Reports of the doctor of such nodes."""
-    made = make_report(_odd(kind, oddity), MATRIX, source="live", timings={})
+    made = make_report(machine(kind, oddity), MATRIX, source="live", timings={})
     return _marked(made.to_json())
 
 
 @cache
-def bench(kind: Type, oddity: str = "") -> str:
+def bench(kind: Type, oddity: Oddity | None = None) -> str:
     """Results of tfgpu bench of such nodes, with one run for each GPU."""
     runs = []
     for index in range(kind.gpus):
         label = "1 GPU" if kind.gpus == 1 else f"1 GPU (GPU {index})"
         run = samples.run(label, 1e-3, devices=("/GPU:0",))
-        if oddity and BY_NAME[oddity].wrong and index == 0:
+        if oddity and oddity.wrong and index == 0:
             run = msgspec.structs.replace(run, verified=samples.verified(ok=False), throughput=None)
         runs.append(run)
-    result = samples.result(*runs, environment=_odd(kind, oddity))
+    result = samples.result(*runs, environment=machine(kind, oddity))
     return _marked(msgspec.structs.replace(result, tool=Tool(name="tfgpu", version="0.1.0")).to_json())
 
 
@@ -293,9 +289,9 @@ def fleet(seed: int, nodes: int = 300, oddities: int = 0, benches: bool = True, 
 
 def _node(chance: Random, name: str, kind: Type, oddity: Oddity | None, benches: bool) -> Iterator[str]:
     values = _values(chance, name, kind, oddity)
-    yield filled(report(kind, oddity.name if oddity else ""), values)
+    yield filled(report(kind, oddity), values)
     if benches:
-        yield filled(bench(kind, oddity.name if oddity else ""), values)
+        yield filled(bench(kind, oddity), values)
 
 
 def _values(chance: Random, name: str, kind: Type, oddity: Oddity | None) -> Callable[[str], Any]:

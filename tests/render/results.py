@@ -21,7 +21,8 @@ from tests.bench.test_bench_text import COMPARISONS
 from tests.cli.hostile import BOMB, MARKUP
 from tests.compare.test_compare import DONE
 from tests.findings.rows_over_facts import FIRES, NO_DRIVER, NO_GPU_LISTED, NO_GPU_USED, WHY, absent, off_path
-from tests.fleet.making import fleet
+from tests.fleet.making import Made, fleet
+from tests.fleet.test_fleet_proof import judged as judge
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.plan.test_check import judged as judged_manifest
 from tests.redact.test_every_field import DOCUMENTS, planted
@@ -32,8 +33,6 @@ from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.facts.facts import Facts
 from tfgpu_doctor.facts.report import Change, Checked, ReadFile, Report
-from tfgpu_doctor.fleet.picture import judge_fleet
-from tfgpu_doctor.fleet.reading import Gathered
 from tfgpu_doctor.fleet.records import Fleet
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import make_report
@@ -158,9 +157,7 @@ def comparisons() -> dict[str, Comparison]:
 
 
 def judged(seed: int, nodes: int, oddities: int, *more: bytes) -> Fleet:
-    gathered = Gathered()
-    gathered.take((*fleet(seed, nodes, oddities).lines, *more), "fleet.jsonl")
-    return judge_fleet(gathered, MATRIX, NOW)
+    return judge(Made([*fleet(seed, nodes, oddities).lines, *more], {}))
 
 
 @cache
