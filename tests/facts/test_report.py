@@ -1,4 +1,4 @@
-"""Reports: JSON and back, schemas, verdicts, exit codes."""
+"""Facts describe themselves; reports: JSON and back, schemas, verdicts, exit codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from scripts.write_schemas import derived
 from tests.findings.rows_over_facts import FIRES, NO_GPU_LISTED, WHY, absent
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.tiers import usual
-from tfgpu_doctor.facts.facts import Facts, Phase
+from tfgpu_doctor.facts.about import LAYERS, described, records_in
+from tfgpu_doctor.facts.facts import Facts, Phase, Record, about, fact_paths, look_up
 from tfgpu_doctor.facts.report import Report, ReportError, exit_code, load_report
 from tfgpu_doctor.facts.schemas import FOLDER
 from tfgpu_doctor.findings.engine import works
@@ -107,3 +108,30 @@ def test_root_causes_come_first_with_their_consequences_and_all_are_shown() -> N
     found = report({**FIRES["gpu.none"][0][1], **refused, "tensorflow.devices": NO_GPU_LISTED}).findings
     assert [one.id for one in found if one.root_cause] == ["gpu.none", "env.tmpdir-unwritable"]
     assert found[0].consequences == ("gpu.not-visible",)
+
+
+def test_every_field_is_described() -> None:
+    missing = [
+        f"{record.__name__}.{field}"
+        for record in records_in(Facts)
+        for field in record.__struct_fields__  # type: ignore[attr-defined]
+        if field not in described(record) or not described(record)[field].label
+    ]
+    assert missing == [], "describe them in their declaration: Annotated[..., public(...)], or private(...)"
+
+
+def test_every_fact_has_a_layer_and_a_path_and_a_collection_its_key() -> None:
+    assert {"host.os", "gpus", "tensorflow.phases", "messages"} <= set(fact_paths())
+    for path in fact_paths():
+        key = about(path).key
+        assert about(path).layer in LAYERS and not isinstance(look_up(Facts(), path), Record), path
+        assert not key or path == "variables" or about(f"{path}.{key}").label, path
+
+
+def test_a_description_inherits_layer_and_group() -> None:
+    assert about("driver.version")[:3] == ("driver", True, "Driver")
+    assert about("driver.version").group == "driver"
+    assert (about("gpus.temperature").unit, about("gpus.temperature").layer) == ("°C", "GPU")
+    assert about("host.pci_gpus.driver").layer == "Driver"
+    with pytest.raises(KeyError):
+        about("driver.colour")

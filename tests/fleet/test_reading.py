@@ -27,10 +27,8 @@ MIB = 1 << 20
 
 def texts(indent: int | None = 2, nodes: tuple[str, ...] = NODES, host: str = "") -> dict[str, str]:
     """What `tfgpu doctor --format json` prints on each node; `host`: as each of them calls itself."""
-    return {
-        name: json.dumps(json.loads(making.report(KIND).filled(_values(name, host or name))), indent=indent) + "\n"
-        for name in nodes
-    }
+    found = {name: json.loads(making.filled(making.report(KIND), _values(name, host or name))) for name in nodes}
+    return {name: json.dumps(one, indent=indent) + "\n" for name, one in found.items()}
 
 
 def _values(name: str, host: str) -> Callable[[str], Any]:
@@ -55,10 +53,18 @@ def judged(found: Gathered) -> Fleet:
 NOISE = "WARNING: All log messages before absl::InitializeLog()\n[1/3] {x} done\n\n[]\n{}\nx: {\n"
 
 
-def test_results_one_after_another_are_read() -> None:
+def test_results_are_read_as_tools_print_and_systems_write_them(tmp_path: Path) -> None:
+    path = tmp_path / "all.log"
     for indent, noise in itertools.product((2, None), ("", NOISE)):
-        found = gathered(noise + noise.join(texts(indent).values()) + noise)
-        assert (names(found), found.unreadable) == (list(NODES), []), (indent, noise)
+        text = noise + noise.join(texts(indent).values()) + noise
+        windows = text.replace("\n", "\r\n")
+        utf_8 = (text.encode(), windows.encode(), text.encode("utf-8-sig"))
+        for data in (*utf_8, windows.encode("utf-16"), text.encode("utf-16-be")):
+            path.write_bytes(data)
+            found = read_fleet([str(path)])
+            assert (names(found), found.unreadable) == (list(NODES), []), (indent, noise, data[:20])
+    path.write_text("".join(texts(nodes=tuple(f"gpu-{n}" for n in range(60))).values()).rstrip("\n"))
+    assert path.stat().st_size > 2 * MIB and len(names(read_fleet([str(path)]))) == 60
     redacted = texts(None, host="<host>")
     assert names(gathered("".join(redacted.values()))) == ["log.txt", "log.txt, line 2", "log.txt, line 3"]
 
@@ -72,24 +78,6 @@ def test_files_and_folders(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("nothing")
     found = read_fleet([str(tmp_path)])
     assert (names(found), found.unreadable) == ([str(file) for file in files], [])
-
-
-def test_files_as_systems_write_them(tmp_path: Path) -> None:
-    path = tmp_path / "all.log"
-    for indent in (2, None):
-        text = "".join(texts(indent).values())
-        windows = text.replace("\n", "\r\n")
-        for data in (
-            windows.encode(),
-            b"\xef\xbb\xbf" + text.encode(),
-            windows.encode("utf-16"),
-            text.encode("utf-16-be"),
-        ):
-            path.write_bytes(data)
-            found = read_fleet([str(path)])
-            assert (names(found), found.unreadable) == (list(NODES), []), data[:20]
-    path.write_text("".join(texts(nodes=tuple(f"gpu-{n}" for n in range(60))).values()).rstrip("\n"))
-    assert path.stat().st_size > 2 * MIB and len(names(read_fleet([str(path)]))) == 60
 
 
 def test_what_is_no_result_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -185,7 +173,7 @@ def test_a_report_that_was_tampered_with() -> None:
 
 
 def test_a_speed_that_cannot_be() -> None:
-    speed = json.loads(making.bench(KIND).filled(_values("odd", "odd")))
+    speed = json.loads(making.filled(making.bench(KIND), _values("odd", "odd")))
     speed["runs"][0]["throughput"]["value"] = "@@"
     for number in ("NaN", "1e999", "0.0", "-1.0", "1e31"):
         (refused,) = fleet(json.dumps(speed).replace('"@@"', number)).unreadable
@@ -200,7 +188,7 @@ def test_nesting_without_an_end() -> None:
 
 def test_names_that_lie_and_results_that_come_again() -> None:
     """Machines that call themselves alike are told apart by their GPUs' UUIDs; of one machine, the newest counts."""
-    liar = making.report(KIND).filled(_values("liar", "gpu-1"))
+    liar = making.filled(making.report(KIND), _values("liar", "gpu-1"))
     seen = fleet(liar)
     lying = [node.name for node in seen.nodes if "gpu-1" in node.name]
     assert lying == ["gpu-1 (log.txt, line 2)", "gpu-1 (log.txt, line 7)"]

@@ -20,7 +20,7 @@ from tests.cli.runner import tfgpu
 from tests.findings.rows_over_facts import FIRES
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.integrations.test_mcp import ask
-from tests.redact.planted import planted
+from tests.redact.test_every_field import planted
 from tests.smoke.smoking import Machine
 from tests.tiers import usual
 from tfgpu_doctor import commands

@@ -17,7 +17,6 @@ from tests.healthy import healthy, known, spoil
 from tests.render.pages import Page
 from tests.render.results import VALID, report
 from tests.render.showing import as_format, printed
-from tests.test_laws import FILES, IMPURE, imports
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.render.html.bench import Axis, render, scaling, speed
 from tfgpu_doctor.render.html.page import DARK, LIGHT, POLICY, STYLE, table
@@ -166,11 +165,6 @@ def test_odd_results_are_pages_and_texts() -> None:
             assert len(read.ids) == len(set(read.ids))
             assert words.verdict(result(*runs)) in read.text.replace("\ufffd", "\u202e")
             assert max(map(len, printed("bench", result(*runs), 60).splitlines())) <= 60
-
-
-def test_drawing_has_no_effects() -> None:
-    for file in (*(file for file in FILES if file.startswith("render/html/")), "render/outlines/bench.py"):
-        assert {package for package, _ in imports(file)} & IMPURE <= {"pathlib"}, file  # the style is a file beside it
 
 
 def test_axes() -> None:

@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import parser
-
 from tests.render.results import STATES, metrics, results, smokes
 from tfgpu_doctor.bench.results import Throughput
 from tfgpu_doctor.render.formats import KINDS, choices, renderer
@@ -36,7 +34,7 @@ def families() -> list[Any]:
     copied = Throughput(value=12.4e9, unit="B/s", ci95=(12.3e9, 12.6e9))
     every += [("bench", one) for one in (*RESULTS.values(), result(run(throughput=copied), workload="transfer"))]
     texts = (renderer("prometheus", kind, {})(result) for kind, result in every)
-    return [family for text in texts for family in parser.text_string_to_metric_families(text)]
+    return [family for text in texts for family in metrics(text).values()]
 
 
 @cache

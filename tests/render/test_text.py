@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from rich.text import Text
 
+from tests.cli.runner import tfgpu
 from tests.healthy import healthy
+from tests.matrix.test_queries import OURS, SMALL
 from tests.render.pages import Page as Browser
 from tests.render.results import (
     BROKEN,
@@ -43,6 +45,7 @@ PACKAGE = Path(__file__).parents[2] / "tfgpu_doctor"
 PAGES = ("cuda.missing", "driver.stub-loaded", "env.allow-growth")
 PLANS_IN_FULL = ("an-old-driver-on-a-cluster", "a-python-that-is-too-new", "a-fermi-card")
 WIDTHS = (40, 80)
+ANSWERS: dict[str, str] = read_rows(Path(__file__).parent / "matrix_pages.yaml")
 
 
 def finding_page(page: Page | None, columns: int = 80) -> str:
@@ -52,6 +55,16 @@ def finding_page(page: Page | None, columns: int = 80) -> str:
         stream = io.StringIO()
         as_text(outline.finding_page(page), console_for(stream))
     return stream.getvalue()
+
+
+def answer(words: str, columns: int = 80, ours: bool = False) -> str:
+    """Answer from a small matrix, so that it stays as it is when ours grows; `find KEY` shows ours."""
+    with pytest.MonkeyPatch.context() as patch:
+        matrix = OURS if ours or (words.startswith("find ") and words != "find -v") else SMALL
+        patch.setattr("tfgpu_doctor.commands.load_matrix", lambda _: matrix)
+        done = tfgpu("matrix", *words.split(), environ={"COLUMNS": str(columns)})
+    assert (done.returncode, "Error" in done.stderr) == (0, False), done.stderr
+    return done.stdout
 
 
 def goldens() -> Iterator[tuple[str, str]]:
@@ -83,13 +96,13 @@ def goldens() -> Iterator[tuple[str, str]]:
         yield f"junit/{name}.xml", as_format("junit", "report")(report(MACHINES[name]))
     for name in ("healthy", "hot", "no-driver", "unknown", "hostile"):
         yield f"github/{name}.txt", as_format("github", "report")(report(MACHINES[name]))
+    yield from ((f"matrix/{name}.txt", answer(words)) for name, words in ANSWERS.items())
 
 
 def test_golden() -> None:
     texts = dict(goldens())
     check_goldens(texts)
-    found = {file.relative_to(GOLDEN).as_posix() for file in GOLDEN.rglob("*.*")}
-    assert {name for name in found if not name.startswith("matrix/")} == {*texts}
+    assert {file.relative_to(GOLDEN).as_posix() for file in GOLDEN.rglob("*.*")} == {*texts}
 
 
 def commands_of(result: Any) -> set[str]:
@@ -218,8 +231,6 @@ def test_less_of_a_fleet_is_part_of_more() -> None:
             # every node of a group, and every command
             assert folded(member.node for member in group.nodes) in full
             assert all(command in full for fix in group.fixes for command in fix.commands)
-    # a reason that many groups share is said once
-    assert printed("fleet", fleets()["many-problems"], 1000).count("nodes of one kind should be alike") == 1
 
 
 def test_pages_of_fleets_name_every_group_and_no_host_is_lost_in_redaction() -> None:
@@ -259,3 +270,25 @@ def test_every_finding_is_named_in_a_report_of_it() -> None:
         wrong += [(finding, command) for command in commands if command not in shown["text"]]
         wrong += [(finding, command) for command in commands if f"\n{command}\n" not in shown["markdown"]]
     assert wrong == []
+
+
+def test_answers_of_the_matrix_fit_the_width_and_nothing_is_cut_off() -> None:
+    whole = re.compile(r"    see  | +(?:[a-z]+ +)?https://| {16}python3 -m pip")  # must survive being copied
+    wrong: list[tuple[str, str]] = []
+    for name, words in ANSWERS.items():
+        numbers = re.findall(r"\S*\d\S*", answer(words, 300))
+        for columns in (40, 120):
+            text = answer(words, columns)
+            lines = text.splitlines()
+            wrong += [(name, line) for line in lines if len(line) > columns and not whole.match(line)]
+            wrong += [(name, line) for line in lines if line != line.rstrip() or "…" in line]
+            squeezed = re.sub(r"\s", "", text)  # folding breaks long names, but loses nothing of them
+            wrong += [(name, word) for word in numbers if word not in squeezed]
+    assert wrong == []
+
+
+def test_the_lists_of_our_matrix_fit_and_the_first_screens_are_short() -> None:
+    for words in ("tensorflow --driver 580 --platform all -v", "gpu -v", "cuda -v", "cudnn -v"):
+        assert max(map(len, answer(words, 60, ours=True).splitlines())) <= 60, words
+    few, many = (len(answer(f"tensorflow 2.15{more}", ours=True).splitlines()) for more in ("", " -v"))
+    assert few < 50 < many and len(answer("gpu", ours=True).splitlines()) < 50
