@@ -6,13 +6,18 @@ import json
 import os
 import pickle
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import msgspec
+import pytest
 
 from tests.healthy import MATRIX
+from tfgpu_doctor.facts.facts import Known, value_or
 from tfgpu_doctor.facts.report import Report, Severity
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import make_report
@@ -24,8 +29,9 @@ SYMPTOMS = {"gpu.not-visible", "tf.import-failed", "gpu.fewer-than-required", "t
 HARMLESS = {"ok", "benign.log", "tensorrt.missing-benign"}
 # the cause of a report in which somebody asks before anything fails
 QUESTION = "question"
-# Large groups that were learnt from; every twentieth report of them is judged by day.
+# large groups that were learnt from
 LATER = ("given", "2026-11-25/15", "2026-11-25/16", "2026-11-25/17")
+Judge: TypeAlias = Callable[[str], Report]
 _PARTS = 30  # pieces of work that the processes of a run share
 _LONGEST_S = 60  # for one of them; then the process that took it is taken for dead
 
@@ -79,9 +85,19 @@ def earlier() -> list[dict[str, Any]]:
 
 
 def daily() -> list[dict[str, Any]]:
-    """Return the reports that are judged by day."""
+    """Return the reports that are judged by day.
+
+    Five of each cause, every fourth further one, those that name words of the advice, and some of the later groups.
+    """
+    number: Counter[str] = Counter()
+    chosen = []
+    for case in earlier():
+        number[case["root_cause"]] += 1
+        n = number[case["root_cause"]]
+        if n <= 5 or n % 4 == 0 or "advice" in case or "never" in case:
+            chosen.append(case)
     later = [case for case in reports() if case.get("batch") in LATER]
-    return [*earlier(), *later[::20]]
+    return [*chosen, *later[::20]]
 
 
 def report_of(text: str) -> Report:
@@ -90,12 +106,23 @@ def report_of(text: str) -> Report:
     return make_report(facts, MATRIX, source="text", timings={})
 
 
-def judged(case: dict[str, Any]) -> Outcome:
-    """Judge a collected report."""
-    return Outcome(case, report_of(case["text"]))
+def by_signs_alone(text: str) -> Report:
+    """Judge a text without what it is like, which may doubt what signs show (tests/findings/test_likeliest.py)."""
+    facts = text_to_facts.read(lines.read([text.encode()]), MATRIX)
+    shown = tuple(one for one in value_or(facts.messages, ()) if one.kind != "resembles")
+    facts = msgspec.structs.replace(facts, messages=Known(shown, "the text"))
+    return make_report(facts, MATRIX, source="text", timings={})
 
 
-def judge_together(texts: Sequence[str], folder: Path) -> dict[str, Report]:
+def shared_folder(factory: pytest.TempPathFactory, name: str) -> Path:
+    """Return a folder that all processes of this run of the tests have."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def judge_together(texts: Sequence[str], folder: Path, judge: Judge = report_of) -> dict[str, Report]:
     """Judge each of these texts, together with the other processes that are given the same folder.
 
     A process takes a part that none has taken yet, and leaves what it found as a file; it waits for the others' parts.
@@ -103,14 +130,14 @@ def judge_together(texts: Sequence[str], folder: Path) -> dict[str, Report]:
     parts = {folder / f"{number}.pickle": texts[number::_PARTS] for number in range(_PARTS)}
     for path, part in parts.items():
         if _take(path.with_suffix(".taken")):
-            _judge(part, path)
+            _judge(part, path, judge)
     found: dict[str, Report] = {}
     for path, part in parts.items():
         until = time.monotonic() + _LONGEST_S
         while not path.exists() and time.monotonic() < until:
             time.sleep(0.05)
         if not path.exists():
-            _judge(part, path)
+            _judge(part, path, judge)
         found |= pickle.loads(path.read_bytes())
     return found
 
@@ -123,7 +150,7 @@ def _take(claim: Path) -> bool:
     return True
 
 
-def _judge(texts: Sequence[str], path: Path) -> None:
+def _judge(texts: Sequence[str], path: Path, judge: Judge) -> None:
     unfinished = path.with_suffix(f".{os.getpid()}")
-    unfinished.write_bytes(pickle.dumps({text: report_of(text) for text in texts}))
+    unfinished.write_bytes(pickle.dumps({text: judge(text) for text in texts}))
     unfinished.replace(path)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.findings.advice import refused_repairs
@@ -63,14 +64,8 @@ def examine(
 
 def left_behind(marker: str) -> list[str]:
     """Command lines of processes that inherited the marker and still live."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if marker.encode() in (folder / "environ").read_bytes():
-                found.append((folder / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return found
+    running = psutil.process_iter(["cmdline", "environ"])  # None where that is not allowed
+    return [str(one.info["cmdline"]) for one in running if marker in (one.info["environ"] or {}).values()]
 
 
 def roots(report: dict[str, Any]) -> list[str]:
@@ -132,3 +127,12 @@ class MadeUp:
             folder.mkdir(parents=True)
             for soname in WHEELS[name]:
                 shutil.copy(lab.cuda() / soname, folder / soname)
+
+    def compiler(self, version: str) -> None:
+        """What XLA looks for, with a ptxas of this version, where the wheel of nvcc has it."""
+        folder = self.site / "nvidia" / "cuda_nvcc"
+        (folder / "nvvm" / "libdevice").mkdir(parents=True)
+        (folder / "nvvm" / "libdevice" / "libdevice.10.bc").touch()
+        (folder / "bin").mkdir()
+        (folder / "bin" / "ptxas").write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release 12, V{version}'\n")
+        (folder / "bin" / "ptxas").chmod(0o755)

@@ -6,32 +6,8 @@ from typing import Any
 
 import msgspec
 
-from tfgpu_doctor.facts.facts import (
-    Build,
-    CallResult,
-    Candidate,
-    ComputeCheck,
-    Cuda,
-    Cudnn,
-    CudnnFile,
-    Driver,
-    Facts,
-    Gpu,
-    Host,
-    Known,
-    LibraryFile,
-    Limit,
-    Loader,
-    Package,
-    PciGpu,
-    Phase,
-    Python,
-    Soname,
-    TemporaryFolder,
-    TensorFlow,
-    TfDevice,
-    XlaFile,
-)
+from tfgpu_doctor.facts import facts as fact
+from tfgpu_doctor.facts.facts import Facts, Gpu, Known, Phase, Soname
 from tfgpu_doctor.matrix.loader import Matrix
 
 MATRIX = Matrix.load()
@@ -68,7 +44,7 @@ def soname(name: str, component: str, **changes: Any) -> Soname:
     found = Soname(
         soname=name,
         component=component,
-        candidates=(Candidate(path=path, via="RUNPATH", reachable=True),),
+        candidates=(fact.Candidate(path=path, via="RUNPATH", reachable=True),),
         winner=path,
     )
     return msgspec.structs.replace(found, **changes)
@@ -84,7 +60,7 @@ def sonames(version: str = "2.21.0") -> tuple[Soname, ...]:
 def healthy() -> Facts:
     """TensorFlow 2.21 with CUDA from pip on Ubuntu with one H200: nothing to complain about."""
     return Facts(
-        host=Host(
+        host=fact.Host(
             os=known("linux", "uname"),
             machine=known("x86_64"),
             kernel=known("6.8.0-45-generic"),
@@ -96,11 +72,11 @@ def healthy() -> Facts:
             cpus=known(16),
             memory=known(64 * 2**30),
             shm=known(32 * 2**30),
-            address_space_limit=known(Limit(None), "getrlimit(RLIMIT_AS)"),
-            temporary_folder=known(TemporaryFolder("/tmp", "default", free=10**11), "access(/tmp)"),
+            address_space_limit=known(fact.Limit(None), "getrlimit(RLIMIT_AS)"),
+            temporary_folder=known(fact.TemporaryFolder("/tmp", "default", free=10**11), "access(/tmp)"),
             container=known("none"),
             pci_gpus=known(
-                (PciGpu(address="0000:18:00.0", device_id="10de:2335", driver="nvidia", name="H200"),),
+                (fact.PciGpu(address="0000:18:00.0", device_id="10de:2335", driver="nvidia", name="H200"),),
                 "/sys/bus/pci/devices",
             ),
             startup_settings=known((), "startup files"),
@@ -108,33 +84,35 @@ def healthy() -> Facts:
             secure_boot=known(False),
             dxg_device=known(False),
         ),
-        driver=Driver(
+        driver=fact.Driver(
             version=known("570.86.15", "NVML"),
             cuda_supported=known("12.8", "NVML"),
             kernel_module=known("570.86.15", "/proc/driver/nvidia/version"),
             kernel_module_loaded=known(True, "/proc/modules"),
             kernel_module_on_disk=known(()),
             device_nodes=known(("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"), "/dev"),
-            libcuda=known((LibraryFile(path="/usr/lib/x86_64-linux-gnu/libcuda.so.1", version="570.86.15"),), "loader"),
-            nvml_init=known(CallResult(code=0, message="Success"), "NVML"),
-            cuda_init=known(CallResult(code=0, message="success"), "libcuda"),
+            libcuda=known(
+                (fact.LibraryFile(path="/usr/lib/x86_64-linux-gnu/libcuda.so.1", version="570.86.15"),), "loader"
+            ),
+            nvml_init=known(fact.CallResult(code=0, message="Success"), "NVML"),
+            cuda_init=known(fact.CallResult(code=0, message="success"), "libcuda"),
             unresponsive=known((), "driver probes"),
         ),
         gpus=known((gpu(),), "NVML"),
-        cuda=Cuda(
+        cuda=fact.Cuda(
             toolkits=known(()),
-            xla_roots=known((XlaFile(path=NVCC, via="pip wheel"),)),
-            libdevice=known((XlaFile(path=f"{NVCC}/nvvm/libdevice/libdevice.10.bc", via="pip wheel"),)),
-            ptxas=known((XlaFile(path=f"{NVCC}/bin/ptxas", via="pip wheel", version="12.9.86"),)),
+            xla_roots=known((fact.XlaFile(path=NVCC, via="pip wheel"),)),
+            libdevice=known((fact.XlaFile(path=f"{NVCC}/nvvm/libdevice/libdevice.10.bc", via="pip wheel"),)),
+            ptxas=known((fact.XlaFile(path=f"{NVCC}/bin/ptxas", via="pip wheel", version="12.9.86"),)),
         ),
-        loader=Loader(sonames=known(sonames(), "loader")),
-        cudnn=Cudnn(
+        loader=fact.Loader(sonames=known(sonames(), "loader")),
+        cudnn=fact.Cudnn(
             installed=known(
-                (CudnnFile(path=f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9", version="9.10.2", source="pip package"),)
+                (fact.CudnnFile(path=f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9", version="9.10.2", source="pip package"),)
             ),
             runtime=known("9.10.2", "cudnnGetVersion"),
         ),
-        python=Python(
+        python=fact.Python(
             executable=known("/env/bin/python"),
             version=known("3.12.7", "sys.version_info"),
             bits=known(64),
@@ -144,10 +122,10 @@ def healthy() -> Facts:
             installers=known(("pip",)),
             packages=known(
                 (
-                    Package(name="tensorflow", version="2.21.0", location=SITE),
-                    Package(name="numpy", version="2.3.1", location=SITE),
-                    Package(name="protobuf", version="6.31.1", location=SITE),
-                    Package(name="keras", version="3.12.0", location=SITE),
+                    fact.Package(name="tensorflow", version="2.21.0", location=SITE),
+                    fact.Package(name="numpy", version="2.3.1", location=SITE),
+                    fact.Package(name="protobuf", version="6.31.1", location=SITE),
+                    fact.Package(name="keras", version="3.12.0", location=SITE),
                 ),
                 "installed packages",
             ),
@@ -160,14 +138,14 @@ def healthy() -> Facts:
             wheel_platform=known("linux_x86_64"),
         ),
         variables=known({}, "environment"),
-        tensorflow=TensorFlow(
+        tensorflow=fact.TensorFlow(
             version=known("2.21.0", "tf.__version__"),
             distribution=known("tensorflow"),
-            build=known(Build(is_cuda_build=True, cuda_version="12.5.1", cudnn_version="9")),
+            build=known(fact.Build(is_cuda_build=True, cuda_version="12.5.1", cudnn_version="9")),
             devices=known(
                 (
-                    TfDevice(name="/physical_device:CPU:0", kind="CPU"),
-                    TfDevice(
+                    fact.TfDevice(name="/physical_device:CPU:0", kind="CPU"),
+                    fact.TfDevice(
                         name="/physical_device:GPU:0", kind="GPU", device_name="NVIDIA H200", compute_capability="9.0"
                     ),
                 ),
@@ -175,7 +153,7 @@ def healthy() -> Facts:
             ),
             checks=known(
                 tuple(
-                    ComputeCheck(device="/GPU:0", kind=kind, ok=True, residual=1e-4, tolerance=1e-2)
+                    fact.ComputeCheck(device="/GPU:0", kind=kind, ok=True, residual=1e-4, tolerance=1e-2)
                     for kind in ("matmul", "conv2d", "xla")
                 )
             ),

@@ -52,29 +52,9 @@ def test_what_builds_the_package_is_known() -> None:
     assert names(project()["build-system"]["requires"]) == ["hatchling", "pyyaml"]
 
 
-def imported(folder: Path) -> set[str]:
-    """The top-level packages that files of a folder import."""
-    found: set[str] = set()
-    for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                found |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module.partition(".")[0])
-    return found
-
-
 # what a dependency is imported as, where that is not its name
 IMPORTED_AS = {"nvidia-ml-py": "pynvml", "pyelftools": "elftools", "pyyaml": "yaml"}
 OF_THE_USER = {"tensorflow", "keras", "tf_keras", "numpy", "distutils", "pkg_resources", "importlib_metadata"}
-
-
-def test_no_import_without_a_dependency_and_no_dependency_without_an_import() -> None:
-    extras = {"mcp", "mcp_types", "anyio", "pydantic"}  # mcp and what it is made of
-    extras |= {"pytest", "typing_extensions"}  # the first loads its plugin itself, the second is for mypy alone
-    wanted = {IMPORTED_AS.get(row[0], row[0]) for row in rows()}
-    others = imported(ROOT / "tfgpu_doctor") - sys.stdlib_module_names - {"tfgpu_doctor", *OF_THE_USER}
-    assert others - extras - {"tomllib"} == wanted
 
 
 @each("workflow", WORKFLOWS)
@@ -93,9 +73,6 @@ def test_advisories_are_looked_for_every_night_as_before_a_release() -> None:
     (command,) = re.findall(r"^ +(python3 -m venv audit .*)$", text_of("CONTRIBUTING.md"), re.MULTILINE)
     steps = yaml.safe_load(text_of(".github/workflows/nightly.yml"))["jobs"]["advisories"]["steps"]
     assert steps[-1]["run"] == command
-
-
-# ------------------------------------------------------------------------------------------------- SECURITY.md
 
 
 @cache

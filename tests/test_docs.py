@@ -1,4 +1,4 @@
-"""README and docs/: what they show is what tfgpu prints, what is generated is up to date, links lead somewhere.
+"""README and docs/: what they show is what tfgpu prints, what is generated is up to date, and they make a site.
 
 What a page shows of tfgpu stands in a block ```console that begins with `$ tfgpu …`. Such a command is run here, with
 the files that blocks before it show by `$ cat FILE`. A comment above the block says where else its output is from:
@@ -15,6 +15,7 @@ import os
 import re
 import shlex
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ from tests.healthy import MATRIX
 from tests.tables import each
 from tfgpu_doctor import __version__
 from tfgpu_doctor.cli import COMMANDS
+from tfgpu_doctor.plan.ranking import make_plan
+from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.render.formats import FORMATS
 
 ROOT = Path(__file__).parents[1]
@@ -95,8 +98,6 @@ def test_nothing_is_shown_otherwise() -> None:
         assert len(re.findall(r"^ *\$ tfgpu", text, re.MULTILINE)) == sum(one.page == page for one in CAPTURES), page
 
 
-# ------------------------------------------------------------------------------------------- what is generated
-
 GENERATED = [
     (page, name)
     for page, text in TEXTS.items()
@@ -124,17 +125,10 @@ def test_every_command_has_a_page_with_its_options() -> None:
         assert any(name.startswith(f"options {command}") for name in names), command
 
 
-def test_every_format_is_described() -> None:
-    for name in FORMATS:
-        assert re.search(rf"^- `{name}`", TEXTS["docs/commands/index.md"], re.MULTILINE), name
-
-
-def test_every_exit_code_stands_in_the_table() -> None:
-    for code in ("0", "1", "2", "3", "130", "129, 143", "141"):
-        assert re.search(rf"^\| {code} \|", TEXTS["docs/commands/index.md"], re.MULTILINE), code
-
-
-# --------------------------------------------------------------------------------------------- links and paths
+def test_every_format_and_exit_code_is_described() -> None:
+    codes = ("0", "1", "2", "3", "130", "129, 143", "141")
+    for start in (*(f"- `{name}`" for name in FORMATS), *(f"| {code} |" for code in codes)):
+        assert f"\n{start}" in TEXTS["docs/commands/index.md"], start
 
 
 @cache
@@ -156,21 +150,16 @@ def test_links_lead_somewhere(page: str) -> None:
         assert not anchor or anchor in anchors(file), target
 
 
-# ------------------------------------------------------------------------------ Which TensorFlow for my GPU?
-
-
 def generations() -> list[list[str]]:
     """The rows of the table by GPU, which is written by hand."""
     table = TEXTS["docs/which-tensorflow.md"].partition("## By GPU\n")[2].partition("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in table.splitlines() if re.match(r"\| [A-Z]", line)]
+    assert len(rows) == 8
     return [[cell.strip() for cell in row] for row in rows]
 
 
 @each("row", generations())
 def test_the_table_by_gpu_is_what_plan_says(row: list[str]) -> None:
-    from tfgpu_doctor.plan.ranking import make_plan
-    from tfgpu_doctor.plan.target import describe
-
     cards, version = row[0].removesuffix(" and other Fermi").split(", "), row[2]
     for card in cards:
         options = make_plan(MATRIX, describe(MATRIX, gpu=(card,))).options
@@ -186,5 +175,58 @@ def test_the_table_by_gpu_is_what_plan_says(row: list[str]) -> None:
         assert ("nvidia-cudnn-cu12<9.11" in str(best.commands)) == ("nvidia-cudnn-cu12<9.11" in row[3]), card
 
 
-def test_the_table_by_gpu_is_there() -> None:
-    assert len(generations()) == 8
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site. Strict: a warning, such as a link that leads nowhere, is an error."""
+    pytest.importorskip("mkdocs", reason="of the extra docs")
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    folder = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder), strict=True))
+    return folder
+
+
+def test_it_builds_without_warnings_and_has_every_page(site: Path) -> None:
+    pages = {path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md")}
+    assert pages - {path.relative_to(site) for path in site.rglob("*.html")} == set()
+
+
+def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+    """Readers of the site are not reported to others, and it can be read offline."""
+    loads = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=["']?((?:https?:)?//[^"' >]+)""")
+    for path in site.rglob("*.html"):
+        assert loads.findall(path.read_text(encoding="utf-8")) == [], path
+    for path in site.rglob("*.css"):
+        assert re.findall(r"(?:url\(|@import )[\"']?(?:https?:)?//[^)\"']+", path.read_text(encoding="utf-8")) == []
+
+
+def test_a_phone_shows_the_heads_of_the_table_by_gpu(site: Path) -> None:
+    """Where its rows are stacked, the style sheet has its heads: those of the page."""
+    page = (site / "which-tensorflow.html").read_text(encoding="utf-8")
+    table = re.search(r'<h2 id="by-gpu">.*?</h2>\s*<p>(?:(?!</?p>).)*</p>\s*<table>(.*?)</thead>', page, re.DOTALL)
+    assert table, "the style sheet finds the table as what follows the first paragraph"
+    style = (site / "site.css").read_text(encoding="utf-8")
+    labels = re.findall(r'#by-gpu \+ p \+ \* td:nth-child\(\d\)::before { content: "(.*) "; }', style)
+    assert labels == re.findall(r"<th>(.*?)</th>", table[1])[1:]
+
+
+def test_a_phone_has_room_for_every_python(site: Path) -> None:
+    """Pythons with the same answers share a column: what stands in each is another."""
+    page = (site / "which-tensorflow.html").read_text(encoding="utf-8").partition('id="by-gpu-driver-and-python"')[2]
+    tables = re.findall(r"<table>(.*?)</table>", page, re.DOTALL)
+    assert tables
+    for rows in tables:
+        cells = [re.findall(r"<td>(.*?)</td>", row) for row in rows.split("<tr>")[2:]]
+        columns = list(zip(*cells, strict=True))
+        assert len(columns) <= 7 and all(one != other for one, other in pairwise(columns)), rows
+
+
+def test_no_markup_is_left_over(site: Path) -> None:
+    """GitHub and the site read Markdown a little differently: escapes and entities that only one of them knows."""
+    for path in site.rglob("*.html"):
+        text = re.sub(r"<(pre|code|script|style)\b.*?</\1>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        prose = re.sub(r"<[^>]+>", "", text)
+        assert re.findall(r".{20}(?:\\[^\w\s]|\*\*|&amp;\w+;|\]\().*", prose) == [], path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,13 @@ from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
 
-RIGHT: dict[str, Any] = {"rms": 9e-7, "worst_row": 2e-6}
-WRONG: dict[str, Any] = {"rms": 0.3, "worst_row": 0.5}
+QUICK = StoppingRule(deadline=1.0, min_samples=3)  # the runner's own clock is the real one here
+ROWS = read_rows(Path(__file__).with_name("plans.yaml"))
+ANSWERS: dict[str, dict[str, Any]] = ROWS["answers"]  # right ones to `verify`, by workload
+RIGHT = ANSWERS["matpow"]
+WRONG = {"rms": 0.3, "worst_row": 0.5}
+BUS_ID = "0000:65:00.0"
+CREATED = f"Created device /job:localhost/replica:0/task:0/device:GPU:0 with 9 MB memory:  -> pci bus id: {BUS_ID}, x\n"
 
 
 class Clock:
@@ -41,22 +46,26 @@ class FakeWorker:
         gpus: int = 0,
     ) -> None:
         self.clock = clock
-        self.seconds: Iterator[float] = cycle([seconds] if isinstance(seconds, float) else seconds)
+        self.seconds = cycle([seconds] if isinstance(seconds, float) else seconds)
         self.trouble = trouble
         self.gpus = gpus
         self.asked: list[str] = []
+        self.requests: list[dict[str, Any]] = []
+        self.answer: dict[str, Any] | None = None  # to `verify`
         self.sizes: list[int] = []
         self.samples = 0
         self.closed = False
         self.load = 2.0  # CPUs that it keeps busy
+        self.workload = "matpow"
         self.devices: list[str] = []
 
-    def ask(self, _timeout: float, **request: Any) -> dict[str, Any]:
+    def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
         """Answer one request."""
         if self.closed:
             raise WorkerError("asked after the end")
         verb = request["do"]
         self.asked.append(verb)
+        self.requests.append({**request, "timeout": timeout})
         answer: dict[str, Any] = getattr(self, f"_{verb}")(request)
         return {**answer, **(self.trouble(verb, self.samples) or {})}
 
@@ -65,7 +74,7 @@ class FakeWorker:
         return {"tensorflow": "2.21.0", "numpy": "2.4.6", "python": "3.12.3", "gpus": gpus}
 
     def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
-        self.devices = list(request["devices"])
+        self.workload, self.devices = request["workload"], list(request["devices"])
         self.sizes.append(request["parameters"].get("size"))
         return {"cold": {"import": 1.5}}
 
@@ -73,23 +82,16 @@ class FakeWorker:
         taken = [next(self.seconds) * request["steps"] for _ in range(request["count"])]
         self.samples += len(taken)
         self.clock.now += sum(taken)
-        return {
-            "samples": [(seconds, self.load) for seconds in taken],
-            "placed_on": self.devices,
-            "misplaced": None,
-            "rechecked": [],
-            "waited": None,
-            "busy": 0.0,
-        }
+        found = {"placed_on": self.devices, "misplaced": None, "rechecked": [], "waited": None, "busy": 0.0}
+        return {"samples": [(seconds, self.load) for seconds in taken], **found}
+
+    def _verify(self, _request: dict[str, Any]) -> dict[str, Any]:
+        return dict(self.answer or ANSWERS[self.workload])
 
     def _reference(self, _request: dict[str, Any]) -> dict[str, Any]:
         return {}
 
-    def _farewell(self, _request: dict[str, Any]) -> dict[str, Any]:
-        return {}
-
-    def _verify(self, _request: dict[str, Any]) -> dict[str, Any]:
-        return dict(RIGHT)
+    _farewell = _reference
 
     def log(self) -> str:
         """Nothing was logged."""
@@ -98,15 +100,6 @@ class FakeWorker:
     def close(self) -> None:
         """No more answers."""
         self.closed = True
-
-
-# ------------------------------------------------------------------------------------------------ plans
-
-QUICK = StoppingRule(deadline=1.0, min_samples=3)  # the runner's own clock is the real one here
-ROWS = read_rows(Path(__file__).with_name("plans.yaml"))
-ANSWERS: dict[str, dict[str, Any]] = ROWS["answers"]  # right ones to `verify`, by workload
-BUS_ID = "0000:65:00.0"
-CREATED = f"Created device /job:localhost/replica:0/task:0/device:GPU:0 with 9 MB memory:  -> pci bus id: {BUS_ID}, x\n"
 
 
 class Workers:
@@ -122,14 +115,7 @@ class Workers:
     def __call__(self) -> FakeWorker:
         """Start one."""
         worker = self.kind(self.clock, gpus=self.gpus, **self.options)
-        answers = worker.ask
-
-        def ask(timeout: float, **request: Any) -> dict[str, Any]:
-            self.requests.append(request)
-            found = answers(timeout, **request)
-            return found if self.answer is None or request["do"] != "verify" else dict(self.answer)
-
-        worker.ask = ask  # type: ignore[method-assign]
+        worker.requests, worker.answer = self.requests, self.answer
         self.started.append(worker)
         return worker
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -53,37 +56,20 @@ class Shared:
     """The one process, as something that starts workers."""
 
     def __init__(self, process: WorkerProcess) -> None:
-        self.process, self.count = process, 0
+        self.process, self.numbers = process, count(1)
         self.hello = process.ask(120, do="hello", number=0)
 
-    def __call__(self, *_: object) -> SharedWorker:
-        """Start a worker, whichever the interpreter."""
-        self.count += 1
-        return SharedWorker(self, self.count)
+    def __call__(self, *_: object) -> Any:
+        """Start a worker, whichever the interpreter; the process lives on when it is closed."""
+        ask = partial(self._ask, next(self.numbers))
+        return SimpleNamespace(ask=ask, log=self.process.log, close=lambda: None)
+
+    def _ask(self, number: int, timeout: float, **request: Any) -> dict[str, Any]:
+        return self.hello if request["do"] == "hello" else self.process.ask(timeout, number=number, **request)
 
     def run(self, code: str) -> Any:
         """Run code in the process, with `load` of the worker; what it leaves under the name `answers`."""
         return self.process.ask(240, do="reference", code=BEGIN + code)["answers"]
-
-
-class SharedWorker:
-    """One of the workers that the process plays."""
-
-    def __init__(self, shared: Shared, number: int) -> None:
-        self._shared, self._number = shared, number
-
-    def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
-        """Send a request."""
-        if request["do"] == "hello":
-            return self._shared.hello
-        return self._shared.process.ask(timeout, number=self._number, **request)
-
-    def log(self) -> str:
-        """What the process wrote to its standard error."""
-        return self._shared.process.log()
-
-    def close(self) -> None:
-        """The process lives on."""
 
 
 @contextmanager
@@ -98,6 +84,6 @@ def share(python: str) -> Iterator[Shared]:
 
 
 def in_python(python: str, code: str) -> Any:
-    """Run code in a process of its own, with `load` of the worker and logical devices; returns its `answers`."""
+    """Run code as `Shared.run` does, in a process of its own."""
     with share(python) as shared:
         return shared.run(code)

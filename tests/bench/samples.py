@@ -21,7 +21,6 @@ STEADY = tuple(1.0 + 0.001 * step for step in (0, 3, 1, -2, 2, -1, 0, 1, -3, 2, 
 
 
 def verified(**changes: Any) -> Verified:
-    """A result that is right."""
     right = Verified(ok=True, residual=9.4e-7, tolerance=5.4e-6, method="test", worst_row=2e-6, row_tolerance=4.3e-5)
     return msgspec.structs.replace(right, **changes)
 
@@ -59,13 +58,11 @@ def run(label: str = "CPU", seconds: float = 5.0, **changes: Any) -> Run:
 
 
 def failed(label: str, why: str, **changes: Any) -> Run:
-    """A run without a speed."""
     fields: dict[str, Any] = {"devices": ("/GPU:0",), "dtype": "float32", "spread": "one device", **changes}
     return Run(label=label, failure=why, **fields)
 
 
 def telemetry(device: str = "/GPU:0", **changes: Any) -> GpuTelemetry:
-    """A GPU at work."""
     fields: dict[str, Any] = {
         "name": "NVIDIA H200",
         "pci_bus_id": "0000:65:00.0",
@@ -98,13 +95,10 @@ def result(*runs: Run, notes: tuple[str, ...] = (), **changes: Any) -> BenchResu
     )
 
 
-# ------------------------------------------------------------------------------- large machines, long runs
-
 HOST = {"host.cpu_model": known("AMD EPYC 9654"), "host.cpus": known(2), "host.kernel": known("6.8.0-45-generic")}
 
 
 def watched(count: int, **changes: Any) -> tuple[GpuTelemetry, ...]:
-    """So many GPUs with what was seen of each."""
     buses = [f"0000:{17 + place:02x}:00.0" for place in range(count)]
     return tuple(telemetry(f"/GPU:{place}", pci_bus_id=bus, **changes) for place, bus in enumerate(buses))
 
@@ -121,12 +115,10 @@ def on(gpus: int = 1, **changes: Any) -> dict[str, Any]:
 
 
 def one() -> BenchResult:
-    """A CPU alone."""
     return result(run(steps=SHAKY), notes=("TensorFlow lists no GPU: only the CPU is measured.",), **on(0))
 
 
 def four() -> BenchResult:
-    """CPU, one GPU, two GPUs in two ways."""
     pair: dict[str, Any] = {"devices": ("/GPU:0", "/GPU:1"), "scaling": "strong"}
     hot = watched(2, throttled=("sw_power_cap",))
     return result(
@@ -153,7 +145,6 @@ def sweep() -> BenchResult:
 
 
 def failures() -> BenchResult:
-    """Nothing came of it."""
     wrong = verified(ok=False, residual=0.31)
     return result(
         failed("CPU", "no answer to 'sample' within 120 s", devices=("/CPU:0",)),
@@ -164,7 +155,6 @@ def failures() -> BenchResult:
 
 
 def eight_gpus() -> BenchResult:
-    """Training on 1, 2, 4 and 8 GPUs."""
     more = (training(f"{count} GPUs", 0.31 * (1 + 0.03 * count), count, scaling="weak") for count in (2, 4, 8))
     return result(
         *(training("1 GPU", 0.31, 1), *more),
@@ -194,7 +184,6 @@ def training(label: str, seconds: float, count: int, **changes: Any) -> Run:
 
 
 def long() -> BenchResult:
-    """2000 samples that waver."""
     steps, seen = wavering(2000, 150), watched(1)
     return result(run("1 GPU", 0.0021, flop=FLOP / 1000, steps=steps, gpu=seen, throttled_samples=(7, 8)), **on())
 

@@ -1,79 +1,41 @@
-"""The CNN: its verdict against what must not pass, its plan, and trainings for real."""
+"""The CNN: several machines, the largest batch, and trainings for real."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.bench.fake_worker import ANSWERS, FakeWorker, Workers, measured
 from tests.bench.live import in_python
 from tests.bench.test_several import cluster
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench.devices import GpuFound, Selection
-from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError
 from tfgpu_doctor.bench.plans.training import Cnn, largest_batch
-from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.bench.runner.process import WorkerError
-from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, batch, training_flop
 
-ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
-
-
-# ------------------------------------------------------------------------------------------------ the plan
-
-
-def bench(workers: Workers, **settings: Any) -> BenchResult:
-    workers.answer = ANSWERS["cnn"]
-    return measured(Cnn, workers, **{"rule": StoppingRule(deadline=0.2, min_samples=3), "batch": 32, **settings})
-
-
-def images(workers: Workers) -> list[int]:
-    return [request["parameters"]["batch"] for request in workers.asked("prepare")]
-
-
-@each(("why", "told"), ROWS["too_large"])
-def test_a_batch_that_is_too_large_is_told_as_that(why: str, told: str) -> None:
-    def trouble(verb: str, _sample: int) -> None:
-        if verb == "prepare":
-            raise WorkerError(why)
-
-    (run,) = bench(Workers(trouble=trouble)).runs
-    assert run.failure is not None and told in run.failure and run.throughput is None
-
-
-# ------------------------------------------------------------------------------------------------ several machines
+BATCHES = read_rows(Path(__file__).with_name("rows.yaml"))["batches"]
 
 
 def test_the_others_take_part_in_the_same_and_in_nothing_else() -> None:
-    found = (GpuFound("T4"),)
-    part = Cnn(dtypes=("float32", "tf32"), cluster=cluster(1)).part(found)
-    assert [job.key for job in part] == [
-        ("2 workers, 1 GPU each", "float32"),
-        ("2 workers, 1 GPU each", "tf32"),
-    ]
+    plan = Cnn(dtypes=("float32", "tf32"), cluster=cluster(1))
+    part = plan.part((GpuFound("T4"),))
+    assert [job.key for job in part] == [("2 workers, 1 GPU each", dtype) for dtype in plan.dtypes]
     assert part[0].case.devices == ("/GPU:0", "/task:0/GPU:0") and part[0].parameters["index"] == 1
-    assert [job.dtype for job in Cnn(dtypes=("float32", "tf32"), cluster=cluster(1)).part(())] == ["float32"]
+    assert [job.dtype for job in plan.part(())] == ["float32"]
 
 
-def test_workers_that_share_a_machine() -> None:
-    same = ("a:1", "a:2")
-    result = bench(Workers(seconds=0.01), cluster=cluster(hosts=same))
-    assert [run.virtual for run in result.runs] == [True, False], "one CPU proves no speed"
-    assert any("Some workers share a machine" in note for note in result.notes)
-    assert [run.virtual for run in bench(Workers(seconds=0.01), cluster=cluster()).runs] == [False, False]
-    plan, found = Cnn(selection=Selection(gpus=2, explicit=True), cluster=cluster(1, same)), (GpuFound("T4"),) * 4
-    assert [case.gpus for case in plan.cases(found)] == [(2, 3), (2,), (2, 3)], "they share out its GPUs"
-    assert [case.gpus for case in plan.cases(found[:2])] == [(0, 1), (0,), (0, 1)], "each sees its own alone"
+def test_workers_that_share_a_machine_share_out_its_gpus() -> None:
+    plan = Cnn(selection=Selection(gpus=2, explicit=True), cluster=cluster(1, ("a:1", "a:2")))
+    assert [case.gpus for case in plan.cases((GpuFound("T4"),) * 4)] == [(2, 3), (2,), (2, 3)]
+    assert [case.gpus for case in plan.cases((GpuFound("T4"),) * 2)] == [
+        (0, 1),
+        (0,),
+        (0, 1),
+    ]  # each sees its own alone
 
 
-# ------------------------------------------------------------------------------------------------ the largest batch
-
-
-@each(("capacity", "start", "most", "found"), ROWS["batches"])
+@each(("capacity", "start", "most", "found"), BATCHES)
 def test_a_batch_is_doubled_or_halved_and_then_the_gap_is(
     capacity: int, start: int, most: int, found: tuple[int | None, int | None]
 ) -> None:
@@ -86,45 +48,6 @@ def test_a_batch_is_doubled_or_halved_and_then_the_gap_is(
     assert largest_batch(start, most, fits) == tuple(found)
     assert len(tried) == len({*tried}) < 20 and all(2 <= batch <= most for batch in tried)
 
-
-def small(capacity: int, how: str, gpus: int = 0) -> Workers:
-    """Devices that hold so many images; `how` is what is said of more."""
-
-    class Small(FakeWorker):
-        def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
-            self.batch = request["parameters"]["batch"]
-            return super()._prepare(request)
-
-        def _sample(self, request: dict[str, Any]) -> dict[str, Any]:
-            if self.batch > capacity:
-                raise WorkerError(how)
-            return super()._sample(request)
-
-    return Workers(gpus, kind=Small, seconds=0.01)
-
-
-@each(("how", "why"), ROWS["trials"])
-def test_the_largest_batch_is_found_and_measured_on_every_device_in_turn(how: str, why: str) -> None:
-    workers = small(1000, how, gpus=2)
-    found = bench(workers, gpus=2, auto=True, batch=None)
-    assert [run.label for run in found.runs] == ["1 GPU", "2 GPUs, replicas"], "the CPU may hold less"
-    assert found.parameters["batch"] == 960 and all(run.throughput and not run.failure for run in found.runs)
-    assert found.title.endswith("960 per device")
-    assert f"960 images per device fit into memory; 1024 do not ({why})." in found.notes
-    tried = [request for request in workers.asked("prepare") if len(request["devices"]) == 2]
-    assert [request["parameters"]["batch"] for request in tried] == [256, 512, 1024, 768, 896, 960, 960]
-
-
-def test_what_holds_no_batch_or_fails_for_another_reason_is_refused() -> None:
-    with pytest.raises(TooLargeError, match=r"not even 2 images per device fit .*\(ResourceExhaustedError\)"):
-        bench(small(1, "ResourceExhaustedError: OOM", gpus=1), auto=True, batch=None)
-    with pytest.raises(CannotRunError, match="failed: InvalidArgumentError: no such kernel"):
-        bench(small(1, "InvalidArgumentError: no such kernel", gpus=1), auto=True, batch=None)
-    with pytest.raises(CannotRunError, match="--batch-size auto needs a GPU, whose memory limits the batch"):
-        bench(small(1, ""), auto=True, batch=None)
-
-
-# ------------------------------------------------------------------------------------------------ trainings for real
 
 SCRIPT = """
 cnn, training_module = load("cnn"), load("training")
@@ -226,8 +149,6 @@ def test_right_trainings_pass_and_wrong_ones_do_not(tensorflow_python: str) -> N
     assert "of 10 weights differ between the replicas at the end" in answers["at the end"]
 
 
-# ------------------------------------------------------------------------------------------------ the networks
-
 NETWORKS = """
 models = load("models")
 
@@ -257,9 +178,7 @@ def test_the_constants_are_those_of_the_real_networks(tensorflow_python: str) ->
     for name, model in MODELS.items():
         found = looked[name]
         assert found["constants"] == [model.forward_flop, model.first_flop, list(model.image), model.classes], name
-        assert found["same"] and found["bfloat16"] and found["policy"] == "float32", (
-            "weights are the same in every type"
-        )
+        assert found["same"] and found["bfloat16"] and found["policy"] == "float32", "the same weights in every type"
         assert found["logits"] == ["float32", [4, model.classes]]
         assert found["data"] == ["float32", [4, *model.image], "int32", [4]]
         assert 0 < found["spread"][0] < 10 and 0.5 < found["spread"][1] < 2

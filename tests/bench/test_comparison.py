@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
-import random
 from pathlib import Path
 from typing import Any
 
@@ -13,44 +11,27 @@ import msgspec
 import pytest
 
 from tests.bench.samples import failed, result, run, telemetry, verified
+from tests.findings.rows_over_facts import packages
 from tests.healthy import gpu, healthy, known, spoil
 from tests.tables import each, read_rows
-from tfgpu_doctor.bench import samples
-from tfgpu_doctor.bench.comparison import (
-    ACROSS,
-    BenchComparison,
-    FailOnSpeed,
-    RunChange,
-    compare_benches,
-    exit_code,
-    verdict_of,
-)
-from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
-from tfgpu_doctor.facts.facts import Package, Unknown
+from tfgpu_doctor.bench.comparison import ACROSS, FailOnSpeed, RunChange, compare_benches, exit_code, verdict_of
+from tfgpu_doctor.bench.results import BenchResult, Ratio, Run
+from tfgpu_doctor.facts.facts import Unknown
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
-CARD = gpu(power_limit=700.0, sm_clock_max=1980)
-H200 = spoil(healthy(), {"gpus": known((CARD,))})
-TWO_CPUS = spoil(healthy(), {"host.cpus": known(2)})
+H200 = spoil(healthy(), {"host.cpus": known(2), "gpus": known((gpu(power_limit=700.0, sm_clock_max=1980),))})
 SOFTWARE = {"tensorflow": "2.21.0", "numpy": "2.4.6", "python": "3.12.3"}
 replace = msgspec.structs.replace
 
 
-def compared(base: BenchResult, new: BenchResult, **options: Any) -> BenchComparison:
-    return compare_benches(base, new, "2026-11-21T12:00:00Z", **options)
-
-
 def only(base: Run | BenchResult, new: Run | BenchResult, **options: Any) -> RunChange:
     pair = [one if isinstance(one, BenchResult) else result(one) for one in (base, new)]
-    (change,) = compared(*pair, **options).runs
+    (change,) = compare_benches(*pair, "now", **options).runs
     return change
 
 
-def other_software(**changes: str) -> BenchResult:
-    return result(run(seconds=9.0), software={**SOFTWARE, **changes})
-
-
-# ------------------------------------------------------------------------------------------------ verdicts
+def of_size(size: int, **more: Any) -> BenchResult:
+    return result(run(), parameters={"size": size, "power": 10, **more})
 
 
 @each(("ratio", "low", "high", "verdict"), ROWS["ratios"])
@@ -58,40 +39,42 @@ def test_larger_than_the_factor_and_clear(ratio: float, low: float, high: float,
     assert verdict_of(Ratio(value=ratio, low=low, high=high), 1.05) == verdict
 
 
-def test_itself_the_factor_and_steps() -> None:
+def test_the_same_samples_are_the_same_and_times_are_of_a_step() -> None:
     for steps in ((1.0, 2.0, 5.0) * 4, (1.0,) * 3):
         found = only(run(steps=steps), run(steps=steps))
         assert (found.verdict, found.reasons) == ("same", ("both results have the same samples",))
         assert found.ratio and (found.ratio.low, found.ratio.value, found.ratio.high) == (1, 1, 1)
-    for seconds, factor, verdict in (
-        (5.5, 1.2, "same"),
-        (5.5, 1.01, "slower"),
-        (4.5, 1.05, "faster"),
-        (5.1, 1.05, "same"),
-    ):
-        found = only(run(), run(seconds=seconds), factor=factor)
-        assert found.verdict == verdict and found.ratio and found.ratio.value == pytest.approx(seconds / 5)
-    assert only(run(), run(seconds=5.05), factor=1.01).verdict == "cannot tell"
-    found = only(run(steps_of=1, flop=1e9), run(seconds=10.0, steps_of=2, flop=2e9))
-    assert found.verdict == "same" and found.new and found.new.step_s == pytest.approx(5.0)
+    found = only(run(flop=1e9), run(seconds=10.2, steps_of=2, flop=2e9))
+    assert found.verdict == "same" and found.new and found.new.step_s == pytest.approx(5.1)
+    assert found.ratio and found.ratio.value == pytest.approx(1.02)
 
 
-def test_processes_that_differ_cannot_be_told_apart() -> None:
-    apart = run(seconds=1.0, steps=(1.0,) * 5 + (1.2,) * 5 + (1.1,) * 5, processes=(5, 5, 5))
-    found = only(apart, run(seconds=1.08, steps=(1.0,) * 5 + (1.2,) * 5 + (1.1,) * 5, processes=(5, 5, 5)))
-    assert found.verdict == "cannot tell"
-    assert "from 3 and 3 processes: measure both on an idle machine with --processes 5" in found.reasons[0]
-    # samples taken for independent would have been sure
-    assert only(replace(apart, processes=()), run(seconds=1.18, steps=(1.1,) * 15)).verdict != "same"
+def of_processes(*processes: tuple[float, ...], seconds: float = 1.0) -> Run:
+    return run(seconds=seconds, steps=sum(processes, ()), processes=tuple(map(len, processes)))
 
 
-def test_a_change_of_only_some_steps_is_not_the_same_and_few_samples_say_nothing() -> None:
-    some = run(steps=(1.0, 1.01, 1.2, 1.2, 1.2) * 12, processes=(12,) * 5)
-    found = only(run(steps=(1.0, 1.01) * 30, processes=(12,) * 5), some)
-    assert found.verdict == "cannot tell"
-    assert "the median of all samples changed by a factor of 1.19, the lower quartile did not" in found.reasons[0]
-    found = only(run(steps=(1.0, 1.0, 1.0)), run(seconds=50.0))
-    assert (found.verdict, found.reasons) == ("cannot tell", ("BASE has only 3 samples; at least 5 are needed",))
+APART = ((1.0,) * 5, (1.2,) * 5, (1.1,) * 5)
+SOME = of_processes(*[(1.0, 1.01, 1.2, 1.2, 1.2) * 2] * 5)
+NOISE = "the ratio is only known to ±16 %, from 3 and 3 processes: measure both on an idle machine with --processes 5"
+MEDIANS = "the median of all samples changed by a factor of 1.19, the lower quartile did not: only some of the steps"
+# BASE, NEW, the factor, the verdict, how its reason begins
+VERDICTS: list[tuple[Run, Run, float, str, str]] = [
+    (run(), run(seconds=5.5), 1.2, "same", ""),
+    (run(), run(seconds=5.5), 1.01, "slower", ""),
+    (run(), run(seconds=4.5), 1.05, "faster", ""),
+    (run(), run(seconds=5.05), 1.01, "cannot tell", "the ratio is only known to ±3.5 %"),
+    (of_processes(*APART), of_processes(*APART, seconds=1.08), 1.05, "cannot tell", NOISE),
+    (of_processes(sum(APART, ())), run(seconds=1.18, steps=(1.1,) * 15), 1.05, "slower", ""),  # one process is sure
+    (of_processes(*[(1.0, 1.01) * 6] * 5), SOME, 1.05, "cannot tell", MEDIANS),
+    (run(steps=(1.0,) * 3), run(seconds=50.0), 1.05, "cannot tell", "BASE has only 3 samples; at least 5 are needed"),
+]
+
+
+@each(("base", "new", "factor", "verdict", "reason"), VERDICTS)
+def test_verdicts(base: Run, new: Run, factor: float, verdict: str, reason: str) -> None:
+    found = only(base, new, factor=factor)
+    assert found.verdict == verdict
+    assert len(found.reasons) == bool(reason) and all(text.startswith(reason) for text in found.reasons)
 
 
 def disturbed(seconds: float, count: int, of: int = 20) -> Run:
@@ -102,17 +85,13 @@ def disturbed(seconds: float, count: int, of: int = 20) -> Run:
     return run(seconds=seconds, steps=steps, cpu_load=loads, cpu_wait=waits)
 
 
-def on_two(*runs: Run) -> RunChange:
-    return only(*(result(one, environment=TWO_CPUS) for one in runs))
-
-
 def test_samples_that_others_disturbed_are_left_out() -> None:
-    found = on_two(disturbed(1.0, 0), disturbed(1.0, 12))
+    found = only(disturbed(1.0, 0), disturbed(1.0, 12))
     assert found.verdict == "same"
     assert found.base and found.new and (found.base.left_out, found.new.left_out) == (0, 12)
-    assert on_two(disturbed(1.0, 12), disturbed(1.1, 12)).verdict == "slower"
+    assert only(disturbed(1.0, 12), disturbed(1.1, 12)).verdict == "slower"
     for slower in (1.0, 3.0):
-        found = on_two(disturbed(1.0, 0), disturbed(slower, 20))
+        found = only(disturbed(1.0, 0), disturbed(slower, 20))
         assert (found.verdict, found.ratio) == ("cannot tell", None)
         why = "other programs used the CPUs during most samples of NEW: measure on an idle machine"
         assert found.reasons == (why,)
@@ -125,7 +104,7 @@ def test_on_gpus_disturbed_samples_count_where_no_others_are_left() -> None:
         times = (1.0,) * 19 + (1.0 + count / 1e6,)
         return replace(disturbed(1.0, count), samples_s=times, label="1 GPU", devices=("/GPU:0",), placed_on=())
 
-    found, some = on_two(on_gpu(0), on_gpu(18)), on_two(on_gpu(0), on_gpu(10))
+    found, some = only(on_gpu(0), on_gpu(18)), only(on_gpu(0), on_gpu(10))
     assert found.verdict == "same"
     assert found.notes == ("other programs used the CPUs during the runs, which may have delayed kernel launches",)
     assert found.new and (found.new.samples, found.new.left_out) == (20, 0)
@@ -137,9 +116,7 @@ def recorded(kind: str) -> list[BenchResult]:
     data = json.loads((Path(__file__).parent / "busy_machine.json").read_text())
     found = [one for name, one in data.items() if name.partition(" ")[2] in kind.split()]
     fields = ("samples_s", "cpu_load", "cpu_wait", "processes")
-    return [
-        result(replace(run(), **{name: tuple(one[name]) for name in fields}), environment=TWO_CPUS) for one in found
-    ]
+    return [result(replace(run(), **{name: tuple(one[name]) for name in fields})) for one in found]
 
 
 def test_recorded_runs_of_a_busy_machine() -> None:
@@ -150,46 +127,14 @@ def test_recorded_runs_of_a_busy_machine() -> None:
     assert {only(one, one).verdict for one in same} == {"same"}
 
 
-def test_false_alarms_and_detection_by_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five processes that scatter by 1 %, each with slow waves of 2 %; 60 pairs of each kind."""
-    monkeypatch.setattr(samples, "DRAWS", 300)
-    rng = random.Random(20261121)
-
-    def measured(slower: float) -> BenchResult:
-        steps: list[float] = []
-        for _ in range(5):
-            middle, wave = rng.gauss(0, 0.01), rng.gauss(0, 0.02)
-            steps += [slower * math.exp(middle + wave * (place / 12 - 0.5) + rng.gauss(0, 0.02)) for place in range(12)]
-        return result(run(seconds=1.0, steps=tuple(steps), processes=(12,) * 5))
-
-    same = [only(measured(1.0), measured(1.0)).verdict for _ in range(60)]
-    slower = [only(measured(1.0), measured(1.1)).verdict for _ in range(60)]
-    assert same.count("slower") + same.count("faster") <= 0.05 * 60
-    assert slower.count("slower") >= 0.95 * 60
-
-
-# ------------------------------------------------------------------------------------------------ pairs, gates, figures
-
-
-def test_runs_are_matched_by_what_they_are() -> None:
-    base = result(run(parameters={"size": 1}), run(parameters={"size": 2}), run("1 GPU", 0.05))
-    tf32 = run("1 GPU", 0.05, dtype="tf32")
-    found = compared(base, result(run(seconds=9.0, parameters={"size": 2}), run(parameters={"size": 3}), tf32))
-    assert [(one.parameters, one.verdict) for one in found.runs] == [({"size": 2}, "slower")]
-    assert [(one.label, one.parameters) for one in found.only_base] == [("CPU", {"size": 1}), ("1 GPU", {})]
-    assert [(one.label, one.dtype) for one in found.only_new] == [("CPU", "float32"), ("1 GPU", "tf32")]
-
-
 CPU, GPU = run(), run("1 GPU", 0.05)
 SLOW, FEW, FEW_GPU = run(seconds=9.0), run(steps=(1.0,)), run("1 GPU", steps=(1.0,))
 DIED, VIRTUAL = failed("1 GPU", "it died"), run("2 virtual CPUs", virtual=True)
 # runs of BASE, runs of NEW → exit codes with --fail-on slower, faster, change, never
 GATES: dict[str, tuple[tuple[Run, ...], tuple[Run, ...], tuple[int, ...]]] = {
-    "same": ((CPU,), (CPU,), (0, 0, 0, 0)),
     "slower": ((CPU,), (SLOW,), (1, 0, 1, 0)),
     "faster": ((CPU,), (run(seconds=3.0),), (0, 1, 1, 0)),
     "cannot tell": ((CPU,), (FEW,), (3, 3, 3, 0)),
-    "one of two cannot be told": ((CPU, GPU), (CPU, FEW_GPU), (3, 3, 3, 0)),
     "slower beside what cannot be told": ((CPU, GPU), (SLOW, FEW_GPU), (1, 3, 1, 0)),
     "failed in NEW": ((CPU, GPU), (CPU, DIED), (1, 0, 1, 0)),
     "works since": ((CPU, DIED), (CPU, GPU), (0, 0, 0, 0)),
@@ -204,99 +149,75 @@ GATES: dict[str, tuple[tuple[Run, ...], tuple[Run, ...], tuple[int, ...]]] = {
 @each("name", GATES)
 def test_exit_codes(name: str) -> None:
     base, new, codes = GATES[name]
-    found = compared(result(*base), result(*new))
+    found = compare_benches(result(*base), result(*new), "now")
     kinds: tuple[FailOnSpeed, ...] = ("slower", "faster", "change", "never")
     assert tuple(exit_code(found, kind) for kind in kinds) == codes
 
 
-def test_figures_stand_beside_each_other_without_a_verdict() -> None:
-    fit = [Figure(name="fit", value=value, unit="images/s", ci95=(value - 10, value + 10)) for value in (800.0, 400.0)]
-    found = only(run(figures=(fit[0],)), run(figures=(fit[1],)))
-    assert found.verdict == "same" and found.base and found.new
-    assert (found.base.figures, found.new.figures) == ((fit[0],), (fit[1],))
+def on_h200(seconds: float, changes: dict[str, Any]) -> BenchResult:
+    """Return a training on a H200 of which these parts are changed."""
+    return spoil(result(run("1 GPU", seconds), environment=H200, software=SOFTWARE, workload="cnn"), changes)
 
 
-# ------------------------------------------------------------------------------------------------ what forbids one
+def software(**versions: str) -> dict[str, Any]:
+    return {"software": {**SOFTWARE, **versions}}
 
 
-def on_h200(seconds: float = 9.0, **changes: Any) -> BenchResult:
-    changed = {name.replace("__", "."): value for name, value in changes.items()}
-    return result(run("1 GPU", seconds), environment=spoil(H200, changed))
+def installed(**versions: str) -> dict[str, Any]:
+    return {"environment.python.packages": packages(**versions)}
 
 
-def on_cpu(model: str, seconds: float = 5.0) -> BenchResult:
-    host = {"host.cpu_model": known(model), "host.cpus": known(2)}
-    return result(run(seconds=seconds), environment=spoil(healthy(), host))
+def cards(**changes: Any) -> dict[str, Any]:
+    return {"environment.gpus": known((gpu(**{"power_limit": 700.0, "sm_clock_max": 1980, **changes}),))}
 
 
-def keras(version: str, seconds: float) -> BenchResult:
-    packages = known((Package(name="keras", version=version),))
-    return result(run(seconds=seconds), workload="cnn", environment=spoil(healthy(), {"python.packages": packages}))
+def cudnn(version: str) -> dict[str, Any]:
+    return {**installed(), "environment.cudnn.runtime": known(version)}
 
 
-def cublas(version: str, seconds: float) -> BenchResult:
-    return on_h200(seconds, python__packages=known((Package(name="nvidia-cublas-cu12", version=version),)))
+def cpu(model: str, seconds: float) -> dict[str, Any]:
+    return {"runs": (run(seconds=seconds),), "environment.host.cpu_model": known(model)}
 
 
-def cudnn(version: str, seconds: float) -> BenchResult:
-    return on_h200(seconds, python__packages=known(()), cudnn__runtime=known(version))
-
-
-def of_size(size: int, **more: Any) -> BenchResult:
-    return result(run(), parameters={"size": size, "power": 10, **more})
-
-
-HOT = telemetry(throttled=("sw_thermal",))
-A100 = gpu(name="NVIDIA A100", power_limit=700.0, sm_clock_max=1980)
-OLD, NEW_DRIVER = known("570.86.15"), known("580.65.06")
-# what differs, and the name in --across that allows it
-CIRCUMSTANCES: dict[str, tuple[BenchResult, BenchResult, str]] = {
-    "tensorflow": (result(CPU), other_software(tensorflow="2.20.0"), "TensorFlow 2.21.0 → 2.20.0"),
-    "numpy": (result(CPU), other_software(numpy="1.26.4"), "NumPy 2.4.6 → 1.26.4"),
-    "python": (result(CPU), other_software(python="3.13.0"), "Python 3.12.3 → 3.13.0"),
-    "keras": (keras("3.14.0", 5.0), keras("3.15.1", 9.0), "Keras 3.14.0 → 3.15.1"),
-    "driver": (on_h200(5.0, driver__version=OLD), on_h200(driver__version=NEW_DRIVER), "driver 570.86.15 → 580.65.06"),
-    "cuda": (cublas("12.5.3.2", 5.0), cublas("12.9.1.4", 9.0), "CUDA 12.5.3.2 → 12.9.1.4"),
-    "cudnn": (cudnn("9.3.0", 5.0), cudnn("9.10.2", 9.0), "cuDNN 9.3.0 → 9.10.2"),
-    "gpu": (on_h200(5.0), on_h200(gpus=known((A100,))), "GPU NVIDIA H200 → NVIDIA A100"),
-    "power": (
-        on_h200(5.0),
-        on_h200(gpus=known((gpu(power_limit=500.0, sm_clock_max=1980),))),
-        "GPU settings 700 W, 1980 MHz, MIG off → 500 W, 1980 MHz, MIG off",
-    ),
-    "clocks": (
-        result(run("1 GPU")),
-        result(run("1 GPU", 9.0, throttled_samples=tuple(range(10)), gpu=(HOT,))),
-        "GPU clocks not throttled → throttled in most samples",
-    ),
-    "cpu": (on_cpu("AMD EPYC"), on_cpu("Xeon", 9.0), "CPU AMD EPYC (2 CPUs) → Xeon (2 CPUs)"),
+A100 = cards(name="NVIDIA A100")
+NEW_DRIVER = {"environment.driver.version": known("580.65.06")}
+HOT = run("1 GPU", 9.0, throttled_samples=tuple(range(10)), gpu=(telemetry(throttled=("sw_thermal",)),))
+SETTINGS = "GPU settings 700 W, 1980 MHz, MIG off → 500 W, 1980 MHz, MIG off"
+# the name in --across that allows it → what differs in BASE and in NEW, and how that is told
+CIRCUMSTANCES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "tensorflow": ({}, software(tensorflow="2.20.0"), "TensorFlow 2.21.0 → 2.20.0"),
+    "numpy": ({}, software(numpy="1.26.4"), "NumPy 2.4.6 → 1.26.4"),
+    "python": ({}, software(python="3.13.0"), "Python 3.12.3 → 3.13.0"),
+    "keras": (installed(keras="3.14.0"), installed(keras="3.15.1"), "Keras 3.14.0 → 3.15.1"),
+    "driver": ({}, NEW_DRIVER, "driver 570.86.15 → 580.65.06"),
+    "cuda": (installed(nvidia_cublas_cu12="12.5.3"), installed(nvidia_cublas_cu12="12.9.1"), "CUDA 12.5.3 → 12.9.1"),
+    "cudnn": (cudnn("9.3.0"), cudnn("9.10.2"), "cuDNN 9.3.0 → 9.10.2"),
+    "gpu": ({}, A100, "GPU NVIDIA H200 → NVIDIA A100"),
+    "power": ({}, cards(power_limit=500.0), SETTINGS),
+    "clocks": ({}, {"runs": (HOT,)}, "GPU clocks not throttled → throttled in most samples"),
+    "cpu": (cpu("AMD EPYC", 5.0), cpu("Xeon", 9.0), "CPU AMD EPYC (2 CPUs) → Xeon (2 CPUs)"),
 }
-OTHER_WORK: list[tuple[BenchResult, BenchResult, str]] = [
+DEVICES = run("GPUs", devices=("/GPU:0", "/GPU:1"))
+TF32 = run("1 GPU", dtype="tf32", computed_in="tf32")
+# what forbids a comparison in any case
+OTHER_WORK: list[tuple[BenchResult | Run, BenchResult | Run, str]] = [
     (of_size(4096), of_size(3072), "size 4096 → 3072 (--size 4096 repeats BASE)"),
-    (of_size(1, seed=7), of_size(1), "seed 7 → none"),
-    (result(CPU), result(CPU, workload="cnn"), "workload matpow → cnn"),
-    (result(VIRTUAL), result(VIRTUAL), "virtual devices have no meaningful speed"),
-    (result(failed("1 GPU", "out of memory")), result(run("1 GPU")), "the run failed in BASE: out of memory"),
-    (result(CPU), result(run(verified=verified(ok=False))), "the run has no verified speed in NEW"),
-    (result(run(verified=None)), result(CPU), "the run has no verified speed in BASE"),
-    (result(CPU), result(replace(run(), samples_s=())), "the run has no verified speed in NEW"),
-    (
-        result(run("1 GPU", dtype="tf32", computed_in="tf32")),
-        result(run("1 GPU", dtype="tf32", computed_in="float32")),
-        "computed in tf32 → float32",
-    ),
-    (
-        result(run("GPUs", devices=("/GPU:0", "/GPU:1"))),
-        result(run("GPUs", devices=("/GPU:0",))),
-        "computed on /GPU:0, /GPU:1 → /GPU:0",
-    ),
-    (result(run(flop=1e9)), result(run(flop=2e9)), "FLOP per step 1e+09 → 2e+09"),
+    (CPU, result(CPU, workload="cnn"), "workload matpow → cnn"),
+    (VIRTUAL, VIRTUAL, "virtual devices have no meaningful speed"),
+    (failed("1 GPU", "out of memory"), GPU, "the run failed in BASE: out of memory"),
+    (CPU, run(verified=verified(ok=False)), "the run has no verified speed in NEW"),
+    (run(verified=None), CPU, "the run has no verified speed in BASE"),
+    (CPU, replace(CPU, samples_s=()), "the run has no verified speed in NEW"),
+    (TF32, replace(TF32, computed_in="float32"), "computed in tf32 → float32"),
+    (DEVICES, run("GPUs", devices=("/GPU:0",)), "computed on /GPU:0, /GPU:1 → /GPU:0"),
+    (run(flop=1e9), run(flop=2e9), "FLOP per step 1e+09 → 2e+09"),
 ]
 
 
 @each("name", CIRCUMSTANCES)
 def test_what_forbids_a_comparison_unless_it_is_what_the_comparison_is_about(name: str) -> None:
-    base, new, reason = CIRCUMSTANCES[name]
+    before, after, reason = CIRCUMSTANCES[name]
+    base, new = on_h200(5.0, before), on_h200(9.0, after)
     found, everything = only(base, new), only(base, new, across=ACROSS)
     assert (found.verdict, found.ratio) == ("not comparable", None)
     assert found.reasons == (f"{reason} (--across {name} allows it)",)
@@ -307,7 +228,7 @@ def test_what_forbids_a_comparison_unless_it_is_what_the_comparison_is_about(nam
 
 
 @each(("base", "new", "reason"), OTHER_WORK)
-def test_what_forbids_one_in_any_case(base: BenchResult, new: BenchResult, reason: str) -> None:
+def test_what_forbids_one_in_any_case(base: BenchResult | Run, new: BenchResult | Run, reason: str) -> None:
     for across in ((), ACROSS):
         found = only(base, new, across=across)
         assert (found.verdict, found.ratio, found.reasons) == ("not comparable", None, (reason,))
@@ -320,10 +241,10 @@ def test_each_circumstance_has_its_row_and_stands_on_the_page() -> None:
 
 
 def test_what_is_no_difference() -> None:
-    base, new = on_h200(5.0), on_h200(driver__version=NEW_DRIVER, gpus=known((gpu(name="NVIDIA A100"),)))
-    assert only(*(replace(one, runs=(run(),)) for one in (base, new))).verdict == "same", "of GPUs, and CPUs computed"
-    unknown = spoil(healthy(), {"gpus": Unknown("no NVML"), "driver.version": Unknown("no NVML")})
-    assert only(on_h200(5.0), result(run("1 GPU", 9.0), environment=unknown)).verdict == "slower"
+    base, new = on_h200(5.0, {}), on_h200(5.0, {**NEW_DRIVER, **A100})
+    assert only(*(replace(one, runs=(CPU,)) for one in (base, new))).verdict == "same", "of GPUs, and CPUs computed"
+    unknown = {f"environment.{fact}": Unknown("no NVML") for fact in ("gpus", "driver.version")}
+    assert only(base, on_h200(9.0, unknown)).verdict == "slower"
     longer = of_size(1, min_samples=40, deadline_s=5.0, processes=5)
     assert only(of_size(1, min_samples=10, deadline_s=120.0), longer).verdict == "same", "how long was measured"
 
@@ -331,6 +252,6 @@ def test_what_is_no_difference() -> None:
 def test_what_is_only_worth_a_note() -> None:
     before = spoil(H200, {"variables": known({"TF_XLA_FLAGS": "a", "HOME": "/x"})})
     after = spoil(H200, {"variables": known({"OMP_NUM_THREADS": "1", "HOME": "/y"})})
-    found = compared(*(result(run("1 GPU"), environment=one) for one in (before, after)))
+    found = compare_benches(*(result(run("1 GPU"), environment=one) for one in (before, after)), "now")
     assert found.notes == ("OMP_NUM_THREADS not set → 1", "TF_XLA_FLAGS a → not set")
     assert [one.verdict for one in found.runs] == ["same"]

@@ -13,7 +13,7 @@ from tests.bench.fake_worker import ANSWERS, Workers, measured
 from tests.bench.live import Shared, refuses
 from tests.bench.live import bench as command
 from tests.bench.samples import run
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.bench.plans import input as reading
 from tfgpu_doctor.bench.plans.input import Input
 from tfgpu_doctor.bench.results import Run, Throughput
@@ -44,100 +44,24 @@ def test_images_are_found_in_the_order_of_their_paths(tmp_path: Path) -> None:
     assert workload.find(str(tmp_path / "odd"), 5) == [], "reading a pipe would wait for ever"
 
 
-# ------------------------------------------------------------------------------------------- what it says
+def runs(measured: dict[str, dict[str, Any]]) -> list[Run]:
+    """Runs on a GPU, and pipelines alone on the CPU, each with its speed or more about it."""
+    found = []
+    for kind, given in measured.items():
+        for pipeline, about in given.items():
+            more = {"noise": 0.01, **(about if isinstance(about, dict) else {"speed": about})}
+            speed, noise = more.pop("speed"), more.pop("noise")
+            rate = Throughput(value=speed, unit="images/s", ci95=((1 - noise) * speed, (1 + noise) * speed))
+            changes = {"throughput": rate, "parameters": {"measured": kind, "input": pipeline}, **more}
+            found.append(run("CPU" if kind == reading.ALONE else "1 GPU", **changes))
+    return found
 
 
-def at(measured: str, pipeline: str, speed: float, label: str = "1 GPU", noise: float = 0.01, **changes: Any) -> Run:
-    """A run with a speed, and an interval of `noise` around it."""
-    rate = Throughput(value=speed, unit="images/s", ci95=((1 - noise) * speed, (1 + noise) * speed))
-    parameters = {"measured": measured, "input": pipeline}
-    return run(label, **{"throughput": rate, "parameters": parameters, **changes})
-
-
-def eats(speed: float, **changes: Any) -> Run:
-    return at(reading.MODEL, reading.RESIDENT, speed, **changes)
-
-
-def fed(noise: float = 0.01, **speeds: float) -> list[Run]:
-    return [at(reading.FED, name.replace("_", " "), speed, noise=noise) for name, speed in speeds.items()]
-
-
-EVERY = [eats(10000), *fed(sequential=1000, everything=4000)]
-SHAKY = [  # neighbours on the machine make intervals too narrow: seen at load 8 on 2 CPUs, "prefetch slows down"
-    at(reading.FED, "parallel decode", 2100, spread_iqr=0.38),
-    at(reading.FED, "prefetch", 1700, spread_iqr=0.21),
-]
-
-
-@each(
-    ("runs", "parts"),
-    [
-        (
-            [*EVERY, at(reading.ALONE, "cache", 4500, label="CPU")],
-            [
-                "1 GPU: input-bound with sequential: training waits for input 90 % of the time (90 to 90); input-bound "
-                "with everything: training waits for input 60 % of the time (59 to 61); training alone consumes "
-                "10000 images/s; try more or faster CPUs, smaller images, or already decoded images"
-            ],
-        ),
-        (
-            [*EVERY, at(reading.ALONE, "cache", 50000, label="CPU")],
-            ["; pipeline and training share CPUs or the link to the device"],
-        ),
-        (
-            [eats(10000), *fed(sequential=2000, parallel_decode=6000, prefetch=9900, everything=9950)],
-            [
-                "input-bound with sequential: training waits for input 80 % of the time (",
-                "; not input-bound with prefetch: ",
-            ],
-        ),
-        (
-            [eats(1000), *fed(sequential=995, everything=1002)],
-            ["1 GPU: not input-bound with sequential: ", "; training alone consumes 1000 images/s"],
-        ),
-        (  # as seen: it waits 5 to 62 % of the time
-            [eats(2600), at(reading.FED, "sequential", 1900, noise=0.35), *fed(prefetch=2590)],
-            [
-                "1 GPU: inconclusive with sequential: training waits for input 27 % of the time (",
-                "; not input-bound with prefetch: training waits for input 0 % of the time",
-            ],
-        ),
-        (
-            [eats(1000), *fed(noise=0.3, sequential=950, everything=960)],
-            ["inconclusive with sequential: ", "(0 to 33)"],
-        ),
-        ([eats(3400, spread_iqr=1.09), *SHAKY], ["inconclusive with parallel decode: "]),
-    ],
-)
-def test_whether_training_is_input_bound(runs: list[Run], parts: list[str]) -> None:
-    (text,) = reading.verdicts(runs)
-    assert all(part in text for part in parts)
-
-
-def test_virtual_failed_and_missing_runs_say_nothing() -> None:
-    assert list(reading.verdicts([eats(1000), at(reading.FED, "sequential", 10, virtual=True)])) == []
-    assert list(reading.verdicts(fed(sequential=10))) == []
-    assert list(reading.ranking([eats(1000), at(reading.FED, "sequential", 10, throughput=None)])) == []
-
-
-def test_knobs_are_ranked_by_what_they_bring() -> None:
-    runs = [
-        *(at(reading.ALONE, name, speed, label="CPU") for name, speed in [("sequential", 100), ("parallel map", 101)]),
-        *(at(reading.ALONE, name, speed, label="CPU") for name, speed in [("parallel decode", 200), ("cache", 1000)]),
-        at(reading.ALONE, "as TensorFlow tunes it", 75, label="CPU"),
-    ]
-    (text,) = reading.ranking(runs)
-    assert text == (
-        "options of the pipeline alone: parallel decode 1.98 times parallel map; cache 5.0 times parallel decode; "
-        "as TensorFlow tunes it 0.75 times sequential; no clear effect: parallel map"
-    )
-    assert list(reading.ranking(SHAKY)) == ["options of the pipeline that feeds 1 GPU: no clear effect: prefetch"]
-    (text,) = reading.ranking(fed(sequential=100, parallel_decode=300))
-    assert text.startswith("options of the pipeline that feeds 1 GPU: parallel decode 3.0")
-    assert text.endswith(" times sequential"), "the nearest that was measured"
-
-
-# ------------------------------------------------------------------------------------------- for real
+@each(("measured", "bound", "options"), read_rows(Path(__file__).with_name("input.yaml")))
+def test_what_runs_show_beside_each_other(measured: dict[str, Any], bound: str, options: str) -> None:
+    found = runs(measured)
+    assert "; ".join(reading.verdicts(found)) == bound
+    assert "; ".join(reading.ranking(found)) == options
 
 
 def test_wrong_usage(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
-"""`tfgpu bench matpow`, at one size and at several: cases, types, memory, what sweeps show and how it is printed."""
+"""`tfgpu bench matpow`: sizes, types and memory, what sweeps show, and which results pass for right."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.bench.fake_worker import BUS_ID, CREATED, QUICK, FakeWorker, Workers, measured
@@ -13,26 +15,17 @@ from tests.bench.samples import result, run
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.render.showing import printed
 from tests.tables import each, read_rows
-from tfgpu_doctor.bench.devices import Case, GpuFound, RequestError, Selection
+from tfgpu_doctor.bench.devices import GpuFound, RequestError, Selection
 from tfgpu_doctor.bench.plans.base import HOST, TooLargeError, demands, overtaking, saturation
-from tfgpu_doctor.bench.plans.matpow import (
-    MatPow,
-    fit,
-    lacking,
-    sane_size,
-)
+from tfgpu_doctor.bench.plans.matpow import MatPow, fit, lacking, sane_size
 from tfgpu_doctor.bench.requests import make_plan, read_request
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.bench.runner.runner import Session
-from tfgpu_doctor.render.outlines.bench import verdict
+from tfgpu_doctor.bench.workloads.matpow import is_right, make_matrix, power_times_vectors, residual, tolerance, vectors
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
 GIB = 2**30
-CPU = (Case("CPU", ("/CPU:0",), ()),)
 TWO = Selection(gpus=2, explicit=True).cases([GpuFound("NVIDIA H200")] * 2)
-
-
-# ------------------------------------------------------------------------------------------- one size
 
 
 def test_per_cent_of_peak_is_that_of_the_card_that_computed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,26 +50,9 @@ def test_what_was_measured_is_saved_while_it_goes_on() -> None:
     assert sizes == sorted(sizes)
 
 
-# ------------------------------------------------------------------------------------------- sizes and memory
-
-
 def test_a_sample_takes_about_two_seconds() -> None:
     rows = [(470e9, 10, 3072), (50e9, 10, 1280), (10e12, 10, 8192), (470e9, 2, 6144), (1e6, 10, 256), (1e18, 10, 16384)]
     assert [sane_size(2 * flops, power) for flops, power, _ in rows] == [size for *_, size in rows]
-
-
-def test_a_power_that_rounding_hides_is_refused() -> None:
-    def request(power: int, *dtypes: str) -> MatPow:
-        plan = make_plan(read_request("matpow", sys.executable, {"power": power, "dtype": dtypes}, {}))
-        assert isinstance(plan, MatPow)
-        return plan
-
-    assert request(10, "float32", "tf32", "bfloat16", "float16", "float64").power == 10
-    assert request(1000, "float32", "float64").power == 1000
-    for power, dtype, most in ((200, "tf32", 134), (1000, "bfloat16", 26)):
-        why = f"--power {power} cannot be verified in {dtype}, whose rounding errors add up; use at most {most}"
-        with pytest.raises(RequestError, match=why):
-            request(power, "float32", dtype)
 
 
 def test_cases_that_stand_side_by_side_share_the_memory() -> None:
@@ -95,13 +71,13 @@ def test_a_size_that_was_asked_for_and_does_not_fit_is_refused_with_one_that_doe
     fits = int(str(info.value).split("--size ")[1].split()[0])
     assert fit(TWO, ("float32",), fits, 3072, free) == fits
     with pytest.raises(TooLargeError, match=r"the host's memory, of which 0\.1 GiB are free; no size fits"):
-        fit(CPU, ("float32",), None, 3072, {HOST: GIB // 10})
-    size = fit(CPU, ("float32", "float64"), None, 16384, {HOST: 4 * GIB})
+        fit(TWO[:1], ("float32",), None, 3072, {HOST: GIB // 10})
+    size = fit(TWO[:1], ("float32", "float64"), None, 16384, {HOST: 4 * GIB})
     assert 2048 <= size < 8192, "one that was not asked for shrinks"
-    assert lacking(CPU, size, "float64", {HOST: 4 * GIB}) is None
+    assert lacking(TWO[:1], size, "float64", {HOST: 4 * GIB}) is None
 
 
-def test_lists_of_sizes() -> None:
+def test_sizes_and_powers_that_are_asked_for() -> None:
     rows = {"auto": (256, 512, 1024, 2048, 4096, 8192, 16384), "1024, 256,512,256": (256, 512, 1024), "1k": (1024,)}
     for text, sizes in rows.items():
         plan = make_plan(read_request("matpow", sys.executable, {"size": text}, {}))
@@ -110,9 +86,10 @@ def test_lists_of_sizes() -> None:
     for text in ("256,…,2048", "8,16", "16,200000", "²,512", "-1,2"):
         with pytest.raises(RequestError, match="--size"):
             read_request("matpow", sys.executable, {"size": text}, {})
-
-
-# ------------------------------------------------------------------------------------------- what they show
+    every = ("float32", "tf32", "bfloat16", "float16", "float64")
+    for power, dtypes in ((10, every), (1000, ("float32", "float64"))):
+        plan = make_plan(read_request("matpow", sys.executable, {"power": power, "dtype": dtypes}, {}))
+        assert isinstance(plan, MatPow) and plan.power == power
 
 
 def curve(label: str, times: dict[int, float], noise: float = 0.0, **changes: Any) -> list[Run]:
@@ -132,13 +109,13 @@ def test_where_the_gpu_overtakes(times: dict[int, float], text: str) -> None:
     assert text in said(times)
 
 
-def test_noise_tf32_and_virtual_devices() -> None:
+def test_noise_tf32_and_what_cannot_be_compared() -> None:
     text = said({256: 4, 512: 1.05, 1024: 0.95, 2048: 0.25}, noise=0.1)
     assert "from N = 2048 on" in text, "at smaller sizes the noise is as wide"
     assert said({256: 4, 512: 0.5}, dtype="tf32").startswith("1 GPU, tf32: faster")
-    assert list(overtaking([*curve("CPU", {256: 1.0}), *curve("1 GPU", {512: 0.1})], "size", "N")) == []
-    runs = [*curve("CPU", {256: 1.0}), *curve("2 virtual CPUs, rows", {256: 0.1}, virtual=True)]
-    assert list(overtaking(runs, "size", "N")) == []
+    cpu = curve("CPU", {256: 1.0})
+    for other in (curve("1 GPU", {512: 0.1}), curve("2 virtual CPUs, rows", {256: 0.1}, virtual=True)):
+        assert list(overtaking([*cpu, *other], "size", "N")) == []
 
 
 @each(("times", "text"), ROWS["saturation"])
@@ -150,10 +127,107 @@ def test_what_is_said_of_several_sizes_is_said_once_and_the_best_figure_stands_l
     gpu = curve("1 GPU", {256: 0.4, 512: 0.02}, flop=1e12)
     runs = [*curve("CPU", {256: 0.5, 512: 0.4}, flop=1e12), *gpu]
     sentences = (*overtaking(runs, "size", "N"), *saturation(runs, "size", "N"))
-    found = result(*runs, parameters={"sweep": "size"}, conclusions=sentences)
-    lines = printed("bench", found, 400).splitlines()
-    assert "1 GPU, size " in lines[-1] and "TFLOP/s" in lines[-1] and verdict(found) in lines[-1]
-    assert all(sentence in "\n".join(lines) for sentence in found.conclusions)
+    lines = printed("bench", result(*runs, parameters={"sweep": "size"}, conclusions=sentences), 400).splitlines()
+    assert "1 GPU, size 512: 50.00 TFLOP/s" in lines[-1]
+    assert all(sentence in "\n".join(lines) for sentence in sentences)
     slow = result(*curve("CPU", {256: 4.0, 512: 2.0}, cpu_load=(1.0,) * 7), parameters={"sweep": "size"})
     (line,) = [line for line in printed("bench", slow, 400).splitlines() if line.startswith("!")]
     assert line.startswith("! CPU, size 512 (and 1 more): used 1.0 of 2 CPUs")
+
+
+# ------------------------------------------------------------------------------------------- what passes for right
+
+SIZE, POWER = 256, 10
+A, B = make_matrix(SIZE, 0), make_matrix(SIZE, 1)
+EXPECTED = power_times_vectors(A, POWER)
+
+
+def chain(matrix: Any, power: int = POWER, rounded: Callable[[Any], Any] = lambda array: array) -> Any:
+    """A power as a device computes it: products summed in the matrix's type, operands rounded before each."""
+    product, factor = rounded(matrix), rounded(matrix)
+    for _ in range(power - 1):
+        product = rounded(product) @ factor
+    return product
+
+
+def to_mantissa(bits: int, *, truncate: bool = False) -> Callable[[Any], Any]:
+    """Keep `bits` bits of a float32's mantissa: 10 is TF32, 7 is bfloat16."""
+    drop = 23 - bits
+
+    def rounded(array: Any) -> Any:
+        raw = array.astype(np.float32).view(np.uint32)
+        raw = raw if truncate else raw + (1 << (drop - 1)) - 1 + ((raw >> drop) & 1)
+        return (raw & np.uint32(0xFFFFFFFF << drop & 0xFFFFFFFF)).view(np.float32)
+
+    return rounded
+
+
+GOOD = chain(A)
+TF32 = chain(A, rounded=to_mantissa(10))
+TF32_TRUNCATED = chain(A, rounded=to_mantissa(10, truncate=True))
+BFLOAT16 = to_mantissa(7)(chain(A, rounded=to_mantissa(7)))
+BFLOAT16_TRUNCATED = to_mantissa(7, truncate=True)(chain(A, rounded=to_mantissa(7, truncate=True)))
+
+
+def judged(computed: Any, dtype: str = "float32") -> bool:
+    return is_right(*residual(computed, EXPECTED), dtype, POWER)
+
+
+def planted(place: Any, value: Any) -> Any:
+    computed = GOOD.copy()
+    computed[place] = value
+    return computed
+
+
+# an element of the usual size
+USUAL = np.unravel_index(np.argmin(np.abs(np.abs(GOOD) - np.sqrt(np.mean(GOOD**2)))), GOOD.shape)
+FLIPPED = (GOOD[USUAL].view(np.uint32) ^ np.uint32(1 << 22)).view(np.float32)
+SMALL = {
+    "one per cent off": planted(USUAL, 1.01 * GOOD[USUAL]),
+    "a bit": planted(USUAL, FLIPPED),
+}  # short types hide it
+GROSS = {
+    "zeroed tile": planted(np.s_[64:80, 128:144], 0),
+    "not a number": planted((3, 5), np.nan),
+    "infinite": planted((3, 5), np.inf),
+    "swapped rows": planted([10, 11], GOOD[[11, 10]]),
+}
+OTHERS = (chain(A, POWER - 1), chain(A, POWER + 1), chain(B), GOOD.T, np.zeros_like(GOOD), -GOOD)
+RIGHT = (
+    *((GOOD, "float32"), (chain(A.astype(np.float64)), "float64"), (TF32, "tf32"), (TF32_TRUNCATED, "tf32")),
+    *((BFLOAT16, "bfloat16"), (BFLOAT16_TRUNCATED, "bfloat16")),
+)
+SHORTER = ((TF32, "float32"), (TF32_TRUNCATED, "float32"), (BFLOAT16, "float32"), (GOOD, "float64"))
+
+
+def test_right_results_pass_and_errors_other_computations_and_shorter_types_are_caught() -> None:
+    assert [number for number, one in enumerate(RIGHT) if not judged(*one)] == []
+    assert [name for name, one in (SMALL | GROSS).items() if judged(one)] == []
+    short = ("tf32", "bfloat16", "float16")
+    assert [(name, dtype) for name, one in GROSS.items() for dtype in short if judged(one, dtype)] == []
+    types = ("float32", *short)
+    assert [(number, dtype) for number, one in enumerate(OTHERS) for dtype in types if judged(one, dtype)] == []
+    assert [number for number, one in enumerate(SHORTER) if judged(*one)] == []
+
+
+def test_limits() -> None:
+    assert tolerance("float32", 10) == pytest.approx(1.7e-6 * 10**0.5)
+    assert tolerance("tf32", 10) == pytest.approx(7.5e-4 * 9)
+    assert tolerance("bfloat16", 4) == pytest.approx(0.012)
+    assert tolerance("float16", 4) == pytest.approx(1.6e-3)
+
+
+def test_reference_is_the_power_times_the_vectors() -> None:
+    power = np.linalg.matrix_power(A.astype(np.float64), POWER)
+    np.testing.assert_allclose(EXPECTED, power @ vectors(SIZE), rtol=1e-9, atol=1e-12)
+    assert set(np.unique(vectors(SIZE))) == {-1.0, 1.0}
+
+
+@each("size", [64, 1000])
+def test_matrices_hold_what_every_type_can_represent(size: int) -> None:
+    matrix, other = make_matrix(size, 0), make_matrix(size, 1)
+    assert matrix.dtype == np.float32
+    assert not np.any(matrix.view(np.uint32) & 0xFFFF)  # the mantissa of bfloat16
+    assert np.std(matrix) == pytest.approx(size**-0.5, rel=0.1)
+    assert not np.array_equal(matrix, other)
+    np.testing.assert_array_equal(matrix, make_matrix(size, 0))

@@ -6,6 +6,7 @@ The rows stand in plans.yaml; what comes of each stands in golden/plans.txt, whi
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,12 +16,7 @@ import pytest
 from tests.bench.fake_worker import ANSWERS, ROWS, FakeWorker, Workers, measured
 from tests.healthy import healthy, known, spoil
 from tfgpu_doctor.bench.cluster import config, parse
-from tfgpu_doctor.bench.plans.base import PlanBase
-from tfgpu_doctor.bench.plans.inference import Inference
-from tfgpu_doctor.bench.plans.input import Input
-from tfgpu_doctor.bench.plans.matpow import MatPow
-from tfgpu_doctor.bench.plans.training import Cnn, Gan
-from tfgpu_doctor.bench.plans.transfer import Transfer
+from tfgpu_doctor.bench.requests import make_plan, read_request
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.statistics import StoppingRule
@@ -29,14 +25,6 @@ from tfgpu_doctor.bench.workloads import matpow
 HERE = Path(__file__).parent
 RULE = ("min_samples", "deadline_s", "processes")
 GOLDEN = HERE / "golden" / "plans.txt"
-PLANS: dict[str, type[PlanBase]] = {
-    "matpow": MatPow,
-    "cnn": Cnn,
-    "gan": Gan,
-    "inference": Inference,
-    "input": Input,
-    "transfer": Transfer,
-}
 
 
 class Prepares(FakeWorker):
@@ -45,6 +33,7 @@ class Prepares(FakeWorker):
     described: Any = None
     rate = gpu_rate = 0.0  # FLOP/s of products on the CPU and on a GPU; 0: all take the same time
     fails_at = 0  # the size that fails
+    holds, more = 10**9, ""  # images that fit into its memory, and how a larger batch ends
 
     def _reference(self, request: dict[str, Any]) -> dict[str, Any]:
         if request.get("task") == "export":
@@ -54,13 +43,18 @@ class Prepares(FakeWorker):
         return (self.described or {}) if request.get("task") == "describe" else {}
 
     def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
-        size = request["parameters"].get("size", 0)
+        size, self.batch = request["parameters"].get("size", 0), request["parameters"].get("batch", 0)
         if self.fails_at and size == self.fails_at:
             raise WorkerError("ResourceExhaustedError: out of memory")
         if rate := self.gpu_rate if request["gpus"] else self.rate:
             seconds = 1e-4 + matpow.flop(size, 10, 2) / rate
             self.seconds = iter(lambda: seconds, None)
         return super()._prepare(request)
+
+    def _sample(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self.batch > self.holds:
+            raise WorkerError(self.more)
+        return super()._sample(request)
 
 
 def shown(found: BenchResult, workers: Workers) -> list[str]:
@@ -90,14 +84,14 @@ def shown(found: BenchResult, workers: Workers) -> list[str]:
 
 def outcome(row: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     plan, ask = row["plan"], {"min_samples": 3, "deadline": 1.0, **row.get("rule", {})}
-    kind = type("Worker", (Prepares,), {"described": row.get("described"), **row.get("worker", {})})
+    worker = type("Worker", (Prepares,), {"described": row.get("described"), **row.get("worker", {})})
 
     def trouble(verb: str, _sample: int) -> None:
         if verb in row.get("raises", {}):
             raise WorkerError(row["raises"][verb])
 
     seconds = row.get("seconds", 0.01)
-    workers = Workers(row.get("gpus", 0), kind, ANSWERS[plan], seconds=seconds, trouble=trouble)
+    workers = Workers(row.get("gpus", 0), worker, ANSWERS[plan], seconds=seconds, trouble=trouble)
     memory = int(row.get("memory", 64) * 2**30)
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=memory))
     settings = {name: tuple(value) if isinstance(value, list) else value for name, value in row.get("ask", {}).items()}
@@ -105,7 +99,8 @@ def outcome(row: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
         settings["cluster"] = parse(config({"worker": settings["cluster"]}, 0))
     environment = spoil(healthy(), {"host.memory_limit": known(memory)})
     try:
-        return shown(measured(PLANS[plan], workers, environment, StoppingRule(**ask), **settings), workers)
+        kind = type(make_plan(read_request(plan, sys.executable, {}, {})))
+        return shown(measured(kind, workers, environment, StoppingRule(**ask), **settings), workers)
     except Exception as error:
         sizes = sorted({size for worker in workers.started for size in worker.sizes if size})
         return [f"{type(error).__name__}: {error}", f"prepared before: {sizes}"]

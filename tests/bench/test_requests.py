@@ -70,19 +70,12 @@ def test_verdicts(workload: str, row: tuple[dict[str, Any], str, str]) -> None:
         assert (found.residual, found.tolerance) == (answer["update"], gan.TOLERANCE[dtype][1])
 
 
-# ------------------------------------------------------------------------------------------------ devices
-
 H200 = GpuFound("NVIDIA H200", "9.0")
 
 
 def test_options_are_read() -> None:
-    named = {
-        "cpu": ("/CPU:0",),
-        "gpu": ("/GPU:0",),
-        "GPU:1, cpu": ("/GPU:1", "/CPU:0"),
-        "gpu:0,gpu:00": ("/GPU:0",),
-        "/device:GPU:1": ("/GPU:1",),
-    }
+    named = {"cpu": ("/CPU:0",), "GPU:1, cpu": ("/GPU:1", "/CPU:0"), "/device:GPU:1": ("/GPU:1",)}
+    named |= dict.fromkeys(("gpu", "gpu:0,gpu:00"), ("/GPU:0",))
     assert {text: parse_devices(text) for text in named} == named
     for text in ("", "cpu,", "tpu", "gpu:-1", "cpu:1", "gpu:x", "gpu 1", "[red]"):
         with pytest.raises(RequestError, match="--devices"):

@@ -1,18 +1,24 @@
-"""How cases are driven: turns, the stopping rule, trouble of every kind. No time passes and no process is started."""
+"""How cases are driven: turns, the stopping rule, trouble of every kind, telemetry; and worker processes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import os
+import re
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
-from tests.bench.fake_worker import QUICK, RIGHT, WRONG, Clock, FakeWorker
+import tfgpu_doctor
+from tests.bench.fake_worker import QUICK, Clock, FakeWorker
 from tests.bench.fake_worker import Workers as Planned
+from tests.guard import eventually
 from tests.healthy import MATRIX, healthy
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench.devices import Case, Job
@@ -21,16 +27,18 @@ from tfgpu_doctor.bench.plans.inference import Inference
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.plans.training import Cnn, Gan
 from tfgpu_doctor.bench.results import Figure, Run
-from tfgpu_doctor.bench.runner import runner
-from tfgpu_doctor.bench.runner.process import WorkerError, Workers
+from tfgpu_doctor.bench.runner import runner, telemetry
+from tfgpu_doctor.bench.runner.process import _ANSWERS, WorkerError, WorkerProcess, Workers, problem
 from tfgpu_doctor.bench.runner.runner import Measurement, Session, Setting, measure, to_run
-from tfgpu_doctor.bench.runner.telemetry import busy_seconds
+from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids, busy_seconds, utilization
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.bench.workloads import cnn, gan, inference, input, matpow, transfer
 
 CPU = Case("CPU", ("/CPU:0",), ())
 GPU = Case("1 GPU", ("/GPU:0",), (0,))
+VIRTUAL = Case("2 virtual CPUs, rows", ("/CPU:0", "/CPU:1"), (), "rows", True)
 RULE = StoppingRule(deadline=30.0)
+ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
 RESTLESS = (0.1, 0.3)  # two modes: the interval of the median reaches from one to the other, however many samples
 
 
@@ -57,39 +65,42 @@ def runs(
     return [to_run(one) for one in measured]
 
 
-def says(answer: dict[str, Any], to: str = "sample") -> FakeWorker:
-    """A worker that says this when it is asked for it."""
-    return FakeWorker(Clock(), 0.1, lambda verb, _sample: answer if verb == to else None)
-
-
 def one(worker: FakeWorker, **options: Any) -> Run:
     (found,) = runs([options.pop("case", CPU)], [worker], **options)
     return found
 
 
-# ------------------------------------------------------------------------------------------------ when it ends
+class Odd(FakeWorker):
+    """Has trouble with the requests of a row, once it took more than so many samples."""
+
+    def __init__(self, seconds: float | list[float] = 0.1, after: int = -1, **trouble: Any) -> None:
+        super().__init__(Clock(), seconds, self._odd)
+        self.after, self.odd = after, trouble
+
+    def _odd(self, verb: str, sample: int) -> dict[str, Any] | None:
+        found = self.odd.get(verb) if sample > self.after else None
+        if isinstance(found, str):
+            raise WorkerError(found)
+        return found
 
 
-def test_a_steady_device_stops_when_there_is_enough() -> None:
-    found = one(FakeWorker(Clock(), 0.1))
-    assert found.failure is None and found.stopped is None
-    assert len(found.samples_s) == 10  # and 1.0 s, in blocks of 0.2 s
-    assert found.median_s == pytest.approx(0.1)
-    assert found.throughput and found.throughput.value == pytest.approx(2e10)
-    assert len(found.warmup_s) == 2
-    assert found.verified and found.verified.ok and found.verified.samples == 11
-    assert found.computed_in == "float32"
+def told(run: Run) -> str:
+    """What a run says of its samples, its speed and its failure."""
+    took = f"{len(run.warmup_s)} + {len(run.samples_s)} samples, {sum(run.samples_s):.1f} s"
+    if run.throughput is None:
+        return f"{took}: {run.failure}"
+    speed = f"{run.throughput.value:.3g} FLOP/s in {run.computed_in}, verified {run.verified and run.verified.samples}"
+    return "; ".join([f"{took}: {speed} times", *filter(None, [run.stopped]), *run.doubts])
 
 
-def test_a_restless_device_goes_on_to_the_deadline_and_virtual_ones_do_not() -> None:
-    found = one(FakeWorker(Clock(), RESTLESS))
-    assert sum(found.samples_s) >= 30.0
-    assert found.stopped and found.stopped.startswith("interval ±") and found.stopped.endswith(" % (target ±0.5 %)")
-    assert len(found.doubts) == 1 and found.doubts[0].startswith("95 % interval ±")
-    assert found.throughput is not None
-    virtual = Case("2 virtual CPUs, rows", ("/CPU:0", "/CPU:1"), (), "rows", True)
-    found = one(FakeWorker(Clock(), RESTLESS), case=virtual)
-    assert len(found.samples_s) == 11 and found.stopped is None and found.doubts == ()
+@each(("name", "how", "text"), read_rows(Path(__file__).with_name("runs.yaml")))
+def test_how_a_run_ends(name: str, how: dict[str, Any], text: str) -> None:
+    case = {"CPU": CPU, "GPU": GPU, "virtual": VIRTUAL}[how.get("on_a", "CPU")]
+    work = job(farewell=True) if "farewell" in how.get("worker", {}) else None
+    found = one(Odd(**how.get("worker", {})), case=case, of=work, **how.get("options", {}))
+    assert told(found) == text
+    assert (found.median_s is None) is (found.throughput is None)
+    assert found.verified is None or found.verified.ok is ("the result is wrong" not in text)
 
 
 def test_each_of_several_cases_has_its_own_deadline() -> None:
@@ -116,31 +127,10 @@ def test_the_deadline_is_kept_to_a_sample_and_a_slow_device_is_warmed_up_once() 
     assert (len(found.warmup_s), found.samples_s, found.stopped) == (1, (40.0,), "only 1 of 10 samples")
 
 
-def test_figures_of_the_samples_and_the_last_word() -> None:
+def test_figures_of_the_samples() -> None:
     slowest = lambda samples: (Figure(name="slowest", value=max(samples), unit="s"),)  # noqa: E731
-    worker = FakeWorker(Clock(), 0.1)
-    found = one(worker, of=job(farewell=True, derive=slowest))
+    found = one(Odd(), of=job(derive=slowest))
     assert [(figure.name, figure.value) for figure in found.figures] == [("slowest", pytest.approx(0.1))]
-    assert worker.asked[-1] == "farewell"
-
-    def differs(verb: str, _sample: int) -> None:
-        if verb == "farewell":
-            raise WorkerError("2 of 10 weights differ between the replicas at the end")
-
-    found = one(FakeWorker(Clock(), 0.1, differs), of=job(farewell=True))
-    assert found.failure == "2 of 10 weights differ between the replicas at the end" and found.throughput is None
-
-
-# ------------------------------------------------------------------------------------------------ processes
-
-
-def test_a_process_that_is_needed_again_is_kept() -> None:
-    worker = FakeWorker(Clock())
-    with Workers(lambda: worker) as alive:
-        for keep in ({("CPU", "float32")}, set()):
-            measure([job()], Setting(alive, RULE, keep=keep, clock=worker.clock))
-            assert worker.closed is not bool(keep)
-    assert worker.asked.count("hello") == 1
 
 
 def test_several_processes_share_the_samples_and_the_time() -> None:
@@ -160,140 +150,95 @@ def test_several_processes_share_the_samples_and_the_time() -> None:
     (found,) = runs([CPU], [FakeWorker(clock, RESTLESS) for _ in range(2)], processes=2)
     edge = found.processes[0]
     assert [round(sum(part)) for part in (found.samples_s[:edge], found.samples_s[edge:])] == [15, 15]
-    (found,) = runs([CPU], [FakeWorker(clock), FakeWorker(clock, 0.1, dies(3))], processes=3)
-    assert (found.failure, found.samples_s, found.throughput) == ("the worker was killed by SIGSEGV", (), None)
+    (found,) = runs([CPU], [Odd(), Odd(after=3, sample="the worker was killed by SIGSEGV")], processes=3)
+    assert told(found) == "0 + 0 samples, 0.0 s: the worker was killed by SIGSEGV"
 
 
 def test_steps_are_those_of_the_first_process_and_the_last_word_of_the_last() -> None:
-    workers = [FakeWorker(Clock()), FakeWorker(Clock())]
-    for worker, seconds in zip(workers, (0.01, 0.02), strict=True):
-        worker.clock, worker.seconds = workers[0].clock, iter(lambda seconds=seconds: seconds, None)
+    clock = Clock()
+    workers = [FakeWorker(clock, 0.01), FakeWorker(clock, 0.02)]
     (found,) = runs([CPU], workers, of=job(blocks=True, farewell=True), processes=2)
     assert found.steps == 10 and found.samples_s == pytest.approx((0.1,) * 6 + (0.2,) * 6)
     assert found.flop == pytest.approx(2e10), "of a sample, which queues ten steps"
     assert [worker.asked.count("farewell") for worker in workers] == [0, 1]
 
 
-# ------------------------------------------------------------------------------------------------ other programs
-
-
 def test_a_run_says_what_others_used(monkeypatch: pytest.MonkeyPatch) -> None:
     before = busy_seconds()
     sum(range(1_000_000))
     assert busy_seconds() >= before > 0
-    assert one(FakeWorker(Clock(), 0.2)).others_cpus is None, "too short to tell"
-    clock = Clock()
+    assert one(Odd(0.2)).others_cpus is None, "too short to tell"
+    worker = Odd(0.2, sample={})
     # the machine has 4 CPUs, of which the worker uses 2 while it samples, and somebody else 1.5 all the time
-    monkeypatch.setattr(runner, "busy_seconds", lambda: 3.5 * clock.now)
-    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=clock))
-    taken: list[float] = []
+    monkeypatch.setattr(runner, "busy_seconds", lambda: 3.5 * worker.clock.now)
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=worker.clock))
+    ended = [0.0]
 
-    def busy(verb: str, _sample: int) -> dict[str, float] | None:
-        if verb != "sample":
-            return None
-        taken.append(clock.now - sum(taken))
-        return {"busy": 2.0 * taken[-1]}
+    def busy(verb: str, _sample: int) -> dict[str, float]:
+        ended.append(worker.clock.now)
+        return {"busy": 2.0 * (ended[-1] - ended[-2])} if verb == "sample" else {}
 
-    assert one(FakeWorker(clock, 0.2, busy)).others_cpus == pytest.approx(1.5)
-
-
-def test_waiting_for_a_cpu_stands_beside_each_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = iter(range(1_000_000))  # CPU seconds of everybody, far more than the worker's
-    monkeypatch.setattr(runner, "busy_seconds", lambda: next(machine))
-    assert one(says({"waited": 0.7512, "busy": 0.5})).cpu_wait == (0.751,) * 10
-    assert one(says({"waited": 0.7512, "busy": 1.0})).cpu_wait == (0.0,) * 10, "its threads waited for one another"
-    assert one(says({"waited": None, "busy": 0.5})).cpu_wait == (), "a kernel that does not tell"
+    worker.trouble = busy
+    assert one(worker).others_cpus == pytest.approx(1.5)
 
 
-def test_a_disturbed_case_goes_on_until_enough_samples_are_undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody uses far more CPU seconds than the worker."""
     machine = iter(range(1_000_000))
     monkeypatch.setattr(runner, "busy_seconds", lambda: next(machine))
 
-    def measured(until: int, cpus: float | None) -> Run:
-        def said(verb: str, sample: int) -> dict[str, Any] | None:
-            waited = 1.0 if sample <= until else 0.0
-            return {"waited": waited, "busy": 0.5} if verb == "sample" else None
 
-        worker = FakeWorker(Clock(), 0.1, said)
+@pytest.mark.usefixtures("busy_machine")
+def test_waiting_for_a_cpu_stands_beside_each_sample() -> None:
+    rows = [
+        (0.7512, 0.5, (0.751,) * 10),
+        (0.7512, 1.0, (0.0,) * 10),  # its threads waited for one another
+        (None, 0.5, ()),  # a kernel that does not tell
+    ]
+    for waited, busy, shown in rows:
+        assert one(Odd(sample={"waited": waited, "busy": busy})).cpu_wait == shown
+
+
+@pytest.mark.usefixtures("busy_machine")
+def test_a_disturbed_case_goes_on_until_enough_samples_are_undisturbed() -> None:
+    def measured(until: int, cpus: float | None) -> Run:
+        worker = Odd()
         worker.load = 1.0
+        worker.trouble = lambda verb, sample: (
+            {"waited": float(sample <= until), "busy": 0.5} if verb == "sample" else {}
+        )
         return one(worker, cpus=cpus)
 
     found = measured(22, 2.0)
-    assert len(found.samples_s) == 30, "the first 20 samples were disturbed"
-    assert (found.stopped, found.left_out, measured(22, 1.0).left_out) == (None, 20, 0)
-    assert len(measured(22, 1.0).samples_s) == 10, "it had the one CPU that it may use"
-    assert len(measured(22, None).samples_s) == 10
+    assert (len(found.samples_s), found.stopped, found.left_out) == (30, None, 20), "the first 20 were disturbed"
+    for cpus in (1.0, None):  # it had the one CPU that it may use, or nobody knows
+        assert (len(measured(22, cpus).samples_s), measured(22, cpus).left_out) == (10, 0)
     never = measured(10_000, 2.0)
     assert never.stopped == "only 0 of 10 samples undisturbed by other programs"
     assert sum(never.samples_s) == pytest.approx(30.0, abs=0.3)
     assert never.left_out == 0 and never.median_s == pytest.approx(0.1), "no others are left"
 
 
-# ------------------------------------------------------------------------------------------------ trouble
-
-
-def dies(at: int) -> Callable[[str, int], dict[str, Any] | None]:
-    def trouble(verb: str, sample: int) -> dict[str, Any] | None:
-        if verb == "sample" and sample > at:
-            raise WorkerError("the worker was killed by SIGSEGV")
-        return None
-
-    return trouble
-
-
 def test_a_worker_that_dies_or_does_not_start_takes_no_other_with_it() -> None:
-    for at in (0, 1, 7):
-        clock = Clock()
-        broken, fine = runs([CPU, GPU], [FakeWorker(clock, 0.1, dies(at)), FakeWorker(clock)])
-        assert broken.failure == "the worker was killed by SIGSEGV"
-        assert (broken.throughput, broken.median_s, broken.samples_s) == (None, None, ())
-        assert fine.throughput is not None
+    for after in (0, 1, 7):
+        broken, fine = runs([CPU, GPU], [Odd(after=after, sample="the worker was killed by SIGSEGV"), Odd()])
+        assert told(broken) == "0 + 0 samples, 0.0 s: the worker was killed by SIGSEGV" and fine.throughput is not None
 
-    def start() -> FakeWorker:
-        raise WorkerError("no such interpreter")
-
-    with Workers(start) as alive:
+    with Workers(lambda: WorkerProcess("/no/such/python")) as alive:
         (found,) = measure([job()], Setting(alive, RULE))
-    assert to_run(found).failure == "no such interpreter"
+    assert to_run(found).failure == "/no/such/python cannot be started: No such file or directory"
 
 
-TF32 = {"rms": 6e-4, "worst_row": 2e-3}
-ELSEWHERE = {"misplaced": "computed on /CPU:0 instead of /GPU:0", "placed_on": ["/CPU:0"]}
-
-
-@each(
-    ("verb", "answer", "failure"),
-    [
-        ("verify", WRONG, "the result is wrong: relative error 0.3 (limit 5.4e-06)"),
-        ("verify", TF32, "the result is wrong: relative error 0.0006"),  # float32 that was tf32
-        ("sample", ELSEWHERE, "computed on /CPU:0 instead of /GPU:0"),
-        ("sample", {"placed_on": ["/CPU:0"]}, "computed on /CPU:0"),
-        ("sample", {"rechecked": [RIGHT, WRONG]}, "the result is wrong"),
-    ],
-)
-def test_what_is_wrong_or_from_elsewhere_has_no_speed(verb: str, answer: dict[str, Any], failure: str) -> None:
-    worker = FakeWorker(Clock(), 0.1, lambda asked, sample: answer if asked == verb and sample != 1 else None)
-    found = one(worker, case=GPU)
-    assert found.failure is not None and found.failure.startswith(failure)
-    assert (found.throughput, found.samples_s) == (None, ())
-    assert found.verified is None or found.verified.ok is (verb == "sample" and "rechecked" not in answer)
-
-
-def test_which_of_tf32_and_float32_ran_is_what_the_residual_says() -> None:
-    for answer, computed in ((RIGHT, "float32"), (TF32, "tf32")):
-        found = one(says(answer, "verify"), case=GPU, dtype="tf32")
-        assert (found.dtype, found.computed_in) == ("tf32", computed) and found.throughput is not None
-
-
-JUDGES = (cnn.judge, gan.judge, inference.judge, input.judge, matpow.judge, transfer.judge)
-VERIFIED = read_rows(Path(__file__).with_name("rows.yaml"))["judged"]
-
-
-@each("judge", JUDGES)
+@each("judge", [cnn.judge, gan.judge, inference.judge, input.judge, matpow.judge, transfer.judge])
 def test_an_answer_that_a_judge_does_not_expect_is_a_failure(judge: Any) -> None:
     """Whatever the worker says of the result: it is judged, or the run has failed, and tfgpu goes on."""
     parameters = {"power": 2, "reference": "float32"}
-    odd = [{**VERIFIED, name: one} for name in VERIFIED for one in ("x", [], {}, [None], [0.0, 0.0], math.nan, object)]
+    odd = [
+        {**ROWS["judged"], name: one}
+        for name in ROWS["judged"]
+        for one in ("x", [], {}, [None], [0.0, 0.0], math.nan, object)
+    ]
     failures = []
     for answer in ({}, *odd):
         judged = replace(job(), judge=lambda *_, found=answer: judge(found, "float32", parameters))
@@ -308,16 +253,11 @@ def test_an_answer_that_a_judge_does_not_expect_is_a_failure(judge: Any) -> None
 
 
 def test_a_hang_among_many_short_samples_costs_no_more_patience_than_one() -> None:
-    waits = []
-
-    class Listens(FakeWorker):
-        def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
-            if request["do"] == "sample":
-                waits.append(timeout)
-            return super().ask(timeout, **request)
-
-    assert len(one(Listens(Clock(), 0.0005)).samples_s) >= 500
-    assert set(waits) == {60.0}
+    workers = Planned(seconds=0.0005)
+    with Workers(workers) as alive:
+        (found,) = measure([job()], Setting(alive, RULE, clock=workers.clock))
+    assert len(found.samples) >= 500
+    assert {request["timeout"] for request in workers.asked("sample")} == {60.0}
 
 
 def test_what_there_is_is_saved_after_every_round_and_an_interrupt_ends_every_worker() -> None:
@@ -331,14 +271,10 @@ def test_what_there_is_is_saved_after_every_round_and_an_interrupt_ends_every_wo
         if sample > 4:
             raise KeyboardInterrupt
 
-    workers = [FakeWorker(clock, 0.2), FakeWorker(clock, 0.2, interrupted)]
-    waiting = list(workers)
-    with Workers(lambda: waiting.pop(0)) as alive, pytest.raises(KeyboardInterrupt):
-        measure([job(), job(GPU)], Setting(alive, RULE, clock=clock))
-    assert all(worker.closed for worker in workers)
-
-
-# ------------------------------------------------------------------------------------------------ the session
+    workers = Planned(seconds=0.2, trouble=interrupted)
+    with Workers(workers) as alive, pytest.raises(KeyboardInterrupt):
+        measure([job(), job(GPU)], Setting(alive, RULE, clock=workers.clock))
+    assert len(workers.started) == 2 and all(worker.closed for worker in workers.started)
 
 
 def test_how_long_all_runs_are_sampled_at_most_is_said_beforehand() -> None:
@@ -370,3 +306,153 @@ def test_what_the_cpu_has_no_time_for_is_refused_before_it_starts(plan: PlanBase
         Session(plan, MATRIX, healthy(), workers, rule).run()
     assert all(size is None or size < 4096 for worker in workers.started for size in worker.sizes)
     assert all(worker.closed for worker in workers.started)
+
+
+CREATED = (
+    "I0000 00:00:1731000000.1 4242 gpu_device.cc:2022] Created device /job:localhost/replica:0/task:0/device:GPU:{0}"
+    " with 139000 MB memory:  -> device: {0}, name: NVIDIA H200, pci bus id: {1}, compute capability: 9.0\n"
+)
+CREATED_BY_2_4 = (
+    "2021-02-03 01:02:03.4: I tensorflow/core/common_runtime/gpu/gpu_device.cc:1406] Created TensorFlow device "
+    "(/job:localhost/replica:0/task:0/device:GPU:0 with 10175 MB memory) -> physical GPU (device: 0, name: Tesla T4, "
+    "pci bus id: 0000:00:07.0, compute capability: 7.5)\n"
+)
+
+
+def test_bus_ids_stand_in_tensorflows_log() -> None:
+    log = CREATED.format(0, "0000:65:00.0") + CREATED.format(1, "0000:E1:00.0")
+    assert bus_ids(log) == {"/GPU:0": "0000:65:00.0", "/GPU:1": "0000:E1:00.0"}
+    assert bus_ids(CREATED_BY_2_4) == {"/GPU:0": "0000:00:07.0"}
+    assert bus_ids("Created device with nothing\npci bus id: 0000:00:07.0\n") == {}
+
+
+class NvmlError(Exception):
+    """As in pynvml."""
+
+
+def nvml(looks: list[str], broken: bool = False) -> Any:
+    """Return a stand-in for pynvml: one GPU, whose fourth and later looks are throttled."""
+
+    def fails(*_: object) -> None:
+        raise NvmlError
+
+    return SimpleNamespace(
+        NVMLError=NvmlError,
+        NVML_CLOCK_SM=1,
+        NVML_TEMPERATURE_GPU=0,
+        nvmlInit=fails if broken else lambda: None,
+        nvmlShutdown=lambda: None,
+        nvmlDeviceGetHandleByPciBusId=lambda bus_id: bus_id,
+        nvmlDeviceGetName=lambda _: "NVIDIA H200",
+        nvmlDeviceGetCurrentClocksThrottleReasons=lambda _: 0x041 if len(looks) > 3 else 0x001,
+        nvmlDeviceGetPowerUsage=lambda _: 612_500,
+        nvmlDeviceGetUtilizationRates=fails,
+        nvmlDeviceGetClockInfo=lambda *_: 1830,
+        nvmlDeviceGetTemperature=lambda handle, _: looks.append(handle) or 61,
+    )
+
+
+def test_figures_are_gathered_while_a_block_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+    monkeypatch.setattr(telemetry, "PERIOD", 0.01)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml(looks))
+    watch = Telemetry({"/GPU:0": "0000:65:00.0"})
+    watch.start()
+    assert eventually(lambda: len(looks) > 6)
+    hot = ("hw_thermal_slowdown",)
+    assert watch.pause() == hot
+    watch.close()
+    (found,) = watch.summary(1.0)
+    assert (found.device, found.name, found.pci_bus_id) == ("/GPU:0", "NVIDIA H200", "0000:65:00.0")
+    assert (found.power_w, found.sm_clock_mhz, found.temperature_c, found.utilization) == (612.5, 1830, 61, None)
+    assert (found.throttled, found.power_max_w) == (hot, 612.5) and found.samples >= 5
+
+
+def test_utilization_is_known_only_of_work_without_a_pause() -> None:
+    rows = [
+        (60, 0.05, 96.0),  # three seconds without a pause: what the window holds is the work
+        (60, 0.06, None),  # as many samples in 3.6 s: pauses between them
+        (20, 0.05, None),  # one second: no longer than the window
+        (60, 0.02, None),  # samples of two results, and the readings of one
+    ]
+    for count, period, shown in rows:
+        times = [place * period for place in range(count)]
+        readings = [{"t": t, "utilization": 10.0 if t <= 1 else 96.0} for t in times]
+        assert utilization(readings, 0.05 * count) == shown
+
+
+def test_logical_devices_of_one_gpu_are_one_and_no_nvml_gives_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", nvml([], broken=True))
+    watch = Telemetry({"/GPU:0": "0000:65:00.0", "/GPU:1": "0000:65:00.0"})
+    watch.start()
+    watch._thread.join(30)
+    watch.close()
+    (found,) = watch.summary(1.0)
+    assert (found.device, found.samples, found.power_w, found.name) == ("/GPU:0", 0, None, None)
+
+
+BENCH = Path(tfgpu_doctor.__file__).parent / "bench"
+SAMPLE = {"samples": [], "placed_on": [], "misplaced": None, "rechecked": [], "waited": 0.0, "busy": 0.0}
+
+
+@each(("source", "message"), ROWS["workers"].values())
+def test_trouble(source: str, message: str, tmp_path: Path) -> None:
+    (script := tmp_path / "worker.py").write_text(source)
+    with WorkerProcess(sys.executable, script=script) as worker:
+        pid = worker._child.process.pid
+        with pytest.raises(WorkerError) as info:
+            worker.ask(0.3 if "within" in message else 30.0, do="hello")
+    assert str(info.value).startswith(message)
+    assert not psutil.pid_exists(pid)
+
+
+LEAVES = """
+import json, os, subprocess, sys, tempfile, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("a profile's greeting\\n[1]", flush=True)
+print(json.dumps({"file": tempfile.mkstemp()[1], "child": child.pid}), flush=True)
+input(), input()
+"""
+
+
+@each("then", ["os._exit(0)", "time.sleep(600)"])
+def test_children_and_temporary_files_of_a_worker_go_with_it(then: str, tmp_path: Path) -> None:
+    """As those of AutoGraph, which TensorFlow removes at an orderly end only."""
+    (script := tmp_path / "worker.py").write_text(LEAVES + then)
+    with WorkerProcess(sys.executable, script=script) as worker:
+        left = worker.ask(30.0, do="farewell")
+        file, child = Path(left["file"]), psutil.Process(left["child"])
+        assert file.is_file()
+        with pytest.raises(WorkerError):
+            worker.ask(0.2, do="farewell")
+    assert not file.parent.exists() and file.parent.name.startswith("tfgpu-")
+    psutil.wait_procs([child], timeout=10)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+@each(("request_", "answer"), ROWS["answers"])
+def test_every_part_of_an_answer_is_checked(request_: dict[str, Any], answer: dict[str, Any]) -> None:
+    assert problem(request_, answer) is None
+    for name in answer:
+        assert "missing" in (problem(request_, {key: one for key, one in answer.items() if key != name}) or "")
+    for name in answer:
+        for odd in (object, {"x": [None]}, [{}], -1, "\0", float("nan"), 2**200):
+            if problem(request_, {**answer, name: odd}) is None:
+                text = isinstance(odd, str) and isinstance(answer[name], str | None)
+                assert text or (name, odd) == ("rechecked", [{}]), (name, odd)  # that is for the judge
+    for odd in ([], [0.0, 1.0], [-1.0, 1.0], [float("nan"), 1.0], [float("inf"), 1.0], [1.0, -1.0], [1.0]):
+        assert problem({"do": "sample"}, {**SAMPLE, "samples": [odd]}), "samples are times with their loads"
+    assert problem({"do": "sample"}, SAMPLE), "no samples"
+
+
+def test_every_request_of_a_worker_has_its_answer() -> None:
+    verbs = set(re.findall(r'do="(\w+)"', "".join(file.read_text() for file in BENCH.rglob("*.py"))))
+    # nobody reads the answer to a farewell; verify is the workload's, and reference has its tasks
+    assert verbs - set(_ANSWERS) == {"farewell", "verify", "reference"}
+    assert set(_ANSWERS) - verbs == {"describe", "unusable", "slurm"}
+
+
+def test_a_process_that_is_forked_off_does_not_answer() -> None:
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "patients" / "forks")}
+    with WorkerProcess(sys.executable, environ) as worker, pytest.raises(WorkerError, match="of the parent"):
+        worker.ask(60.0, do="hello")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.bench.fake_worker import ANSWERS, BUS_ID, CREATED, FakeWorker, Workers, measured
+from tests.bench.fake_worker import BUS_ID, CREATED, FakeWorker, Workers, measured
 from tests.bench.live import Shared
 from tests.bench.samples import run
 from tests.healthy import gpu, healthy, known, spoil
-from tests.tables import each
+from tests.tables import each, read_rows
 from tfgpu_doctor.bench.plans.transfer import Transfer, between, pcie
 from tfgpu_doctor.bench.results import GpuTelemetry, Run, Throughput
 from tfgpu_doctor.bench.workloads import transfer
@@ -28,8 +29,6 @@ def test_both_ends_of_every_route() -> None:
         works = [transfer.work(route, 100, devices) for devices in (2, 8)]
         assert works == [100, 175 if "all-reduce" in route else 100]
 
-
-# ------------------------------------------------------------------------------------------- what links allow
 
 H100 = gpu(
     0,
@@ -63,68 +62,37 @@ def test_links() -> None:
         assert pcie(card) is None
 
 
-def moved(route: str, speed: float, count: int = 256 * MIB, label: str = "1 GPU", **changes: Any) -> Run:
+def moved(route: str, speed: float | None, *, size: int = 256 * MIB, gpus: int = 1, **changes: Any) -> Run:
+    """Return a run that moved so many bytes from or to so many GPUs; without a speed, it failed."""
+    rate = speed and Throughput(value=speed, unit="B/s", ci95=(0.99 * speed, 1.01 * speed))
     fields = {
-        "throughput": Throughput(value=speed, unit="B/s", ci95=(0.99 * speed, 1.01 * speed)),
-        "parameters": {"route": route, "bytes": count},
-        "gpu": (GpuTelemetry(device="/GPU:0", pci_bus_id=BUS_ID),),
-        **changes,
+        "label": "1 GPU" if gpus else "CPU",
+        "devices": tuple(f"/GPU:{index}" for index in range(gpus)) or ("/CPU:0",),
+        "gpu": (GpuTelemetry(device="/GPU:0", pci_bus_id=BUS_ID),) * gpus,
     }
-    return run(label, **fields)
+    return run(**{**fields, "throughput": rate, "parameters": {"route": route, "bytes": size}, **changes})
 
 
-def advice(one: Run, *others: Run, card: Gpu = H100) -> str:
-    plan = Transfer(environment=spoil(healthy(), {"gpus": known((card,))}))
+def advice(one: Run, *others: Run) -> str:
+    plan = Transfer(environment=spoil(healthy(), {"gpus": known((H100,))}))
     return "; ".join(plan.advice(one, (one, *others)))
 
 
-PAIR: dict[str, Any] = {
-    "devices": ("/GPU:0", "/GPU:1"),
-    "gpu": (GpuTelemetry(device="/GPU:0", pci_bus_id=BUS_ID),) * 2,
-}
-IMPLAUSIBLE = "is implausible: PCIe 5 ×16 can carry 63 GB/s at most; either the copy was optimised away"
-SLOW = "12 GB/s is 19 % of the link: PCIe 5 ×16 can carry 63 GB/s at most; tfgpu doctor checks the link"
-
-
-@each(
-    ("one", "text"),
-    [
-        (moved(transfer.TO_DEVICE_PINNED, 100e9), f"100 GB/s {IMPLAUSIBLE}"),
-        (moved(transfer.TO_DEVICE, 100e9), f"100 GB/s {IMPLAUSIBLE}"),
-        (moved(transfer.FROM_DEVICE_PINNED, 12e9), SLOW),
-        (moved(transfer.TO_DEVICE_PINNED, 55e9), None),
-        (moved(transfer.TO_DEVICE, 12e9), None),  # ordinary host memory is that slow
-        (moved(transfer.TO_DEVICE_PINNED, 5e9, count=MIB), None),  # latency
-        (moved(transfer.WITHIN, 2000e9), None),
-        (moved(transfer.TO_DEVICE_PINNED, 12e9, gpu=()), None),
-        (moved(transfer.TO_DEVICE_PINNED, 12e9, virtual=True), None),
-        (moved(transfer.WITHIN, 1e9, label="CPU"), None),
-        (moved(transfer.TO_DEVICE_PINNED, 0.0, throughput=None), None),
-        (moved(transfer.ALL_REDUCE, 480e9, **PAIR), None),  # switches that add may exceed the links
-        (moved(transfer.ALL_REDUCE, 950e9, **PAIR), "950 GB/s is implausible"),
-        (moved("GPU 0 to GPU 1", 480e9, **PAIR), "480 GB/s is implausible"),
-        (moved("GPU 0 to GPU 1", 20e9, **PAIR), "20 GB/s is 4 % of the link: 18 NVLinks can carry"),
-    ],
-)
-def test_what_links_say_of_a_speed(one: Run, text: str | None) -> None:
-    said = advice(one)
-    assert said.startswith(text) if text else said == ""
+@each(("route", "speed", "more", "text"), read_rows(Path(__file__).with_name("links.yaml")))
+def test_what_links_say_of_a_speed(route: str, speed: float | None, more: dict[str, Any], text: str) -> None:
+    assert advice(moved(route, speed, **more)) == text
 
 
 def test_only_the_best_size_is_measured_by_the_link_and_advice_reaches_the_result(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    slow, fast = moved(transfer.TO_DEVICE_PINNED, 12e9, count=16 * MIB), moved(transfer.TO_DEVICE_PINNED, 50e9)
+    slow, fast = moved(transfer.TO_DEVICE_PINNED, 12e9, size=16 * MIB), moved(transfer.TO_DEVICE_PINNED, 50e9)
     assert advice(slow, fast) == ""
     monkeypatch.setattr(FakeWorker, "log", lambda _worker: CREATED)
     environment = spoil(healthy(), {"gpus": known((H100,), "NVML")})
-    workers = Workers(1, answer=ANSWERS["transfer"], seconds=1e-6)
-    found = measured(Transfer, workers, environment, sizes=(MIB,))
+    found = measured(Transfer, Workers(1, seconds=1e-6), environment, sizes=(MIB,))
     pinned = next(one for one in found.runs if one.parameters["route"] == transfer.TO_DEVICE_PINNED)
     assert any("is implausible: PCIe 5 ×16" in text for text in pinned.advice)
-
-
-# ------------------------------------------------------------------------------------------- for real
 
 
 # One element of what arrives is spoiled, or what was sent before arrives again: judged by the real workload.
@@ -141,12 +109,10 @@ answers = {}
 for name, way in ways.items():
     work.verified, work.step = False, work.step._replace(move=way)
     work.sample(3)
-    first = work.verify({})
-    later = []
+    answers[name] = [work.verify({})]
     for _ in range(2):
         work.sample(2)
-        later.append(work.recheck())
-    answers[name] = {"first": first, "later": later}
+        answers[name].append(work.recheck())
 """
 
 
@@ -154,8 +120,7 @@ for name, way in ways.items():
 def test_wrong_and_stale_bytes_are_seen(shared: Shared) -> None:
     answers: dict[str, Any] = shared.run(SPOIL)
     right, spoiled, stale = answers["right"], answers["spoiled"], answers["stale"]
-    assert transfer.judge(right["first"], "float32", {}).ok and right["later"] == [None, None]
-    assert spoiled["first"]["wrong"] == 1
-    assert [transfer.judge(later, "float32", {}).ok for later in spoiled["later"]] == [False, False]
-    wrong = [found for found in [stale["first"], *stale["later"]] if found and found["wrong"]]
-    assert wrong, "the second set of numbers is sent in turns"
+    assert transfer.judge(right[0], "float32", {}).ok and right[1:] == [None, None]
+    assert spoiled[0]["wrong"] == 1
+    assert [transfer.judge(later, "float32", {}).ok for later in spoiled[1:]] == [False, False]
+    assert any(found and found["wrong"] for found in stale), "the second set of numbers is sent in turns"

@@ -42,35 +42,28 @@ def offences(text: str, form: str = "text") -> Iterator[str]:
             yield f"a command: {line[:200]!a}"
 
 
-def places(tree: Any, way: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """The ways to all texts of a JSON document."""
-    if isinstance(tree, str):
-        yield way
-    elif isinstance(tree, dict):
-        for key, value in tree.items():
-            yield from places(value, (*way, key))
-    elif isinstance(tree, list):
-        for number, value in enumerate(tree):
-            yield from places(value, (*way, number))
+def texts(tree: Any, kind: str = "") -> Iterator[tuple[Any, Any, str]]:
+    """Every text of a JSON document: what holds it, where there, and the names on the way."""
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+        inner = f"{kind}.{key}" if isinstance(key, str) else kind
+        if isinstance(value, str):
+            yield tree, key, inner
+        elif isinstance(value, (dict, list)):
+            yield from texts(value, inner)
 
 
 def planted(document: bytes, accepts: Callable[[bytes], object]) -> bytes:
     """The document with the bomb behind every text that may hold any; `accepts` raises where one may not."""
     tree = json.loads(document)
-    refused: dict[str, bool] = {}  # by the names on the way
-    for way in places(tree):
-        kind = ".".join(str(step) for step in way if isinstance(step, str))
+    refused: dict[str, bool] = {}
+    for holder, key, kind in texts(tree):
         if not refused.get(kind):
-            *above, last = way
-            holder = tree
-            for step in above:
-                holder = holder[step]
-            before = holder[last]
-            holder[last] = before + BOMB
+            before = holder[key]
+            holder[key] = before + BOMB
             if kind not in refused:
                 refused[kind] = not _accepted(json.dumps(tree).encode(), accepts)
             if refused[kind]:
-                holder[last] = before
+                holder[key] = before
     return json.dumps(tree).encode()
 
 

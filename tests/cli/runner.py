@@ -10,13 +10,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import IO
 from unittest.mock import patch
 
 import click
 
+from tests.healthy import MATRIX
 from tfgpu_doctor.__main__ import main
 from tfgpu_doctor.cli import cli
+from tfgpu_doctor.matrix.loader import Matrix
 
 HERE = Path()
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)  # a command catches them
@@ -24,32 +25,26 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)  # a co
 
 def tfgpu(
     *arguments: str,
-    input: str | None = "",
-    stdin: IO[bytes] | None = None,
+    input: str | bytes | None = "",
     environ: Mapping[str, str] | None = None,
     cwd: Path = HERE,
 ) -> subprocess.CompletedProcess[str]:
     """What `process` does, in this process: the console script with its streams, variables and folder replaced.
 
-    `input`: None where standard input is closed (<&-).
+    Streams have the encoding that PYTHONIOENCODING names, and are no terminals. `input`: None where standard input is
+    closed (<&-).
     """
-    data = stdin.read() if stdin else None if input is None else input.encode()
-    done = in_process(arguments, data, environ or {}, cwd)
-    return subprocess.CompletedProcess(arguments, done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def in_process(
-    arguments: tuple[str, ...], data: bytes | None, environ: Mapping[str, str], cwd: Path = HERE
-) -> subprocess.CompletedProcess[bytes]:
-    """The same in bytes. Streams have the encoding that PYTHONIOENCODING names, and are no terminals."""
+    environ = {"COLUMNS": "80", **(environ or {})}
     encoding = environ.get("PYTHONIOENCODING", "utf-8")
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding, errors) for errors in ("strict", "backslashreplace"))
+    data = input.encode() if isinstance(input, str) else input
     before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         with (
-            patch.dict(os.environ, {"COLUMNS": "80", **environ}),
+            patch.dict(os.environ, environ),
             patch.object(sys, "argv", ["tfgpu", *arguments]),
             patch("tfgpu_doctor.__main__._end_children"),  # that would be the children of the tests
+            matrix_read_once(),
             patch.object(sys, "stdin", None if data is None else io.TextIOWrapper(io.BytesIO(data), encoding)),
             redirect_stdout(out),
             redirect_stderr(err),
@@ -61,7 +56,16 @@ def in_process(
             signal.signal(number, handler)
     for stream in (out, err):
         stream.flush()
-    return subprocess.CompletedProcess(arguments, code, *(stream.buffer.getvalue() for stream in (out, err)))  # type: ignore[attr-defined]
+    printed = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
+    return subprocess.CompletedProcess(arguments, code, *printed)
+
+
+@contextmanager
+def matrix_read_once() -> Iterator[None]:
+    """Use a bundled matrix that was read already: it and its releases cost more than most commands."""
+    load = Matrix.load
+    with patch.object(Matrix, "load", lambda *layers: load(*layers) if any(layers) else MATRIX):
+        yield
 
 
 def _exit_code() -> int:

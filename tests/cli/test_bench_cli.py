@@ -1,4 +1,4 @@
-"""`tfgpu bench`: what is measured goes to files, nothing private is in a page, and a saved result is shown alike."""
+"""`tfgpu bench`: what is measured goes to files, nothing private is in a page; progress."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 from tests.bench.fake_worker import Clock, FakeWorker
-from tests.bench.samples import failures, four
-from tests.cli.runner import tfgpu
 from tests.healthy import healthy, known, spoil
 from tests.render.pages import Page
+from tests.render.test_html import raw_data
 from tfgpu_doctor.bench.requests import read_request
 from tfgpu_doctor.bench.runner import process
 from tfgpu_doctor.cli import cli
 from tfgpu_doctor.cli.progress import Reporter
-from tfgpu_doctor.render.outlines.bench import verdict
 
 QUICK = ["bench", "matpow", "--size", "256", "--min-samples", "3", "--deadline", "1"]
 PRIVATE = {
@@ -28,60 +26,30 @@ PRIVATE = {
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> list[FakeWorker]:
+def measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that answer at once, on a machine whose facts hold names."""
-    workers: list[FakeWorker] = []
-
-    def start(executable: str) -> FakeWorker:
-        workers.append(FakeWorker(Clock(), 0.1))
-        return workers[-1]
-
     facts = spoil(healthy(), PRIVATE)
-    monkeypatch.setattr(process, "WorkerProcess", start)
+    monkeypatch.setattr(process, "WorkerProcess", lambda _executable: FakeWorker(Clock(), 0.1))
     monkeypatch.setattr("tfgpu_doctor.probes.examine.examine", lambda *a, **k: SimpleNamespace(facts=facts))
-    return workers
 
 
-def test_a_page_is_written(measured: list[FakeWorker], tmp_path: Path) -> None:
-    file = tmp_path / "page.html"
-    done = CliRunner().invoke(cli, [*QUICK, "--html", str(file)])
-    assert done.exit_code == 0, done.output
-    assert "FLOP/s" in done.stdout
-    read = Page(file.read_text(encoding="utf-8"))
-    assert "tfgpu bench matpow --size 256 --min-samples 3 --deadline 1" in read.text
-    assert str(file) not in read.text
-    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
-
-
-def test_several_outputs(measured: list[FakeWorker], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("measured")
+def test_several_outputs_of_which_the_page_has_nothing_private(tmp_path: Path) -> None:
     """As of every other command; the JSON is among them, and the text is printed where no format is named."""
     whole, raw, page = (tmp_path / name for name in ("r.txt", "r.json", "r.html"))
-    names = [word for path in (raw, page) for word in ("--output", str(path))]
-    done = CliRunner().invoke(cli, [*QUICK, *names])
-    assert done.exit_code == 0 and "FLOP/s" in done.stdout
-    assert '"unfinished":true' not in raw.read_text("utf-8").replace(" ", "") and page.stat().st_size > 10_000
-    done = CliRunner().invoke(cli, [*QUICK, "--format", "text,json", "--output", str(whole), "--output", str(raw)])
-    assert (done.exit_code, done.stdout) == (0, "") and done.stderr.count("tfgpu: wrote ") == 2
-    assert "FLOP/s" in whole.read_text("utf-8")
-
-
-def test_nothing_private_is_in_it(measured: list[FakeWorker], tmp_path: Path) -> None:
-    file, raw = tmp_path / "page.html", tmp_path / "result.json"
-    python = sys.executable
-    done = CliRunner().invoke(cli, [*QUICK, "--python", python, "--html", str(file), "--output", str(raw)])
-    assert done.exit_code == 0, done.output
-    page = file.read_text(encoding="utf-8")
-    from tests.render.test_html import raw_data
-
-    for text in (page, raw_data(page)):
+    python = ("--python", sys.executable)
+    done = CliRunner().invoke(cli, [*QUICK, *python, "--html", str(page), "--output", str(raw)])
+    assert (done.exit_code, done.stderr.count("tfgpu: wrote ")) == (0, 2) and "FLOP/s" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r.html", "r.json"]
+    assert '"unfinished":true' not in raw.read_text("utf-8").replace(" ", "")
+    html = page.read_text(encoding="utf-8")
+    shown = Page(html).text
+    assert "tfgpu bench matpow --size 256 --min-samples 3 --deadline 1" in shown and str(page) not in shown
+    for text in (html, raw_data(html)):
         assert "grace" not in text and "secret-project" not in text and "hf_abc" not in text
     assert "grace" in raw.read_text(encoding="utf-8"), "the test would not see it"
-
-
-def test_what_cannot_be_written_is_said_before_measuring(measured: list[FakeWorker], tmp_path: Path) -> None:
-    for where, message in ((f"{tmp_path}/no/page.html", "does not exist"), (f"{tmp_path}", "directory")):
-        done = CliRunner().invoke(cli, [*QUICK, "--html", where])
-        assert (done.exit_code, measured, message in done.stderr) == (2, [], True), where
+    done = CliRunner().invoke(cli, [*QUICK, "--format", "text,json", "--output", str(whole), "--output", str(raw)])
+    assert (done.exit_code, done.stdout) == (0, "") and "FLOP/s" in whole.read_text("utf-8")
 
 
 def test_the_command_as_it_would_be_typed() -> None:
@@ -96,33 +64,6 @@ def test_the_command_as_it_would_be_typed() -> None:
         assert read_request("cnn", "python", options, {}).typed == line
     request = read_request("inference", "", {"shape": ("224,224,3", "x=1")}, {"python": "/a b/python"})
     assert request.typed == "tfgpu bench inference --shape 224,224,3 --shape x=1 --python '/a b/python'"
-
-
-# ------------------------------------------------------------------------------------------- bench show, progress
-
-
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    file = tmp_path / "result.json"
-    file.write_bytes(four().to_json())
-    return file
-
-
-def test_text(saved: Path) -> None:
-    done = tfgpu("bench", "show", str(saved))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "✓ 2 GPUs, rows" in done.stdout and "188.7 (187.9 to 189.4) times the CPU" in done.stdout
-
-
-def test_page(saved: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    done = tfgpu("bench", "show", str(saved), "--html", str(page))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"tfgpu: wrote {page}\n")
-    read = Page(page.read_text(encoding="utf-8"))
-    assert verdict(four()) in read.text
-    assert len(read.all("svg")) == 2  # speed, scaling
-    saved.write_bytes(failures().to_json())
-    assert tfgpu("bench", "show", str(saved)).returncode == 1
 
 
 def test_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:

@@ -120,12 +120,9 @@ def harmless(folder: Path, *arguments: str, environ: dict[str, str] | None = Non
     return done.stdout + done.stderr
 
 
-def test_the_tests_see_what_is_planted() -> None:
-    assert len(list(offences(BOMB))) > 20
-    assert list(offences("::error title=tfgpu x::y", "github")) == []
-    assert list(offences("::error title=x::y", "github")) and list(offences("::error title=tfgpu x::y"))
-    assert hostile_report().count(rb"set-env") > 150
-    assert hostile_result().count(rb"set-env") > 150
+def test_what_is_planted_is_seen() -> None:
+    assert len(list(offences(BOMB))) > 20 and list(offences("::error title=tfgpu x::y", "github")) == []
+    assert min(document.count(rb"set-env") for document in (hostile_report(), hostile_result())) > 150
 
 
 # ------------------------------------------------------------------------------------------------ what files hold
@@ -137,8 +134,8 @@ RESULTS = {  # command → the kind of its result
     "plan --from NAME.json": "plan",
     "compare report.json other.json -v --no-redact": "report comparison",
     "compare other.json NAME.json -v --no-redact": "report comparison",
-    "bench show bench.json": "bench",
-    "compare bench.json NAME.bench": "bench comparison",
+    "bench show bench.json --no-redact": "bench",
+    "compare bench.json NAME.bench --no-redact": "bench comparison",
     "fleet fleet.jsonl report.json NAME.json --no-redact": "fleet",
     "matrix tensorflow --version 2.15.1": "matrix",
     "check bad": "check",
@@ -148,16 +145,19 @@ SILENT = ("report comparison", "plan", "matrix", "check")  # whose formats need 
 
 
 def test_results_in_every_format(folder: Path) -> None:
-    """Files get what the streams would get, as UTF-8."""
+    """Files get what the streams would get, as UTF-8. A kind is tried in every format once, each command as text."""
+    shown_kinds = set()
     for command, kind in RESULTS.items():
-        forms = choices(kind)
+        forms = () if kind in shown_kinds else choices(kind)
+        shown_kinds.add(kind)
         targets = [word for form in forms for word in ("--format", form, "--output", f"{BYTE}{form}")]
         words = [word.replace("NAME", NAME) for word in command.split()]
-        harmless(folder, *words, *targets, "--format", "text", "--output", "-")
+        printed = harmless(folder, *words, *targets, "--format", "text", "--output", "-")
+        assert "PWN" in printed or kind in SILENT or "log.txt" in command, command
         for form in forms:
             shown = (folder / f"{BYTE}{form}").read_bytes().decode()
             assert list(offences(shown, form)) == [], (command, form)
-            assert "PWN" in shown or kind in SILENT or "log.txt" in command, (command, form)
+            assert "PWN" in shown or kind in SILENT, (command, form)
 
 
 def test_formats_with_escapes_keep_every_value(folder: Path) -> None:
@@ -171,20 +171,20 @@ def test_formats_with_escapes_keep_every_value(folder: Path) -> None:
 
 
 def test_files_that_are_refused(folder: Path) -> None:
-    wrong: tuple[dict[str, object], ...] = (
-        {BOMB: 1},
-        {"facts": {"host": {"os": {"is": BOMB}}}},
-        {"schema": BOMB},
-        {"tool": {"name": "x", "version": BOMB}},
-    )
-    for name in ("report.json", "bench.json"):
-        for change in wrong:
-            (folder / "wrong.json").write_text(json.dumps({**json.loads((folder / name).read_bytes()), **change}))
-            for command in ("doctor --from", "explain", "plan --from", "compare other.json", "bench show"):
-                harmless(folder, *command.split(), "wrong.json")
+    """Every kind of mistake in one command, and every command with one of them."""
+    mistakes = ({"facts": {"host": {"os": {"is": BOMB}}}}, {"tool": {"name": "x", "version": BOMB}}, {"schema": BOMB})
+    for good, tried in (
+        ("report.json", ("doctor --from", "explain", "plan --from", "compare other.json")),
+        ("bench.json", ("bench show", "compare other.json")),
+    ):
+        for change in (*mistakes, {BOMB: 1}):
+            wrong = {**json.loads((folder / good).read_bytes()), **change}
+            (folder / "wrong.json").write_text(json.dumps(wrong))
+            harmless(folder, *tried[0].split(), "wrong.json")
+        for command in tried[1:]:
+            harmless(folder, *command.split(), "wrong.json")
     for layer in (f"{QUOTED}: 1\n", f"cuda: {QUOTED}\n", f"sources: {{{QUOTED}: {QUOTED}}}\n", BOMB, f"- {QUOTED}\n"):
         (folder / "layer.yaml").write_text(layer)
-        harmless(folder, "matrix", "cuda", "--matrix", "layer.yaml")
         harmless(folder, "matrix", "cuda", environ={"TFGPU_MATRIX": "layer.yaml"})
 
 
@@ -220,18 +220,16 @@ def options() -> Iterator[tuple[str, ...]]:
                 yield (*path, *(NAME for _ in base))
             elif isinstance(parameter, click.Option) and not parameter.is_flag:
                 name = parameter.opts[0]
-                if (path[0], name, parameter.help) not in seen:
-                    seen.add((path[0], name, parameter.help))
+                if (name, parameter.help) not in seen:
+                    seen.add((name, parameter.help))
                     yield (*path, *(() if name in base else base), name, NAME)
 
 
 def test_names_and_values_of_options(folder: Path) -> None:
     for arguments in options():
         harmless(folder, *arguments)
-    for path, _ in commands():
-        harmless(folder, *path.split(), f"--{NAME}")
-    for group in ("", "bench", "matrix"):
-        harmless(folder, *group.split(), NAME)
+    for words in ((NAME,), ("bench", NAME), ("doctor", f"--{NAME}")):
+        harmless(folder, *words)
 
 
 def test_what_a_worker_says(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,21 +1,25 @@
-"""What a name can stand for, and what the readers make of it: data, or one reason within a second; files of folders."""
+"""Files: what a name can stand for, and what reading makes of it; what is written over one loses nothing on the way."""
 
 from __future__ import annotations
 
 import errno
 import os
 import socket
+import stat
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.guard import guarded
-from tfgpu_doctor.facts import reading
+from tfgpu_doctor.facts import reading, writing
 
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes, owners and pipes of POSIX")
 TEXT = b"Could not load dynamic library 'libcudart.so.11.0'\n"
 
 
@@ -35,7 +39,6 @@ ODD: dict[str, tuple[Callable[[Path], object] | str, str]] = {
     "a folder": (Path.mkdir, "it is a directory, not a file"),
     "a socket": (_socket, "it is a socket, not a file"),
     "/dev/zero": ("/dev/zero", "it is a device, not a file"),
-    "/dev/full": ("/dev/full", "it is a device, not a file"),
     "a link to a device": (lambda path: path.symlink_to("/dev/zero"), "it is a device, not a file"),
     "a dangling link": (lambda path: path.symlink_to("nowhere"), "No such file or directory"),
     "a link to itself": (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
@@ -72,7 +75,6 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "WRITER", 0.1)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of these")
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for odd, (_, reason) in ODD.items():
         path = odd_path(odd, tmp_path / odd.replace("/", " "))
@@ -99,26 +101,21 @@ def test_what_has_no_end_in_sight_is_bounded(tmp_path: Path) -> None:
 def test_a_file_that_grows_while_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * reading.CHUNK)
-    parts = reading.chunks(str(path), 3 * reading.CHUNK)
     size = 0
-    with guarded(20):
-        for part in parts:
+    with guarded(20), path.open("ab") as stream:
+        for part in reading.chunks(str(path), 3 * reading.CHUNK):
             size += len(part)
-            with path.open("ab") as stream:
-                stream.write(b"x" * 2 * reading.CHUNK)
+            stream.write(b"x" * 2 * reading.CHUNK)
+            stream.flush()
     assert size == 3 * reading.CHUNK
 
 
-def test_both_ends_of_a_large_file(tmp_path: Path) -> None:
+def test_a_limit_is_met_exactly(tmp_path: Path) -> None:
     path, told = tmp_path / "log", list[str]()
     path.write_bytes(b"first\n" + b"-" * 5000 + b"\nlast")
     found = b"".join(reading.chunks(str(path), 100, told.append))
     assert found == b"first\n" + b"-" * 44 + b"\n" + b"-" * 45 + b"\nlast"
     assert told == ["the first and the last 5e-05 MB"]
-
-
-def test_the_limit_is_met_exactly(tmp_path: Path) -> None:
-    path = tmp_path / "file"
     path.write_bytes(b"x" * 1000)
     assert len(reading.read_whole(str(path), 1000)) == 1000
     with pytest.raises(OSError, match=r"larger than 0\.000999 MB") as error:
@@ -126,76 +123,49 @@ def test_the_limit_is_met_exactly(tmp_path: Path) -> None:
     assert error.value.errno == errno.EFBIG
 
 
-# ------------------------------------------------------------------------------------------------------------ pipes
-
-
-def _pipe(path: Path) -> Path:
+@contextmanager
+def piped(path: Path, write: Callable[[Path], object]) -> Iterator[str]:
+    """A pipe, into which something is written meanwhile."""
     os.mkfifo(path)
-    return path
-
-
-def test_a_pipe_with_a_writer(tmp_path: Path) -> None:
-    for number, data in enumerate((TEXT, b"", TEXT * 100_000)):
-        path = _pipe(tmp_path / str(number))
-        writer = threading.Thread(target=path.write_bytes, args=(data,))
-        writer.start()
-        with guarded(20, waiting=True):
-            assert reading.read_whole(str(path), 64 << 20) == data
-            writer.join()
-
-
-def test_a_writer_that_takes_its_time(tmp_path: Path) -> None:
-    path = _pipe(tmp_path / "pipe")
-
-    def write() -> None:
-        with path.open("wb", buffering=0) as stream:
-            time.sleep(0.3)  # longer than the wait for a writer
-            stream.write(TEXT)
-            time.sleep(0.3)
-            stream.write(TEXT)
-
-    writer = threading.Thread(target=write)
+    writer = threading.Thread(target=write, args=(path,))
     writer.start()
-    assert list(reading.chunks(str(path))) == [TEXT * 2], "the beginning tells what a text is"
-    writer.join()
+    with guarded(20, waiting=True):
+        yield str(path)
+        writer.join()
+
+
+def _slowly(path: Path) -> None:
+    with path.open("wb", buffering=0) as stream:
+        for _ in range(2):
+            time.sleep(0.15)  # longer than the wait for a writer
+            stream.write(TEXT)
+
+
+def _for_ever(path: Path) -> None:
+    with pytest.raises(BrokenPipeError), path.open("wb", buffering=0) as stream:
+        while True:
+            stream.write(TEXT)
+
+
+def test_a_pipe_with_a_writer_that_takes_its_time_or_never_ends(tmp_path: Path) -> None:
+    for number, data in enumerate((b"", TEXT * 100_000)):
+        with piped(tmp_path / str(number), lambda path, data=data: path.write_bytes(data)) as path:
+            assert reading.read_whole(path, 64 << 20) == data
+    with piped(tmp_path / "slow", _slowly) as path:
+        assert list(reading.chunks(path)) == [TEXT * 2], "the beginning tells what a text is"
+    with piped(tmp_path / "endless", _for_ever) as path, pytest.raises(OSError, match="larger than 1 MiB"):
+        reading.read_whole(path, 1 << 20)
 
 
 def test_a_writer_that_never_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "IDLE", 0.1)
-    path = _pipe(tmp_path / "pipe")
-    both = os.open(path, os.O_RDWR)
+    os.mkfifo(tmp_path / "pipe")
+    both = os.open(tmp_path / "pipe", os.O_RDWR)
     try:
         with guarded(5, waiting=True), pytest.raises(OSError, match=r"no data on this pipe for 0\.1 seconds"):
-            reading.read_whole(str(path), 1000)
+            reading.read_whole(str(tmp_path / "pipe"), 1000)
     finally:
         os.close(both)
-
-
-def test_a_writer_without_end(tmp_path: Path) -> None:
-    path = _pipe(tmp_path / "pipe")
-
-    def write() -> None:
-        with pytest.raises(BrokenPipeError), path.open("wb", buffering=0) as stream:
-            while True:
-                stream.write(TEXT)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    with guarded(20, waiting=True), pytest.raises(OSError, match="larger than 1 MiB"):
-        reading.read_whole(str(path), 1 << 20)
-    writer.join()
-
-
-# --------------------------------------------------------------------------------------------------- standard input
-
-
-def test_standard_input_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(OSError, match="it is closed"):
-        reading.read_whole("-", 1000)
-
-
-# ---------------------------------------------------------------------------------------------------------- folders
 
 
 def test_environments_links_and_caches_are_left_out(tmp_path: Path) -> None:
@@ -218,5 +188,98 @@ def test_as_many_folders_as_can_be_looked_at(tmp_path: Path) -> None:
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "f").write_text("")
     found = reading.files_below(str(tmp_path), 3)
-    assert len(found.files) == 2
-    assert found.left_out[-1].endswith("more than 3 folders")
+    assert len(found.files) == 2 and found.left_out[-1].endswith("more than 3 folders")
+
+
+# ------------------------------------------------------------------------------------------------------------- writing
+
+UNWRITABLE = ("a pipe without a writer", "a folder", "a socket", "a link to itself", "a null character")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "report.json"
+    path.write_text("old")
+    return path
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_file_keeps_its_mode_and_a_new_one_gets_what_the_umask_leaves(tmp_path: Path, file: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        writing.replace(str(tmp_path / "new"), b"new")
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "new") == 0o640
+    for kept in (0o600, 0o644, 0o664, 0o400 if os.geteuid() == 0 else 0o640):
+        file.chmod(kept)
+        writing.replace(str(file), b"new")
+        assert (mode(file), file.read_text()) == (kept, "new")
+
+
+def test_a_symbolic_link_stays_and_other_hard_links_keep_the_old_content(tmp_path: Path, file: Path) -> None:
+    link = tmp_path / "latest.json"
+    link.symlink_to("report.json")
+    os.link(file, tmp_path / "other")
+    writing.replace(str(link), b"new")
+    assert link.is_symlink() and (file.read_text(), (tmp_path / "other").read_text()) == ("new", "old")
+    file.unlink()
+    writing.replace(str(link), b"newer")
+    assert link.is_symlink() and file.read_text() == "newer", "a dangling link is written, too"
+
+
+def test_where_nothing_can_take_its_place_it_is_written_in_place(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for reason in (errno.EBUSY, errno.EACCES, errno.EROFS):
+
+        def refuse(*_: object, reason: int = reason) -> None:
+            raise OSError(reason, os.strerror(reason))
+
+        monkeypatch.setattr(os, "replace", refuse)
+        file.write_text("old and longer")
+        number = file.stat().st_ino
+        writing.replace(str(file), b"new")
+        assert (file.read_text(), file.stat().st_ino) == ("new", number)
+        assert os.listdir(file.parent) == [file.name]
+
+
+def test_a_full_disk_leaves_the_old_content(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        writing.replace(str(file), b"new")
+    assert (file.read_text(), os.listdir(file.parent)) == ("old", [file.name])
+
+
+def test_what_cannot_be_written_over(tmp_path: Path) -> None:
+    (tmp_path / "dangling").symlink_to("no/where")
+    odd = {odd_path(name, tmp_path / name): ODD[name][1] for name in UNWRITABLE}
+    for path, reason in {**odd, **{f"{tmp_path}/{name}": "No such file" for name in ("dangling", "no/where")}}.items():
+        with guarded(5, path, waiting=True), pytest.raises(OSError, match=reason):
+            writing.replace(path, b"new")
+        with pytest.raises(OSError, match=f"{reason}|does not exist"):
+            writing.check(path)
+
+
+def test_a_redirected_standard_output_is_not_replaced(tmp_path: Path) -> None:
+    names = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+    code = "from tfgpu_doctor.facts import writing; print('before')\n"
+    code += f"for name in {names}: writing.replace(name, b'new'); print('after')"
+    with (tmp_path / "out").open("wb") as stream:
+        subprocess.run([sys.executable, "-c", code], stdout=stream, check=True, timeout=60)
+    assert (tmp_path / "out").read_text() == "before\n" + "newafter\n" * 3
+
+
+def test_a_summary_is_appended_to_a_regular_file_only(tmp_path: Path) -> None:
+    path = tmp_path / "summary"
+    assert writing.append(str(path), b"one\n", 10) and writing.append(str(path), b"two\n", 10)
+    assert not writing.append(str(path), b"three\n", 10)
+    assert path.read_text() == "one\ntwo\n"
+    os.mkfifo(tmp_path / "pipe")
+    for odd in (tmp_path / "pipe", Path("/dev/full")):
+        with guarded(5, waiting=True), pytest.raises(OSError, match="not a file"):
+            writing.append(str(odd), b"one", 10)

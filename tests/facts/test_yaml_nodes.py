@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.guard import guarded
+from tests.tables import read_rows
 from tfgpu_doctor.facts.yaml_nodes import DEEPEST, YamlError, documents, plain
 
-VALUES = {
-    "2.10": 2.1,
-    '"2.10"': "2.10",
-    "!!str 2.10": "2.10",
-    "1:30": "1:30",
-    "True": True,
-    "false": False,
-    "010": 10,
-    "0o14": 12,
-    "0x1F": 31,
-    "+7": 7,
-    "1e3": 1000.0,
-    ".5": 0.5,
-    "1.": 1.0,
-    "-": [None],
-    "|\n 1\n": "1\n",
-    "[&a [1], *a]": [[1], [1]],
-    "{a: 1, 2: b}": {"a": 1, 2: "b"},
-    "{a: &a {b: 1}, <<: *a}": {"a": {"b": 1}, "<<": {"b": 1}},  # YAML 1.2 has no merge key
-    **dict.fromkeys(("~", "", "Null")),
-    # text; and int() refuses as many digits
-    **{text: text for text in ("2026-11-21", "1.2.3", "no", "on", "tRue", "nULL", ".inf", "9" * 5000)},
-}
+VALUES = {**read_rows(Path(__file__).parent / "yaml_values.yaml"), "9" * 5000: "9" * 5000}  # int() refuses those
 REFUSED = {
     "a: 1\nb:\n  c: 1\n  'c': 2": "line 4: duplicate key c",
     f"{'k' * 1000}: 1\n{'k' * 1000}: 2": f"line 2: duplicate key {'k' * 79}…",
@@ -81,6 +62,5 @@ def test_whatever_is_repeated_ends_soon() -> None:
 
 
 def test_nothing_recurses_deeper_than_the_limit() -> None:
-    text = "".join(f"{' ' * level}- a:\n" for level in range(0, DEEPEST, 2))
-    (found,) = documents(text)
+    (found,) = documents("".join(f"{' ' * level}- a:\n" for level in range(0, DEEPEST, 2)))
     assert repr(plain(found)).count("{") == DEEPEST // 2

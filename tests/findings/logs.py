@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from textwrap import dedent
 
 # generation → what stands before the sentence; {file} is a path as in the sources, {name} its last part
@@ -14,11 +15,6 @@ _FRAMES = {
     "2.21": "{letter}0000 00:00:1795265043.047846   20055 {name}:52] ",
 }
 _OWN = ("core/", "tsl/", "compiler/")  # folders that are no part of XLA
-GONE = "cannot open shared object file: No such file or directory"
-DRIVER = "stream_executor/cuda/cuda_driver.cc"
-LOADER = "stream_executor/platform/default/dso_loader.cc"
-DNN = "stream_executor/cuda/cuda_dnn.cc"
-DEVICE = "core/common_runtime/gpu/gpu_device.cc"
 
 
 def log(era: str, file: str, text: str, letter: str = "E") -> str:
@@ -31,36 +27,34 @@ def log(era: str, file: str, text: str, letter: str = "E") -> str:
     return frame.format(letter=letter, file=file, name=file.rpartition("/")[2]) + text
 
 
-def not_opened(era: str, library: str, path: str = "") -> str:
-    """How a library that cannot be opened was logged from 1.14 to 2.11."""
-    why = f"{library} not found" if library.endswith(".dll") else f"{library}: {GONE}"
-    tail = f"; LD_LIBRARY_PATH: {path}" if path else ""
-    return log(era, LOADER, f"Could not load dynamic library '{library}'; dlerror: {why}{tail}", "W")
-
-
-def created(capability: str = "8.6", name: str = "NVIDIA GeForce RTX 3090") -> str:
+def created() -> str:
     """TensorFlow uses a GPU."""
-    place = f"name: {name}, pci bus id: 0000:01:00.0, compute capability: {capability}"
+    place = "name: NVIDIA GeForce RTX 3090, pci bus id: 0000:01:00.0, compute capability: 8.6"
     text = f"Created device /job:localhost/replica:0/task:0/device:GPU:0 with 21915 MB memory:  -> device: 0, {place}"
-    return log("2.13", DEVICE, text, "I")
+    return log("2.13", "core/common_runtime/gpu/gpu_device.cc", text, "I")
 
 
-def smi(tool: str = "550.54.14", driver: str = "550.54.14", cuda: str = "12.4", used: int = 5) -> str:
-    """nvidia-smi's table of one card."""
-    banner = f"| NVIDIA-SMI {tool:<15}     Driver Version: {driver:<15}   CUDA Version: {cuda:<5}    |"
-    return text(
-        f"""
-        +-----------------------------------------------------------------------------------------+
-        {banner}
-        |-----------------------------------------+------------------------+----------------------+
-        | GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
-        | Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
-        |=========================================+========================+======================|
-        |   0  NVIDIA GeForce RTX 3090        Off |   00000000:01:00.0 Off |                  N/A |
-        | 30%   35C    P8             20W /  350W |   {used:>5}MiB /  24576MiB |      0%      Default |
-        +-----------------------------------------+------------------------+----------------------+
-        """
+_TABLE = """\
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI {driver:<15}     Driver Version: {driver:<15}   CUDA Version: {cuda:<5}    |
+|-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
+|=========================================+========================+======================|
+"""
+_ROW = """\
+| {index:>3}  {name:<27}Off |   00000000:01:00.0 Off |                  N/A |
+| 30%   35C    P8             20W /  350W | {used:>7}MiB / {total:>7}MiB |      0%      Default |
++-----------------------------------------+------------------------+----------------------+
+"""
+
+
+def smi(driver: str, cuda: str, gpus: Iterable[tuple[str, int, int]] = ()) -> str:
+    """nvidia-smi's table of cards: name, and the MiB that are used and there."""
+    rows = (
+        _ROW.format(index=index, name=name, used=used, total=total) for index, (name, used, total) in enumerate(gpus)
     )
+    return _TABLE.format(driver=driver, cuda=cuda) + "".join(rows)
 
 
 def text(*parts: str) -> str:

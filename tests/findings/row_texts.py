@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
+from tests.tables import read_rows
 
 
 def _rows(name: str) -> dict[str, Any]:
-    return yaml.load((Path(__file__).parent / "rows" / f"{name}.yaml").read_bytes(), yaml.CSafeLoader)
+    return read_rows(Path(__file__).parent / "rows" / f"{name}.yaml")
 
 
 _MESSAGES, QUESTIONS, FIRST = _rows("messages"), _rows("questions"), _rows("named_first")
@@ -22,6 +22,11 @@ TEXTS = _rows("texts")
 NAMED_FIRST: list[tuple[str, str]] = [(finding, text) for finding, texts in FIRST["first"].items() for text in texts]
 
 
+SHORT: dict[str, list[str]] = read_rows(Path(__file__).parent / "short_reports.yaml")
+
+
 def row_texts() -> dict[str, str]:
-    """Return the texts on which signs fire, by the name of the row."""
-    return {f"{finding}: {name}": text for finding, rows in _MESSAGES["fires"].items() for name, text in rows.items()}
+    """Return texts that are judged by what they are like, too."""
+    questions = [text for rows in QUESTIONS["fires"].values() for text in rows.values()]
+    short = [text for texts in SHORT.values() for text in texts]
+    return {text: text for text in (*questions, *QUESTIONS["which"], *short)}

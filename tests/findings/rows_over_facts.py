@@ -10,25 +10,9 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import msgspec
 import yaml
 
-from tests.healthy import SITE, gpu, healthy, known, soname, sonames
-from tfgpu_doctor.facts.facts import (
-    CallResult,
-    Candidate,
-    ComputeCheck,
-    DamagedPackage,
-    Facts,
-    FailingFile,
-    Known,
-    LibraryFile,
-    OtherPython,
-    Package,
-    PciGpu,
-    Phase,
-    ShadowedModule,
-    TfDevice,
-    Unknown,
-    XlaFile,
-)
+from tests.healthy import SITE, gpu, healthy, known, sonames
+from tfgpu_doctor.facts import facts as fact
+from tfgpu_doctor.facts.facts import Facts, Known, Phase, Unknown
 from tfgpu_doctor.parsers import lines
 from tfgpu_doctor.parsers import messages as catalogue
 
@@ -38,13 +22,11 @@ def only(one: Any) -> Any:
     return known((one,))
 
 
-NO_GPU_LISTED = known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "tf.config.list_physical_devices()")
+NO_GPU_LISTED = known((fact.TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "tf.config.list_physical_devices()")
 WHY = Unknown("permission denied")
 # where nothing was verified on a GPU, an error stays one
 NO_GPU_USED = {"tensorflow.devices": NO_GPU_LISTED, "tensorflow.checks": known(())}
-R535 = {"driver.version": known("535.183.06"), "driver.cuda_supported": known("12.2")}  # of most H100 and H200
-L4 = only(gpu(name="NVIDIA L4", compute_capability="8.9"))
-PCI = (PciGpu(address="0000:01:00.0", device_id="10de:2684", name="AD102 [GeForce RTX 4090]"),)
+PCI = (fact.PciGpu(address="0000:01:00.0", device_id="10de:2684", name="AD102 [GeForce RTX 4090]"),)
 
 
 def absent(*components: str, other: tuple[str, ...] = ()) -> Any:
@@ -65,8 +47,8 @@ def off_path(*components: str, problem: str | None = None) -> Any:
     changed = []
     for s in sonames():
         if s.component in components:
-            good = Candidate(path=s.candidates[0].path, via="pip wheel", reachable=False)
-            bad = Candidate(path=f"/opt/broken/{s.soname}", via="LD_LIBRARY_PATH", reachable=True, problem=problem)
+            good = fact.Candidate(path=s.candidates[0].path, via="pip wheel", reachable=False)
+            bad = fact.Candidate(path=f"/opt/broken/{s.soname}", via="LD_LIBRARY_PATH", reachable=True, problem=problem)
             s = msgspec.structs.replace(s, candidates=(bad, good) if problem else (good,), winner=None)
         changed.append(s)
     return known(tuple(changed), "loader")
@@ -75,7 +57,7 @@ def off_path(*components: str, problem: str | None = None) -> Any:
 def packages(**versions: str) -> Any:
     """Installed packages; an underscore stands for a hyphen."""
     return known(
-        tuple(Package(name=n.replace("_", "-"), version=v, location=SITE) for n, v in versions.items()),
+        tuple(fact.Package(name=n.replace("_", "-"), version=v, location=SITE) for n, v in versions.items()),
         "installed packages",
     )
 
@@ -85,21 +67,21 @@ def with_requirements(*names: str, python: str = "3.12.7", **other_versions: str
     requires = ("keras>=3.2.0", "wrapt>=1.11.0", "h5py>=3.10.0", "libclang>=13.0.0", "numpy<2.0.0,>=1.26.0")
     only_old = 'tensorflow-io-gcs-filesystem>=0.23.1; python_version < "3.12"'
     extra = 'nvidia-cudnn-cu12==8.9.7.29; extra == "and-cuda"'
-    tensorflow = Package(
+    tensorflow = fact.Package(
         name="tensorflow", version="2.17.1", location=SITE, installer="pip", requires=(*requires, only_old, extra)
     )
     beside = {"keras": "3.4.1", "wrapt": "1.16.0", "h5py": "3.11.0", "libclang": "18.1.1", "numpy": "1.26.4"}
     beside.update(other_versions)
-    others = (Package(name=name, version=beside[name], location=SITE) for name in names)
+    others = (fact.Package(name=name, version=beside[name], location=SITE) for name in names)
     packages = known((tensorflow, *others), "*.dist-info")
     return {**release("2.17.1"), "python.packages": packages, "python.version": known(python)}
 
 
-def damaged(name: str, *missing: str, overwritten: tuple[str, ...] = ()) -> DamagedPackage:
+def damaged(name: str, *missing: str, overwritten: tuple[str, ...] = ()) -> fact.DamagedPackage:
     """A package whose files are not those that it was installed with."""
     record = f"{SITE}/{name}.dist-info/RECORD"
     files = len(missing) + len(overwritten)
-    return DamagedPackage(name, "1.0", record, missing=missing, overwritten=overwritten, files=files)
+    return fact.DamagedPackage(name, "1.0", record, missing=missing, overwritten=overwritten, files=files)
 
 
 def phases(name: str, outcome: str, **how: Any) -> tuple[Phase, ...]:
@@ -118,7 +100,7 @@ def elsewhere(module: str, version: str | None, via: str | None, line: int | Non
     path, found = f"/other/{module}", {"numpy": "1.26.4", "keras": "3.4.1"}[module]
     return {
         **with_requirements("keras", "wrapt", "h5py", "libclang", "numpy"),
-        "python.shadowed": only(ShadowedModule(module, path, version, module, found, via, line)),
+        "python.shadowed": only(fact.ShadowedModule(module, path, version, module, found, via, line)),
         "variables": known({"PYTHONPATH": "/other"} if via == "PYTHONPATH" else {}),
         "tensorflow.phases": phases("keras", "raised", exception="AttributeError: no attribute 'x'"),
     }
@@ -131,7 +113,7 @@ def plugin_fails(
     path = f"{SITE}/tensorflow-plugins/lib.so"
     return {
         **with_requirements("keras", "wrapt", "h5py", "libclang", "numpy"),
-        "python.failing_files": only(FailingFile(path, package, package and "1.0")),
+        "python.failing_files": only(fact.FailingFile(path, package, package and "1.0")),
         "tensorflow.phases": phases("import", "raised", exception=exception),
     }
 
@@ -148,11 +130,11 @@ def one_gpu(**changed: Any) -> dict[str, Any]:
 
 def one_check(**fields: Any) -> dict[str, Any]:
     """One computation on the GPU."""
-    return {"tensorflow.checks": only(ComputeCheck(device="/GPU:0", **fields))}
+    return {"tensorflow.checks": only(fact.ComputeCheck(device="/GPU:0", **fields))}
 
 
 def call(code: int, message: str) -> Any:
-    return known(CallResult(code=code, message=message), "libcuda")
+    return known(fact.CallResult(code=code, message=message), "libcuda")
 
 
 def release(version: str, platform: str = "linux_x86_64") -> dict[str, Any]:
@@ -160,7 +142,6 @@ def release(version: str, platform: str = "linux_x86_64") -> dict[str, Any]:
     return {"tensorflow.version": known(version), "python.wheel_platform": known(platform)}
 
 
-CONTAINER = {"host.container": known("docker", "/.dockerenv"), "driver.device_nodes": known((), "/dev")}
 NO_DRIVER = {
     "driver.libcuda": known((), "loader"),
     "driver.kernel_module_loaded": known(False, "/proc/modules"),
@@ -169,59 +150,23 @@ NO_DRIVER = {
     "gpus": Unknown("no NVML"),
     "host.pci_gpus": known(PCI, "/sys/bus/pci/devices"),
 }
-RUNTIME = tuple(
-    LibraryFile(path=f"C:\\Windows\\System32\\{name}")
-    for name in ("msvcp140.dll", "MSVCP140_1.dll", "vcruntime140_1.dll")
-)
-NO_RUNTIME = {
-    "tensorflow.phases": phases("import", "raised", exception="ImportError: DLL load failed while importing _pywrap"),
-    "host.vc_runtime": known(RUNTIME[:1], "C:\\Windows\\System32"),
-}
-NOT_LOADED = {"driver.kernel_module_loaded": known(False, "/proc/modules"), "gpus": Unknown("NVML: driver not loaded")}
-WSL = {"host.os": known("wsl2"), "host.pci_gpus": known(()), "host.dxg_device": known(True, "/dev/dxg")}
-
-TWINS = known((gpu(0), gpu(1)))
-TWO = known((gpu(0), gpu(1, memory_free=2**30)))
-DOCKER_SHM = {"host.container": known("docker", "/.dockerenv"), "host.shm": known(64 * 2**20, "statvfs(/dev/shm)")}
-CHECKED = tuple(ComputeCheck(device="/GPU:0", kind=kind, ok=True) for kind in ("matmul", "conv2d"))
-NOT_COMPILED = {"tensorflow.checks": known(CHECKED)}  # nothing has gone through XLA
-NO_LIBDEVICE = only(
-    ComputeCheck(device="/GPU:0", kind="xla", ok=False, error="INTERNAL: libdevice not found at ./libdevice.10.bc")
-)
-TENSORFLOW_TWICE = (
-    *(Package(name="tensorflow", version="2.20.0", location="/opt/pylibs"),),
-    *(Package(name="tensorflow", version="2.21.0", location=SITE),),
-)
-TWO_FOLDERS = {
-    "python.packages": known(TENSORFLOW_TWICE),
-    "python.tensorflow_paths": known(("/opt/pylibs/tensorflow", f"{SITE}/tensorflow")),
-}
-NOTHING_HERE = {"python.packages": known(()), "python.tensorflow_paths": known(())}
-ELSEWHERE = only(
-    OtherPython(executable="/ml/bin/python", via="VIRTUAL_ENV", prefix="/ml", tensorflow="tensorflow 2.20.0", cuda=True)
-)
-NO_BETTER = OtherPython(executable="/ml/bin/python", via="VIRTUAL_ENV", prefix="/ml")
 
 
-def cudnn_of(*files: Candidate) -> Any:
-    """The libraries, with these files of cuDNN; the first is loaded where nothing is wrong with it."""
-    winner = None if files[0].problem else files[0].path
-    cudnn = soname("libcudnn.so.9", "cudnn", winner=winner, candidates=files)
-    return known((cudnn, *(s for s in sonames() if s.component != "cudnn")), "test")
-
-
-CUDNN_NEEDS_LIBZ = cudnn_of(
-    Candidate("/usr/lib/libcudnn.so.9", "ldconfig", reachable=True, problem="needs libz.so.1, not found")
-)
-CUDNN_SHADOWED = cudnn_of(
-    Candidate("/opt/cudnn/lib/libcudnn.so.9", "LD_LIBRARY_PATH", reachable=True, version="9.4.0"),
-    Candidate(f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9", "RUNPATH", reachable=True, version="9.10.2"),
-)
+def library(
+    component: str, files: tuple[dict[str, Any], ...], others: tuple[str, ...] = (), alone: bool = False
+) -> Any:
+    """The libraries, with these files for those of one component; alone, those of the others are nowhere."""
+    candidates = tuple(fact.Candidate(reachable=True, **one) for one in files)
+    winner = candidates[0].path if candidates and not candidates[0].problem else None  # the first is loaded, or none
+    changes = {"candidates": candidates, "winner": winner, "other_versions": others}
+    rest = {"candidates": (), "winner": None} if alone else {}
+    every = (msgspec.structs.replace(s, **(changes if s.component == component else rest)) for s in sonames())
+    return known(tuple(every), "loader")
 
 
 def raised(error: str) -> Any:
     """A product that could not be computed."""
-    return only(ComputeCheck(device="/GPU:0", kind="matmul", ok=False, error=error))
+    return only(fact.ComputeCheck(device="/GPU:0", kind="matmul", ok=False, error=error))
 
 
 def logged(*texts: str) -> Any:
@@ -231,14 +176,14 @@ def logged(*texts: str) -> Any:
 
 def ptxas(*versions: str) -> Any:
     """ptxas of these versions, in the order in which XLA finds them."""
-    return known(tuple(XlaFile(path=f"/cuda-{v}/bin/ptxas", via="PATH", version=v) for v in versions))
+    return known(tuple(fact.XlaFile(path=f"/cuda-{v}/bin/ptxas", via="PATH", version=v) for v in versions))
 
 
 # ------------------------------------------------------------------------------------------- the rows (rows/facts.yaml)
 # A row has facts by their paths; a tag makes one that is not written out, by a function or a constant of this file.
 # `like` and `row` begin with what such a constant or another row has; `env`, `release` ... call the function.
 
-_MAKE = (absent, call, damaged, gpu, logged, off_path, packages, phases, ptxas, raised)
+_MAKE = (absent, call, damaged, gpu, library, logged, off_path, packages, phases, ptxas, raised)
 _BEGIN = {one.__name__: one for one in (elsewhere, env, one_check, one_gpu, plugin_fails, release, with_requirements)}
 
 
@@ -291,16 +236,17 @@ def _fact(path: str, value: Any) -> Any:
         return value
     section, _, field = path.partition(".")
     type_ = get_type_hints(Facts)[section]
-    fact = get_type_hints(type_)[field] if field else type_
+    kind = get_type_hints(type_)[field] if field else type_
     value, source = value if isinstance(value, _Sourced) else (value, "test")
-    return known(msgspec.convert(msgspec.to_builtins(value), get_args(get_args(fact)[0])[0]), source)
+    return known(msgspec.convert(msgspec.to_builtins(value), get_args(get_args(kind)[0])[0]), source)
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for key, value in row.items():
         if key == "like":
-            facts |= {path: fact for name in value for path, fact in globals()[name].items()}
+            for name in value:
+                facts |= _row(_TABLES["shared"][name]) if name in _TABLES["shared"] else globals()[name]
         elif key == "row":
             facts |= FIRES[value[0]][value[1]][1]
         else:
@@ -323,6 +269,8 @@ for _finding, (_variable, *_tables) in _TABLES["switched"].items():
         _table[_finding] = [(f"{_variable}={one}", env(**{_variable: one})) for one in _values] + _table.get(
             _finding, []
         )
+# name → the machine, and what is told of it
+MACHINES = {name: {**row, "facts": _row(row["facts"])} for name, row in _TABLES["machines"].items()}
 
 # the phases are a plain tuple: a report without any simply shows no phase that failed
 NEVER_UNKNOWN = {"tf.vc-runtime", "tf.import-avx", "tf.import-hang", "tf.import-failed", "tf.run-failed"}

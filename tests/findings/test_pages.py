@@ -41,89 +41,74 @@ HOSTS = {"docker.io", "nvidia.github.io", "nvcr.io", "download1.rpmfusion.org"}
 HOSTS |= {"nvidia.com"}  # names a resource: nvidia.com/gpu
 ADDRESS = re.compile(r"https?://([^/\s'\"#]+)|(?<![\w.-])((?:[a-z0-9-]+\.)+(?:org|com|io|dev))/")
 INDEX_OPTIONS = re.compile(r"--(?:extra-)?index-url|\s-i\s+http|--find-links")
+PAGES = [page for layer in LAYERS for page in pages_of(layer)]
+# every command, with the id of its page
+COMMANDS = [(page.id, command) for page in PAGES for part in (*page.checks, *page.fixes) for command in part.commands]
 
 
 def test_every_rule_has_a_page_and_every_page_a_rule() -> None:
-    assert set(DECLARATIONS) ^ set(all_ids()) == set()
-    assert len(set(all_ids())) == len(all_ids())
-
-
-def test_no_file_is_forgotten() -> None:
+    assert sorted(all_ids()) == sorted(DECLARATIONS)
     assert sorted(path.stem for path in FOLDER.glob("*.yaml")) == sorted(LAYERS)
 
 
-def pages() -> list[Page]:
-    return [page for layer in LAYERS for page in pages_of(layer)]
-
-
-def commands() -> list[tuple[str, str]]:
-    """Every command, with the id of its page."""
-    return [(page.id, command) for page in pages() for part in (*page.checks, *page.fixes) for command in part.commands]
-
-
-def flaws(page: Page, ids: set[str]) -> Iterator[str]:
+def flaws(page: Page) -> Iterator[str]:
     """What is missing on a page, or leads nowhere."""
     if not 60 < len(page.what) <= LONGEST:
         yield f"begins with {len(page.what)} characters"
     similar = {other for check in page.checks for other in check.tells_from}
-    if not similar or not similar <= ids - {page.id}:
+    if not similar or not similar <= {*all_ids()} - {page.id}:
         yield f"tells itself from {similar}"
     yield from (one.text for one in page.checks if not one.commands and not one.text.endswith((".", ":")))
     runs = [platform for platform, _ in itertools.groupby(fix.platform for fix in page.fixes)]
     if len(runs) != len(set(runs)):
         yield f"fixes for a platform are apart: {runs}"
+    urls = [source.url for source in page.sources]
+    if len(set(urls)) != len(urls) or not all(re.fullmatch(r"https://[\w.-]+(/\S*)?", url) for url in urls):
+        yield f"sources are no links, or named twice: {urls}"
+    # the law of tests/test_laws.py; lines that programs print, commands and titles of sources are others' words
+    own = (page.what, *(one.means for one in page.recognise), *(one.text for one in (*page.checks, *page.fixes)))
+    yield from (f"has another term: {found}" for text in own for found in competing(text))
 
 
 def test_pages_are_complete() -> None:
-    ids = set(all_ids())
-    assert [(page.id, flaw) for page in pages() for flaw in flaws(page, ids)] == []
+    assert [(page.id, flaw) for page in PAGES for flaw in flaws(page)] == []
 
 
-def test_sources_are_links_and_named_once() -> None:
-    urls = [(page.id, source.url) for page in pages() for source in page.sources]
-    assert len(set(urls)) == len(urls)
-    assert [url for url in urls if not re.fullmatch(r"https://[\w.-]+/\S*|https://[\w.-]+", url[1])] == []
+def is_wrong(command: str) -> bool:
+    return (
+        not command
+        or command != command.strip()
+        or bool(INDEX_OPTIONS.search(command))
+        or not {a or b for a, b in ADDRESS.findall(command)} <= HOSTS
+        or bool(command.count("'") % 2 and '"' not in command)  # a quote that is not closed
+        or command.count("(") != command.count(")")
+    )
 
 
 def test_commands_are_complete_and_name_no_foreign_host() -> None:
-    offenders = [
-        (page, command)
-        for page, command in commands()
-        if not command
-        or command != command.strip()
-        or INDEX_OPTIONS.search(command)
-        or not {a or b for a, b in ADDRESS.findall(command)} <= HOSTS
-        or (command.count("'") % 2 and '"' not in command)  # a quote that is not closed
-        or command.count("(") != command.count(")")
-    ]
-    assert offenders == []
+    assert [row for row in COMMANDS if is_wrong(row[1])] == []
 
 
 def test_no_search_path_is_overwritten() -> None:
     """In commands, and in files; a systemd unit has no value of before."""
-    files = [(page.id, line) for page in pages() for fix in page.fixes for line in fix.example]
-    found = [(page, line) for page, line in (*commands(), *files) if overwritten(line)]
+    files = [(page.id, line) for page in PAGES for fix in page.fixes for line in fix.example]
+    found = [(page, line) for page, line in (*COMMANDS, *files) if overwritten(line)]
     assert [line for line in found if not line[1].startswith("Environment=")] == []
     conda = conda_library_path('"$CONDA_PREFIX/etc/conda"')  # as in the commands of plans
-    assert [
-        page for page in ("cuda.lib-path", "cudnn.lib-path") if not {(page, one) for one in conda} <= {*commands()}
-    ] == []
+    assert {(page, one) for page in ("cuda.lib-path", "cudnn.lib-path") for one in conda} <= {*COMMANDS}
 
 
 def test_shell_commands_parse() -> None:
     """bash -n reads every command for a Linux shell, each as a function of its own, without running it."""
-    windows = {
-        command for page in pages() for fix in page.fixes if fix.platform == "Windows" for command in fix.commands
-    }
-    lines = [f"# {page}\n{command}" for page, command in commands() if command not in windows]
+    windows = {command for page in PAGES for fix in page.fixes if fix.platform == "Windows" for command in fix.commands}
+    lines = [f"# {page}\n{command}" for page, command in COMMANDS if command not in windows]
     done = subprocess.run(["bash", "-n"], input="\n".join(lines), capture_output=True, text=True, timeout=20)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_commands_of_ours_exist_with_their_options() -> None:
     offenders = []
-    for page, command in commands():
+    for page, command in COMMANDS:
         for part in re.split(r"[|;]|&&", command):
             name, *words = part.split() or [""]
             if name != "tfgpu":
@@ -139,8 +124,8 @@ def test_commands_of_ours_exist_with_their_options() -> None:
 
 def test_releases_that_pages_advise_are_sound() -> None:
     """A fresh installation of each works with the CUDA libraries of its extra, on a Python that it has wheels for."""
-    assert [row for row in commands() if "[and-cuda]'" in row[1]] == [], "the newest release may be broken: name one"
-    advised = {version for _, command in commands() for version in re.findall(r"\[and-cuda\]==([\d.]+)", command)}
+    assert [row for row in COMMANDS if "[and-cuda]'" in row[1]] == [], "the newest release may be broken: name one"
+    advised = {version for _, command in COMMANDS for version in re.findall(r"\[and-cuda\]==([\d.]+)", command)}
     assert advised
     for version in advised:
         row = MATRIX.tensorflow(version, "linux_x86_64")
@@ -148,25 +133,6 @@ def test_releases_that_pages_advise_are_sound() -> None:
         python = "3.10" if "3.10" in row.python else row.python[-1]
         issues = MATRIX.issues_for(row, python=python, extra=True)
         assert [issue.id for issue in issues if issue.severity == "error"] == [], version
-
-
-def test_one_term_for_one_thing() -> None:
-    """The law of tests/test_laws.py; lines that programs print, commands and titles of sources are others' words."""
-    words = [
-        (page.id, text)
-        for page in pages()
-        for text in (page.what, *(one.means for one in page.recognise), *(x.text for x in (*page.checks, *page.fixes)))
-    ]
-    wrong = [(page, found) for page, text in words for found in competing(text)]
-    assert wrong == []
-
-
-# --------------------------------------------------------------------------------------------------- lookup
-
-
-def test_unknown_id_has_no_page() -> None:
-    assert page_of("cuda.mising") is None
-    assert page_of("") is None
 
 
 @each(
@@ -180,16 +146,14 @@ def test_unknown_id_has_no_page() -> None:
         ("wrong-result", "compute.wrong-result"),
         ("xla", "xla.libdevice-missing"),
         ("env.", "env.ld-library-path"),
+        ("train.py", None),
+        ("", None),
     ],
 )
-def test_nearest(asked: str, meant: str) -> None:
-    assert nearest(asked)[0] == meant
-
-
-def test_nearest_lists_a_prefix_and_nothing_for_other_words() -> None:
+def test_nearest(asked: str, meant: str | None) -> None:
+    assert next(iter(nearest(asked)), None) == meant
+    assert asked in all_ids() or page_of(asked) is None
     assert set(nearest("cudnn")) == {known for known in all_ids() if known.startswith("cudnn.")}
-    assert nearest("train.py") == ()
-    assert nearest("") == ()
 
 
 def test_listing_ids_imports_no_rules() -> None:
@@ -200,15 +164,10 @@ def test_listing_ids_imports_no_rules() -> None:
     assert "tfgpu_doctor.findings.declaration" not in done.stdout.split()
 
 
-# ------------------------------------------------------------------------------------------------- headline
-
-
 def test_the_document_is_the_page_and_what_the_finding_declares() -> None:
-    for finding_id in all_ids():
-        declared, page = DECLARATIONS[finding_id], page_of(finding_id)
-        assert page is not None
-        document = msgspec.json.decode(page_json(page), type=PageDocument)
-        assert (document.page, document.headline) == (page, headline_of(finding_id))
-        assert headline_of(finding_id) == Headline((declared.severity,), (declared.title,), (declared.docs,))
+    for page in PAGES:
+        declared, document = DECLARATIONS[page.id], msgspec.json.decode(page_json(page), type=PageDocument)
+        assert (document.page, document.headline, page_of(page.id)) == (page, headline_of(page.id), page)
+        assert document.headline == Headline((declared.severity,), (declared.title,), (declared.docs,))
     with pytest.raises(KeyError):
         headline_of("no.such")

@@ -13,21 +13,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tests.bench import samples
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
-from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.facts.facts import (
-    Facts,
-    LibraryFile,
-    NvLink,
-    Package,
-    PciGpu,
-    TfDevice,
-)
+from tfgpu_doctor.facts.facts import Facts, LibraryFile, NvLink, Package, PciGpu, TfDevice
 from tfgpu_doctor.facts.report import Tool
 from tfgpu_doctor.facts.units import GIB
 from tfgpu_doctor.plan.diagnosis import make_report
@@ -35,8 +27,7 @@ from tfgpu_doctor.plan.diagnosis import make_report
 Changes = Callable[[Facts], Facts]
 
 
-@dataclass(frozen=True)
-class Type:
+class Type(NamedTuple):
     """A kind of nodes."""
 
     card: str
@@ -45,7 +36,6 @@ class Type:
     memory: int
     watts: float
     clock: int
-    lanes: int
     links: int
     device: str  # PCI id
     cpus: int
@@ -53,29 +43,22 @@ class Type:
 
 
 TYPES = (
-    Type("NVIDIA H200", 8, "9.0", 150_754_820_096, 700.0, 1980, 16, 18, "10de:2335", 192, 740.0),
-    Type("NVIDIA A100-SXM4-80GB", 8, "8.0", 85_899_345_920, 400.0, 1410, 16, 12, "10de:20b2", 128, 140.0),
-    Type("NVIDIA L4", 1, "8.9", 24_152_899_584, 72.0, 2040, 16, 0, "10de:27b8", 32, 55.0),
-    Type("NVIDIA GeForce RTX 4090", 4, "8.9", 25_757_220_864, 450.0, 3105, 16, 0, "10de:2684", 64, 150.0),
+    Type("NVIDIA H200", 8, "9.0", 150_754_820_096, 700.0, 1980, 18, "10de:2335", 192, 740.0),
+    Type("NVIDIA A100-SXM4-80GB", 8, "8.0", 85_899_345_920, 400.0, 1410, 12, "10de:20b2", 128, 140.0),
+    Type("NVIDIA L4", 1, "8.9", 24_152_899_584, 72.0, 2040, 0, "10de:27b8", 32, 55.0),
+    Type("NVIDIA GeForce RTX 4090", 4, "8.9", 25_757_220_864, 450.0, 3105, 0, "10de:2684", 64, 150.0),
 )
-PACKAGES = """absl-py 2.3.1, astunparse 1.6.3, certifi 2025.8.3, charset-normalizer 3.4.3, flatbuffers 25.2.10,
-gast 0.6.0, google-pasta 0.2.0, grpcio 1.74.0, h5py 3.14.0, idna 3.10, keras 3.12.0, libclang 18.1.1, markdown 3.8.2,
-ml-dtypes 0.5.3, namex 0.1.0, numpy 2.3.1, nvidia-cublas-cu12 12.9.1.4, nvidia-cuda-cupti-cu12 12.9.79,
-nvidia-cuda-nvcc-cu12 12.9.86, nvidia-cuda-nvrtc-cu12 12.9.86, nvidia-cuda-runtime-cu12 12.9.79,
-nvidia-cudnn-cu12 9.10.2.21, nvidia-cufft-cu12 11.4.1.4, nvidia-cusolver-cu12 11.7.5.82,
-nvidia-cusparse-cu12 12.5.10.65, nvidia-nccl-cu12 2.27.5, opt-einsum 3.4.0, optree 0.17.0, packaging 25.0,
-protobuf 6.31.1, requests 2.32.4, rich 14.1.0, setuptools 80.9.0, six 1.17.0, tensorflow 2.21.0, termcolor 3.1.0,
-typing-extensions 4.14.1"""
-_FLAGS = {f"{name}{number}" for name in ("avx", "sse", "fma", "bmi", "tsc", "vmx") for number in range(18)}
-FLAGS = tuple(sorted({"avx", "avx2", "fma", "avx512f"} | _FLAGS))
+PACKAGES = {"tensorflow": "2.21.0", "keras": "3.12.0", "numpy": "2.3.1", "protobuf": "6.31.1"}
+PACKAGES |= {"nvidia-cudnn-cu12": "9.10.2.21", "nvidia-cuda-runtime-cu12": "12.9.79"}
+PACKAGES |= {f"another-package-{n}": "12.9.86" for n in range(31)}
+FLAGS = ("avx", "avx2", "avx512f", "fma", *(f"avx{n}" for n in range(108)))
 DRIVER, OTHER = "580.65.06", "550.54.15"
-_LINE = "2026-11-20 10:00:{0:02}.0: I tensorflow/core/platform/cpu_feature_guard.cc:{0}] line {0} of a log"
-LOG = tuple(_LINE.format(n) for n in range(60))
+LOG = tuple(f"2026-11-20 10:00:00.0: I tensorflow/core/cpu_feature_guard.cc:182] line {n} of a log" for n in range(60))
 _MARK = re.compile(r'"@@([\w.]+)@@"')
 
 
-def machine(kind: Type) -> Facts:
-    """A healthy node of this type, with marks where real ones differ."""
+def machine(kind: Type, oddity: Oddity | None = None) -> Facts:
+    """A node of this type, healthy but for an oddity, with marks where real ones differ."""
     healthy_gpu: dict[str, Any] = {
         "name": kind.card,
         "compute_capability": kind.capability,
@@ -92,52 +75,39 @@ def machine(kind: Type) -> Facts:
         "memory_bus_width": 5120,
         "ecc_mode": "RTX" not in kind.card,
         "ecc_uncorrected": 0,
-        "mig_mode": False,
         "mig_instances": (),
         "remapped_rows_pending": False,
         "remapped_rows_failed": False,
         "compute_mode": "default",
         "persistence_mode": True,
-        "processes": (),
         "pcie_generation": 1,
         "pcie_generation_max": 5,
-        "pcie_width": kind.lanes,
-        "pcie_width_max": kind.lanes,
         "nvlinks": tuple(NvLink(link=n, active=True) for n in range(kind.links)),
     }
     bus = [f"0000:{0x18 + 8 * n:02x}:00.0" for n in range(kind.gpus)]
     gpus = tuple(gpu(n, uuid=f"@@gpu.{n}.uuid@@", pci_bus_id=address, **healthy_gpu) for n, address in enumerate(bus))
     capability = {"device_name": kind.card, "compute_capability": kind.capability}
     devices = [TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU", **capability) for n in range(kind.gpus)]
-    packages = (one.split() for one in PACKAGES.split(","))
-    values: dict[str, tuple[Any, str]] = {
-        "host.name": ("@@host@@", "/proc/sys/kernel/hostname"),
-        "host.distribution": ("@@system@@", "/etc/os-release"),
-        "host.cpu_flags": (FLAGS, "/proc/cpuinfo"),
-        "host.cpus": (kind.cpus, ""),
-        "host.pci_gpus": (
-            tuple(PciGpu(address=address, device_id=kind.device, driver="nvidia") for address in bus),
-            "/sys/bus/pci/devices",
-        ),
-        "driver.version": (DRIVER, "NVML"),
-        "driver.cuda_supported": ("13.0", "NVML"),
-        "driver.kernel_module": (DRIVER, "/proc/driver/nvidia/version"),
-        "driver.cuda_device_count": (kind.gpus, "libcuda"),
-        "driver.xid_events": ((), "/dev/kmsg"),
-        "driver.libcuda": ((_libcuda(DRIVER),), "loader"),
-        "driver.device_nodes": ((*(f"/dev/nvidia{n}" for n in range(kind.gpus)), "/dev/nvidiactl"), ""),
-        "gpus": (gpus, "NVML"),
-        "python.packages": (
-            tuple(Package(name=name, version=version, location=SITE) for name, version in packages),
-            "installed packages",
-        ),
-        "tensorflow.devices": (
-            (TfDevice(name="/physical_device:CPU:0", kind="CPU"), *devices),
-            "tf.config.list_physical_devices()",
-        ),
-        "tensorflow.log": (LOG, "TensorFlow's log"),
+    values = {
+        "host.name": "@@host@@",
+        "host.distribution": "@@system@@",
+        "host.cpu_flags": FLAGS,
+        "host.cpus": kind.cpus,
+        "host.pci_gpus": tuple(PciGpu(address=one, device_id=kind.device, driver="nvidia") for one in bus),
+        "driver.version": DRIVER,
+        "driver.cuda_supported": "13.0",
+        "driver.kernel_module": DRIVER,
+        "driver.cuda_device_count": kind.gpus,
+        "driver.xid_events": (),
+        "driver.libcuda": (_libcuda(DRIVER),),
+        "driver.device_nodes": (*(f"/dev/nvidia{n}" for n in range(kind.gpus)), "/dev/nvidiactl"),
+        "gpus": gpus,
+        "python.packages": tuple(Package(name=name, version=PACKAGES[name], location=SITE) for name in PACKAGES),
+        "tensorflow.devices": (TfDevice(name="/physical_device:CPU:0", kind="CPU"), *devices),
+        "tensorflow.log": LOG,
     }
-    return spoil(healthy(), {path: known(*value) if value[1] else known(value[0]) for path, value in values.items()})
+    found = spoil(healthy(), {path: known(value) for path, value in values.items()})
+    return oddity.change(found) if oddity else found
 
 
 def _libcuda(version: str) -> LibraryFile:
@@ -162,32 +132,30 @@ def facts(**changes: Any) -> Changes:
     return lambda found: spoil(found, {path.replace("__", "."): known(value) for path, value in changes.items()})
 
 
-def first_gpu(**changes: Any) -> Changes:
-    """The last GPU of the node with other values."""
-    return lambda found: _gpus(found, (len(found.gpus.value) - 1,), changes)  # type: ignore[union-attr]
+LAST, EVERY = slice(-1, None), slice(None)
 
 
-def every_gpu(**changes: Any) -> Changes:
-    """All GPUs of the node with other values."""
-    return lambda found: _gpus(found, range(len(found.gpus.value)), changes)  # type: ignore[union-attr]
-
-
-def _gpus(found: Facts, which: Any, changes: dict[str, Any]) -> Facts:
+def gpus(which: slice, **changes: Any) -> Changes:
+    """These GPUs of the node with other values."""
     fresh = {name: known(value, "NVML") for name, value in changes.items()}
-    gpus = [
-        msgspec.structs.replace(one, **fresh) if n in which else one
-        for n, one in enumerate(found.gpus.value)  # type: ignore[union-attr]
-    ]
-    return spoil(found, {"gpus": known(tuple(gpus), "NVML")})
+
+    def change(found: Facts) -> Facts:
+        cards = list(found.gpus.value)  # type: ignore[union-attr]
+        cards[which] = [msgspec.structs.replace(one, **fresh) for one in cards[which]]
+        return spoil(found, {"gpus": known(tuple(cards), "NVML")})
+
+    return change
 
 
 def package(name: str, version: str) -> Changes:
     """Another version of a package."""
-    new = Package(name=name, version=version, location=SITE)
 
     def change(found: Facts) -> Facts:
-        packages = (new if one.name == name else one for one in found.python.packages.value)  # type: ignore[union-attr]
-        return spoil(found, {"python.packages": known(tuple(packages), "installed packages")})
+        packages = (
+            msgspec.structs.replace(one, version=version) if one.name == name else one
+            for one in found.python.packages.value  # type: ignore[union-attr]
+        )
+        return spoil(found, {"python.packages": known(tuple(packages))})
 
     return change
 
@@ -198,59 +166,51 @@ def _lost(found: Facts) -> Facts:
     return spoil(found, {"gpus": known(gpus, "NVML"), "tensorflow.devices": known(devices), **count})
 
 
-_other_driver = facts(
-    driver__version=OTHER,
-    driver__cuda_supported="12.4",
-    driver__kernel_module=OTHER,
-    driver__libcuda=(_libcuda(OTHER),),
-)
-
-
+_NEW_DRIVER = {"version": OTHER, "cuda_supported": "12.4", "kernel_module": OTHER, "libcuda": (_libcuda(OTHER),)}
 _XID = "NVRM: Xid (PCI:0000:65:00): 79, pid=1234, GPU has fallen off the bus."
 _MORE_GPUS = {"fits": lambda kind: kind.gpus > 1}
 _GROW = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 _LINKS = tuple(NvLink(link=n, active=n > 1) for n in range(18))
 ODDITIES: tuple[Oddity, ...] = (
-    Oddity("driver", _other_driver, ("driver.version",), ("driver.", "cuda.", "python.packages", "gpu.")),
+    Oddity(
+        "driver",
+        facts(**{f"driver__{name}": value for name, value in _NEW_DRIVER.items()}),
+        ("driver.version",),
+        ("driver.", "cuda.", "python.packages", "gpu."),
+    ),
     Oddity("kernel", facts(host__kernel="5.15.0-91-generic"), ("host.kernel",)),
-    Oddity("lanes", first_gpu(pcie_width=8), ("gpus.pcie_width",)),
-    Oddity("narrow", first_gpu(pcie_width=4), ("gpu.throttled",), ("gpus.pcie_width",)),
-    Oddity("generation", first_gpu(pcie_generation_max=3), ("gpus.pcie_generation_max",)),
-    Oddity("less memory", first_gpu(memory_total=int(20 * GIB)), ("gpus.memory_total",), **_MORE_GPUS),
-    Oddity("MIG", every_gpu(mig_mode=True, mig_instances=("MIG 1g.18gb",)), ("gpu.mig",), ("gpus.mig", "gpu.")),
-    Oddity("ECC", every_gpu(ecc_mode=False), ("gpus.ecc_mode",), fits=lambda kind: "RTX" not in kind.card),
+    Oddity("lanes", gpus(LAST, pcie_width=8), ("gpus.pcie_width",)),
+    Oddity("narrow", gpus(LAST, pcie_width=4), ("gpu.throttled",), ("gpus.pcie_width",)),
+    Oddity("generation", gpus(LAST, pcie_generation_max=3), ("gpus.pcie_generation_max",)),
+    Oddity("less memory", gpus(LAST, memory_total=int(20 * GIB)), ("gpus.memory_total",), **_MORE_GPUS),
+    Oddity("MIG", gpus(EVERY, mig_mode=True, mig_instances=("MIG 1g.18gb",)), ("gpu.mig",), ("gpus.mig", "gpu.")),
+    Oddity("ECC", gpus(EVERY, ecc_mode=False), ("gpus.ecc_mode",), fits=lambda kind: "RTX" not in kind.card),
     Oddity("Xid", facts(driver__xid_events=(_XID,)), ("driver.xid_events",), ("gpu.fault",)),
-    Oddity("ECC errors", first_gpu(ecc_uncorrected=7), ("gpu.fault",), ("gpus.ecc_uncorrected",)),
+    Oddity("ECC errors", gpus(LAST, ecc_uncorrected=7), ("gpu.fault",), ("gpus.ecc_uncorrected",)),
     Oddity(
         "cuDNN", package("nvidia-cudnn-cu12", "9.5.0.50"), ("python.packages.nvidia-cudnn-cu12",), ("cudnn.", "python.")
     ),
     Oddity("NumPy", package("numpy", "2.0.2"), ("python.packages.numpy",), ("python.",)),
-    Oddity("watts", every_gpu(power_limit=60.0), ("gpus.power_limit",)),
-    Oddity("clock", first_gpu(sm_clock_max=1200), ("gpus.sm_clock_max",)),
-    Oddity("persistence", every_gpu(persistence_mode=False), ("gpus.persistence_mode",)),
+    Oddity("watts", gpus(EVERY, power_limit=60.0), ("gpus.power_limit",)),
+    Oddity("clock", gpus(LAST, sm_clock_max=1200), ("gpus.sm_clock_max",)),
+    Oddity("persistence", gpus(EVERY, persistence_mode=False), ("gpus.persistence_mode",)),
     Oddity("lost GPU", _lost, ("gpus",), ("gpu.", "tensorflow.devices", "driver.cuda_device_count"), **_MORE_GPUS),
     Oddity("variable", facts(variables=_GROW), ("variables.TF_FORCE_GPU_ALLOW_GROWTH",), ("env.allow-growth",)),
-    Oddity("NVLink", first_gpu(nvlinks=_LINKS), ("gpus.nvlinks",), fits=lambda kind: kind.links > 0),
+    Oddity("NVLink", gpus(LAST, nvlinks=_LINKS), ("gpus.nvlinks",), fits=lambda kind: kind.links > 0),
     Oddity("slow", lambda found: found, ("matpow/1 GPU/float32",), slower=0.85),
     Oddity("wrong", lambda found: found, ("matpow/1 GPU/float32/wrong",), wrong=True),
     Oddity("memory", facts(host__memory=32 * GIB), ("host.memory",)),
     Oddity("Python", facts(python__version="3.11.9"), ("python.version",), ("python.", "tf.")),
 )
+BY_NAME = {one.name: one for one in ODDITIES}
 
 
-class Template:
-    """A result as text, with the places where each node has its own."""
-
-    def __init__(self, document: bytes) -> None:
-        self.parts = _MARK.split(document.decode())
-
-    def filled(self, values: Callable[[str], Any]) -> str:
-        """One node's."""
-        texts = (json.dumps(values(part)) if n % 2 else part for n, part in enumerate(self.parts))
-        return "".join(texts)
+def filled(template: str, values: Callable[[str], Any]) -> str:
+    """A result with what one node has in the place of each mark."""
+    return _MARK.sub(lambda mark: json.dumps(values(mark[1])), template)
 
 
-def _marked(document: bytes, kind: Type) -> bytes:
+def _marked(document: bytes) -> str:
     """Marks in the place of numbers that differ by nature."""
     found = json.loads(document)
     inner = found.get("facts") or found["environment"]
@@ -269,43 +229,28 @@ def _marked(document: bytes, kind: Type) -> bytes:
             run["throughput"]["value"] = f"@@speed.{n}@@"
     if "facts" in found:
         found["facts"]["python"]["packages"]["value"].append("@@package@@")
-    return msgspec.json.encode(found)
-
-
-def _odd(kind: Type, oddity: str) -> Facts:
-    found = machine(kind)
-    for one in ODDITIES:
-        found = one.change(found) if one.name == oddity else found
-    return found
+    return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
 
 
 @cache
-def report(kind: Type, oddity: str = "") -> Template:
+def report(kind: Type, oddity: Oddity | None = None) -> str:
     """Reports of the doctor of such nodes."""
-    made = make_report(_odd(kind, oddity), MATRIX, source="live", timings={})
-    return Template(_marked(made.to_json(), kind))
+    made = make_report(machine(kind, oddity), MATRIX, source="live", timings={})
+    return _marked(made.to_json())
 
 
 @cache
-def bench(kind: Type, oddity: str = "") -> Template:
+def bench(kind: Type, oddity: Oddity | None = None) -> str:
     """Results of tfgpu bench of such nodes, with one run for each GPU."""
     runs = []
     for index in range(kind.gpus):
         label = "1 GPU" if kind.gpus == 1 else f"1 GPU (GPU {index})"
         run = samples.run(label, 1e-3, devices=("/GPU:0",))
-        if any(one.wrong for one in ODDITIES if one.name == oddity) and index == 0:
+        if oddity and oddity.wrong and index == 0:
             run = msgspec.structs.replace(run, verified=samples.verified(ok=False), throughput=None)
         runs.append(run)
-    result = BenchResult(
-        schema="tfgpu.bench/1",
-        tool=Tool(name="tfgpu", version="0.1.0"),
-        created="2026-11-20T10:00:00Z",
-        environment=_odd(kind, oddity),
-        workload="matpow",
-        parameters={"size": 4096, "power": 10},
-        runs=tuple(runs),
-    )
-    return Template(_marked(result.to_json(), kind))
+    result = samples.result(*runs, environment=machine(kind, oddity))
+    return _marked(msgspec.structs.replace(result, tool=Tool(name="tfgpu", version="0.1.0")).to_json())
 
 
 @dataclass
@@ -344,9 +289,9 @@ def fleet(seed: int, nodes: int = 300, oddities: int = 0, benches: bool = True, 
 
 def _node(chance: Random, name: str, kind: Type, oddity: Oddity | None, benches: bool) -> Iterator[str]:
     values = _values(chance, name, kind, oddity)
-    yield report(kind, oddity.name if oddity else "").filled(values)
+    yield filled(report(kind, oddity), values)
     if benches:
-        yield bench(kind, oddity.name if oddity else "").filled(values)
+        yield filled(bench(kind, oddity), values)
 
 
 def _values(chance: Random, name: str, kind: Type, oddity: Oddity | None) -> Callable[[str], Any]:

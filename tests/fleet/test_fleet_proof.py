@@ -7,13 +7,12 @@ from random import Random
 
 import pytest
 
-from tests.fleet.making import ODDITIES, TYPES, Made, _node, fleet
+from tests.fleet.making import BY_NAME, ODDITIES, TYPES, Made, _node, fleet
 from tests.healthy import MATRIX
 from tfgpu_doctor.fleet.picture import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathered
 from tfgpu_doctor.fleet.records import Fleet, Group
 
-SEEDS = range(1, 21)
 PLANTED = 12
 NOW = "2026-11-23T12:00:00Z"
 
@@ -26,22 +25,18 @@ def judged(made: Made, **more: object) -> Fleet:
 
 def missed(made: Made, found: Fleet) -> list[str]:
     """Planted oddities that no group names with all their nodes."""
-    by_name = {one.name: one for one in ODDITIES}
     return [
         name
         for name, nodes in made.planted.items()
         if not nodes
-        <= {member.node for group in found.groups if _names(group, by_name[name].finds) for member in group.nodes}
+        <= {member.node for group in found.groups if _names(group, BY_NAME[name].finds) for member in group.nodes}
     ]
 
 
 def invented(made: Made, found: Fleet) -> list[str]:
     """Groups that nothing which was planted accounts for."""
-    by_name = {one.name: one for one in ODDITIES}
-    allowed: dict[str, tuple[str, ...]] = {}
-    for name, nodes in made.planted.items():
-        for node in nodes:
-            allowed[node] = (*by_name[name].finds, *by_name[name].also)
+    planted = [(node, BY_NAME[name]) for name, nodes in made.planted.items() for node in nodes]
+    allowed = {node: (*oddity.finds, *oddity.also) for node, oddity in planted}
     return [
         f"{group.id}: {group.title} ({member.node}: {member.found})"
         for group in found.groups
@@ -54,25 +49,18 @@ def _names(group: Group, ids: Iterable[str]) -> bool:
     return any(one in (group.id, *group.explains) for one in ids)
 
 
-def test_what_is_planted_is_found_and_nothing_else() -> None:
-    for seed in SEEDS[:1]:
-        made = fleet(seed, 300, PLANTED)
-        found = judged(made)
-        assert (missed(made, found), invented(made, found), found.unreadable) == ([], [], ()), seed
-        clean = judged(fleet(seed, 300))
-        assert [(group.id, group.title) for group in clean.groups] == [], seed
-        assert (clean.verdict, clean.unreadable, len(clean.nodes), len(found.nodes)) == ("ok", (), 300, 300)
+SEEDS = [(1, 200), *(pytest.param(seed, 10_000, marks=pytest.mark.full) for seed in range(1, 21))]
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_same_of_ten_thousand_nodes(seed: int) -> None:
-    made = fleet(seed, 10_000, PLANTED)
+@pytest.mark.parametrize(("seed", "nodes"), SEEDS)
+def test_what_is_planted_is_found_and_nothing_else(seed: int, nodes: int) -> None:
+    made = fleet(seed, nodes, PLANTED)
     found = judged(made)
     assert len(made.planted) == PLANTED
     assert (missed(made, found), invented(made, found), found.unreadable) == ([], [], ())
-    clean = judged(fleet(seed, 10_000))
+    clean = judged(fleet(seed, nodes))
     assert [(group.id, group.title) for group in clean.groups] == []
+    assert (clean.verdict, clean.unreadable, len(clean.nodes), len(found.nodes)) == ("ok", (), nodes, nodes)
 
 
 def test_every_oddity_is_found_alone() -> None:
@@ -80,10 +68,8 @@ def test_every_oddity_is_found_alone() -> None:
     for oddity in ODDITIES:
         kind = next(one for one in TYPES if oddity.fits(one))
         chance = Random(oddity.name)
-        lines = []
-        for number in range(40):
-            one = oddity if number in (3, 17) else None
-            lines += [line.encode() for line in _node(chance, f"n{number}", kind, one, True)]
+        nodes = [(f"n{number}", oddity if number in (3, 17) else None) for number in range(20)]
+        lines = [line.encode() for name, one in nodes for line in _node(chance, name, kind, one, True)]
         made = Made(lines, {oddity.name: {"n3", "n17"}})
         found = judged(made)
         assert (missed(made, found), invented(made, found)) == ([], []), oddity.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -26,18 +27,12 @@ MIB = 1 << 20
 
 def texts(indent: int | None = 2, nodes: tuple[str, ...] = NODES, host: str = "") -> dict[str, str]:
     """What `tfgpu doctor --format json` prints on each node; `host`: as each of them calls itself."""
-    return {
-        name: json.dumps(json.loads(making.report(KIND).filled(_values(name, host or name))), indent=indent) + "\n"
-        for name in nodes
-    }
+    found = {name: json.loads(making.filled(making.report(KIND), _values(name, host or name))) for name in nodes}
+    return {name: json.dumps(one, indent=indent) + "\n" for name, one in found.items()}
 
 
 def _values(name: str, host: str) -> Callable[[str], Any]:
     return making._values(Random(name), host, KIND, None)
-
-
-def bench(name: str) -> dict[str, Any]:
-    return json.loads(making.bench(KIND).filled(_values(name, name)))  # type: ignore[no-any-return]
 
 
 def gathered(text: str | bytes, name: str = "log.txt") -> Gathered:
@@ -58,52 +53,31 @@ def judged(found: Gathered) -> Fleet:
 NOISE = "WARNING: All log messages before absl::InitializeLog()\n[1/3] {x} done\n\n[]\n{}\nx: {\n"
 
 
-def test_results_one_after_another_are_read() -> None:
-    wrong = []
-    for indent in (2, None):
-        for noise in ("", NOISE):
-            found = gathered(noise + noise.join(texts(indent).values()) + noise)
-            if (names(found), found.unreadable) != (list(NODES), []):
-                wrong.append((indent, noise, names(found), found.unreadable))
-    assert wrong == []
+def test_results_are_read_as_tools_print_and_systems_write_them(tmp_path: Path) -> None:
+    path = tmp_path / "all.log"
+    for indent, noise in itertools.product((2, None), ("", NOISE)):
+        text = noise + noise.join(texts(indent).values()) + noise
+        windows = text.replace("\n", "\r\n")
+        utf_8 = (text.encode(), windows.encode(), text.encode("utf-8-sig"))
+        for data in (*utf_8, windows.encode("utf-16"), text.encode("utf-16-be")):
+            path.write_bytes(data)
+            found = read_fleet([str(path)])
+            assert (names(found), found.unreadable) == (list(NODES), []), (indent, noise, data[:20])
+    path.write_text("".join(texts(nodes=tuple(f"gpu-{n}" for n in range(60))).values()).rstrip("\n"))
+    assert path.stat().st_size > 2 * MIB and len(names(read_fleet([str(path)]))) == 60
     redacted = texts(None, host="<host>")
     assert names(gathered("".join(redacted.values()))) == ["log.txt", "log.txt, line 2", "log.txt, line 3"]
 
 
 def test_files_and_folders(tmp_path: Path) -> None:
     """A folder's files of any depth; a redacted report is named by its file."""
-    (tmp_path / "rack 1").mkdir()
-    (tmp_path / "gpu-3").mkdir()
-    reports = texts(host="<host>")
-    (tmp_path / "gpu-1.json").write_text(reports["gpu-1"])
-    (tmp_path / "rack 1" / "gpu-2.tfgpu.json").write_text(reports["gpu-2"])
-    (tmp_path / "gpu-3" / "report.json").write_text(reports["gpu-3"])
+    files = [tmp_path / name for name in ("gpu-1.json", "gpu-3/report.json", "rack 1/gpu-2.tfgpu.json")]
+    for file, text in zip(files, texts(host="<host>").values(), strict=True):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
     (tmp_path / "notes.md").write_text("nothing")
     found = read_fleet([str(tmp_path)])
-    expected = [tmp_path / "gpu-1.json", tmp_path / "gpu-3/report.json", tmp_path / "rack 1/gpu-2.tfgpu.json"]
-    assert (names(found), found.unreadable) == ([str(one) for one in expected], [])
-
-
-def test_files_as_systems_write_them(tmp_path: Path) -> None:
-    every: list[Callable[[str], bytes]] = [
-        lambda text: text.replace("\n", "\r\n").encode(),
-        lambda text: b"\xef\xbb\xbf" + text.encode(),
-        lambda text: text.replace("\n", "\r\n").encode("utf-16"),
-        lambda text: text.encode("utf-16-be"),
-        lambda text: text.rstrip("\n").encode(),
-    ]
-    path, wrong = tmp_path / "all.log", []
-    for number, encoded in enumerate(every):
-        for indent in (2, None):
-            path.write_bytes(encoded("".join(texts(indent).values())))
-            found = read_fleet([str(path)])
-            wrong += [(number, found.unreadable)] if (names(found), found.unreadable) != (list(NODES), []) else []
-    path.write_text("".join(texts(nodes=tuple(f"gpu-{n}" for n in range(60))).values()))
-    assert path.stat().st_size > 2 * MIB and len(names(read_fleet([str(path)]))) == 60
-    assert wrong == []
-
-
-# ------------------------------------------------------------------------------------------------- what is unreadable
+    assert (names(found), found.unreadable) == ([str(file) for file in files], [])
 
 
 def test_what_is_no_result_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -156,9 +130,6 @@ def test_a_log_takes_time_in_proportion() -> None:
             judged(gathered(b"\n".join(lines)))
 
 
-# ------------------------------------------------------------------------------------- reports that were tampered with
-
-
 def fleet(*odd: str) -> Fleet:
     """Beside six healthy nodes, which must all be judged."""
     nodes = tuple(f"gpu-{n}" for n in range(6))
@@ -168,44 +139,43 @@ def fleet(*odd: str) -> Fleet:
     return found
 
 
-def test_a_report_that_was_tampered_with() -> None:
-    def value(path: str, value: Any) -> str:
-        found = json.loads(texts(None, ("odd",))["odd"])
-        *place, last = path.split("/")
-        here = found
-        for word in place:
-            here = here[int(word) if word.isdecimal() else word]
-        here[last] = value(here[last]) if callable(value) else value
-        return json.dumps(found)
+def tampered(path: str, value: Any) -> str:
+    """A report with another value at a place."""
+    found = json.loads(texts(None, ("odd",))["odd"])
+    *place, last = path.split("/")
+    here = found
+    for word in place:
+        here = here[int(word) if word.isdecimal() else word]
+    here[last] = value(here[last]) if callable(value) else value
+    return json.dumps(found)
 
+
+def test_a_report_that_was_tampered_with() -> None:
     memory, host = "facts/gpus/value/0/memory_total/value", "facts/host/name/value"
-    for place, changed, refused in (
-        ("facts/gpus/value", lambda gpus: gpus * 2_000, ""),
-        ("facts/python/packages/value", lambda them: [{**them[0], "name": f"p{n}"} for n in range(50_000)], ""),
-        (memory, 10**400, "it is not a valid result of tfgpu"),
-        (memory, -1, ""),
-        (memory, 1e308, "it is not a valid result of tfgpu"),
-        (memory, "much", "it is not a valid result of tfgpu"),
-        ("verdict", "splendid", "it is not a valid result of tfgpu"),
-        ("facts", None, "it is not a valid result of tfgpu"),
-        ("created", "9999-99-99", ""),
-        ("created", "x" * 1_000_000, ""),
-        (host, "h" * 1_000_000, ""),
-        (host, "", ""),
-        (host, "\u202e\x1b[2Jgpu-1\r\n::error::", ""),
+    for place, changed in (
+        ("facts/gpus/value", lambda gpus: gpus * 2_000),
+        ("facts/python/packages/value", lambda them: [{**them[0], "name": f"p{n}"} for n in range(50_000)]),
+        (memory, -1),
+        ("created", "9999-99-99"),
+        ("created", "x" * 1_000_000),
+        (host, "h" * 1_000_000),
+        (host, ""),
+        (host, "\u202e\x1b[2Jgpu-1\r\n::error::"),
     ):
-        seen = fleet(value(place, changed))
-        assert [one.reason.partition(":")[0] for one in seen.unreadable] == [refused] * bool(refused), place
-        assert len(seen.nodes) == 6 + (not refused)
+        seen = fleet(tampered(place, changed))
+        assert (len(seen.nodes), seen.unreadable) == (7, ()), place
         assert all(len(node.name) <= 400 for node in seen.nodes)
-    (named,) = fleet(value("facts/driver/version/value", ["wrong"])).unreadable
-    assert "`$.facts.driver.version.value`" in named.reason
+    refused = [(memory, 10**400), (memory, 1e308), ("verdict", "splendid"), ("facts/driver/version/value", ["wrong"])]
+    for place, changed in refused:
+        (one,) = fleet(tampered(place, changed)).unreadable
+        assert one.reason.startswith("it is not a valid result of tfgpu"), place
+    assert "`$.facts.driver.version.value`" in one.reason
 
 
 def test_a_speed_that_cannot_be() -> None:
-    for number in ("NaN", "Infinity", "1e999", "0.0", "-1.0", "1e31"):
-        speed = bench("odd")
-        speed["runs"][0]["throughput"]["value"] = "@@"
+    speed = json.loads(making.filled(making.bench(KIND), _values("odd", "odd")))
+    speed["runs"][0]["throughput"]["value"] = "@@"
+    for number in ("NaN", "1e999", "0.0", "-1.0", "1e31"):
         (refused,) = fleet(json.dumps(speed).replace('"@@"', number)).unreadable
         assert refused.reason.startswith(("it is not a valid result of tfgpu", "JSON is malformed")), number
 
@@ -218,7 +188,7 @@ def test_nesting_without_an_end() -> None:
 
 def test_names_that_lie_and_results_that_come_again() -> None:
     """Machines that call themselves alike are told apart by their GPUs' UUIDs; of one machine, the newest counts."""
-    liar = making.report(KIND).filled(_values("liar", "gpu-1"))
+    liar = making.filled(making.report(KIND), _values("liar", "gpu-1"))
     seen = fleet(liar)
     lying = [node.name for node in seen.nodes if "gpu-1" in node.name]
     assert lying == ["gpu-1 (log.txt, line 2)", "gpu-1 (log.txt, line 7)"]

@@ -17,6 +17,11 @@ ENCODINGS = (
 )
 
 
+DIGITS = ("0", "99999999999999999999", "-1", "1.", ".", "²", "٣", "")
+LINE_ENDS = ("\r\n", "\r", "", " ", "\n\n", "\\n", "\x1e", "\u2028")
+QUOTES = ("> ", ">>> ", "    ", "| ", "2026-11-21T06:36:00.123Z ", '{"log":"', '      "', "<p>")
+
+
 def _truncate(data: bytes, chance: Random) -> bytes:
     return data[: chance.randint(0, len(data))] if chance.random() < 0.5 else data[chance.randint(0, len(data)) :]
 
@@ -55,26 +60,18 @@ def _insert(data: bytes, chance: Random) -> bytes:
     return data
 
 
-def _every_word(data: bytes, chance: Random) -> bytes:
-    """Something hostile in the place of a word, wherever the word stands."""
-    words = data.split()
-    return data.replace(chance.choice(words), chance.choice(HOSTILE).encode()) if words else data
-
-
-def _numbers(data: bytes, chance: Random) -> bytes:
-    """Another number in the place of one digit, everywhere."""
-    new = chance.choice((b"0", b"99999999999999999999", b"-1", b"1.", b".", "²".encode(), "٣".encode(), b""))
-    return data.replace(str(chance.randrange(10)).encode(), new)
-
-
-def _line_ends(data: bytes, chance: Random) -> bytes:
-    return data.replace(b"\n", chance.choice((b"\r\n", b"\r", b"", b" ", b"\n\n", b"\\n", b"\x1e", b"\xe2\x80\xa8")))
+def _replace(data: bytes, chance: Random) -> bytes:
+    """Something else in the place of one word, one digit, or the ends of lines, everywhere."""
+    kind = chance.randrange(5)
+    if kind < 2 and (words := data.split()):
+        return data.replace(chance.choice(words), chance.choice(HOSTILE).encode())
+    if kind < 4:
+        return data.replace(str(chance.randrange(10)).encode(), chance.choice(DIGITS).encode())
+    return data.replace(b"\n", chance.choice(LINE_ENDS).encode())
 
 
 def _quote(data: bytes, chance: Random) -> bytes:
-    start = chance.choice(
-        (b"> ", b">>> ", b"    ", b"| ", b"2026-11-21T06:36:00.123Z ", b'{"log":"', b'      "', b"<p>")
-    )
+    start = chance.choice(QUOTES).encode()
     return b"\n".join(start + line for line in data.split(b"\n"))
 
 
@@ -85,8 +82,6 @@ def _narrow(data: bytes, chance: Random) -> bytes:
         line[start : start + width] for line in data.split(b"\n") for start in range(0, max(len(line), 1), width)
     )
 
-
-# ---------------------------------------------------------------------------------- values in JSON, whatever they mean
 
 STRANGE: tuple[Any, ...] = (
     *(None, True, 0, -1, 1e308, 1e-320, 10**30, 2**63, -(2**63) - 1, "", " ", [], {}, [[]], [None], {"is": 1}),
@@ -151,14 +146,9 @@ def _json_as_text(data: bytes, chance: Random) -> bytes:
 Mutation = Callable[[bytes, Random], bytes]
 SHORT: tuple[Mutation, ...] = (
     *(_truncate, _flip, _shuffle, _insert, _insert, _insert),
-    *(_every_word, _every_word, _numbers, _numbers, _line_ends, _quote),
+    *(_replace, _replace, _replace, _replace, _replace, _quote),
 )
 LONG: tuple[Mutation, ...] = (*SHORT, _interleave, _encode, _narrow)
 MANIFEST: tuple[Mutation, ...] = (*SHORT, _narrow)
-BINARY: tuple[Mutation, ...] = (
-    _flip,
-    _flip,
-    _truncate,
-    lambda data, chance: _flip(data[:1024], chance) + data[1024:],
-)
+BINARY: tuple[Mutation, ...] = (_flip, _flip, _truncate, lambda data, chance: _flip(data[:1024], chance) + data[1024:])
 TREE: tuple[Mutation, ...] = (_values,) * 12 + (_flip, _truncate, _encode, _json_as_text)

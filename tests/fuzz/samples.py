@@ -78,8 +78,8 @@ def manifests(name: str) -> Sequence[bytes]:
 def reports() -> Sequence[bytes]:
     """Return reports of real texts, and of the machines of the signs' own tests, which know of every fact."""
     matrix = Matrix.load()
-    pasted = [text_to_facts.read(lines.read([text[:LARGEST]])) for text in texts()[::25]]
-    machines = [report(rows[0][1]).facts for rows in list(FIRES.values())[::2] if rows]
+    pasted = [text_to_facts.read(lines.read([text[:LARGEST]])) for text in texts()[::40]]
+    machines = [report(rows[0][1]).facts for rows in list(FIRES.values())[::4] if rows]
     made = [
         *(make_report(facts, matrix, source="text", timings={}) for facts in pasted),
         *(make_report(facts, matrix, source="live", timings={"all": 1.5}) for facts in machines),

@@ -61,19 +61,13 @@ def save(path: Path, facts: Facts) -> str:
     return str(path)
 
 
-def entry_points() -> dict[str, str]:
-    """Those of pytest's plugins in pyproject.toml."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    found: dict[str, str] = tomllib.loads(text)["project"]["entry-points"]["pytest11"]
-    return found
-
-
 def install(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """Let pytest find the plugin as it does where tfgpu is installed: by the metadata of a distribution."""
     metadata = folder / "tfgpu_under_test-1.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tfgpu-under-test\nVersion: 1\n")
-    lines = [f"{name} = {module}" for name, module in entry_points().items()]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [f"{name} = {module}" for name, module in project["entry-points"]["pytest11"].items()]
     (metadata / "entry_points.txt").write_text("\n".join(["[pytest11]", *lines, ""]))
     patch.syspath_prepend(str(folder))
     patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(ROOT)]))

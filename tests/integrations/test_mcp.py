@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.server.mcpserver.exceptions import ToolError
 
-from tests.cli.hostile import BOMB, offences
-from tests.cli.runner import tfgpu
+from tests.cli.hostile import BOMB, offences, texts
+from tests.cli.runner import matrix_read_once, tfgpu
 from tests.guard import guarded
 from tests.healthy import MATRIX, healthy
 from tests.tables import each, read_rows
@@ -35,8 +35,8 @@ PRIVATE = (
     "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file: "
     "No such file or directory; LD_LIBRARY_PATH: /home/jdoe42/cuda/lib64"
 )
-PATIENTS = Path(__file__).parents[1] / "patients"
 ROOT = str(Path(__file__).parents[2])
+SLEEPS = os.pathsep.join([str(Path(__file__).parents[1] / "patients" / "sleeps"), ROOT])  # import tensorflow hangs
 START = (sys.executable, "-m", "tfgpu_doctor", "mcp")
 
 # a question for each tool; None where the answer is what this machine is
@@ -49,16 +49,14 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 
 
-def talk(ask: Callable[[Client], Awaitable[None]], **variables: str) -> None:
-    """Start the server as a client does, and end it again."""
-    environ = {**os.environ, "PYTHONPATH": ROOT, **variables}
+def talk(ask: Callable[[Client], Awaitable[None]], server: Any) -> None:
+    """Let the official client ask a server: one in this process, or the transport of one that it starts and ends."""
 
     async def main() -> None:
-        server = StdioServerParameters(command=START[0], args=[*START[1:]], env=environ)
-        async with Client(stdio_client(server)) as client:  # 2.0 takes no parameters
+        async with Client(server) as client:
             await ask(client)
 
-    with guarded(120, "the server", waiting=True):
+    with guarded(120, "the server", waiting=True), matrix_read_once():
         anyio.run(main)
 
 
@@ -70,7 +68,8 @@ def ask(name: str, settings: tuple[Any, ...] = (), /, **arguments: Any) -> types
         assert isinstance(found, types.CallToolResult)
         return found
 
-    return anyio.run(main)
+    with matrix_read_once():
+        return anyio.run(main)
 
 
 def data_of(found: types.CallToolResult) -> dict[str, Any]:
@@ -104,7 +103,7 @@ def test_every_tool_answers_what_its_schema_says() -> None:
         assert wrong.is_error and "unknown GPU 'RTX 9999'" in text_of(wrong)
 
     answers: dict[str, types.CallToolResult] = {}
-    talk(all_tools)
+    talk(all_tools, make_server(Tools()))
     found = {name: one.structured_content["result"] for name, one in answers.items() if one.structured_content}
     assert found["doctor"]["schema"] == "tfgpu.report/1"
     assert found["explain"]["verdict"] == "broken"
@@ -155,21 +154,27 @@ HALVES = "\ud800 \udcff \ud83d\ud83d\ude00 \\ud800"  # the third is half of an e
 
 
 def test_every_message_of_a_client_of_the_first_protocol_is_answered() -> None:
-    """What is no message is passed over; half an emoji in an argument, which the SDK would drop, gets an answer."""
+    """What is no message is passed over; half an emoji in an argument, which the SDK would drop, gets an answer.
+
+    With the input ends the server, and what it has started.
+    """
     calls: list[tuple[str, dict[str, Any]]] = [
         ("check", {"files": {f"{HALVES}requirements.txt": f"tensorflow==1.99 # {HALVES}\n"}, "kind": "requirements"}),
         ("explain", {"text": f"{NO_DEVICE}\n{HALVES}"}),
         ("matrix", {"table": "tensorflow", "name": HALVES}),
         (HALVES, {}),
     ]
-    with started(*calls) as server:
+    with started(*calls, PYTHONPATH=SLEEPS) as server:
         assert server.stdin and server.stdout and server.stderr
         server.stdin.write(b'\xff\xfe not json\n[]\n\n"\n' + b"x" * 1_000_000 + b"\n")
         server.stdin.write(b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}\n' + request(6, "explain", ["no object"]))
         server.stdin.flush()
         answers = {one["id"]: one for one in (json.loads(server.stdout.readline()) for _ in range(6))}
+        server.stdin.write(request(7, "doctor", {"timeout": 600}))
+        server.stdin.flush()
+        children = examining(server)
         server.stdin.close()
-        assert (server.stdout.read(), server.stderr.read(), server.wait()) == (b"", b"", 0)
+        assert (server.stderr.read(), server.wait(), psutil.wait_procs(children, 60)[1]) == (b"", 0, [])
     assert set(answers) == {*range(2, 7), "\ufffd"}
     assert answers["\ufffd"]["result"] == {} and answers[6]["error"]["code"] == types.INVALID_PARAMS
     assert answers[3]["result"]["structuredContent"]["result"]["verdict"] == "broken"
@@ -177,7 +182,14 @@ def test_every_message_of_a_client_of_the_first_protocol_is_answered() -> None:
     assert "\ufffd \ufffd \ufffd😀 \\ud800requirements.txt:1" in finding["evidence"][0]["source"]
 
 
-def test_it_ends_when_nobody_reads_its_answers() -> None:
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_it_ends_by_a_signal_and_when_nobody_reads_its_answers() -> None:
+    """Other signals: tests/test_waits.py."""
+    with started(("doctor", {"timeout": 600}), PYTHONPATH=SLEEPS) as server:
+        children = examining(server)
+        server.send_signal(signal.SIGTERM)
+        assert server.stderr and (server.wait(), server.stderr.read()) == (143, b"")
+        assert psutil.wait_procs(children, 60)[1] == []
     with started() as server:
         assert server.stdin and server.stdout and server.stderr
         server.stdout.close()
@@ -186,36 +198,22 @@ def test_it_ends_when_nobody_reads_its_answers() -> None:
         assert (server.stderr.read(), server.wait()) == (b"", 141)  # as every command
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_it_ends_with_what_it_has_started_whatever_runs() -> None:
-    """The servers wait side by side; other signals: tests/test_waits.py."""
-    ways = {"SIGTERM": 143, "end of input": 0}
-    variables = {"PYTHONPATH": os.pathsep.join([str(PATIENTS / "sleeps"), ROOT])}
-    with ExitStack() as stack:
-        servers = {how: stack.enter_context(started(("doctor", {"timeout": 600}), **variables)) for how in ways}
-        for how, server in servers.items():
-            assert server.stdin and server.stderr
-            process = psutil.Process(server.pid)
-            while not any("tensorflow_probe" in " ".join(one) for one in lines_of(process)):
-                time.sleep(0.05)
-            children = process.children(recursive=True)
-            if how == "end of input":
-                server.stdin.close()
-            else:
-                server.send_signal(getattr(signal, how))
-            assert server.wait() == ways[how]
-            assert server.stderr.read() == b""
-            psutil.wait_procs(children, 60)
+def examining(server: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """Wait until TensorFlow is imported; return the processes that the server has started."""
+    process = psutil.Process(server.pid)
+    while not any("tensorflow_probe" in line for line in lines_of(process)):
+        time.sleep(0.05)
+    return process.children(recursive=True)
 
 
 def test_a_cancelled_doctor_ends_with_its_processes() -> None:
     """TensorFlow hangs there. Other questions are answered meanwhile, and the next examination works."""
 
     async def cancel(client: Client) -> None:
-        (server,) = (one for one in psutil.Process().children() if "mcp" in command_line(one))
+        server = max(psutil.Process().children(), key=psutil.Process.create_time)
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "doctor", {"timeout": 600})
-            while not any("tensorflow_probe" in " ".join(one) for one in lines_of(server)):
+            while not any("tensorflow_probe" in line for line in lines_of(server)):
                 await anyio.sleep(0.05)
             assert not (await client.call_tool("explain", CALLS["explain"])).is_error
             group.cancel_scope.cancel()
@@ -223,19 +221,17 @@ def test_a_cancelled_doctor_ends_with_its_processes() -> None:
             await anyio.sleep(0.05)
         assert not (await client.call_tool("doctor", {"import_tensorflow": False})).is_error
 
-    talk(cancel, PYTHONPATH=os.pathsep.join([str(PATIENTS / "sleeps"), ROOT]))
+    environ = {**os.environ, "PYTHONPATH": SLEEPS}
+    talk(cancel, stdio_client(StdioServerParameters(command=START[0], args=[*START[1:]], env=environ)))
 
 
-def lines_of(server: psutil.Process) -> list[list[str]]:
-    return [found for one in server.children(recursive=True) if (found := command_line(one))]
-
-
-def command_line(process: psutil.Process) -> list[str]:
-    """Nothing of one that has ended, be it a zombie still."""
-    try:
-        return process.cmdline()
-    except psutil.NoSuchProcess:
-        return []
+def lines_of(server: psutil.Process) -> list[str]:
+    """The command lines of what it has started; zombies have none."""
+    found = []
+    for one in server.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            found.append(" ".join(one.cmdline()))
+    return [line for line in found if line]
 
 
 WRONG = read_rows(Path(__file__).with_name("mcp.yaml"))
@@ -273,15 +269,8 @@ def test_hostile_text_comes_out_harmless() -> None:
     for name, given in arguments.items():
         told = ask(name, **given)
         assert list(offences(text_of(told))) == []
-        found = [one for text in texts(data_of(told)) for one in offences(text)]
+        found = [one for holder, key, _ in texts(data_of(told)) for one in offences(holder[key])]
         assert [one for one in found if "command" not in one] == []
-
-
-def texts(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    inner = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
-    return [text for one in inner for text in texts(one)]
 
 
 def test_no_answer_is_megabytes() -> None:
@@ -327,9 +316,3 @@ def test_what_keeps_it_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.returncode == 2 and done.stdout == ""
     told = done.stderr.replace("\n", " ")
     assert "the MCP SDK cannot be used (" in told and f"{sys.executable} -m pip install 'mcp>=2'" in told
-
-
-def test_nothing_of_the_sdk_is_imported_before() -> None:
-    code = "import sys, tfgpu_doctor.cli, tfgpu_doctor.integrations.mcp.command; print('mcp_types' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "False\n"

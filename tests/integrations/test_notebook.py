@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -38,12 +39,9 @@ CELLS = (
     "%load_ext tfgpu_doctor",
     "%tfgpu doctor --no-import",
     f"%%tfgpu explain -\n{NO_DEVICE}",
-    "%%tfgpu check - --kind requirements --python 3.13\ntensorflow[and-cuda]==2.16.1",
     "found = %tfgpu plan --gpu 'RTX 3090' --driver 535 --python 3.11\nprint(found.options[0].package)",
     "%tfgpu matrix gpu RTX 4090",
     "%tfgpu matrix gpu RTX 4090 --format json",
-    "%tfgpu plan --gpu 'RTX 9999'",
-    "%tfgpu doctor 'x",
     "%tfgpu explain cuda.missing",
     "import os, tensorflow\nos.environ.update(CUDA_VISIBLE_DEVICES='1')\n%tfgpu doctor",
     "from tfgpu_doctor import explain\nexplain('TensorFlow 2.15.0')",
@@ -81,18 +79,15 @@ def shown(outputs: list[Any]) -> list[Page]:
 
 def test_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = executed(CELLS, tmp_path, monkeypatch)
-    loaded, doctor, explained, checked, planned, matrix, as_json, refused, odd, page, imported, api = outputs
+    loaded, doctor, explained, planned, matrix, as_json, page, imported, api = outputs
     assert loaded == []
     (live,) = shown(doctor)
     assert "tfgpu doctor" in live.text and sys.executable in live.text  # the Python of the kernel
     assert re.fullmatch(r"<Report: \w+.*>", doctor[0].data["text/plain"])
     assert "CUDA finds no device" in shown(explained)[0].text
-    assert "has no wheel for Python 3.13" in shown(checked)[0].text
     assert printed(planned) == "tensorflow\n"
     assert "GeForce RTX 4090" in shown(matrix)[0].text and matrix[0].data["text/plain"][:10] == "<Answered:"
     assert json.loads(printed(as_json))["name"] == "GeForce RTX 4090"
-    assert printed(refused).startswith("tfgpu: unknown GPU 'RTX 9999'")
-    assert printed(odd) == "tfgpu: No closing quotation\n"
     assert "How to fix it" in printed(page)
     assert "TensorFlow" in shown(api)[0].text
     told, report = imported
@@ -104,6 +99,7 @@ def test_errors_are_sentences(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     load_ipython_extension(shell)
     shell.register_magic_function.assert_called_once_with(run, "line_cell", "tfgpu")
     for line, says in {
+        "plan --gpu 'RTX 9999'": "unknown GPU 'RTX 9999'",
         "docter": "No such command 'docter'. Did you mean 'doctor'?",
         "explain": "standard input contains no text",
         "doctor 'x": "No closing quotation",
@@ -111,7 +107,7 @@ def test_errors_are_sentences(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     }.items():
         assert run(line) is None
         out, err = capsys.readouterr()
-        assert out == "" and err.startswith("tfgpu: ") and says in err and err.count("\n") == 1, line
+        assert out == "" and err.startswith(f"tfgpu: {says}") and err.count("\n") == 1, line
     for error, says in {
         KeyboardInterrupt(): "tfgpu: interrupted\n",
         RuntimeError("the roof"): "tfgpu: internal error: RuntimeError: the roof\n",
@@ -125,6 +121,7 @@ def test_errors_are_sentences(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         assert capsys.readouterr().err == says
 
 
+@cache
 def documents() -> dict[str, Document]:
     report = make_report(healthy(), MATRIX, source="live", timings={})
     bench = result(bench_run("CPU"), bench_run("1 GPU"))

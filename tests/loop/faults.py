@@ -5,116 +5,82 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.loop.environments import Fault, Patient
+from tests.loop.environments import Patient
 from tests.loop.made_up import wheel
 from tests.probes.elf_lab import PLAIN, Forge
 
 OF_ANOTHER_TENSORFLOW = "int TF_OfAnother(void);\nint SE_InitPlugin(void) { return TF_OfAnother(); }\n"
 
 
-def delete(*patterns: str) -> Fault:
+def _matching(patient: Patient, pattern: str) -> list[Path]:
+    found = list(patient.site.glob(pattern))
+    assert found, f"nothing is called {pattern}"
+    return found
+
+
+def delete(patient: Patient, *patterns: str) -> None:
     """Remove files or folders of site-packages."""
-
-    def fault(patient: Patient) -> None:
-        for pattern in patterns:
-            found = list(patient.site.glob(pattern))
-            assert found, f"nothing is called {pattern}"
-            for path in found:
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-
-    return fault
+    for path in (path for pattern in patterns for path in _matching(patient, pattern)):
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
-def cut(pattern: str, size: int) -> Fault:
+def cut(patient: Patient, pattern: str, size: int) -> None:
     """Leave only the beginning of files of site-packages, as an interrupted copy does."""
-
-    def fault(patient: Patient) -> None:
-        found = list(patient.site.glob(pattern))
-        assert found, f"nothing is called {pattern}"
-        for path in found:
-            with path.open("rb") as file:
-                beginning = file.read(size)
-            path.unlink()
-            path.write_bytes(beginning)
-
-    return fault
+    for path in _matching(patient, pattern):
+        beginning = path.read_bytes()[:size]
+        path.unlink()
+        path.write_bytes(beginning)
 
 
-def rename(old: str, new: str) -> Fault:
+def rename(patient: Patient, old: str, new: str) -> None:
     """Rename in site-packages."""
-
-    def fault(patient: Patient) -> None:
-        (path,) = patient.site.glob(old)
-        path.rename(patient.site / new)
-
-    return fault
+    (path,) = patient.site.glob(old)
+    path.rename(patient.site / new)
 
 
-def uninstall(*names: str) -> Fault:
+def uninstall(patient: Patient, *names: str) -> None:
     """Uninstall distributions."""
-    return lambda patient: patient.uninstall(*names)
+    patient.uninstall(*names)
 
 
-def put_over(*requirements: str) -> Fault:
+def put_over(patient: Patient, *requirements: str) -> None:
     """Install without a look at dependencies, over what is there."""
-    return lambda patient: patient.install(*requirements, options=("--no-deps",))
+    patient.install(*requirements, options=("--no-deps",))
 
 
-def put_elsewhere(folder: str, *requirements: str) -> Fault:
-    """Install into another folder, such as that of the user's own packages; {home} and {folder} are the row's."""
-
-    def fault(patient: Patient) -> None:
-        target = folder.format(home=patient.home, folder=patient.folder)
-        patient.install(*requirements, options=("--no-deps", "--target", target))
-
-    return fault
+def put_elsewhere(patient: Patient, folder: str, *requirements: str) -> None:
+    """Install into another folder, such as that of the user's own packages."""
+    patient.install(*requirements, options=("--no-deps", "--target", patient.filled(folder)))
 
 
-def plant(path: str, text: str = "") -> Fault:
-    """Write a file; {home}, {work}, {site}, {folder} and {prefix} begin its path."""
-
-    def fault(patient: Patient) -> None:
-        file = Path(_filled(path, patient))
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.unlink(missing_ok=True)
-        file.write_text(_filled(text, patient))
-
-    return fault
+def plant(patient: Patient, path: str, text: str = "") -> None:
+    """Write a file."""
+    file = Path(patient.filled(path))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    file.write_text(patient.filled(text))
 
 
-def _filled(text: str, patient: Patient) -> str:
-    names = {"home": patient.home, "work": patient.cwd, "site": patient.site, "folder": patient.folder}
-    for name, value in {**names, "prefix": patient.prefix}.items():
-        text = text.replace("{" + name + "}", str(value))
-    return text
+def _forge(patient: Patient) -> Forge:
+    (patient.folder / "forge").mkdir()
+    return Forge(patient.folder / "forge")
 
 
-def empty_library(path: str, code: str = PLAIN, versions: tuple[str, ...] = ()) -> Fault:
+def empty_library(patient: Patient, path: str, versions: tuple[str, ...] = ()) -> None:
     """A shared library without any function of what it is called after; `versions` are those that it says to have."""
-
-    def fault(patient: Patient) -> None:
-        file = Path(_filled(path, patient))
-        (patient.folder / "forge").mkdir()
-        Forge(patient.folder / "forge").library(file, code=code, versions=versions)
-
-    return fault
+    _forge(patient).library(Path(patient.filled(path)), code=PLAIN, versions=versions)
 
 
-def plugin(distribution: str, version: str) -> Fault:
+def plugin(patient: Patient, distribution: str, version: str) -> None:
     """A distribution with a file in tensorflow-plugins/ that asks TensorFlow for a function which it does not have."""
-
-    def fault(patient: Patient) -> None:
-        (patient.folder / "forge").mkdir()
-        name = f"tensorflow-plugins/lib{distribution.partition('-')[0]}_plugin.so"
-        made = Forge(patient.folder / "forge").library(patient.folder / name, code=OF_ANOTHER_TENSORFLOW)
-        patient.install(str(wheel(patient.folder, distribution, version, {name: made.read_bytes()})))
-
-    return fault
+    name = f"tensorflow-plugins/lib{distribution.partition('-')[0]}_plugin.so"
+    made = _forge(patient).library(patient.folder / name, code=OF_ANOTHER_TENSORFLOW)
+    patient.install(str(wheel(patient.folder, distribution, version, {name: made.read_bytes()})))
 
 
-def another_environment(path: str) -> Fault:
+def another_environment(patient: Patient, path: str) -> None:
     """A virtual environment with nothing in it."""
-    return lambda patient: patient.new(Path(_filled(path, patient)))
+    patient.new(Path(patient.filled(path)))
 
 
 def base_is_gone(patient: Patient) -> None:
@@ -124,14 +90,10 @@ def base_is_gone(patient: Patient) -> None:
     program.symlink_to(patient.folder / "removed" / "bin" / "python3")
 
 
-def activation_exports(*assignments: str) -> Fault:
+def activation_exports(patient: Patient, *assignments: str) -> None:
     """Lines at the end of bin/activate, which every activation of the environment runs."""
-
-    def fault(patient: Patient) -> None:
-        with (patient.prefix / "bin" / "activate").open("a") as file:
-            file.writelines(f"export {one}\n" for one in assignments)
-
-    return fault
+    with (patient.prefix / "bin" / "activate").open("a") as file:
+        file.writelines(f"export {one}\n" for one in assignments)
 
 
 def exports_its_libraries(patient: Patient) -> None:
@@ -139,4 +101,4 @@ def exports_its_libraries(patient: Patient) -> None:
     nvidia = patient.site / "nvidia"
     folders = ":".join(str(one) for one in sorted(nvidia.glob("*/lib")))
     path = f'LD_LIBRARY_PATH="{folders}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"'
-    activation_exports(path, f"XLA_FLAGS=--xla_gpu_cuda_data_dir={nvidia}/cuda_nvcc")(patient)
+    activation_exports(patient, path, f"XLA_FLAGS=--xla_gpu_cuda_data_dir={nvidia}/cuda_nvcc")

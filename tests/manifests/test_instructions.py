@@ -1,4 +1,4 @@
-"""Dockerfiles, split into instructions as BuildKit does, and read soon, whatever they hold.
+"""Dockerfiles, split as BuildKit does, and their shell code, as a shell does; both soon, whatever they hold.
 
 The reader took the place of dockerfile-parse 2.0.1. Over 17,000 variants of a dozen Dockerfiles the two gave the same
 instructions; they differ where that package was wrong: a line that holds nothing but a backslash, an instruction whose
@@ -14,6 +14,7 @@ from tests.tables import each, read_rows
 from tfgpu_doctor.manifests import ManifestError
 from tfgpu_doctor.manifests.dockerfile import instructions
 from tfgpu_doctor.manifests.reading import read
+from tfgpu_doctor.manifests.shell import Installed, commands, read_commands
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
@@ -32,6 +33,21 @@ def test_here_documents(text: str, expected: dict[str, list[str]]) -> None:
 def test_both_forms_of_env(text: str, expected: list[list[object]]) -> None:
     (found,) = read("Dockerfile", f"FROM x\n{text}\n", "dockerfile")
     assert [[one.name, one.value, one.place.line] for one in found.settings] == expected
+
+
+@each(("code", "expected"), ROWS["test_commands"])
+def test_commands(code: str, expected: list[list[str]]) -> None:
+    found = commands(list(enumerate(code.split("\n"), 1)))
+    assert [[f"{word.line}{word.text}" for word in words] for words in found if words] == expected
+
+
+@each(("command", "installed", "python", "not_understood"), ROWS["test_what_is_installed"])
+def test_what_is_installed(command: str, installed: list[str], python: list[str], not_understood: list[str]) -> None:
+    found = Installed()
+    read_commands([(4, command)], "Dockerfile", found)
+    assert [f"{one.name}{one.specifier}" for one in found.requirements] == installed
+    assert [one.specifier for one in found.pythons] == python
+    assert [" ".join(line.split(" ")[:2]) for line in found.not_understood] == not_understood
 
 
 N = 2_500

@@ -5,6 +5,7 @@ test_reading.yaml has a file each, many of them out of public repositories, redu
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,12 @@ import pytest
 
 from tests.guard import guarded
 from tests.tables import each, read_rows
-from tfgpu_doctor.manifests import Environment, ManifestError, Requirement
+from tfgpu_doctor.facts.report import Edit
+from tfgpu_doctor.manifests import KINDS, Environment, ManifestError, Place, Requirement
+from tfgpu_doctor.manifests.editing import apply
 from tfgpu_doctor.manifests.reading import read
+from tfgpu_doctor.manifests.requirement import conda_requirement, poetry_specifier
+from tfgpu_doctor.manifests.variables import fill, substitute
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 FILES: dict[str, str] = ROWS["FILES"]  # that others include
@@ -58,11 +63,6 @@ def test_what_is_read(case: dict[str, Any]) -> None:
     assert [shown(one) for one in read(case["path"], case["text"], None, FILES.get)] == case["found"]
 
 
-def test_what_a_template_fills_in_is_named() -> None:
-    (pod,) = read("pod.yaml", "apiVersion: v1\nkind: Pod\nspec:\n  containers: [{image: '{{ image }}'}]\n")
-    assert pod.not_understood == ("pod.yaml:4: a template: {{ image }} is filled in later",)
-
-
 def test_copied_files_are_found_and_the_host_s_own_are_not_read() -> None:
     asked: list[str] = []
 
@@ -80,23 +80,14 @@ def test_copied_files_are_found_and_the_host_s_own_are_not_read() -> None:
 @each(
     ("path", "text", "message"),
     [
-        ("notes.txt", "hello", "notes.txt: unknown kind of file; name it with --kind requirements|"),
-        ("pyproject.toml", "[project\n", "pyproject.toml:1: invalid TOML"),
-        ("environment.yml", "dependencies:\n - a: [\n", "environment.yml:"),
-        ("other.yaml", "a: b\n", "neither a conda environment"),
-        ("empty.yaml", "", "empty.yaml: the file is empty"),
-        ("Dockerfile", "RUN pip install tensorflow\n", "Dockerfile:1: no FROM instruction"),
+        *ROWS["REFUSED"],
         ("Dockerfile", "FROM x\nRUN \ud800", "Dockerfile: not a text file"),
         ("requirements.txt", "x" * 100_001, "requirements.txt:1: a line of 100001 characters"),
-        ("requirements.txt", "a\0b", "requirements.txt: not a text file"),
         ("requirements.txt", "#\n" * 2_500_001, "requirements.txt is larger than 5 MB"),
         ("deep.yaml", "[" * 50_000, "deep.yaml"),
-        ("compose.yaml", "services:\n  a:\n    image: x\n    image: y\n", "compose.yaml:4: duplicate key image"),
         ("compose.yaml", "services:\n  x: " + "9" * 5000, "compose.yaml:2: a number of more than 500 digits"),
-        ("l.yaml", "apiVersion: v1\nkind: List\nitems: &x\n - {apiVersion: v1, kind: List, items: *x}\n",
-         "l.yaml:4: nested more than 100 levels deep"),
     ],
-)  # fmt: skip
+)
 def test_refused(path: str, text: str, message: str) -> None:
     with pytest.raises(ManifestError) as refused:
         read(path, text)
@@ -111,3 +102,105 @@ def test_aliases_that_expand_without_end() -> None:
     with guarded(30.0), pytest.raises(ManifestError):
         read("bomb.yaml", bomb + "services: {x: {<<: [*a11, *a10]}}\nx: y\n", "kubernetes")
         read("bomb.yaml", bomb)
+
+
+def survives(text: str, kind: str) -> None:
+    try:
+        read("file", text, kind, FILES.get)  # type: ignore[arg-type]
+    except ManifestError as error:
+        assert str(error).startswith("file")
+
+
+@each("kind", KINDS)
+def test_noise_and_the_files_of_the_other_kinds(kind: str) -> None:
+    chance = random.Random(3)
+    for sample in SAMPLES:
+        for end in range(0, len(sample), 49):
+            survives(sample[:end], kind)
+            survives(sample[:end] + chance.choice("\t\x1b[]{}:*&'\"\\#=\u2028é%$") + sample[end + 1 :], kind)
+    for size in range(0, 400, 5):
+        survives(chance.randbytes(size).decode("latin-1"), kind)
+        survives("".join(chance.choices("[]{}:,-=$'\"\\#&*! \n\taF1%", k=size)), kind)
+
+
+LARGE = {
+    "dockerfile": "FROM x\n" + "ENV A=$A$A\n" * 1000 + "RUN pip install 'a \\\n" * 1000 + "${" * 20_000,
+    "requirements": "-c file\n" + "a==1 \\\n" * 10_000 + "\nb=" + "1" * 400 + "=" * 4000 + "\n" + "numpy\n" * 10_000,
+    "pyproject": "[project]\ndependencies = [" + '"numpy",\n' * 8_000 + "]",
+    "conda": "dependencies:\n" + " - a >=1 " + "b" * 50_000 + "\n" + " - numpy=1.2\n" * 4000,
+    "compose": "services:\n" + "".join(f" s{number}: {{image: x, extends: s{number}}}\n" for number in range(1000)),
+    "kubernetes": "apiVersion: v1\nkind: Pod\nspec: {containers: [" + "{image: x}," * 2000 + "]}",
+    "python": "3.9\n" * 100_000,
+    "singularity": "Bootstrap: docker\nFrom: x\n%post\n" + "pip install a \\\n" * 2_500,
+    "notebook": '{"cells": [' + '{"cell_type": "code", "source": ["!pip install a\\n", "x"]},\n' * 4_000 + "{}]}",
+    "workflow": "jobs: {a: {strategy: {matrix: {" + ",".join(f"a{n}: [1, 2, 3]" for n in range(2000)) + "}},"
+    "steps: [" + "{run: pip install tensorflow}," * 500 + "]}, b: {steps: ["
+    "{run: pip install tensorflow}," * 5_000 + "]}}",
+}
+
+
+DEEP = (*(unit * 100_000 for unit in ("[", "a: ", "- ", "{a: ")), "a = " + "[" * 100_000, "a." * 100_000 + "b=1")
+
+
+@each("kind", KINDS)
+def test_deep_files_are_refused_and_large_ones_read_soon(kind: str) -> None:
+    for text in (*DEEP, *(f"FROM x\nRUN {one}" for one in DEEP), LARGE[kind]):
+        with guarded(20.0, text[:20]):
+            survives(text, kind)
+
+
+@each(("path", "text", "line", "old", "new", "beside", "expected"), ROWS["MADE"])
+def test_an_edit_keeps_the_syntax_around_it(
+    path: str, text: str, line: int, old: str, new: str, beside: bool, expected: str
+) -> None:
+    made = apply(path, text, [Edit(path, line, old, new, beside)], in_shell=path == "Dockerfile")
+    assert made == (expected, [])
+
+
+@each(("path", "text", "line", "old", "new", "reason"), ROWS["UNSURE"])
+def test_what_is_not_sure_is_refused_and_the_text_stays(
+    path: str, text: str, line: int, old: str, new: str, reason: str
+) -> None:
+    made, refused = apply(path, text, [Edit(path, line, old, new)], in_shell=path == "Dockerfile")
+    assert made == text
+    assert reason in refused[0].reason
+
+
+def test_several_edits_of_a_file_do_not_move_each_other() -> None:
+    edits = [
+        Edit("r.txt", 1, "tf==1", "tf==2"),
+        Edit("r.txt", 1, "tf==1", "tf==3"),  # the second for the same text
+        Edit("r.txt", 1, "tf==1", "np<2", beside=True),
+        Edit("r.txt", 2, "old"),
+        Edit("r.txt", 3, "k==1", "k==2"),
+    ]
+    assert apply("r.txt", "tf==1\nold\nk==1\n", edits, in_shell=False) == ("tf==2\nnp<2\nk==2\n", [])
+
+
+@each(("spec", "name", "specifier", "build"), ROWS["test_match_specs"])
+def test_match_specs(spec: str, name: str, specifier: str, build: str | None) -> None:
+    one = conda_requirement(spec, Place("environment.yml", 1))
+    assert (one.name, one.specifier, one.build) == (name, specifier, build)
+
+
+@each("spec", ["", "=2.4", "tensorflow>=2.4|<2", "tensorflow >>2"])
+def test_what_is_no_match_spec(spec: str) -> None:
+    with pytest.raises(ValueError):
+        conda_requirement(spec, Place("environment.yml", 1))
+
+
+@each(("version", "expected"), ROWS["test_poetry"])
+def test_poetry(version: str, expected: str) -> None:
+    assert poetry_specifier(version) == expected
+
+
+@each(("text", "expected"), ROWS["test_variables"])
+def test_variables(text: str, expected: str | None) -> None:
+    assert substitute(text, {"V": "1", "E": ""}) == expected
+
+
+def test_variables_that_grow_without_end() -> None:
+    values = {"A0": "x" * 100}
+    for number in range(1, 30):
+        values[f"A{number}"] = fill(f"$A{number - 1}" * 10, values)
+    assert max(map(len, values.values())) <= 2_000

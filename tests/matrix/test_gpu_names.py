@@ -1,18 +1,20 @@
-"""Which GPUs a name can mean, by the rules of names.py and the names of the matrix that is shipped."""
+"""Which GPUs a name, an instance type of a cloud and a PCI device id can mean, by the matrix that is shipped."""
 
 from __future__ import annotations
 
 import doctest
+import json
 from pathlib import Path
+from types import ModuleType
 
+from tests.cli.runner import tfgpu
+from tests.healthy import MATRIX
 from tests.tables import each, read_rows
+from tfgpu_doctor.facts.facts import Known, PciGpu, Unknown, value_or
 from tfgpu_doctor.matrix import names
-from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.matrix.names import NameIndex
+from tfgpu_doctor.parsers import lines, machine_facts, text_to_facts
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
-
-MATRIX = Matrix.load()
 NAMES = sorted({name for row in MATRIX.data.gpus for name in row.names})
 
 
@@ -20,95 +22,77 @@ def capabilities(name: str) -> set[str]:
     return {gpu.compute_capability for gpu in MATRIX.gpu_candidates(name)}
 
 
-def capability(name: str) -> str | None:
-    gpu = MATRIX.gpu(name)
-    return gpu.compute_capability if gpu else None
-
-
-# ------------------------------------------------------------------------------------- one answer
-
-
-def test_a_name_has_one_compute_capability() -> None:
-    rows = [(name, expected) for expected, names in ROWS["NAMES"].items() for name in names]
-    assert [(name, found, expected) for name, expected in rows if (found := capability(name)) != expected] == []
-
-
-# -------------------------------------------------------------------------------- several answers
+@each(("expected", "names"), ROWS["NAMES"].items())
+def test_a_name_has_one_compute_capability(expected: str | None, names: list[str]) -> None:
+    found = {name: gpu and gpu.compute_capability for name in names for gpu in [MATRIX.gpu(name)]}
+    assert found == dict.fromkeys(names, expected)
 
 
 @each(("name", "expected"), ROWS["test_a_name_of_several_chips_has_no_single_answer"])
 def test_a_name_of_several_chips_has_no_single_answer(name: str, expected: list[str]) -> None:
-    assert sorted(capabilities(name)) == expected
-    assert MATRIX.gpu(name) is None
+    assert (sorted(capabilities(name)), MATRIX.gpu(name)) == (expected, None)
 
 
-@each(("name", "expected"), [("GTX 680 Laptop GPU", "3.0"), ("GTX 980 notebook", "5.2")])
-def test_a_laptop_of_an_old_series_is_known_where_its_namesakes_agree(name: str, expected: str) -> None:
-    assert {gpu.name for gpu in MATRIX.gpu_candidates(name)} > {MATRIX.gpu_candidates(name)[0].name}
-    assert capability(name) == expected
-
-
-def test_the_nearest_name_comes_first() -> None:
-    assert [gpu.name for gpu in MATRIX.gpu_candidates("A100 80GB PCIe")] == ["A100 80GB PCIe"]
-    assert MATRIX.gpu_candidates("V100")[0].name == "Tesla V100"
-    assert MATRIX.gpu_candidates("1060 3gb")[0].name == "GeForce GTX 1060 3GB"
-    assert MATRIX.gpu_candidates("RTX 3050")[0].name == "GeForce RTX 3050"
-    assert MATRIX.gpu_candidates("RTX 3050 Laptop")[0].name == "GeForce RTX 3050 Laptop GPU"
-
-
-# -------------------------------------------------------------------------------------- no answer
+@each(("name", "first"), ROWS["test_the_nearest_name_comes_first"].items())
+def test_the_nearest_name_comes_first(name: str, first: str) -> None:
+    assert MATRIX.gpu_candidates(name)[0].name == first
 
 
 def test_what_is_no_gpu_of_the_matrix_is_unknown() -> None:
-    names = (
-     "", " ", "NVIDIA", "GeForce", "RTX", "GeForce RTX", "Laptop GPU", "24GB", "Graphics Device", "Voodoo 2", "16",
-     "GTX", "RTX 5900", "RTX 4009", "GTX 3060", "RTX 1080", "RTX 40", "Radeon RX 7900 XTX", "Intel Arc A770",
-     "GeForce 8800 GTX", "RTX 4090 RTX 3090", "[]", "-8Q", "MIG 1g.5gb", "/", "RTX 4090 / Voodoo 2", "4090" * 1000,
-     "Jetson T1000", "Jetson A100", "Jetson 4090", "Jetson RTX 4000",
-    )  # fmt: skip
+    names = (*ROWS["test_what_is_no_gpu_of_the_matrix_is_unknown"], "4090" * 1000)
     assert [name[:40] for name in names if MATRIX.gpu_candidates(name) or MATRIX.gpu(name)] == []
 
 
 @each(("name", "nearest"), ROWS["test_a_slip_gets_the_nearest_name"])
-def test_a_slip_gets_the_nearest_name(name: str, nearest: str) -> None:
-    assert MATRIX.gpu(name) is None
+def test_a_slip_gets_the_nearest_name(name: str, nearest: str | None) -> None:
     near = MATRIX.nearest_gpus(name)
-    assert nearest in near and len(near) <= 3
+    assert MATRIX.gpu(name) is None and len(near) <= 3
+    assert nearest in near if nearest else near == ()
 
 
-@each("name", ["Voodoo 2", "Matrox Millennium", "", "CPU"])
-def test_nothing_is_near_to_something_else(name: str) -> None:
-    assert MATRIX.nearest_gpus(name) == ()
-
-
-# -------------------------------------------------------------------------------------- the table
-
-
-@each("spelling", ["{}", "NVIDIA {}", "nvidia {} ", "{} GPU"])
-def test_every_name_finds_itself_first(spelling: str) -> None:
+def test_every_name_finds_itself_first() -> None:
     for name in NAMES:
-        for written in (spelling.format(name), spelling.format(name).lower(), spelling.format(name).upper()):
+        for written in (name, f"NVIDIA {name}", f"nvidia {name.lower()} ", f"{name} GPU".upper()):
             assert MATRIX.gpu_candidates(written)[0].name == name, written
-
-
-def test_every_name_is_found_as_a_laptops() -> None:
-    for name in NAMES:
         known, found = capabilities(name), capabilities(f"NVIDIA {name} Laptop GPU")
         assert known <= found, name
         assert known == found or not MATRIX.gpu(f"{name} Laptop GPU"), name
+        if name.startswith("GeForce "):
+            assert known <= capabilities(name.removeprefix("GeForce ")), name
 
 
-def test_a_geforce_is_found_without_its_line() -> None:
-    for name in NAMES:
-        line, _, rest = name.partition(" ")
-        if line == "GeForce":
-            assert capabilities(name) <= capabilities(rest), name
+@each("module", [names, machine_facts])
+def test_the_examples_in_the_text_hold(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0
 
 
-def test_an_empty_index_knows_nothing() -> None:
-    index = NameIndex(())
-    assert index.find("RTX 4090") == () and index.nearest("RTX 4090") == ()
+@each(("text", "card"), ROWS["WRITTEN"].items())
+def test_a_sentence_names_an_instance_or_what_only_looks_alike(text: str, card: str | None) -> None:
+    found = text_to_facts.read(lines.read([text.encode()]), MATRIX).host.pci_gpus
+    if card is None:
+        assert not isinstance(found, Known)
+        return
+    assert isinstance(found, Known) and found.grade == "stated"
+    assert [one.name for one in found.value] == ([card] if card else [])
 
 
-def test_the_examples_in_the_text_hold() -> None:
-    assert doctest.testmod(names).failed == 0
+def test_an_instance_stands_for_its_gpu() -> None:
+    plan = tfgpu("plan", "--gpu", "g4dn.xlarge", "--format", "json")
+    assert json.loads(plan.stdout)["target"]["gpus"][0]["name"] == "Tesla T4"
+    refused = tfgpu("plan", "--gpu", "g4ad.xlarge")
+    assert refused.returncode == 2
+    assert "g4ad.xlarge is an instance type of AWS with AMD Radeon Pro V520, which is no NVIDIA GPU" in refused.stderr
+
+
+def test_every_pattern_finds_its_own_row() -> None:
+    for row in MATRIX.data.instances:
+        for pattern in row.names:
+            assert MATRIX.instances.find(pattern.replace(".*", ".xlarge").replace("#", "8")) is row
+
+
+def test_a_name_of_the_machines_own_list_stays() -> None:
+    own = PciGpu("0000:01:00.0", "10de:2684", name="AD102 [GeForce RTX 4090]")
+    basic = PciGpu("0000:02:00.0", "10de:1b80", name="Microsoft Basic Display Adapter")
+    named = machine_facts.named(Known((own, basic, PciGpu("0000:03:00.0", "10de:ffff")), "/sys"), MATRIX)
+    assert [gpu.name for gpu in value_or(named, ())] == ["AD102 [GeForce RTX 4090]", "GeForce GTX 1080", None]
+    assert machine_facts.named(Unknown("no PCI bus"), MATRIX) == Unknown("no PCI bus")

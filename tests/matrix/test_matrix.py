@@ -4,56 +4,41 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from tests.healthy import MATRIX
 from tests.tables import each, read_rows
 from tfgpu_doctor.facts.schemas import FOLDER
 from tfgpu_doctor.facts.versions import numbers
 from tfgpu_doctor.matrix import loader
 from tfgpu_doctor.matrix.bundled import ready_to_decode
+from tfgpu_doctor.matrix.lint import issues
 from tfgpu_doctor.matrix.loader import Matrix, MatrixError, bundled_path, parse
-from tfgpu_doctor.matrix.schema import OfficialRow
+from tfgpu_doctor.matrix.rows import concerns
+from tfgpu_doctor.matrix.schema import Condition, KnownIssue, ReleaseRow
 from tfgpu_doctor.matrix.tables import last_cudnn
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 
 ROOT = Path(__file__).resolve().parents[2]
-MATRIX = Matrix.load()
 TEXT = bundled_path().read_text(encoding="utf-8")
 TABLE = re.compile(r"^(?=\w+:)", re.MULTILINE)  # where one begins
-
-
-# ------------------------------------------------------------------------------------- known truths
-
-
-def official(version: str) -> OfficialRow | None:
-    return next((row for row in MATRIX.data.official if row.version == version), None)
 
 
 @each(("look_up", "arguments", "expected"), ROWS["TRUTHS"])
 def test_truths(look_up: str, arguments: list[str], expected: dict[str, Any] | None) -> None:
     """Wheels, toolkits, cuDNN lines, architectures, peaks, GPUs and devices, as their publishers have them."""
-    row = official(*arguments) if look_up == "official" else getattr(MATRIX, look_up)(*arguments)
-    found = (
-        None
-        if row is None
-        else {name: json.loads(msgspec.json.encode(getattr(row, name))) for name in expected or ["source"]}
-    )
+    official = {row.version: row for row in MATRIX.data.official}
+    row = official[arguments[0]] if look_up == "official" else getattr(MATRIX, look_up)(*arguments)
+    found = row and {name: json.loads(msgspec.json.encode(getattr(row, name))) for name in expected or ["source"]}
     assert found == expected
-
-
-def test_pins_libraries_and_sources_of_a_wheel() -> None:
-    row = MATRIX.tensorflow("2.15.1", "linux_x86_64")
-    assert row is not None
-    assert row.pip_nvidia["nvidia-cudnn-cu12"] == "==8.9.4.25"  # METADATA
-    sonames = {library.component: library.soname for library in row.libraries}  # cuda_config.h
-    assert (sonames["cudart"], sonames["cudnn"]) == ("libcudart.so.12", "libcudnn.so.8")
-    assert (sonames["cusolver"], sonames["cusparse"]) == ("libcusolver.so.11", "libcusparse.so.12")
-    assert {"cuda", "cudnn", "python", "sass", "ptx", "libraries", "min_driver_linux"} <= row.sources.keys()
 
 
 def test_every_toolkit_and_every_minor_release_has_its_row() -> None:
@@ -90,51 +75,6 @@ def test_peaks_give_the_published_figures_and_every_row_is_held_against_one() ->
     assert {(row.compute_capability, row.products) for row in MATRIX.data.peaks} - held <= free
 
 
-# ------------------------------------------------------------------------------------------ look-ups
-
-
-def test_releases_come_newest_first() -> None:
-    rows = MATRIX.releases(platform="linux_x86_64", package="tensorflow")
-    versions = [row.version for row in rows]
-    assert "2.21.0" in versions[:3] and versions[-1] == "1.0.0"
-    assert versions.index("2.15.1") < versions.index("2.15.0.post1") < versions.index("2.15.0")
-    assert len(MATRIX.releases()) > len(rows)
-
-
-def issue(version: str, platform: str = "linux_x86_64", **known: object) -> str | None:
-    row = MATRIX.tensorflow(version, platform)
-    assert row is not None
-    found = MATRIX.issue_for(row, **known)  # type: ignore[arg-type]
-    return found.id if found else None
-
-
-def test_known_issues_hold_only_where_their_condition_does() -> None:
-    # DT_RUNPATH of libtensorflow_framework.so.2: twelve nvidia folders in 2.15.1 and 2.16.2, two in 2.16.1
-    assert issue("2.16.1", extra=True) == "tf-2.16.1-runpath"
-    assert issue("2.16.1") is None
-    assert issue("2.16.2", extra=True) is None
-    assert issue("2.21.0", extra=True) == "tf-2.21.0-runpath-cusolver"
-    assert issue("2.21.0") is None
-    assert issue("2.21.0", compute_capabilities=("8.9", "12.0")) == "blackwell-no-kernels"
-    assert issue("2.21.0", compute_capabilities=("9.0",)) is None
-    assert issue("2.21.0", compute_capabilities=("7.0",)) is None
-    assert issue("2.21.0", compute_capabilities=("7.0",), cudnn="9.10.2") is None
-    assert issue("2.21.0", compute_capabilities=("7.0",), cudnn="9.12.0") == "cudnn-drops-maxwell-to-volta"
-    assert issue("2.13.0", "windows_amd64", compute_capabilities=("12.0",)) is None
-
-
-def test_issues_of_installing_do_not_concern_what_is_installed() -> None:
-    row = MATRIX.tensorflow("2.14.1", "linux_x86_64")
-    assert row is not None
-    refused = MATRIX.issues_for(row, python="3.11.7", extra=True)
-    assert [one.id for one in refused] == ["tf-2.14-tensorrt-python-3.11"]
-    assert MATRIX.issues_for(row, python="3.10.1", extra=True) == MATRIX.issues_for(row, extra=True) == ()
-    assert MATRIX.issue_for(row, python="3.11.7") is None
-
-
-# ------------------------------------------------------------------------------------- refusing
-
-
 def touched(text: str) -> str:
     """The tables that an edit touches, and of the releases the newest: our rows lie below, and reading takes long."""
     ours = set(TABLE.split(TEXT))
@@ -168,39 +108,105 @@ def test_what_does_not_fit_the_schema_or_contradicts_another_row(
     assert message in edited(tmp_path / "matrix.yaml", old, new)
 
 
-def test_unreadable_files_are_refused_without_a_traceback(tmp_path: Path) -> None:
-    latin = tmp_path / "latin.yaml"
-    latin.write_bytes("schema: größe".encode("latin-1"))
-    empty = tmp_path / "empty.yaml"
-    empty.write_text("", encoding="utf-8")
-    listed = tmp_path / "list.yaml"
-    listed.write_text("- 1\n", encoding="utf-8")
-    for path, message in (
-        (tmp_path / "missing.yaml", "No such file or directory"),
-        (tmp_path, "it is a directory, not a file"),
-        (latin, "not UTF-8"),
-        (empty, "empty.yaml:1: an empty file"),
-        (listed, "list.yaml: Expected `object`, got `array`"),
-    ):
-        with pytest.raises(MatrixError, match=message) as refused:
-            Matrix.load(str(path))
-        assert str(refused.value).startswith(str(path))
-    with pytest.raises(MatrixError, match="null"):
-        Matrix.load("a\0b")
+@each(
+    ("content", "message"),
+    [
+        (None, "No such file or directory"),
+        ("schema: größe".encode("latin-1"), "not UTF-8"),
+        (b"", "matrix.yaml:1: an empty file"),
+        (b"- 1\n", "matrix.yaml: Expected `object`, got `array`"),
+    ],
+)
+def test_unreadable_files_are_refused_without_a_traceback(content: bytes | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "matrix.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(MatrixError, match=message) as refused:
+        Matrix.load(str(path))
+    assert str(refused.value).startswith(str(path))
+
+
+def test_what_is_no_file_is_refused_without_a_traceback(tmp_path: Path) -> None:
+    for path, message in ((str(tmp_path), "it is a directory, not a file"), ("a\0b", "null")):
+        with pytest.raises(MatrixError, match=message):
+            Matrix.load(path)
 
 
 def test_the_json_schema_accepts_the_file() -> None:
-    import jsonschema
-
     published = json.loads((FOLDER / "matrix-1.json").read_text(encoding="utf-8"))
     tables = json.loads(ready_to_decode(TEXT.encode()))
     some = {name: rows[:40] if isinstance(rows, list) else rows for name, rows in tables.items()}  # all take 3 s
     jsonschema.validate(some, published)
 
 
-def test_rows_survive_json_and_do_not_contradict_each_other() -> None:
+def test_rows_do_not_contradict_each_other() -> None:
     MATRIX.check()
-    row = MATRIX.tensorflow("2.15.1", "linux_x86_64")
-    assert row is not None
-    assert msgspec.json.decode(msgspec.json.encode(row), type=type(row)) == row
     assert parse(TEXT, "again") == MATRIX.data
+
+
+def with_condition(condition: Condition) -> Matrix:
+    """The bundled matrix with one known issue."""
+    issue = KnownIssue(
+        id="x", severity="error", affects="run", title="t", condition=condition, symptom="s", fix="f", source="wheel"
+    )
+    return Matrix(replace(MATRIX.data, known_issues=(issue,)), "matrix")
+
+
+def holds(known: dict[str, Any], **condition: Any) -> bool:
+    """Whether an issue of TensorFlow 2.17.1 on Linux with that condition holds."""
+    matrix = with_condition(Condition(versions="==2.17.1", **condition))
+    row = matrix.tensorflow("2.17.1", "linux_x86_64")
+    assert row is not None
+    return bool(matrix.issues_for(row, **known))
+
+
+@each(("condition", "known", "expected"), ROWS["CONDITIONS"])
+def test_conditions(condition: dict[str, Any], known: dict[str, Any], expected: bool) -> None:
+    assert holds(known, **condition) is expected
+
+
+@each(("version", "versions", "expected"), ROWS["BUILDS"])
+def test_what_is_known_of_the_published_wheels_is_not_said_of_other_builds(
+    version: str, versions: str, expected: bool
+) -> None:
+    (issue,) = with_condition(Condition(versions=versions)).data.known_issues
+    row = ReleaseRow(package="tensorflow", version=version, wheels={})
+    assert concerns(issue, row, "linux_x86_64") is expected
+
+
+def test_a_bad_specifier_is_named() -> None:
+    found = list(issues(with_condition(Condition(versions="==2.17.1", beside={"numpy": "two"})).data))
+    assert found == ["known_issues x.condition: 'two' is no version specifier such as '>=2.16,<2.18'"]
+
+
+def test_a_row_says_what_to_do_in_words_that_can_be_pasted() -> None:
+    rows = MATRIX.data.known_issues
+    commands = [command for row in rows for command in row.commands]
+    assert [one for one in commands if not shlex.split(one) or re.search(r"<\w+>|\.\.\.|/path/to", one)] == []
+    texts = [text for row in rows for text in (row.title, row.symptom, row.fix)]
+    assert [text for text in texts if "!" in text.replace("!=", "") or "\n" in text] == []
+
+
+@each("version", ["x" * 80, "²", "0x10", ""])
+def test_a_version_that_cannot_be_read_meets_no_condition(version: str) -> None:
+    assert not holds({"python": version}, python=">=3.8")
+    assert not holds({"beside": {"numpy": version}}, beside={"numpy": ">=1"})
+
+
+@each(("version", "platform", "known", "expected"), ROWS["ISSUES"])
+def test_known_issues_hold_only_where_their_condition_does(
+    version: str, platform: str, known: dict[str, Any], expected: str | None
+) -> None:
+    row = MATRIX.tensorflow(version, platform)
+    assert row is not None
+    found = MATRIX.issue_for(row, **known)
+    assert (found.id if found else None) == expected
+
+
+def test_issues_of_installing_do_not_concern_what_is_installed() -> None:
+    row = MATRIX.tensorflow("2.14.1", "linux_x86_64")
+    assert row is not None
+    refused = MATRIX.issues_for(row, python="3.11.7", extra=True)
+    assert [one.id for one in refused] == ["tf-2.14-tensorrt-python-3.11"]
+    assert MATRIX.issues_for(row, python="3.10.1", extra=True) == MATRIX.issues_for(row, extra=True) == ()
+    assert MATRIX.issue_for(row, python="3.11.7") is None

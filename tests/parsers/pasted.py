@@ -32,11 +32,6 @@ def capture(folder: str, name: str) -> list[Line]:
     return lines((CAPTURES / folder / name).read_text(encoding="utf-8"))
 
 
-def every_capture(folder: str) -> list[Path]:
-    """The texts of a folder of captures."""
-    return sorted((CAPTURES / folder).glob("*.txt"))
-
-
 def mangled(text: str, seed: int) -> list[Line]:
     """The text as bad pastes have it: cut, indented, wrapped, quoted, with characters lost or doubled."""
     choose = random.Random(seed)

@@ -38,8 +38,6 @@ def peak(chunks: Iterable[bytes]) -> tuple[lines.Excerpt, int]:
         tracemalloc.stop()
 
 
-# ---------------------------------------------------------------------------------------------- encodings
-
 ENCODED = {
     "UTF-8": THREE.encode(),
     "UTF-8 with a mark": codecs.BOM_UTF8 + THREE.encode(),
@@ -67,12 +65,8 @@ def test_other_encodings_and_what_is_no_text() -> None:
     excerpt = lines.read([noise, b"\n" + TELLING.encode() + b"\n" + noise])
     assert TELLING in [line.text for line in excerpt.lines]
     assert not any(unicodedata.category(one) == "Cc" for line in excerpt.lines for one in line.text)
-    for chunks in ([], [b""], [b"", b""]):
-        excerpt = lines.read(chunks)
-        assert (excerpt.lines, excerpt.total, excerpt.left_out) == ((), 0, 0)
-
-
-# ---------------------------------------------------------------------------------------------- what a terminal adds
+    empty = [lines.read(chunks) for chunks in ([], [b""], [b"", b""])]
+    assert {(one.lines, one.total, one.left_out) for one in empty} == {((), 0, 0)}
 
 
 def test_a_progress_bar_is_drawn_over_itself() -> None:
@@ -83,9 +77,6 @@ def test_a_progress_bar_is_drawn_over_itself() -> None:
     assert found[-1].text == TELLING
     found = lines.read([f"9/10 [====>]\r{TELLING}\n10/10".encode()]).lines
     assert Line(1, TELLING) in found, "a line over the bar is read by itself"
-
-
-# ---------------------------------------------------------------------------------------------- a lot of it
 
 
 def training(steps: int, telling: dict[int, str]) -> Iterator[bytes]:
@@ -107,8 +98,9 @@ def test_some_thousand_lines_are_kept_whole() -> None:
 
 
 def test_one_telling_line_in_the_middle_of_many() -> None:
-    excerpt = lines.read(training(300_000, {150_000: TELLING}))
-    assert excerpt.total == 300_000
+    whole = b"".join(training(300_000, {150_000: TELLING}))
+    excerpt = lines.read(cut(whole, 65_536))
+    assert excerpt == lines.read(cut(whole, 1 << 20)) and excerpt.total == 300_000
     assert Line(150_000, TELLING) in excerpt.lines
     assert {149_997, 149_998, 149_999, 150_001, 150_002, 150_003, 300_000} <= {line.number for line in excerpt.lines}
     assert excerpt.left_out > 290_000
@@ -154,15 +146,6 @@ def test_a_line_of_ten_megabytes() -> None:
     (line,) = texts(b"begin" + b"=" * 3000 + b"end")
     assert line == f"begin{'=' * lines.LONGEST_RUN}end", "one character over and over is cut"
 
-
-def test_whole_and_piecewise_are_the_same() -> None:
-    data = b"".join(training(9_000, {4_500: TELLING, 8_000: "RESOURCE_EXHAUSTED: OOM"}))
-    whole = lines.read([data])
-    for size in (1_000, 65_536):
-        assert lines.read(cut(data, size)) == whole
-
-
-# ---------------------------------------------------------------------------------------------- notebooks
 
 TEXT = ["epoch 1\n", "failed call to cuInit: CUDA_ERROR_NO_DEVICE\n", 'a "quoted" word\n', "end"]
 TRACEBACK = ["\x1b[0;31mImportError\x1b[0m: libcublas.so.12: cannot open shared object file", "again"]

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
+from itertools import cycle
 from pathlib import Path
 
+import msgspec
+
 import tfgpu_doctor
+from tests.corpus import reports, written
 from tests.findings.logs import log
 from tests.parsers.pasted import lines, samples
 from tfgpu_doctor.facts.facts import Message
 from tfgpu_doctor.findings.answers import MEANING
+from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.parsers import messages as catalogue
-from tfgpu_doctor.parsers import messages as template
 from tfgpu_doctor.parsers.derived_messages import _EVENTS
 from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.lines import read as from_bytes
+from tfgpu_doctor.parsers.resemblance import MOST, NO_CAUSE, STEPS, TABLE, Weights, resembling, terms_of
 
 PACKAGE = Path(tfgpu_doctor.__file__).parent
 TEMPLATES = catalogue.TEMPLATES
@@ -37,26 +43,16 @@ def one(text: str, kind: str) -> Message:
     return found
 
 
-# ------------------------------------------------------------------------------------------ each template
-
-
-def test_samples() -> None:
-    wrong = []
-    for kind, line, values in SAMPLES:
-        found = [message for message in read(line) if message.kind == kind]
-        if values not in [m.values for m in found] or any((m.line, m.count) != (1, 1) for m in found):
-            wrong.append((kind, line, values, found))
-    assert wrong == []
-
-
 def test_samples_and_templates_fit() -> None:
-    missing = [
+    found = [(kind, line, values, [one for one in read(line) if one.kind == kind]) for kind, line, values in SAMPLES]
+    assert [row for row in found if row[2] not in [one.values for one in row[3]]] == []
+    assert {(one.line, one.count) for *_, messages in found for one in messages} == {(1, 1)}
+    without = [
         (one.kind, one.expression)
         for one in TEMPLATES
-        if not any(template.read([Line(1, line)], [one]) for kind, line, _ in SAMPLES if kind == one.kind)
+        if not any(catalogue.read([Line(1, line)], [one]) for kind, line, _ in SAMPLES if kind == one.kind)
     ]
-    assert missing == [], missing
-    assert {kind for kind, _, _ in SAMPLES} <= {one.kind for one in TEMPLATES}
+    assert without == [] and {kind for kind, _, _ in SAMPLES} <= {one.kind for one in TEMPLATES}
     assert {one.fixed["what"] for one in TEMPLATES if one.kind == "harmless"} == set(MEANING)
     needles = [needle for one in TEMPLATES for needle in one.needles]
     assert [one for one in needles if one != one.lower() or len(one.strip()) < 2] == []
@@ -69,22 +65,15 @@ def kinds(pasted: str) -> set[str]:
 
 def test_quoted_coloured_and_in_the_log_of_every_generation() -> None:
     """Each sample in one of the frames: a quotation, colours, line ends, a progress bar, TensorFlow's own."""
-    frames = ("> {}", "\x1b[1;31m{}\x1b[0m", "{}\r", "  10%|=  \r{}", "{}  ")
-    missed = [
-        (kind, line)
-        for number, (kind, line, _) in enumerate(SAMPLES)
-        if kind not in kinds(frames[number % len(frames)].format(line))
-    ]
-    eras = ("1.0", "1.15", "2.4", "2.13", "2.17", "2.21")
+    frames = cycle(("> {}", "\x1b[1;31m{}\x1b[0m", "{}\r", "  10%|=  \r{}", "{}  "))
+    framed = [(kind, frame.format(line)) for (kind, line, _), frame in zip(SAMPLES, frames, strict=False)]
     elsewhere = {"allocator-limit", "host-out-of-memory"}  # begin their lines
-    for number, (kind, line, _) in enumerate(samples("driver", "cuda", "runtime", "harmless")):
-        framed = log(eras[number % len(eras)], "stream_executor/cuda/cuda_driver.cc", line)
-        if kind not in elsewhere and kind not in kinds(framed):
-            missed.append((kind, framed))
-    assert missed == []
+    logged = [row for row in samples("driver", "cuda", "runtime", "harmless") if row[0] not in elsewhere]
+    eras = cycle(("1.0", "1.15", "2.4", "2.13", "2.17", "2.21"))
+    place = "stream_executor/cuda/cuda_driver.cc"
+    framed += [(kind, log(era, place, line)) for (kind, line, _), era in zip(logged, eras, strict=False)]
+    assert [(kind, text) for kind, text in framed if kind not in kinds(text)] == []
 
-
-# ---------------------------------------------------------------------------------------------- counts and seams
 
 _CUINIT = "E tensorflow/stream_executor/cuda/cuda_driver.cc:271] failed call to cuInit: CUDA_ERROR_NO_DEVICE"
 
@@ -102,9 +91,9 @@ def test_what_is_said_again_is_counted_and_other_values_are_another_message() ->
 
 def test_messages_and_evidence_are_bounded() -> None:
     text = "\n".join(f"NVRM: Xid (PCI:0000:{n:02x}:00): {n}, x" for n in range(1, 200))
-    assert sum(message.kind == "xid" for message in read(text)) == template.MOST
+    assert sum(message.kind == "xid" for message in read(text)) == catalogue.MOST
     text = one(f"{_CUINIT} {'x' * 3000}", "cuinit-failed").text
-    assert len(text) == template.SHOWN
+    assert len(text) == catalogue.SHOWN
     assert text.endswith("x…"), "a mark says that the line goes on"
 
 
@@ -126,9 +115,6 @@ def test_a_wrapped_line_is_put_together_and_two_lines_are_not() -> None:
     assert one(f"{first}\ncuInit: CUDA_ERROR_NO_DEVICE", "cuinit-failed").values == {"name": "CUDA_ERROR_NO_DEVICE"}
     first = "I tensorflow/core/platform/default/logging.cc:10] everything is well, and the next is a failed call to"
     assert not [m for m in read(f"{first}\nnothing") if m.kind == "cuinit-failed"]
-
-
-# ---------------------------------------------------------------------------------------------- who listens
 
 
 def words(expression: str, *patterns: str) -> set[str]:
@@ -161,3 +147,55 @@ def test_every_kind_that_is_asked_for_is_made() -> None:
     }
     assert "cuinit-failed" in asked
     assert {kind for kind in asked - made() if "-" in kind} == set()
+
+
+# what texts are like
+WEIGHTS = msgspec.json.decode(TABLE.read_bytes(), type=Weights)
+# of the reports, how many may be newer than the weights, until `python scripts/learn_resemblance.py` is due
+NEWER = 0.1
+
+
+def messages(text: str) -> list[Message]:
+    return list(resembling(from_bytes([text.encode()]).lines))
+
+
+def test_each_term_has_a_weight_for_every_cause_and_a_weight_of_nothing_is_the_middle_step() -> None:
+    known = len(reports()) + len(written())
+    assert known * (1 - NEWER) <= WEIGHTS.reports <= known
+    causes = {*WEIGHTS.causes} - {*NO_CAUSE}
+    assert [one for one in causes if not any(fnmatchcase(known, one) for known in DECLARATIONS)] == []
+    assert len(WEIGHTS.bias) == len(WEIGHTS.causes) == len({*WEIGHTS.causes})
+    assert {len(steps) for _, steps in WEIGHTS.terms.values()} == {len(WEIGHTS.causes)}
+    assert {step for _, steps in WEIGHTS.terms.values() for step in steps} <= {*STEPS}
+    assert len(STEPS) % 2 == 1 and STEPS.isprintable() and len({*STEPS}) == len(STEPS)
+
+
+def test_the_likeliest_comes_first_with_the_words_that_speak_for_it() -> None:
+    found = messages("hello\nIn a Docker container started by docker-compose, TensorFlow sees no GPU\n")
+    likeness = [float(one.values["likeness"]) for one in found]
+    first = next(one for one in found if one.values["cause"] not in NO_CAUSE)
+    assert first.values["cause"] == "container.no-gpu"
+    assert (first.line, "docker" in first.text) == (2, True)
+    assert likeness == sorted(likeness, reverse=True) and len(found) == MOST
+    assert {one.values["words"] for one in found} == {first.values["words"]}
+
+
+def test_a_text_about_something_else_is_like_none() -> None:
+    for text in ("", "a recipe for bread, without any yeast", "Error: it crashes when I print"):
+        assert messages(text) == []
+
+
+def test_terms_are_words_their_parts_the_title_and_kinds() -> None:
+    """Without times and addresses, and with the number of times."""
+    found = terms_of("\n2021-03-02 10:11:12.5 at 0x7f00deadbeef: cudnn64_7 Initialised\nat 11.2", ["no-gpu-listed"])
+    once = (
+        "cudnn64_7 initialised 11.2 title:at title:cudnn64_7 title:initialised part:cudnn part:64 part:7 part:initi "
+        "part:11.2 kind:no-gpu-listed"
+    )
+    assert found == {"at": 2, "part:at": 2, **dict.fromkeys(once.split(), 1)}
+
+
+def test_a_long_text_is_read_as_far_as_it_tells_something_new() -> None:
+    first = Line(0, "tensorflow on a gpu")
+    long = (Line(n, "zqj" * 333) for n in range(10_000))
+    assert list(resembling((first, *long))) == list(resembling([first]))

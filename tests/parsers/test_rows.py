@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import itertools
 import pkgutil
+import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -17,9 +20,9 @@ import yaml
 
 import tfgpu_doctor.parsers
 from tests.healthy import MATRIX
-from tests.parsers.pasted import CAPTURES, ROWS
+from tests.parsers.pasted import CAPTURES, ROWS, capture
 from tests.parsers.pasted import lines as numbered
-from tfgpu_doctor.facts.facts import Facts, Gpu, Known, look_up, value_or
+from tfgpu_doctor.facts.facts import Build, Facts, Gpu, Known, look_up, value_or
 from tfgpu_doctor.facts.report import Severity
 from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.parsers import (
@@ -35,7 +38,7 @@ from tfgpu_doctor.parsers import (
 )
 from tfgpu_doctor.parsers.lines import Line
 from tfgpu_doctor.parsers.remaining_releases import versions_offered
-from tfgpu_doctor.plan.diagnosis import make_report
+from tfgpu_doctor.plan.diagnosis import diagnose
 
 MIB = 2**20
 
@@ -175,6 +178,7 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "system": _system,
         "nvidia_smi": _smi,
         "nvidia_smi_columns": lambda text: msgspec.to_builtins(_smi_columns(text)),
+        "nvidia_smi_lost": nvidia_smi.lost_gpus,
         "nvidia_smi_failure": lambda text: nvidia_smi.parse(text).failure,
         "cards": lambda text: [
             [card.address, card.name, card.device_id, card.driver]
@@ -225,21 +229,14 @@ def rows(module: str) -> Iterator[tuple[str, str, Any]]:
     found = yaml.load((ROWS / f"{module}.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     for reader, pairs in found.items():
         for text, answer in pairs:
-            capture = CAPTURES / text[1:] if text.startswith("@") else None
-            yield reader, capture.read_text(encoding="utf-8") if capture else text, answer
+            yield reader, (CAPTURES / text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text, answer
 
 
 @pytest.mark.parametrize("module", READERS)
 def test_each_row_is_read(module: str) -> None:
-    readers, seen = READERS[module], set()
-    wrong = []
-    for reader, text, expected in rows(module):
-        seen.add(reader)
-        found = plain(readers[reader](text))
-        if found != expected:
-            wrong.append((reader, text, f"expected {expected}", f"found {found}"))
-    assert wrong == []
-    assert seen == set(readers)
+    found = [(reader, text, expected, plain(READERS[module][reader](text))) for reader, text, expected in rows(module)]
+    assert [row for row in found if row[2] != row[3]] == []
+    assert {reader for reader, *_ in found} == set(READERS[module])
 
 
 def test_the_samples_in_the_docstrings_hold() -> None:
@@ -251,31 +248,20 @@ def test_the_samples_in_the_docstrings_hold() -> None:
 
 
 def test_every_capture_is_listed_with_its_making() -> None:
-    folders = [path.parent for path in CAPTURES.glob("*/README.md")]
-    missing = [
-        path
-        for folder in folders
-        for path in folder.glob("*.txt")
-        if f"| {path.name} |" not in (folder / "README.md").read_text(encoding="utf-8")
-    ]
-    assert missing == []
+    lists = {path.parent: path.read_text(encoding="utf-8") for path in CAPTURES.glob("*/README.md")}
+    assert [one for folder in lists for one in folder.glob("*.txt") if f"| {one.name} |" not in lists[folder]] == []
 
 
 def test_whoever_wants_the_cpu_is_told_of_no_error() -> None:
     logs = (
-        "W tensorflow/stream_executor/platform/default/dso_loader.cc:60] Could not load dynamic library "
-        "'libcuda.so.1'; dlerror: libcuda.so.1: cannot open shared object file: No such file or directory",
-        "E tensorflow/stream_executor/cuda/cuda_driver.cc:265] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no "
-        "CUDA-capable device is detected",
-        "I tensorflow/tsl/cuda/cudart_stub.cc:28] Could not find cuda drivers on your machine, GPU will not be used.",
+        "Could not load dynamic library 'libcuda.so.1'; dlerror: libcuda.so.1: cannot open shared object file",
+        "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected",
+        "Could not find cuda drivers on your machine, GPU will not be used.",
     )
     wanted = [text for reader, text, answer in rows("prose") if reader == "wants_cpu" and answer]
-    wrong = []
-    for number, text in enumerate(wanted):
-        pasted = f"{text}. TF 2.10, CUDA_VISIBLE_DEVICES=-1 is set.\n\n{logs[number % len(logs)]}\n"
-        report = make_report(_facts(pasted), MATRIX, source="text", timings={})
-        wrong += [(pasted, one.id) for one in report.findings if one.severity is not Severity.NOTE]
-    assert wrong == []
+    for text, log in zip(wanted, itertools.cycle(logs)):
+        facts = _facts(f"{text}. TF 2.10, CUDA_VISIBLE_DEVICES=-1 is set.\n\n{log}\n")
+        assert {one.severity for one in diagnose(facts, MATRIX).findings} <= {Severity.NOTE}, text
 
 
 def test_a_text_that_tells_nothing() -> None:
@@ -283,5 +269,99 @@ def test_a_text_that_tells_nothing() -> None:
         facts = _facts(pasted)
         assert facts.messages == Known((), "the text")
         assert value_or(facts.tensorflow.version, None) is value_or(facts.driver.version, None) is None
-        report = make_report(facts, MATRIX, source="text", timings={})
-        assert [one.id for one in report.findings if one.severity is Severity.ERROR] == []
+        assert [one.id for one in diagnose(facts, MATRIX).findings if one.severity is Severity.ERROR] == []
+
+
+def test_the_tables_are_drawn_as_the_tool_draws_them() -> None:
+    """As wide as that version's in every row, and the bars of the GPUs' rows below the seams of the ruled lines."""
+    names = [path.name for path in (CAPTURES / "nvidia_smi").glob("r[0-9]*.txt")]
+    assert len(names) > 9 and [name for name in names if not _is_drawn(name)] == []
+
+
+def _is_drawn(name: str) -> bool:
+    version = int(name[1:4])
+    width = 79 if version < 535 else 89 if version < 550 else 91
+    drawn = (CAPTURES / "nvidia_smi" / name).read_text(encoding="utf-8").split("\n")
+    rows = [row.lstrip() for row in drawn if row.lstrip()[:1] in ("+", "|")]
+    bars = {tuple(at for at, sign in enumerate(row) if sign == "|") for row in rows if row.count("|") == 4}
+    seams = {tuple(at for at, sign in enumerate(row) if sign in "+|") for row in rows if row[1] in "-="}
+    return {len(row) for row in rows} == {width} and len(bars) == 1 and bars <= seams
+
+
+def test_uv_at_any_width_of_the_terminal() -> None:
+    """uv breaks its lines at spaces, so any of its words may stand on the next line."""
+    printed = [line.text for line in capture("pip_install", "uv_of_2026.txt")]
+    for width in range(32, 120, 3):
+        wrapped = (textwrap.fill(line, width, subsequent_indent=" " * 6, break_long_words=False) for line in printed)
+        found = [(one.kind, one.version) for one in package_lists.parse_events(numbered("\n".join(wrapped)))]
+        assert found == [("uv-no-wheels", "2.9.1")], width
+
+
+def test_a_list_of_versions_that_was_wrapped_or_cut_off() -> None:
+    text = (
+        "Could not find a version that satisfies the requirement tensorflow==1.15 (from versions: 2.2.0,\n2.2.1, 2.3.0"
+    )
+    (cut,) = package_lists.parse_events(numbered(text))
+    (whole,) = package_lists.parse_events(numbered(text + ")\nERROR: more (of this)"))
+    assert cut.versions == whole.versions == ("2.2.0", "2.2.1", "2.3.0")
+
+
+def test_line_numbers_are_those_of_the_values() -> None:
+    found = statements.parse(numbered("\n### Python version\n\n3.8.10\n\nCUDA: 12.4"))
+    assert [(one.line, one.raw) for one in found] == [(4, "3.8.10"), (6, "12.4")]
+    seen = tensorflow_outputs.parse(capture("tensorflow_devices", "not_built_with_cuda.txt"))
+    assert (seen.build, seen.build_line) == (Build(is_cuda_build=False), 9)  # and not the line that prints it
+
+
+SENTENCES = ("I have an {} here", "我的显卡是{}，请问", "видеокарта {}, драйвер 470", "Mi tarjeta es una {}.")
+
+
+def _meant(name: str) -> set[str]:
+    return {gpu.compute_capability for gpu in MATRIX.gpu_candidates(name)}
+
+
+def _spellings(name: str) -> set[str]:
+    """As people write a name of the matrix."""
+    short = re.sub(r"^(?:GeForce|Tesla) (?=.*[A-Z])", "", name)
+    model = re.sub(r"^(?:GeForce )?[GR]TX? (?=\d+ (?:Ti|SUPER)|\d{3}M)", "", name)
+    return {
+        *(f"NVIDIA {name}", f"nvidia {short.lower()}"),
+        *((name, name.lower()) if _stands_alone(name) else ()),
+        *((short,) if _stands_alone(short) else ()),
+        *((model, model.replace(" Ti", "ti")) if re.match(r"\d+ (?:Ti|SUPER)", model) else ()),
+        "NVIDIA " + re.sub(r"([GR]TX?) (?=\d)", r"\1", name),  # "GeForce RTX3090"
+        "nvidia " + re.sub(r"([GR]TX?) (?=\d)", r"\1-", name).lower(),  # "geforce gtx-1080"
+        "NVIDIA " + re.sub(r" Laptop GPU$", " laptop", name),
+    }
+
+
+def _stands_alone(name: str) -> bool:
+    """A bare number, a letter and a digit, or what a laptop is called, too, is a GPU beside a maker's word alone."""
+    return not re.fullmatch(r"\d+[AM]?|A2|L2|[KMP]\d|[KPT]10|Orin|Thor|T[456]00E?(?: 4GB)?", name)
+
+
+def test_every_gpu_of_the_matrix_is_found_by_its_spellings() -> None:
+    missed, others = [], []
+    for name in sorted({name for row in MATRIX.data.gpus for name in row.names}):
+        for spelling in sorted(_spellings(name)):
+            for sentence in SENTENCES:
+                card = prose.card_in(sentence.format(spelling))
+                if card is None:
+                    missed.append(sentence.format(spelling))
+                elif _meant(spelling) and _meant(card) != _meant(spelling):
+                    others.append(f"{spelling}: {card}, {_meant(card)} for {_meant(spelling)}")
+    assert not missed
+    assert not others
+
+
+def test_the_cheap_test_passes_all_that_the_expression_finds() -> None:
+    """ "TensorFlow does not see my RTX 3060" has none of the words gpu, cpu and card."""
+    known = [text for reader, text, answer in rows("prose") if reader == "no_gpu" and answer]
+    for name in ("RTX 3060", "gtx 1080 ti", "graphics card", "nvidia card", "CUDA device"):
+        texts = [re.sub(r"(?i)gpus?", name, text) for text in known] + [f"TensorFlow does not see my {name}"]
+        missed = [text for text in texts if prose._NO_GPU.search(text) and not prose.no_gpu(text)]
+        assert missed == [] and prose.no_gpu(texts[-1])
+
+
+def test_what_is_too_long_for_a_sentence_says_nothing() -> None:
+    assert prose.parse(numbered("CUDA 11.2 " * 300)) == ()

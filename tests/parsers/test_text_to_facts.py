@@ -1,15 +1,21 @@
-"""A whole paste becomes facts, each with the line that tells it."""
+"""A whole paste becomes facts, each with the line that tells it; what remains possible, and what would tell it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.findings.logs import created, log, smi, text
+import pytest
+
+from tests.findings.logs import created, log, smi
 from tests.healthy import MATRIX
-from tests.parsers.pasted import CAPTURES, every_capture, mangled
+from tests.parsers.pasted import CAPTURES, mangled
 from tfgpu_doctor.facts.facts import Facts, Known, Unknown, look_up
+from tfgpu_doctor.facts.versions import minor
+from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.parsers.lines import Excerpt
+from tfgpu_doctor.parsers.remaining_releases import versions_offered
+from tfgpu_doctor.parsers.text_to_facts import _ASKS, _ON_WINDOWS
 from tfgpu_doctor.plan.diagnosis import diagnose
 
 MIXED = (CAPTURES / "paste" / "mixed.txt").read_text(encoding="utf-8")
@@ -32,8 +38,8 @@ UNTOLD = (
 )
 
 
-def read(pasted: str) -> Facts:
-    return text_to_facts.read(lines.read([pasted.encode()]))
+def read(pasted: str, matrix: Matrix | None = MATRIX) -> Facts:
+    return text_to_facts.read(lines.read([pasted.encode()]), matrix)
 
 
 def value(facts: Facts, path: str) -> Any:
@@ -47,34 +53,22 @@ def test_the_mixed_paste_tells_these_facts_and_leaves_others_unknown() -> None:
     told = {path: look_up(facts, path) for path in TOLD}
     assert {path: (one.value, one.source) for path, one in told.items() if isinstance(one, Known)} == TOLD
     assert [path for path in UNTOLD if not isinstance(look_up(facts, path), Unknown)] == []
-
-
-def test_cards_toolkits_and_packages() -> None:
-    facts = read(MIXED)
     (card,) = value(facts, "gpus")
     assert (card.name.value, card.memory_used.value // 2**20) == ("NVIDIA GeForce RTX 3090", 523)
     kits = [(kit.version, kit.source) for kit in value(facts, "cuda.toolkits")]
     assert kits == [("11.8.89", "line 28: nvcc"), ("11.8", "line 9, as stated")]
     assert [(one.version, one.path) for one in value(facts, "cudnn.installed")] == [("8.6", "line 9, as stated")]
-    packages = {one.name: (one.version, one.location) for one in value(facts, "python.packages")}
-    assert packages == {
-        "keras": ("2.15.0", "line 34"),
-        "numpy": ("1.26.2", "line 35"),
-        "tensorflow": ("2.15.0", "line 36"),
-    }
-
-
-def test_what_tensorflow_shows_of_itself_and_what_follows() -> None:
-    facts = read(MIXED)
+    packages = [(one.name, one.version, one.location) for one in value(facts, "python.packages")]
+    listed = [("keras", "2.15.0", "line 34"), ("numpy", "1.26.2", "line 35"), ("tensorflow", "2.15.0", "line 36")]
+    assert sorted(packages) == listed
     build = value(facts, "tensorflow.build")
     assert (build.is_cuda_build, build.cuda_version, build.cudnn_version) == (True, "12.2", "8")
     assert [device.kind for device in value(facts, "tensorflow.devices")] == ["CPU"]
     said = {message.kind: message.line for message in value(facts, "messages")}
     assert (said["harmless"], said["cudart-not-found"], said["log-era"]) == (39, 40, 39)
     first = diagnose(facts, MATRIX).findings[0]
-    assert first.id == "cuda.version-mismatch"
+    assert (first.id, "line 40" in first.evidence[0].source) == ("cuda.version-mismatch", True)
     assert first.title == "TensorFlow 2.15.0 loads CUDA 12.2, but CUDA 11.8 is installed"
-    assert "line 40" in first.evidence[0].source
 
 
 def test_a_created_gpu_is_a_device() -> None:
@@ -83,7 +77,7 @@ def test_a_created_gpu_is_a_device() -> None:
 
 
 def test_nvidia_smi_goes_before_what_is_stated() -> None:
-    facts = read(text("Driver version: 470.57.02", "CUDA version: 11.2", smi()))
+    facts = read(f"Driver version: 470.57.02\nCUDA version: 11.2\n{smi('550.54.14', '12.4')}")
     assert value(facts, "driver.version") == "550.54.14"
     assert value(facts, "driver.cuda_supported") == "12.4"
     assert [kit.version for kit in value(facts, "cuda.toolkits")] == ["11.2"]
@@ -95,13 +89,92 @@ def test_line_numbers_count_the_pasted_lines() -> None:
     assert message.line == 6001
 
 
-def test_every_capture_can_be_pasted_whole_and_mangled() -> None:
-    captures = [path for folder in sorted(CAPTURES.iterdir()) for path in every_capture(folder.name)]
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.full)])
+def test_every_capture_can_be_pasted_whole_and_mangled(step: int) -> None:
+    captures = [path for folder in sorted(CAPTURES.iterdir()) for path in sorted(folder.glob("*.txt"))]
     assert len(captures) > 50
-    for number, capture in enumerate(captures):
+    for number, capture in enumerate(captures[::step]):
         text = capture.read_text(encoding="utf-8")
-        assert diagnose(read(text), MATRIX).findings is not None, capture.name
+        diagnose(read(text), MATRIX)
         found = mangled(text, number)
-        assert value(text_to_facts.read(Excerpt(tuple(found), len(found), 0)), "messages") is not None
+        value(text_to_facts.read(Excerpt(tuple(found), len(found), 0)), "messages")
     for seed in range(5):
         diagnose(read("\n".join(line.text for line in mangled(MIXED, seed))), MATRIX)
+
+
+LOG = "2021-03-02 10:11:12.131415: W tensorflow/stream_executor/platform/default/dso_loader.cc:1] "  # of no release
+OPENED = LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open"
+GUARD = f"{OPENED}\n2021-03-02 10:11:12.1: I x/cpu_feature_guard.cc:210] This TensorFlow binary is optimized to"
+
+
+def test_the_newest_patch_of_each_minor_release_and_the_command_that_tells() -> None:
+    version, ask = read(OPENED).tensorflow.version, 'python -c "import tensorflow as tf; print(tf.__version__)"'
+    assert isinstance(version, Unknown)
+    assert (version.one_of, version.ask) == (("2.4.4",), ask), "the newest patch of each minor release"
+    assert "libcudart.so.11.0" in version.reason
+    assert read(OPENED, None).tensorflow.version == Unknown("the text does not say", ask=ask)
+
+
+def log_of(release: str) -> str:
+    """What a release prints, as far as the table of its lines has it."""
+    return "\n".join(
+        f"2026-11-23 10:00:00.123456: I x/{row.file}:{line}] {row.message.replace('*', '1.0')}"
+        for row in MATRIX.data.log_lines
+        for line, releases in row.lines.items()
+        if release in releases.split()
+    )
+
+
+def test_a_release_is_among_those_that_its_own_lines_leave() -> None:
+    for release in {one for row in MATRIX.data.log_lines for line in row.lines.values() for one in line.split()}:
+        version = read(log_of(release)).tensorflow.version
+        assert isinstance(version, Unknown)
+        assert not version.one_of or minor(release) in map(minor, version.one_of), release
+
+
+def test_the_line_of_a_source_file_tells_releases_apart() -> None:
+    guard = GUARD.replace("2021", "2023").replace("cc:210", "cc:193")
+    version = read(guard).tensorflow.version
+    assert isinstance(version, Unknown) and "cpu_feature_guard.cc:193" in version.reason
+    left = {minor(one) for one in version.one_of}
+    assert "2.10" in left and not {"2.4", "2.6"} & left
+
+
+def test_pips_list_leaves_one_python_or_several() -> None:
+    command = "$ pip install tensorflow==9.9\nERROR: Could not find a version that satisfies the requirement "
+    one = command + "tensorflow==9.9 (from versions: 2.16.0rc0, 2.16.1, 2.16.2, 2.17.0, 2.17.1, 2.18.0)"
+    assert read(one).python.version == Known("3.12", "line 2: the versions that pip offers", "inferred")
+    several = read(command + "tensorflow==9.9 (from versions: 1.0.0, 1.0.1, 1.1.0, 1.2.0)").python.version
+    assert isinstance(several, Unknown)
+    assert {"2.7", "3.5"} <= set(several.one_of)
+    assert several.ask == "python --version"
+
+
+def test_every_list_of_today_betrays_its_own_python() -> None:
+    offered: dict[tuple[str, str], list[str]] = {}
+    for release in MATRIX.releases(package="tensorflow"):
+        for python in release.python:
+            offered.setdefault((python, release.platform), []).append(release.version)
+    for (python, platform), versions in offered.items():
+        for found in (versions_offered(MATRIX, "tensorflow", versions, one) for one in (None, platform)):
+            assert found is not None and python in found[0] and found[1]
+
+
+def test_a_list_that_no_python_had() -> None:
+    found = versions_offered(MATRIX, "tensorflow", ["1.0.0", "2.21.0"])  # no Python had both
+    assert found is None or not found[1]
+
+
+def test_what_a_text_leaves_open_names_the_command_that_tells() -> None:
+    assert [path for path in (*_ASKS, *_ON_WINDOWS) if not isinstance(look_up(Facts(), path), (Known, Unknown))] == []
+    linux, windows = read("Operating system: Ubuntu 22.04"), read("Operating system: Windows 11")
+    assert linux.gpus == Unknown("the text does not say", ask="nvidia-smi -L")
+    assert [look_up(linux, path) for path in _ASKS if getattr(look_up(linux, path), "ask", "known") is None] == []
+    asks = [getattr(fact, "ask", "known") for fact in (windows.host.kernel, windows.cuda.toolkits)]
+    assert asks == [None, "nvcc --version"]
+
+
+def test_grades() -> None:
+    told = read("CUDA version: 11.8\nTensorFlow version: 2.4.1\nFile /usr/lib/python3.8/site-packages/x.py")
+    facts = (told.cuda.toolkits, told.tensorflow.version, told.python.version)
+    assert [getattr(one, "grade", None) for one in facts] == ["stated", "stated", "inferred"]

@@ -1,22 +1,19 @@
-"""Every card × driver branch × Python × operating system of the matrix: no dead end that is none, no way that is none.
-
-A sample of the machines runs by default, all of them with `-m full`.
-"""
+"""Every card × driver branch × Python × system of the matrix: no dead end that is none, and no way that is none."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import cycle, product
 
 import pytest
 from msgspec import structs
 from packaging.version import Version
 
 from tests.healthy import MATRIX
-from tests.tables import each
 from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, is_tegra, runs_on
+from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, violations
 from tfgpu_doctor.plan.install_commands import Installation
@@ -42,28 +39,28 @@ def cards() -> Iterator[str]:
 
 
 MACHINES = list(product(sorted(cards()), DRIVERS, PYTHONS, OSES))
-SAMPLE = random.Random(2026).sample(MACHINES, 90)
+EVERY = [(*machine, None) for machine in MACHINES]
+SAMPLE = [(*machine, asked) for machine, asked in zip(random.Random(2026).sample(MACHINES, 54), cycle(SPECIFIERS))]
+Machine = tuple[str, str | None, str | None, str, str | None]
 
 
-def check(card: str, driver: str | None, python: str | None, os: str, asked: str | None) -> None:
+def complaint(card: str, driver: str | None, python: str | None, os: str, asked: str | None) -> str | None:
+    """What is wrong with the plan for a machine."""
     target = describe(MATRIX, gpu=(card,), driver=driver, python=python, os=os)
     specifier = read_specifier(asked) if asked else None
     plan = make_plan(MATRIX, target, specifier=specifier)
-    request = PlanRequest(MATRIX, target, specifier)
     usable = [option for option in plan.options if option.kind not in ("cpu", "metal")]
     if os == "macos":
-        assert not usable and plan.options[-1].kind == "cpu" if not asked else True
-        return
-    if not usable:
-        assert not exists(request), "a way that the plan does not name"
-        jetson = any(map(is_tegra, target.capabilities))
-        assert not jetson or "JetPack" in plan.problems[0]
+        return None if asked or (not usable and plan.options[-1].kind == "cpu") else "not only the CPU"
+    if not usable and exists(PlanRequest(MATRIX, target, specifier)):
+        return "a way that the plan does not name"
+    if not usable and any(map(is_tegra, target.capabilities)) and "JetPack" not in plan.problems[0]:
+        return "JetPack is not named"
     for option in usable:
-        assert kept(option, target), option.title
-        assert specifier is None or specifier.contains(Version(option.tensorflow).public)
-    first = next(iter(usable), None)
+        if not kept(option, target) or (specifier and not specifier.contains(Version(option.tensorflow).public)):
+            return option.title
     young = [one for one in usable if not older_than_five_years(MATRIX, one.released)]
-    assert first is None or not young or first is young[0], "an old release stands first"
+    return "an old release stands first" if young and usable[0] is not young[0] else None
 
 
 def exists(request: PlanRequest) -> bool:
@@ -79,47 +76,36 @@ def exists(request: PlanRequest) -> bool:
     links = frozenset(one.id for one in MATRIX.data.known_issues if one.condition.extra and request.specifier)
     request = replace(request, repaired_issues=links)
     rows = candidates(MATRIX, target.platform)
-    return any(not {one.constraint for one in violations(request, row)} - {"python", "driver"} and ok(row, target)
-               for row in rows)  # fmt: skip
+    rows = [row for row in rows if {one.constraint for one in violations(request, row)} <= {"python", "driver"}]
+    return any(drivable(row, target) for row in rows)
 
 
-def ok(row: object, target: Target) -> bool:
+def drivable(row: Release, target: Target) -> bool:
     """The driver for its CUDA exists for these cards, and some command brings that CUDA."""
-    if not Installation(MATRIX, target, row, row.python[-1]).commands:  # type: ignore[arg-type, attr-defined]
-        return False
-    need = row.min_driver_linux if target.os == "linux" else row.min_driver_windows  # type: ignore[attr-defined]
+    need = row.min_driver_linux if target.os == "linux" else row.min_driver_windows
     lasts = [driver_branches(MATRIX, one.compute_capability, one.name)[1] for one in target.gpus]
-    return all(last is None or need is None or int(need.partition(".")[0]) <= int(last) for last in lasts)
+    exists = all(last is None or need is None or int(need.partition(".")[0]) <= int(last) for last in lasts)
+    return exists and bool(Installation(MATRIX, target, row, row.python[-1]).commands)
 
 
 def kept(option: Option, target: Target) -> bool:
     """Whether a way keeps to the machine: its driver, its Python and its cards, unless the way says what to change."""
-    says_driver = any("driver" in fix.text.lower() for fix in option.first if "WSL2" not in fix.text)
-    driver = says_driver or target.driver is None or "forward compatibility" in " ".join(option.notes) or (
-        option.min_driver is None or driver_reaches(target.driver, option.min_driver)
-    )  # fmt: skip
-    brings_python = option.kind in ("container", "conda-forge", "wsl2", "pre-release") or "python" in option.kind
-    python = target.python is None or brings_python or option.python == target.python
-    branches = [driver_branches(MATRIX, one.compute_capability, one.name) for one in target.gpus]
-    drivable = says_driver or target.driver is None or all(drives(target.driver, *one) for one in branches)
+    elsewhere = option.kind in ("container", "conda-forge", "wsl2")
+    if not any("driver" in fix.text.lower() for fix in option.first if "WSL2" not in fix.text) and target.driver:
+        forward = "forward compatibility" in " ".join(option.notes) or option.min_driver is None
+        branches = [driver_branches(MATRIX, one.compute_capability, one.name) for one in target.gpus]
+        if not all(drives(target.driver, *one) for one in branches):
+            return False
+        if not forward and not driver_reaches(target.driver, option.min_driver):
+            return False
+    brings_python = elsewhere or option.kind == "pre-release" or "python" in option.kind
     row = MATRIX.tensorflow(option.tensorflow, target.platform, option.package)
     has_kernels = row is None or not row.gpu or all(runs_on(row, one) == "sass" for one in target.capabilities)
-    return driver and python and drivable and (has_kernels or option.kind in ("container", "conda-forge", "wsl2"))
+    return (brings_python or target.python in (None, option.python)) and (has_kernels or elsewhere)
 
 
-@each("part", range(3))
-def test_a_sample_of_machines(part: int) -> None:
-    for index, machine in enumerate(SAMPLE[part::3]):
-        asked = SPECIFIERS[index % len(SPECIFIERS)]
-        try:
-            check(*machine, asked)
-        except AssertionError as error:
-            raise AssertionError(f"{machine}, TensorFlow {asked}: {error}") from error
-
-
-@pytest.mark.full
-@each("card", sorted({card for card, *_ in MACHINES}))
-def test_every_machine(card: str) -> None:
-    for machine in MACHINES:
-        if machine[0] == card:
-            check(*machine, None)
+@pytest.mark.parametrize("machines", [SAMPLE, pytest.param(EVERY, marks=pytest.mark.full)], ids=["sample", "every"])
+def test_machines(machines: list[Machine]) -> None:
+    for machine in machines:
+        if wrong := complaint(*machine):
+            raise AssertionError(f"{machine}: {wrong}")

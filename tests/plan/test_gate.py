@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.healthy import MATRIX, gpu, healthy, known
-from tests.healthy import spoil as changed
+import pytest
+
+from tests.findings.advice import Watched
+from tests.findings.rows_over_facts import FIRES, release
+from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each, read_rows
-from tfgpu_doctor.facts.facts import Facts, Message, Package
+from tfgpu_doctor.facts.facts import Facts, Message, Package, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
+from tfgpu_doctor.facts.versions import minor, numbers
 from tfgpu_doctor.plan import gate
+from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.gate import REASONS, Situation, admitted, refused
 
@@ -31,14 +40,7 @@ def on(**values: Any) -> Facts:
     found = {names[name][0]: known(names[name][1](value)) for name, value in values.items()}
     if values.get("os") == "windows":
         found["python.wheel_platform"] = known("windows_amd64")
-    return changed(Facts(), found)
-
-
-BLACKWELL = on(card="12.0")
-
-
-def install(version: str, text: str = "") -> Fix:
-    return Fix(text or f"Install TensorFlow {version}: why", (f"{PIP} 'tensorflow[and-cuda]=={version}'",))
+    return spoil(Facts(), found)
 
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
@@ -59,18 +61,15 @@ def test_every_reason_has_a_row() -> None:
 
 
 def test_the_first_does_not_begin_with_or() -> None:
+    first = Fix("Install 2.20.0", (f"{PIP} 'tensorflow[and-cuda]==2.20.0'",))
     other = Alternative("Keep 2.19.0", (f"{PIP} tensorflow==2.19.0",))
-    ada = on(python="3.12", driver="525.60", card="8.9", tensorflow="2.19.0")
-    printed = admitted((install("2.20.0"), other), ada, MATRIX)
-    assert [one.text for one in printed] == ["Install TensorFlow 2.20.0: why", "Or keep 2.19.0"]
+    ada, blackwell = on(python="3.12", driver="525.60", card="8.9", tensorflow="2.19.0"), on(card="12.0")
+    printed = admitted((first, other), ada, MATRIX)
+    assert [one.text for one in printed] == ["Install 2.20.0", "Or keep 2.19.0"]
     assert [one.text for one in admitted(printed[1:], ada, MATRIX)] == ["Keep 2.19.0"]
-    assert [one.text for one in admitted((install("2.20.0"), other), BLACKWELL, MATRIX)] == []
-    assert [one.text for one in admitted((install("2.20.0"), Alternative("Build it")), BLACKWELL, MATRIX)] == [
-        "Build it"
-    ]
+    assert [one.text for one in admitted((first, other), blackwell, MATRIX)] == []
+    assert [one.text for one in admitted((first, Alternative("Build it")), blackwell, MATRIX)] == ["Build it"]
 
-
-# --------------------------------------------------------------------------------- one way to install a release
 
 LINKS = "/tensorflow && ln -sf ../nvidia/*/lib/*.so* ."
 
@@ -84,19 +83,110 @@ LINKS = "/tensorflow && ln -sf ../nvidia/*/lib/*.so* ."
     ],
 )
 def test_a_new_environment_finds_the_cuda_of_pip(tools: tuple[str, ...], first: str) -> None:
-    facts = changed(healthy(), {"python.version": known("3.12.3"), "python.installers": known(tools)})
+    facts = spoil(healthy(), {"python.version": known("3.12.3"), "python.installers": known(tools)})
     old = MATRIX.tensorflow("2.12.0", "linux_x86_64")
     assert old is not None
     commands = Fixes(facts, MATRIX).new_environment(old)
-    assert commands[0] == first
-    assert any("tensorflow==2.12.0 nvidia-cublas-cu11" in command for command in commands)
-    assert any(LINKS in command for command in commands)
-    assert not [command for command in commands if command.startswith("conda ")]
+    assert commands[0] == first and not [command for command in commands if command.startswith("conda ")]
+    for part in ("tensorflow==2.12.0 nvidia-cublas-cu11", LINKS):
+        assert any(part in command for command in commands)
 
 
 def test_a_release_without_cuda_needs_no_links() -> None:
-    facts = changed(healthy(), {"host.os": known("macos"), "python.wheel_platform": known("macos_arm64")})
+    facts = spoil(healthy(), {"host.os": known("macos"), "python.wheel_platform": known("macos_arm64")})
     newest = MATRIX.stable(platform="macos_arm64")[0]
-    made, installed = Fixes(facts, MATRIX).new_environment(newest)
-    assert made == "python3.12 -m venv ~/tf"
-    assert installed == f"~/tf/bin/python -m pip install tensorflow=={newest.version}"
+    install = f"~/tf/bin/python -m pip install tensorflow=={newest.version}"
+    assert Fixes(facts, MATRIX).new_environment(newest) == ("python3.12 -m venv ~/tf", install)
+
+
+Changes = dict[str, Any]
+GPUS: tuple[Changes, ...] = (
+    {},
+    {"gpus": Unknown("test")},
+    *({"gpus": known((gpu(name=None, compute_capability=one),))} for one in ("3.7", "7.5", "8.9", "9.0", "12.0")),
+)
+RELEASES: tuple[Changes, ...] = ({}, *map(release, ("2.4.4", "2.10.1", "2.13.1", "2.16.2", "2.20.0")))
+PYTHONS: tuple[Changes, ...] = ({}, *({"python.version": known(one)} for one in ("3.6.9", "3.9.7", "3.14.1")))
+MANAGERS: tuple[Changes, ...] = (
+    {},
+    {"python.installers": known(("conda",))},
+    {"python.installers": known(("uv",)), "python.pip": known(False)},
+    {"python.externally_managed": known(True)},
+)
+SYSTEMS: tuple[Changes, ...] = ({}, {"host.os": known("wsl2")}, {"driver.version": known("470.57.02")})
+IMAGES = (None, "nvcr.io/nvidia/tensorflow:25.02-tf2-py3", "tensorflow/serving:2.19.0-gpu")
+FACTS = [(f"{finding}: {name}", changes) for finding, rows in FIRES.items() for name, changes in rows]
+OLDEST_CUDA = {"9.0": "11.8", "12.0": "12.8"}  # of the CUDA release notes
+
+_WHEEL = re.compile(r"(?<![\w-])(tensorflow(?:-gpu|-cpu)?)(?:\[and-cuda\])?==(\d+\.\d+\.\d+)")
+_PYTHON = re.compile(r"(?<![\w./])(?:python=|python|--python |py -)(\d\.\d+)\b(?!/)")
+_CUDA = re.compile(r"(?:\bwith CUDA |cudatoolkit=)(\d+\.\d+)")
+_MANAGER = re.compile(r"\b(?:pip|conda|uv pip) (?:un)?(?:install|create)\b")
+
+
+def machines(number: int) -> Iterator[tuple[str, Facts]]:
+    choice = random.Random(29)
+    for _ in range(number):
+        (name, row), *more = (choice.choice(one) for one in (FACTS, GPUS, RELEASES, PYTHONS, MANAGERS, SYSTEMS))
+        facts = healthy()
+        for changes in (*more, row):
+            facts = spoil(facts, changes)  # type: ignore[arg-type]
+        image = choice.choice((None, *IMAGES))
+        if image:
+            said = (Message("image-named", 1, image, {"image": image}), *value_or(facts.messages, ()))
+            facts = spoil(facts, {"messages": known(said), "python.packages": Unknown("test")})
+        if can_exist(facts):
+            yield f"{name}, {image}, {[*itertools.chain(*more)]}", facts
+
+
+def can_exist(facts: Facts) -> bool:
+    """Whether the installed release has a wheel for the Python that it is installed in."""
+    platform, version = (value_or(one, "") for one in (facts.python.wheel_platform, facts.tensorflow.version))
+    row = MATRIX.tensorflow(version, platform) if version else None
+    return row is None or minor(value_or(facts.python.version, "")) in row.python
+
+
+def complaints(fix: Fix, facts: Facts) -> Iterator[str]:
+    """What is wrong with a repair on that machine."""
+    commands = "\n".join(fix.commands)
+    image = gate.tensorflow_image(facts)
+    own = minor(value_or(facts.python.version, ""))
+    made = _PYTHON.search(commands)
+    for package, version in _WHEEL.findall(commands) if "install" in commands else ():
+        platform = value_or(facts.python.wheel_platform, "linux_x86_64")
+        row = MATRIX.tensorflow(version, platform, package)
+        if row and (made[1] if made else own) not in (*row.python, ""):
+            yield f"{package} {version} has no wheel for Python {made[1] if made else own}"
+    cards = [value_or(one.compute_capability, "") for one in value_or(facts.gpus, ())]
+    devices = () if cards else value_or(facts.tensorflow.devices, ())
+    cards += [one.compute_capability for one in devices if one.compute_capability]
+    for cuda, card in itertools.product(_CUDA.findall(f"{fix.text}\n{commands}"), cards):
+        if card in OLDEST_CUDA and numbers(cuda) < numbers(OLDEST_CUDA[card]):
+            yield f"CUDA {cuda} for {card}"
+    if re.search(r'^(?:set "|setx )|%\w+%', commands, re.MULTILINE):
+        yield "a command of cmd"
+    if not cards and re.search(r"kernels for (?:this|your) GPU", fix.text):
+        yield "a GPU that nobody knows"
+    installers = value_or(facts.python.installers, ())
+    if commands.startswith("conda ") and "conda" not in installers and not re.search("conda|CUDA", fix.text):
+        yield "conda, which is not installed"
+    if image and any(_MANAGER.search(one) and not one.startswith("RUN ") for one in fix.commands):
+        yield "a package manager in an image"
+    promised = re.match(r"(?:Install|Reinstall|Replace)\b", fix.text) and "uninstall" in commands
+    if promised and not re.search(r"\b(?:pip|conda) install\b", commands):
+        yield "a removal that is called an installation"
+
+
+@pytest.mark.parametrize("number", [40, pytest.param(4000, marks=pytest.mark.full)])
+def test_repairs_of_mixed_machines(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched, found = Watched(), []
+    monkeypatch.setattr(gate, "refused", watched.note)
+    for name, facts in machines(number):
+        watched.refused.clear()
+        for one in diagnose(facts, MATRIX).findings:
+            found += [
+                (name, one.id, why, fix.text, *fix.commands) for fix in one.fixes for why in complaints(fix, facts)
+            ]
+            found += [(name, one.id, "begins with Or") for fix in one.fixes[:1] if fix.text.startswith("Or ")]
+        found += [(name, f"refused: {reason}", fix.text, *fix.commands) for reason, fix in watched.refused]
+    assert found == []

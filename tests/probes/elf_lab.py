@@ -65,34 +65,22 @@ class Forge:
         soname = soname or target.name
         key = (soname, tuple(needed), runpath, rpath, code, tuple(versions))
         if key not in self.made:
-            self.made[key] = self._compile(*key)  # type: ignore[arg-type]
+            folder = self.folder / str(next(self.numbers))
+            folder.mkdir()
+            source, made = folder / "source.c", folder / soname
+            source.write_text(code)
+            stubs = [str(self.library(folder / "stubs" / name)) for name in needed]
+            search = ["-Wl,--enable-new-dtags", f"-Wl,-rpath,{runpath}"] if runpath is not None else []
+            search += ["-Wl,--disable-new-dtags", f"-Wl,-rpath,{rpath}"] if rpath is not None else []
+            if versions:
+                (folder / "versions").write_text("".join(f"{one} {{ }};\n" for one in versions))
+                search.append(f"-Wl,--version-script={folder / 'versions'}")
+            argv = [*self.command, "-shared", "-fPIC", "-o", str(made), f"-Wl,-soname,{soname}", *search, str(source)]
+            subprocess.run([*argv, "-Wl,--no-as-needed", *stubs, "-ldl"], check=True, timeout=120)
+            self.made[key] = made
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(self.made[key], target)
         return target
-
-    def _compile(
-        self,
-        soname: str,
-        needed: tuple[str, ...],
-        runpath: str | None,
-        rpath: str | None,
-        code: str,
-        versions: tuple[str, ...],
-    ) -> Path:
-        folder = self.folder / str(next(self.numbers))
-        folder.mkdir()
-        source = folder / "source.c"
-        source.write_text(code)
-        stubs = [str(self.library(folder / "stubs" / name)) for name in needed]
-        search = ["-Wl,--enable-new-dtags", f"-Wl,-rpath,{runpath}"] if runpath is not None else []
-        search += ["-Wl,--disable-new-dtags", f"-Wl,-rpath,{rpath}"] if rpath is not None else []
-        if versions:
-            (folder / "versions").write_text("".join(f"{one} {{ }};\n" for one in versions))
-            search.append(f"-Wl,--version-script={folder / 'versions'}")
-        made = folder / soname
-        argv = [*self.command, "-shared", "-fPIC", "-o", str(made), f"-Wl,-soname,{soname}", *search, str(source)]
-        subprocess.run([*argv, "-Wl,--no-as-needed", *stubs, "-ldl"], check=True, timeout=120)
-        return made
 
 
 def really_loaded(

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.tables import each
-from tfgpu_doctor.facts.facts import (
-    Candidate,
-    CudnnFile,
-    Known,
-    Nvcc,
-    Soname,
-    Toolkit,
-    Unknown,
-    XlaFile,
-    value_or,
-)
+from tests.tables import each, read_rows
+from tfgpu_doctor.facts.facts import Candidate, CudnnFile, Known, Nvcc, Soname, Toolkit, Unknown, XlaFile, value_or
 from tfgpu_doctor.probes import cuda
 
 SITE = "/env/lib/python3.12/site-packages"
 NVCC = "#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n"
+ROWS = read_rows(Path(__file__).with_name("cuda.yaml"))
 HEADER = "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 3\n#define CUDNN_PATCHLEVEL 0\n"
 
 
@@ -36,70 +26,21 @@ def write(root: Path, path: str, text: str = "", mode: int = 0o644) -> Path:
     return target
 
 
-def toolkits(root: Path, environ: dict[str, str] | None = None, prefix: str | None = None) -> list[Toolkit]:
-    found = cuda.examine(str(root), environ or {}, prefix).toolkits
-    assert isinstance(found, Known)
-    return list(found.value)
+def lay(root: Path, files: dict[str, Any]) -> None:
+    """Write files of a machine: a text, or a link."""
+    for path, text in files.items():
+        if isinstance(text, str):
+            write(root, path, text)
+        else:
+            (root / path.lstrip("/")).symlink_to(text["link"])
 
 
-def test_the_version_comes_from_the_best_file(
-    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
-) -> None:
-    json_text = json.dumps({"cuda": {"name": "CUDA SDK", "version": "12.4.1"}, "cuda_nvcc": {"version": "12.4.9"}})
-    for files, version in (
-        ({"version.json": json_text}, "12.4.1"),
-        ({"version.txt": "CUDA Version 10.1.243\n"}, "10.1.243"),
-        ({"include/cuda.h": "/* x */\n#define CUDA_VERSION 11080\n"}, "11.8"),
-        ({"bin/nvcc.profile": "", "targets/x86_64-linux/include/cuda.h": "#define CUDA_VERSION 12060"}, "12.6"),
-        ({"lib64/libcudart.so.12": "", "lib64/libcudart.so.12.5.82": ""}, "12.5.82"),
-        ({"lib64/libcudart.so.11.0": ""}, None),  # the soname of all 11.x
-        ({"version.json": "{", "include/cuda.h": "#define CUDA_VERSION 12010"}, "12.1"),
-        ({"version.json": "[1]"}, None),
-    ):
-        with subtests.test(files=files):
-            tmp_path = tmp_path_factory.mktemp("row")
-            for name, text in files.items():
-                write(tmp_path, f"/usr/local/cuda-x/{name}", text)
-            (found,) = toolkits(tmp_path)
-            assert (found.path, found.version, found.via) == ("/usr/local/cuda-x", version, "/usr/local")
-            assert found.source.startswith("/usr/local/cuda-x")
-
-
-@each(
-    "place, environ, prefix, via",
-    [
-        ("/opt/hand/made", {"CUDA_HOME": "/opt/hand/made/"}, None, "CUDA_HOME"),
-        ("/sw/CUDA/12.1", {"EBROOTCUDA": "/sw/CUDA/12.1"}, None, "EBROOTCUDA"),
-        ("/sw/cuda-12.1", {"LD_LIBRARY_PATH": "/lib:/sw/cuda-12.1/lib64"}, None, "LD_LIBRARY_PATH"),
-        ("/spack/opt/cuda-12.1-abc", {"PATH": "/bin:/spack/opt/cuda-12.1-abc/bin"}, None, "PATH"),
-        ("/usr/local/cuda-12.1", {}, None, "/usr/local"),
-        ("/usr/lib/cuda", {}, None, "/usr/lib"),
-        ("/opt/nvidia/hpc_sdk/Linux_x86_64/24.3/cuda/12.3", {}, None, "HPC SDK"),
-        ("/home/ann/conda", {}, "/home/ann/conda", "conda"),
-        ("/home/ann/conda", {"CONDA_PREFIX": "/home/ann/conda"}, None, "conda"),
-    ],
-)
-def test_a_toolkit_is_found_in_every_usual_place(
-    tmp_path: Path, place: Any, environ: Any, prefix: Any, via: Any
-) -> None:
-    write(tmp_path, f"{place}/include/cuda.h", "#define CUDA_VERSION 12010\n")
-    if via == "conda":
-        (tmp_path / place[1:] / "conda-meta").mkdir()
-    (found,) = toolkits(tmp_path, environ, prefix)
-    assert (found.path, found.version, found.via) == (place, "12.1", via)
-
-
-def test_each_toolkit_is_listed_once_the_users_choice_first(tmp_path: Path) -> None:
-    for version in ("11.8", "12.4"):
-        write(tmp_path, f"/usr/local/cuda-{version}/version.txt", f"CUDA Version {version}.0")
-    write(tmp_path, "/usr/local/cuda-empty/README")
-    (tmp_path / "usr" / "local" / "cuda").symlink_to("cuda-12.4")
-    environ = {"CUDA_HOME": "/usr/local/cuda", "LD_LIBRARY_PATH": "/usr/local/cuda/lib64", "CUDA_PATH": "/gone"}
-    found = toolkits(tmp_path, environ)
-    assert [(one.path, one.via) for one in found] == [
-        ("/usr/local/cuda-12.4", "CUDA_HOME"),
-        ("/usr/local/cuda-11.8", "/usr/local"),
-    ]
+@each("files, environ, prefix, expected", ROWS["toolkits"])
+def test_toolkits(tmp_path: Path, files: Any, environ: Any, prefix: str | None, expected: list[list[str]]) -> None:
+    lay(tmp_path, files)
+    found = value_or(cuda.examine(str(tmp_path), environ, prefix).toolkits, ())
+    assert [[one.path, one.version, one.via] for one in found] == expected
+    assert all(one.source.startswith(one.path) for one in found)
 
 
 def test_nvcc_tells_its_version_also_without_a_toolkit(tmp_path: Path) -> None:
@@ -114,10 +55,6 @@ def test_nvcc_tells_its_version_also_without_a_toolkit(tmp_path: Path) -> None:
     assert cuda.examine(str(tmp_path), {"PATH": "/bin"}).nvcc == Unknown("nvcc is not on PATH")
 
 
-def test_the_real_machine_is_examined_without_an_error() -> None:
-    assert isinstance(cuda.examine().toolkits, Known)
-
-
 # -------------------------------------------------------------------------------------------------------------- cuDNN
 
 
@@ -128,21 +65,12 @@ def cudnn(root: Path, *opened: Soname, **environ: str) -> list[CudnnFile]:
     return list(found.value)
 
 
-def test_what_tells_the_version_of_a_cudnn(tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests) -> None:
-    wheel, header = f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9", f"{SITE}/nvidia/cudnn/include/cudnn_version.h"
-    metadata = [f"{SITE}/nvidia_cudnn_{name}.dist-info/METADATA" for name in ("cu12-9.3.0.75", "cu11-8.9.6.50")]
-    for files, path, version, source in (
-        (["/usr/local/cuda/lib64/libcudnn.so.8.9.7"], None, "8.9.7", "file name"),
-        ([wheel, f"{SITE}/nvidia/cudnn/lib/libcudnn_ops.so.9", metadata[0]], wheel, "9.3.0.75", "pip package"),
-        ([wheel, *metadata, header], wheel, "9.3.0", header),  # of two wheels
-        (["/usr/local/cuda/lib64/libcudnn.so.8"], None, None, "neither its name nor a package nor a header tells"),
-    ):
-        with subtests.test(files=files):
-            tmp_path = tmp_path_factory.mktemp("row")
-            for file in files:
-                write(tmp_path, file, HEADER)
-            assert cudnn(tmp_path) == [CudnnFile(path=path or files[0], version=version, source=source)]
-    assert cudnn(tmp_path_factory.mktemp("empty")) == []
+@each("files, expected", ROWS["cudnn"])
+def test_what_tells_the_version_of_a_cudnn(tmp_path: Path, files: list[str], expected: list[list[str | None]]) -> None:
+    for file in files:
+        write(tmp_path, file.replace("SITE", SITE), HEADER)
+    found = [[one.path, one.version, one.source] for one in cudnn(tmp_path)]
+    assert found == [[cell and cell.replace("SITE", SITE) for cell in row] for row in expected]
 
 
 def test_the_loaders_choice_comes_first_and_each_file_once(tmp_path: Path) -> None:

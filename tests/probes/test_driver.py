@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import os
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from tests.lab import Lab
 from tests.probes.test_cuda import write
 from tests.tables import each
 from tfgpu_doctor.facts.facts import CallResult, Gpu, GpuProcess, Known, NvLink, Unknown, map_fact, value_or
-from tfgpu_doctor.probes import driver, driver_child
+from tfgpu_doctor.probes import driver, driver_child, host
 from tfgpu_doctor.probes.driver import DriverFacts, Probe
 
 DEADLINE = 2.0  # seconds given to a driver that hangs
@@ -80,12 +79,7 @@ def test_a_good_driver(driver_lab: Lab, tmp_path: Path) -> None:
 
 def test_what_cuinit_answers(driver_lab: Lab, tmp_path: Path) -> None:
     for answer, name in [
-        (34, "CUDA_ERROR_STUB_LIBRARY"),
-        (100, "CUDA_ERROR_NO_DEVICE"),
-        (802, "CUDA_ERROR_SYSTEM_NOT_READY"),
         (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
-        (804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
-        (999, "CUDA_ERROR_UNKNOWN"),
         (801, "CUDA_ERROR_NOT_SUPPORTED"),  # not in the lab's library: from our own table
         (4711, "CUDA error 4711"),
     ]:
@@ -95,35 +89,13 @@ def test_what_cuinit_answers(driver_lab: Lab, tmp_path: Path) -> None:
         assert isinstance(gpu_of(found).multiprocessors, Unknown)  # NVML is fine
 
 
-def test_what_nvmlinit_answers(driver_lab: Lab, tmp_path: Path) -> None:
-    for answer, name, message in [
-        (9, "NVML_ERROR_DRIVER_NOT_LOADED", "Driver Not Loaded"),
-        (18, "NVML_ERROR_LIB_RM_VERSION_MISMATCH", "Driver/library version mismatch"),
-        (999, "NVML_ERROR_UNKNOWN", "Unknown Error"),
-    ]:
-        found = examine(driver_lab, tmp_path / str(answer), nvml_init=answer, cuinit=999)
-        result = value_or(found.driver.nvml_init, None)
-        assert result and (result.code, result.name, result.message) == (answer, name, message)
-        assert isinstance(found.gpus, Unknown) and name in found.gpus.reason
-
-
-@pytest.mark.parametrize(
-    ("choices", "hung"),
-    [
-        pytest.param({"nvml_init": "hang"}, ("nvmlInit",), marks=pytest.mark.full),
-        pytest.param({"cuinit": "hang"}, ("cuInit",), marks=pytest.mark.full),
-        pytest.param({"nvidia_smi": "hangs"}, ("nvidia-smi",), marks=pytest.mark.full),
-        ({"nvml_init": "hang", "cuinit": "hang", "nvidia_smi": "hangs"}, ("nvmlInit", "cuInit", "nvidia-smi")),
-    ],
-)
-def test_a_dead_driver_is_named_in_time(
-    driver_lab: Lab, tmp_path: Path, choices: dict[str, Any], hung: tuple[str, ...]
-) -> None:
-    found = examine(driver_lab, tmp_path, deadline=DEADLINE, **choices).driver
-    assert value_or(found.unresponsive, None) == hung
-    facts = {"nvmlInit": found.nvml_init, "cuInit": found.cuda_init, "nvidia-smi": found.nvidia_smi}
-    for call in hung:
-        assert facts[call] == Unknown(f"{call} did not answer in time")
+def test_a_dead_driver_is_named_in_time(driver_lab: Lab, tmp_path: Path) -> None:
+    hangs = {"nvml_init": "hang", "cuinit": "hang", "nvidia_smi": "hangs"}
+    found = examine(driver_lab, tmp_path, deadline=DEADLINE, **hangs).driver
+    assert value_or(found.unresponsive, None) == ("nvmlInit", "cuInit", "nvidia-smi")
+    assert found.nvml_init == Unknown("nvmlInit did not answer in time")
+    assert found.cuda_init == Unknown("cuInit did not answer in time")
+    assert found.nvidia_smi == Unknown("nvidia-smi did not answer in time")
 
 
 def test_what_was_known_before_a_hang_is_kept(driver_lab: Lab, tmp_path: Path) -> None:
@@ -142,17 +114,15 @@ def test_a_library_that_kills_its_process(driver_lab: Lab, tmp_path: Path) -> No
     assert value_or(found.unresponsive, None) == ()
 
 
-def test_a_lost_gpu_beside_a_good_one(driver_lab: Lab, tmp_path: Path) -> None:
-    found = examine(driver_lab, tmp_path, gpus=2, nvml_fail="nvmlDeviceGetHandleByIndex=15@1")
-    good, lost = value_or(found.gpus, ())
-    assert good.fault == Unknown("none")
-    assert value_or(lost.fault, "") == "NVML_ERROR_GPU_IS_LOST: GPU is lost"
-    assert lost.name == Unknown("NVML_ERROR_GPU_IS_LOST: GPU is lost")
-
-
-def test_heat_errors_processes_and_a_bad_slot(driver_lab: Lab, tmp_path: Path) -> None:
+def test_a_lost_gpu_beside_a_bad_one(driver_lab: Lab, tmp_path: Path) -> None:
     answers = {"throttle": 0x48, "ecc": 3, "remap": "1,2,0,1", "processes": "4242:1000,17:5", "pcie": "1,4,4,16"}
-    gpu = gpu_of(examine(driver_lab, tmp_path, **answers))
+    strange = {"TFGPU_LAB_NAME": os.fsdecode(b"NVIDIA \xff\x1b[31m")}
+    lost_gpu = {"gpus": 2, "nvml_fail": "nvmlDeviceGetHandleByIndex=15@1"}
+    gpu, lost = value_or(examine(driver_lab, tmp_path, strange, **lost_gpu, **answers).gpus, ())
+    assert lost.name == Unknown("NVML_ERROR_GPU_IS_LOST: GPU is lost")
+    assert value_or(lost.fault, "") == "NVML_ERROR_GPU_IS_LOST: GPU is lost"
+    assert gpu.fault == Unknown("none")
+    assert isinstance(gpu.name, Unknown) and gpu.name.reason.startswith("UnicodeDecodeError")
     assert value_or(gpu.throttle_reasons, ()) == ("hw_slowdown", "hw_thermal_slowdown")
     assert values(gpu, "ecc_mode", "ecc_uncorrected") == [True, 3]
     assert values(gpu, "remapped_rows_pending", "remapped_rows_failed") == [False, True]
@@ -169,12 +139,6 @@ def test_mig(driver_lab: Lab, tmp_path: Path) -> None:
         assert gpu.multiprocessors == Unknown("MIG mode is on: CUDA sees slices")
 
 
-def test_a_name_that_is_not_utf8(driver_lab: Lab, tmp_path: Path) -> None:
-    gpu = gpu_of(examine(driver_lab, tmp_path, {"TFGPU_LAB_NAME": os.fsdecode(b"NVIDIA \xff\x1b[31m")}))
-    assert isinstance(gpu.name, Unknown) and gpu.name.reason.startswith("UnicodeDecodeError")
-    assert isinstance(gpu.uuid, Known)
-
-
 # ------------------------------------------------------------------------- nvidia-smi instead of NVML
 
 
@@ -188,10 +152,13 @@ def test_nvidia_smi_in_place_of_nvml(driver_lab: Lab, tmp_path: Path) -> None:
     lost = gpu_of(examine(driver_lab, tmp_path / "lost", nvml_init=999, nvidia_smi="lost"))
     assert value_or(lost.pci_bus_id, "") == "0000:02:00.0" and value_or(lost.fault, "").startswith("GPU is lost")
     for program, exit_code in [("no_driver", 9), ("mismatch", 18), ("garbage", 0)]:
-        found = examine(driver_lab, tmp_path / program, nvml_init=9, cuinit=100, nvidia_smi=program)
+        found = examine(driver_lab, tmp_path / program, nvml_init=18, cuinit=999, nvidia_smi=program)
         smi = value_or(found.driver.nvidia_smi, None)
         assert smi and smi.exit_code == exit_code and len(smi.output) <= 2000
-        assert isinstance(found.gpus, Unknown) and isinstance(found.driver.version, Unknown)
+        init, name = value_or(found.driver.nvml_init, None), "NVML_ERROR_LIB_RM_VERSION_MISMATCH"
+        assert init and (init.code, init.name, init.message) == (18, name, "Driver/library version mismatch")
+        assert isinstance(found.gpus, Unknown) and name in found.gpus.reason
+        assert isinstance(found.driver.version, Unknown)
 
 
 def test_cuda_alone_still_lists_the_gpu(driver_lab: Lab, tmp_path: Path) -> None:
@@ -265,24 +232,13 @@ def test_the_kernel_and_its_log(driver_lab: Lab, tmp_path: Path) -> None:
 def test_a_program_that_writes_without_end(flood: str) -> None:
     """It is stopped at the deadline, and a bounded part of what it wrote is kept."""
     with guarded(PATIENCE, waiting=True):
-        probe = Probe("nvidia-smi", ["yes", flood], os.environ, time.monotonic() + 0.5).wait()
+        probe = Probe("nvidia-smi", ["yes", flood], os.environ, time.monotonic() + 0.25).wait()
     assert probe.completed.timed_out
     assert sum(len(str(line)) + driver.PER_ANSWER for line in probe.lines) <= driver.ROOM
 
 
-@pytest.mark.full
-@pytest.mark.tensorflow
-def test_tensorflow_reports_the_fault(driver_lab: Lab, tensorflow_python: str) -> None:
-    command = [tensorflow_python, "-c", "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"]
-    environ = driver_lab.environ(cuinit=803)
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300, check=True)
-    words = "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: system has unsupported display driver / cuda driver combination"
-    assert "failed call to cuInit: " in done.stderr and words in done.stderr
-    assert done.stdout.strip() == "[]"
-
-
 def test_the_samples_in_the_docstrings() -> None:
-    assert [doctest.testmod(module).failed for module in (driver, driver_child)] == [0, 0]
+    assert [doctest.testmod(module).failed for module in (driver, driver_child, host)] == [0, 0, 0]
 
 
 def test_names_are_those_of_the_bindings() -> None:

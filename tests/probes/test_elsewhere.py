@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from tests.tables import each
+from tests.fault_bench import MadeUp
+from tests.probes.test_cuda import write
+from tests.tables import each, read_rows
 from tfgpu_doctor.facts.facts import Kernel, Known, OtherPython, Python, Setting, Unknown, value_or
 from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.plan.fixes import lasting
 from tfgpu_doctor.probes import elsewhere, startup_files
 
+STARTUP = read_rows(Path(__file__).with_name("startup_files.yaml"))
 
-def environment(folder: Path, *packages: str) -> str:
+
+def environment(folder: Path, *packages: tuple[str, str]) -> str:
     """A virtual environment with these distributions; its interpreter is a link, as venv makes it."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
-    site = next((folder / "lib").glob("python3*/site-packages"))
-    for package in packages:
-        (site / f"{package}.dist-info").mkdir()
-    return str(folder / "bin" / "python")
+    made = MadeUp(folder)
+    for name, version in packages:
+        made.package(name, version)
+    return made.python
 
 
 def kernel(folder: Path, name: str, *argv: str) -> None:
     """A kernel.json in one of Jupyter's data folders."""
-    file = folder / "kernels" / name / "kernel.json"
-    file.parent.mkdir(parents=True)
-    file.write_text(json.dumps({"argv": list(argv), "display_name": f"Mine: {name}", "language": "python"}))
+    text = json.dumps({"argv": list(argv), "display_name": f"Mine: {name}", "language": "python"})
+    write(folder, f"kernels/{name}/kernel.json", text)
 
 
 LAUNCH = ("-m", "ipykernel_launcher", "-f", "{connection_file}")
@@ -65,28 +65,21 @@ def others(environ: dict[str, str], executable: str | None = None, prefix: str =
     return list(value_or(elsewhere.examine(python, environ), ()))
 
 
-def test_the_activated_environment(tmp_path: Path) -> None:
-    python = environment(tmp_path, "tensorflow-2.20.0", "nvidia_cudnn_cu12-9.3.0.75", "nvidia_cuda_runtime_cu12-12.5")
-    (one,) = others({"VIRTUAL_ENV": str(tmp_path)})
+def test_environments_that_are_activated_or_named_by_a_kernel(tmp_path: Path) -> None:
+    mine, bare = tmp_path / "mine", tmp_path / "bare"
+    cuda = [("nvidia_cudnn_cu12", "9.3.0.75"), ("nvidia_cuda_runtime_cu12", "12.5")]
+    python = environment(mine, ("tensorflow", "2.20.0"), *cuda)
+    (one,) = others({"VIRTUAL_ENV": str(mine)})
     assert (one.executable, one.via, one.tensorflow, one.cuda) == (python, "VIRTUAL_ENV", "tensorflow 2.20.0", True)
-
-
-def test_the_environment_under_test_is_no_other(tmp_path: Path) -> None:
-    environment(tmp_path, "tensorflow-2.20.0")
-    assert others({"VIRTUAL_ENV": str(tmp_path)}, prefix=str(tmp_path)) == []
-
-
-def test_a_kernel_of_another_environment(tmp_path: Path) -> None:
-    python = environment(tmp_path)
-    kernel(tmp_path / "jupyter", "mine", python, *LAUNCH)
+    assert others({"VIRTUAL_ENV": str(mine)}, prefix=str(mine)) == []  # the one under test
+    kernel(tmp_path / "jupyter", "mine", environment(bare), *LAUNCH)
     (other, *_) = others({"JUPYTER_PATH": str(tmp_path / "jupyter")})
-    assert (other.via, other.prefix, other.tensorflow, other.cuda) == ("kernel mine", str(tmp_path), None, False)
+    assert (other.via, other.prefix, other.tensorflow, other.cuda) == ("kernel mine", str(bare), None, False)
 
 
 def test_pip_of_another_python(tmp_path: Path) -> None:
-    mine, its = environment(tmp_path / "mine"), environment(tmp_path / "its", "tensorflow_cpu-2.18.0")
-    (tmp_path / "its" / "bin" / "pip").write_text(f"#!{its}\nimport pip\n")
-    (tmp_path / "its" / "bin" / "pip").chmod(0o755)
+    mine, its = environment(tmp_path / "mine"), environment(tmp_path / "its", ("tensorflow_cpu", "2.18.0"))
+    write(tmp_path, "its/bin/pip", f"#!{its}\nimport pip\n", 0o755)
     path = f"{tmp_path}/mine/bin:{tmp_path}/its/bin"
     (one,) = others({"PATH": path}, executable=mine, prefix=str(tmp_path / "mine"))
     assert (one.executable, one.via, one.tensorflow) == (its, "pip on PATH", "tensorflow-cpu 2.18.0")
@@ -95,62 +88,34 @@ def test_pip_of_another_python(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------------------------------------ startup files
 
-# every way in which a variable that a finding blames is set: file below the home, line, variable, its value then
-SET = [
-    (".bashrc", "export CUDA_VISIBLE_DEVICES=-1", "CUDA_VISIBLE_DEVICES", "-1"),
-    (".profile", "CUDA_VISIBLE_DEVICES=''  # one card", "CUDA_VISIBLE_DEVICES", ""),
-    (".zshrc", 'export LD_LIBRARY_PATH="/opt/old/lib:$LD_LIBRARY_PATH"', "LD_LIBRARY_PATH", "/opt/old/lib:/x"),
-    (".bashrc", "export PYTHONPATH=$HOME/lib:${PYTHONPATH}", "PYTHONPATH", "{home}/lib:"),
-    (
-        ".bash_profile",
-        "export XLA_FLAGS='--xla_gpu_cuda_data_dir=/no where'",
-        "XLA_FLAGS",
-        "--xla_gpu_cuda_data_dir=/no where",
-    ),
-    (".config/fish/config.fish", "set -gx TF_XLA_FLAGS --tf_xla_auto_jit=2", "TF_XLA_FLAGS", "--tf_xla_auto_jit=2"),
-    ("venv/bin/activate", "export TF_USE_LEGACY_KERAS=1", "TF_USE_LEGACY_KERAS", "1"),
-    ("venv/etc/conda/activate.d/cuda.sh", "export NVIDIA_TF32_OVERRIDE=0;", "NVIDIA_TF32_OVERRIDE", "0"),
-]
-
 
 def examine(home: Path, **environ: str) -> tuple[Setting, ...]:
     found = startup_files.examine({"HOME": str(home), **environ}, str(home / "venv"), root="/")
     return tuple(one for one in value_or(found, ()) if one.file.startswith(str(home)))
 
 
-@each("name, line, variable, value", SET)
+@each("name, line, variable, value", STARTUP["set"])
 def test_the_line_is_found_and_the_fix_names_it(
-    tmp_path: Path, name: Any, line: Any, variable: Any, value: Any
+    tmp_path: Path, name: str, line: str, variable: str, value: str
 ) -> None:
-    file = tmp_path / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"alias ll='ls -l'\n{line}\nexport EDITOR=vi\n")
-    (found,) = examine(tmp_path, **{variable: value.format(home=tmp_path)})
+    file = write(tmp_path, name, f"alias ll='ls -l'\n{line}\nexport EDITOR=vi\n")
+    (found,) = examine(tmp_path, **{variable: value.replace("HOME", str(tmp_path))})
     assert (found.name, found.file, found.line) == (variable, str(file), 2)
     fix = lasting(Fix(text="Unset it", commands=(f"unset {variable}",)), (found,))
     assert fix.text == f"Unset it; also delete line 2 of {file}, which sets it in every new shell"
     assert fix.commands == (f"unset {variable}",)
 
 
-@each(
-    "line",
-    [
-        *("# export CUDA_VISIBLE_DEVICES=-1", "export CUDA_VISIBLE_DEVICES=0", "echo CUDA_VISIBLE_DEVICES=-1"),
-        *("[ -n x ] && export CUDA_VISIBLE_DEVICES=-1", "export CUDA_VISIBLE_DEVICES=-1 SECRET=x", "export SECRET=-1"),
-    ],
-)
-def test_other_lines_are_left_alone(tmp_path: Path, line: Any) -> None:
-    """Another value, more than one thing on a line, or a variable of which nothing may be known."""
-    (tmp_path / ".bashrc").write_text(line + "\n")
+@each("line", STARTUP["left alone"])
+def test_other_lines_are_left_alone(tmp_path: Path, line: str) -> None:
+    write(tmp_path, ".bashrc", line + "\n")
     assert examine(tmp_path, CUDA_VISIBLE_DEVICES="-1", SECRET="-1") == ()
 
 
 def test_conda_and_keras_have_files_of_their_own(tmp_path: Path) -> None:
-    state = tmp_path / "venv" / "conda-meta" / "state"
-    state.parent.mkdir(parents=True)
-    state.write_text(json.dumps({"env_vars": {"CUDA_VISIBLE_DEVICES": "-1", "SECRET": "x"}}))
-    (tmp_path / ".keras").mkdir()
-    (tmp_path / ".keras" / "keras.json").write_text('{\n "backend": "torch"\n}')
+    variables = json.dumps({"env_vars": {"CUDA_VISIBLE_DEVICES": "-1", "SECRET": "x"}})
+    state = write(tmp_path, "venv/conda-meta/state", variables)
+    write(tmp_path, ".keras/keras.json", '{\n "backend": "torch"\n}')
     conda, keras = examine(tmp_path, CUDA_VISIBLE_DEVICES="-1", SECRET="x")
     assert (keras.name, keras.value, keras.line) == ("KERAS_BACKEND", "torch", 2)
     fix = lasting(Fix(text="Unset it", commands=("unset CUDA_VISIBLE_DEVICES KERAS_BACKEND",)), (conda, keras))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import csv
-import os
 from pathlib import Path
-from typing import Any
 
+from tests.probes.test_cuda import write
 from tests.tables import each
 from tfgpu_doctor.facts.facts import DamagedPackage, FailingFile, Known, Package, Phase, ShadowedModule, Unknown
 from tfgpu_doctor.probes import installed_files
@@ -55,18 +54,12 @@ def test_what_images_leave_out_and_what_people_edit_is_no_damage(tmp_path: Path)
     assert found(package) == ()
 
 
-@each(
-    "record",
-    [
-        "",
-        "\0\n",
-        "../../etc/passwd.so,,1\n/etc/none.so,,1\n",
-        '"unfinished.so\n',
-        "a.so,sha256=x,many\n" * 3,
-        "\u00b2.so,,\u00b2\n",
-    ],
-)
-def test_an_odd_record(tmp_path: Path, record: Any) -> None:
+NAMED = "../../etc/passwd.so,,1\n/etc/none.so,,1\n"
+ODD = ("", "\0\n", NAMED, '"unfinished.so\n', "a.so,sha256=x,many\n", "\u00b2.so,,\u00b2\n")
+
+
+@each("record", ODD)
+def test_an_odd_record(tmp_path: Path, record: str) -> None:
     package = install(tmp_path, "tensorflow", "2.20.0", {})
     (tmp_path / "tensorflow-2.20.0.dist-info" / "RECORD").write_text(record, encoding="utf-8")
     assert all(not path.startswith(("..", "/")) for one in found(package) for path in one.missing)
@@ -130,26 +123,21 @@ def shadowed(tmp_path: Path, folder: Path, *, pythonpath: bool = False) -> dict[
     return {one.module: one for one in found.value}
 
 
-@each("name", ["keras", "absl", "google", "typing_extensions", "rich"])
-def test_whatever_tensorflow_needs_is_found_in_the_other_folder(tmp_path: Path, name: Any) -> None:
-    other = tmp_path / "other"
-    (other / name).mkdir(parents=True)
-    (other / name / "__init__.py").touch()
-    (other / "mine.py").touch()  # of a package that TensorFlow does not need
+def test_whatever_tensorflow_needs_is_found_in_the_other_folder(tmp_path: Path) -> None:
+    other, names = tmp_path / "other", ["absl", "google", "keras", "rich", "typing_extensions"]
+    for name in names:
+        write(other, f"{name}/__init__.py")
+    write(other, "mine.py")  # of a package that TensorFlow does not need
     (other / "empty").mkdir()
     found = shadowed(tmp_path, other)
-    assert list(found) == [name]
-    one = found[name]
-    assert (one.path, one.via, one.line) == (str(other / name), str(tmp_path / "site" / "more.pth"), 2)
-    assert one.version == ("9.0" if name == "rich" else None)
+    assert sorted(found) == names
+    for name, one in found.items():
+        assert (one.path, one.via, one.line) == (str(other / name), str(tmp_path / "site" / "more.pth"), 2)
+        assert one.version == ("9.0" if name == "rich" else None)
 
 
 def test_a_file_through_pythonpath(tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "rich.py").touch()
-    (other / "keras").mkdir()  # without __init__.py it comes after all packages
-    found = shadowed(tmp_path, other, pythonpath=True)
-    assert {name: (one.via, os.path.basename(one.path)) for name, one in found.items()} == {
-        "rich": ("PYTHONPATH", "rich.py")
-    }
+    write(tmp_path, "other/rich.py")
+    (tmp_path / "other" / "keras").mkdir()  # without __init__.py it comes after all packages
+    found = shadowed(tmp_path, tmp_path / "other", pythonpath=True)
+    assert [(one.via, one.path) for one in found.values()] == [("PYTHONPATH", str(tmp_path / "other" / "rich.py"))]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.probes.elf_lab import CALLER, Forge, really_loaded
+from tests.probes.test_cuda import write
 from tests.tables import each, read_rows
 from tfgpu_doctor.facts.facts import Known, Loader, Soname, Toolkit, Unknown
 from tfgpu_doctor.probes import loader
@@ -19,6 +19,7 @@ from tfgpu_doctor.probes import loader
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ld.so is Linux's")
 RUNPATH = "$ORIGIN/../nvidia/cudnn/lib:$ORIGIN/../nvidia/cuda_runtime/lib"
 CUDNN = "libcudnn_x.so.9"  # no cuDNN, so that its parts are not asked for
+ROWS = read_rows(Path(__file__).with_name("loader.yaml"))
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +31,7 @@ class Bench:
     """A site-packages folder with a stand-in for TensorFlow's library, and folders for LD_LIBRARY_PATH."""
 
     def __init__(self, home: Path, forge: Forge, **search: str) -> None:
-        self.home, self.forge = home, forge
+        self.home, self.library = home, forge.library
         self.prefix = home / "env"
         self.site = self.prefix / "lib" / "python3.12" / "site-packages"
         self.tensorflow = self.site / "tensorflow"
@@ -46,14 +47,10 @@ class Bench:
     def environ(self) -> dict[str, str]:
         return {"LD_LIBRARY_PATH": f"{self.a}:{self.b}"}
 
-    def library(self, target: Path, **how: object) -> Path:
-        return self.forge.library(target, **how)  # type: ignore[arg-type]
-
-    def survey(self, *sonames: str, toolkits: Sequence[Toolkit] = ()) -> list[Soname]:
-        """Like `predict`, on a system that has nothing else: what this machine has installed plays no part."""
-        (self.home / "lib64").mkdir(exist_ok=True)
-        (self.home / "lib64" / "ld-linux-x86-64.so.2").touch()
-        return self.predict(*sonames, toolkits=toolkits, root=str(self.home))
+    def alone(self) -> str:
+        """The root of a system that has nothing else: what this machine has installed plays no part."""
+        write(self.home, "lib64/ld-linux-x86-64.so.2")
+        return str(self.home)
 
     def predict(self, *sonames: str, **how: Any) -> list[Soname]:
         facts = self.examine(*sonames, **how)
@@ -71,59 +68,33 @@ def bench(tmp_path: Path, forge: Forge) -> Bench:
     return Bench(tmp_path, forge)
 
 
-def patched(bench: Bench, target: Path, offset: int, value: bytes) -> None:
-    """A good library with some bytes of its header replaced."""
-    data = bytearray(bench.library(target).read_bytes())
-    data[offset : offset + len(value)] = value
-    target.write_bytes(data)
+def put(bench: Bench, target: Path, how: dict[str, Any]) -> None:
+    """Put what a row says under the library's name: a link, a folder, a text, or a library, whole or not."""
+    if "text" in how:
+        target.write_text(how["text"])
+    elif "folder" in how:
+        target.mkdir()
+    elif "library" in how:
+        file = bench.library(target.with_name(how.get("link", target.name)), soname=CUDNN, **how["library"])
+        data = bytearray(file.read_bytes()[: how.get("cut")])
+        for offset, byte in how.get("bytes", {}).items():
+            data[offset] = byte
+        file.write_bytes(data)
+    if "link" in how:
+        target.symlink_to(how["link"])
+    for file, text in how.get("beside", {}).items():
+        path = target.parent / file
+        path.write_text(text) if text is not None else bench.library(path)
 
 
-def cut(bench: Bench, target: Path, size: int) -> None:
-    target.write_bytes(bench.library(target).read_bytes()[:size])
-
-
-def linked(bench: Bench, target: Path) -> None:
-    target.symlink_to(bench.library(target.with_name("libcudnn_x.so.9.3.0"), soname=CUDNN))
-
-
-def beside(bench: Bench, target: Path) -> None:
-    bench.library(target, needed=["libbeside.so.1"], runpath="$ORIGIN/deep")
-    bench.library(target.parent / "deep" / "libbeside.so.1")
-
-
-def beside_empty(bench: Bench, target: Path) -> None:
-    bench.library(target, needed=["libbeside.so.1"])
-    (target.parent / "libbeside.so.1").touch()
-
-
-NEEDS = "needs libnowhere.so.7, not found"
-# what stands first on LD_LIBRARY_PATH, its problem and effect; a good one is behind it, and another in the wheel
-FIRST: tuple[tuple[Callable[[Bench, Path], object], str | None, str | None], ...] = (
-    (lambda bench, target: None, None, None),
-    (lambda bench, target: bench.library(target), None, None),
-    (linked, None, None),
-    (lambda bench, target: target.touch(), "empty file", "fatal"),
-    (lambda bench, target: cut(bench, target, 40), "file too short", "fatal"),
-    (lambda bench, target: cut(bench, target, 5000), "truncated file", "fatal"),
-    (lambda bench, target: target.write_text("hello " * 50), "not ELF", "fatal"),
-    (lambda bench, target: patched(bench, target, 4, b"\x01"), "32-bit", "skipped"),
-    (lambda bench, target: patched(bench, target, 18, b"\xb7\x00"), "for another machine: aarch64", "skipped"),
-    (lambda bench, target: target.mkdir(), "a directory", "fatal"),
-    (lambda bench, target: target.symlink_to("nowhere"), "dangling link", "skipped"),
-    (lambda bench, target: bench.library(target, needed=["libnowhere.so.7"]), NEEDS, "fatal"),
-    (beside, None, None),
-    (beside_empty, "needs libbeside.so.1: empty file", "fatal"),
-)
-
-
-@each("put, problem, effect", FIRST)
+@each("how, problem, effect", ROWS["first"])
 def test_the_predicted_winner_is_the_file_that_the_real_loader_maps(
-    forge: Forge, tmp_path: Path, put: Callable[[Bench, Path], object], problem: str | None, effect: str | None
+    forge: Forge, tmp_path: Path, how: dict[str, Any], problem: str | None, effect: str | None
 ) -> None:
     bench = Bench(tmp_path, forge)
     for folder in (bench.b, bench.wheel):
         bench.library(folder / CUDNN)
-    put(bench, bench.a / CUDNN)
+    put(bench, bench.a / CUDNN, how)
     (predicted,) = bench.predict(CUDNN)
     real = really_loaded(bench.caller, [CUDNN], bench.environ)[CUDNN]
     assert (os.path.realpath(predicted.winner) if predicted.winner else None) == real
@@ -183,7 +154,7 @@ def test_an_empty_entry_and_a_preloaded_library(bench: Bench, monkeypatch: pytes
 WHEEL = "env/lib/python3.12/site-packages/nvidia"
 
 
-@each("_name, row", read_rows(Path(__file__).with_name("loader.yaml")).items())
+@each("_name, row", ROWS["out of reach"].items())
 def test_files_of_wheels_toolkits_and_conda(forge: Forge, tmp_path: Path, _name: str, row: Any) -> None:
     soname, files = row["soname"], [one.replace("WHEEL", WHEEL) for one in row["files"]]
     bench = Bench(tmp_path, forge)
@@ -197,39 +168,32 @@ def test_files_of_wheels_toolkits_and_conda(forge: Forge, tmp_path: Path, _name:
         else:
             path.touch()
     kit = Toolkit(path=str(bench.home / "cuda-12.5"), version="12.5", source="cuda.h", via="/usr/local")
-    (predicted,) = bench.survey(soname, toolkits=[kit])
+    (predicted,) = bench.predict(soname, toolkits=[kit], root=bench.alone())
     assert [[one.via, one.reachable, one.version, one.problem] for one in predicted.candidates] == row["expected"]
     assert predicted.other_versions == tuple(str(bench.home / one) for one in row["others"])
 
 
 # ----------------------------------------------------------------------------------------------- cuDNN's parts
 
-PARTS = ("graph", "ops", "cnn", "adv", "heuristic", "engines_runtime_compiled")
-
-
-def cudnn(bench: Bench, *, without: str = "", needy: str = "") -> None:
-    bench.library(bench.wheel / "libcudnn.so.9", rpath="$ORIGIN")
-    for part in PARTS:
-        needed = ["libnowhere.so.7"] if part == needy else []
-        if part == "engines_runtime_compiled":
-            needed.append("libcuda.so.1")  # the driver's; that it is missing is another finding
-        if part != without:
-            bench.library(bench.wheel / f"libcudnn_{part}.so.9", needed=needed, runpath="$ORIGIN")
-
 
 @each(
-    "flaw, problem",
+    "part, needed, problem",
     [
-        ({"without": "cnn"}, "opens libcudnn_cnn.so.9, not found"),
-        ({"needy": "ops"}, "opens libcudnn_ops.so.9, which needs libnowhere.so.7, not found"),
+        ("cnn", None, "opens libcudnn_cnn.so.9, not found"),
+        ("ops", ["libnowhere.so.7"], "opens libcudnn_ops.so.9, which needs libnowhere.so.7, not found"),
     ],
 )
 def test_a_cudnn_with_a_part_missing_loads_and_fails_later(
-    forge: Forge, tmp_path: Path, flaw: Any, problem: Any
+    forge: Forge, tmp_path: Path, part: str, needed: list[str] | None, problem: str
 ) -> None:
     bench = Bench(tmp_path, forge)
-    cudnn(bench, **flaw)
-    (predicted,) = bench.survey("libcudnn.so.9")
+    bench.library(bench.wheel / "libcudnn.so.9", rpath="$ORIGIN")
+    # that the driver's library is missing is another finding
+    needs = {name: [] for name in ("graph", "ops", "cnn", "adv", "heuristic")}
+    for name, others in {**needs, "engines_runtime_compiled": ["libcuda.so.1"], part: needed}.items():
+        if others is not None:
+            bench.library(bench.wheel / f"libcudnn_{name}.so.9", needed=others, runpath="$ORIGIN")
+    (predicted,) = bench.predict("libcudnn.so.9", root=bench.alone())
     assert predicted.winner is None
     assert (predicted.candidates[0].problem, predicted.candidates[0].effect) == (problem, "later")
 
@@ -260,13 +224,9 @@ def test_a_cache_that_cannot_be_read_is_no_missing_library(bench: Bench, monkeyp
 
 
 def test_musl_is_unknown(bench: Bench) -> None:
-    (bench.home / "lib").mkdir()
-    (bench.home / "lib" / "ld-musl-x86_64.so.1").touch()
+    write(bench.home, "lib/ld-musl-x86_64.so.1")
     found = bench.examine("libcudart.so.12", root=str(bench.home)).sonames
     assert isinstance(found, Unknown) and "musl" in found.reason
-
-
-# --------------------------------------------------------------------------------------------------------- Windows
 
 
 # ----------------------------------------------------------------------------------------------- the real TensorFlow

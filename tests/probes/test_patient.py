@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.probes.test_cuda import write
 from tests.tables import each
-from tfgpu_doctor.facts.facts import Known, Unknown
 from tfgpu_doctor.probes import tensorflow_probe
-from tfgpu_doctor.probes.tensorflow import Ending, ProbeResult, Transcript, cudnn_version, log_lines
-from tfgpu_doctor.probes.tensorflow_probe import PHASES
+from tfgpu_doctor.probes.tensorflow import Ending, Transcript, cudnn_version, log_lines
 
 
 def test_names_and_versions() -> None:
@@ -124,62 +120,6 @@ def test_what_tensorflow_requires_is_listed_whatever_its_name(tmp_path: Path, mo
     monkeypatch.setattr(tensorflow_probe, "PATH", [str(tmp_path)])
     listed = [one["name"] for one in tensorflow_probe.packages({})["packages"]]
     assert sorted(listed) == ["absl-py", "clang", "some-new-thing", "tensorflow"]
-
-
-INTERPRETER = {
-    "executable": "/usr/bin/python3",
-    "version": "3.11.7",
-    "implementation": "cpython",
-    "bits": 64,
-    "prefix": "/usr",
-    "environment": "system",
-    "externally_managed": False,
-    "user_site": None,
-    "wheel_platform": "linux_x86_64",
-    "sys_path": ["/home/ada", "/usr/lib/python3.11"],
-}
-PACKAGE = {"name": "tensorflow", "version": "2.15.1", "location": "/usr", "installer": "pip", "requires": ["numpy"]}
-PACKAGES = {"packages": [PACKAGE], "pip": True, "tensorflow_paths": ["/usr/tensorflow"]}
-BUILD = {"is_cuda_build": True, "is_rocm_build": False, "cuda_version": "12.2", "compute_capabilities": ["sm_80"]}
-GPU = {"name": "/GPU:0", "kind": "GPU", "device_name": "H100", "compute_capability": "9.0"}
-CHECK = {"device": "/GPU:0", "kind": "matmul"}
-
-
-def event(kind: str, phase: str, **fields: Any) -> dict[str, Any]:
-    return {"tfgpu": "patient/1", "event": kind, "phase": phase, **fields}
-
-
-def through(phase: str, data: dict[str, Any]) -> list[dict[str, Any]]:
-    return [event("start", phase), event("end", phase, outcome="ok", seconds=0.5, data=data)]
-
-
-RUN = [
-    *through("interpreter", INTERPRETER),
-    *through("packages", PACKAGES),
-    *through("import", {"version": "2.15.1", "file": "/usr/tensorflow/__init__.py", "problem": None}),
-    event("loaded", "import", data={"libraries": ["/usr/lib/libcuda.so.1"]}),
-    *through("keras", {}),
-    *through("build", {"build": BUILD, "source": "tf.sysconfig.get_build_info()"}),
-    *through("devices", {"devices": [GPU]}),
-    *through("details", {"devices": [GPU]}),
-    event("start", "compute"),
-    event("checking", "compute", data=CHECK),
-    event("check", "compute", data={**CHECK, "ok": True, "residual": 1e-7, "seconds": 0.1}),
-    event("end", "compute", outcome="ok", seconds=0.5, data={}),
-    event("start", "xla"),
-    event("end", "xla", outcome="raised", exception="RuntimeError: no", traceback=["line 1"]),
-    event("cudnn", "xla", data={"version": 8907, "library": "/usr/lib/libcudnn.so.8"}),
-]
-
-
-def test_a_whole_run() -> None:
-    transcript = Transcript("python", ending=Ending("ended", 0))
-    assert [one["event"] for one in RUN if transcript.add(json.dumps(one)) is None] == []
-    assert list(transcript.ends) == list(PHASES)
-    found: ProbeResult = transcript.result(())
-    told = (*msgspec.structs.astuple(found.tensorflow), found.loaded, found.cudnn_runtime, found.python.packages)
-    assert not any(isinstance(one, Unknown) for one in told)
-    assert isinstance(found.tensorflow.checks, Known) and len(found.tensorflow.checks.value) == 1
 
 
 @each("line", ("", "{", "[]", "nan", '{"event": "start"}', '{"tfgpu": "patient/2"}', "[" * 200_000, "{" * 200_000))

@@ -8,7 +8,7 @@ new one is tried, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ from tests.cli.runner import tfgpu
 from tests.findings.rows_over_facts import FIRES
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.integrations.test_mcp import ask
-from tests.redact.planted import planted
+from tests.redact.test_every_field import planted
 from tests.smoke.smoking import Machine
+from tests.tiers import usual
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli import output
 from tfgpu_doctor.facts.about import HOST, OWN_NAME, About, closed_fields, described
@@ -98,16 +99,12 @@ def filled(facts: Any, example: Any) -> Any:
     return msgspec.structs.replace(facts, **both)
 
 
-def machines() -> Iterator[tuple[Facts, dict[str, str]]]:
-    """Facts with marks, and where each stands."""
-    for finding in ("", "driver.too-old", "cuda.version-mismatch"):
-        sower = Sower()
-        facts = spoil(healthy(), FIRES[finding][0][1] if finding else {"variables": known({})})
-        facts = filled(facts, planted(Facts, "x")) if finding == "driver.too-old" else facts
-        yield sower.sow(facts, "facts"), sower.places
-
-
-MACHINES = tuple(machines())
+@cache
+def machine(finding: str) -> tuple[Facts, dict[str, str]]:
+    """A machine with marks in every fact, on which this is found, and the field of each mark."""
+    sower = Sower()
+    facts = spoil(healthy(), FIRES[finding][0][1] if finding else {"variables": known({})})
+    return sower.sow(filled(facts, planted(Facts, "x")), "facts"), sower.places
 
 
 def saved(facts: Facts) -> Report:
@@ -117,12 +114,6 @@ def saved(facts: Facts) -> Report:
 def leaks(text: str, places: dict[str, str]) -> list[str]:
     """The fields whose mark stands in a text."""
     return sorted({places.get(mark.lower(), mark) for mark in MARK.findall(text)})
-
-
-def test_every_private_field_gets_a_mark() -> None:
-    places = {place for _, marks in MACHINES for place in marks.values()}
-    assert {"facts.host.name", "NCCL_SOCKET_IFNAME", "facts.python.kernels.display_name"} <= places
-    assert len({place for place in places if not place.endswith((": source", ": reason"))}) > 60
 
 
 COMMANDS: dict[str, str] = {  # by command: the kind of its result
@@ -136,36 +127,33 @@ COMMANDS: dict[str, str] = {  # by command: the kind of its result
 }
 
 
-def test_no_command_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wrong: list[Any] = []
+@pytest.mark.parametrize("finding", usual(("", "cuda.version-mismatch", "driver.too-old"), lambda finding: not finding))
+def test_no_command_shows_it(finding: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    facts, places = machine(finding)
+    assert {"facts.host.name", "NCCL_SOCKET_IFNAME", "facts.python.kernels.display_name"} <= {*places.values()}
+    assert len({place for place in places.values() if not place.endswith((": source", ": reason"))}) > 60
     (tmp_path / "healthy.json").write_bytes(saved(healthy()).to_json())
     (tmp_path / "fast.json").write_bytes(result(run("CPU", 1.0)).to_json())
-    for number, (facts, places) in enumerate(MACHINES):
-        for name in ("report", "other"):
-            (tmp_path / f"{name}.json").write_bytes(saved(facts).to_json())
-        (tmp_path / "bench.json").write_bytes(result(run("CPU"), environment=facts).to_json())
-        for command, kind in COMMANDS.items():
-            forms = choices(kind) if number == 1 else ("text", "json")  # the second has every fact
-            targets = [word for form in forms for word in ("--format", form, "--output", f"out.{form}")]
-            done = tfgpu(*command.split(), "--redact", *targets, cwd=tmp_path)
-            texts = {form: (tmp_path / f"out.{form}").read_text() for form in forms} | {"stderr": done.stderr}
-            wrong += [(number, command, form, leaks(text, places)) for form, text in texts.items()]
-        machine = Machine()
-        machine.facts = facts
-        smoke = machine.smoke()
-        for form in choices("smoke"):
-            output.write(smoke, "smoke", [output.Output(form, None)], redact=True, detail="full")
-            wrong.append((number, "smoke", form, leaks(capsys.readouterr().out, places)))
-    assert [one for one in wrong if one[-1]] == []
+    for name in ("report", "other"):
+        (tmp_path / f"{name}.json").write_bytes(saved(facts).to_json())
+    (tmp_path / "bench.json").write_bytes(result(run("CPU"), environment=facts).to_json())
+    shown: dict[str, str] = {}
+    for command, kind in COMMANDS.items():
+        targets = [word for form in choices(kind) for word in ("--format", form, "--output", f"out.{form}")]
+        shown[f"{command}: stderr"] = tfgpu(*command.split(), "--redact", *targets, cwd=tmp_path).stderr
+        shown |= {f"{command}: {form}": (tmp_path / f"out.{form}").read_text() for form in choices(kind)}
+    here = Machine()
+    here.facts = facts
+    smoke = here.smoke()
+    for form in choices("smoke"):
+        output.write(smoke, "smoke", [output.Output(form, None)], redact=True, detail="full")
+        shown[f"smoke: {form}"] = capsys.readouterr().out
+    assert {name: leaks(text, places) for name, text in shown.items() if leaks(text, places)} == {}
 
 
 def test_an_assistant_does_not_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for facts, places in MACHINES:
-        report = saved(facts)
-        monkeypatch.setattr(commands, "diagnose", lambda *_, found=report, **__: found)
-        calls: dict[str, dict[str, Any]] = {
-            "doctor": {},
-            "explain": {"text": report.to_json().decode()},
-        }
-        for tool, arguments in calls.items():
-            assert leaks(ask(tool, **arguments).model_dump_json(), places) == [], tool
+    facts, places = machine("")
+    report = saved(facts)
+    monkeypatch.setattr(commands, "diagnose", lambda *_, **__: report)
+    for tool, arguments in (("doctor", {}), ("explain", {"text": report.to_json().decode()})):
+        assert leaks(ask(tool, **arguments).model_dump_json(), places) == [], tool

@@ -6,14 +6,14 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import xmlschema
 from msgspec.structs import replace
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.bench.fake_worker import WRONG
 from tests.bench.samples import failures, four
@@ -21,18 +21,18 @@ from tests.bench.test_bench_text import COMPARISONS
 from tests.cli.hostile import BOMB, MARKUP
 from tests.compare.test_compare import DONE
 from tests.findings.rows_over_facts import FIRES, NO_DRIVER, NO_GPU_LISTED, NO_GPU_USED, WHY, absent, off_path
-from tests.fleet.making import fleet
+from tests.fleet.making import Made, fleet
+from tests.fleet.test_fleet_proof import judged as judge
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.plan.test_check import judged as judged_manifest
-from tests.redact.planted import DOCUMENTS, planted
+from tests.redact.test_every_field import DOCUMENTS, planted
 from tests.render.pages import Page
 from tests.smoke.smoking import Machine, without_tensorflow
+from tests.tables import read_rows
 from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.facts.facts import Facts
 from tfgpu_doctor.facts.report import Change, Checked, ReadFile, Report
-from tfgpu_doctor.fleet.picture import judge_fleet
-from tfgpu_doctor.fleet.reading import Gathered
 from tfgpu_doctor.fleet.records import Fleet
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import make_report
@@ -48,8 +48,6 @@ EVIL = BOMB + MARKUP
 STATES = ("healthy", "broken", "hostile")
 NOW = "2026-11-23T12:00:00Z"
 
-
-# ------------------------------------------------------------------------------------------------------------ reports
 
 MACHINES: dict[str, Facts] = {
     "healthy": healthy(),
@@ -86,15 +84,8 @@ def explained(text: bytes) -> Report:
 
 @cache
 def every_report() -> dict[str, Report]:
-    """Return a report for each machine on which a finding fires."""
-    return {
-        f"{finding} {number}": report(spoil(healthy(), changes))
-        for finding, rows in FIRES.items()
-        for number, (_, changes) in enumerate(rows)
-    }
-
-
-# ------------------------------------------------------------------------------------------------ results of commands
+    """Return a report for the first machine on which each finding fires."""
+    return {finding: report(spoil(healthy(), rows[0][1])) for finding, rows in FIRES.items()}
 
 
 def checked(*requirements: str) -> Checked:
@@ -147,6 +138,7 @@ _COMPARED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {**NO_DRIVER, **NO_GPU_USED, "host.cpu_model": known("Intel Xeon"), "host.kernel": known("6.1.0")},
     ),
     "not-examined": ({"tensorflow.devices": WHY, "cudnn.runtime": WHY}, {"tensorflow.devices": NO_GPU_LISTED}),
+    "many": ({}, {"variables": known({f"NCCL_{number:02}": "1" for number in range(30)})}),
     "hostile": (
         {"variables": known({"XLA_FLAGS": _EVIL})},
         {"gpus": known((gpu(name=_EVIL, compute_capability="3.5"),))},
@@ -165,9 +157,7 @@ def comparisons() -> dict[str, Comparison]:
 
 
 def judged(seed: int, nodes: int, oddities: int, *more: bytes) -> Fleet:
-    gathered = Gathered()
-    gathered.take((*fleet(seed, nodes, oddities).lines, *more), "fleet.jsonl")
-    return judge_fleet(gathered, MATRIX, NOW)
+    return judge(Made([*fleet(seed, nodes, oddities).lines, *more], {}))
 
 
 @cache
@@ -181,36 +171,14 @@ def fleets() -> dict[str, Fleet]:
     }
 
 
-# the commonest of the collected questions: what they had, and what they wanted
-_SITUATIONS: dict[str, dict[str, Any]] = {
-    "a-gaming-card-and-a-good-driver": {"gpu": ("RTX 3080",), "driver": "535.113.01", "python": "3.11"},
-    "cuda-12-with-an-old-python": {"gpu": ("RTX 2080 SUPER",), "driver": "525.125.06", "python": "3.8"},
-    "native-windows": {"gpu": ("RTX 3060",), "driver": "551.23", "python": "3.10", "os": "windows"},
-    "wsl2": {"gpu": ("RTX 4070 Laptop GPU",), "driver": "551.23", "python": "3.12", "os": "wsl2"},
-    "a-blackwell-card": {"gpu": ("RTX 5090",), "driver": "570.86", "python": "3.12"},
-    "a-pascal-card": {"gpu": ("GTX 1080 Ti",), "driver": "535.183.01", "python": "3.12"},
-    "a-kepler-card": {"gpu": ("Tesla K80",), "driver": "470.82.01", "python": "3.10"},
-    "an-old-driver-on-a-cluster": {"gpu": ("A100-SXM4-40GB",) * 4, "driver": "470.57.02", "python": "3.9"},
-    "a-python-that-is-too-new": {"gpu": ("RTX 4090",), "driver": "580.65", "python": "3.14"},
-    "tensorflow-1-on-a-new-card": {"gpu": ("RTX 3090",), "driver": "535", "python": "3.7", "tensorflow": "1.15"},
-    "macos": {"os": "macos", "python": "3.11"},
-    "an-arm-server": {"gpu": ("GH200",), "driver": "550", "python": "3.12", "machine": "aarch64"},
-    "a-fermi-card": {"gpu": ("GTX 580",), "driver": "390.157", "python": "3.6"},
-}
-
-
 @cache
 def plans() -> dict[str, Plan]:
     found = {}
-    for name, situation in _SITUATIONS.items():
-        described = dict(situation)
-        asked = described.pop("tensorflow", None)
-        target = describe(MATRIX, **described)
+    for name, situation in read_rows(Path(__file__).parent / "situations.yaml").items():
+        asked = situation.pop("tensorflow", None)
+        target = describe(MATRIX, **situation)
         found[name] = make_plan(MATRIX, target, specifier=read_specifier(asked) if asked else None)
     return found
-
-
-# ------------------------------------------------------------------------------------------------- three of each kind
 
 
 @cache
@@ -252,35 +220,19 @@ def _with_ids(result: Any) -> Any:
     return replace(result, report=_with_ids(result.report)) if hasattr(result, "report") else result
 
 
-# ---------------------------------------------------------------------------------------------------- valid documents
-
 _JUNIT = xmlschema.XMLSchema(Path(__file__).parent / "junit.xsd")  # what tfgpu writes; Jenkins and GitLab accept more
-_VALUE = r"(?:[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|[-+]Inf|NaN)"
-_LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
-_SERIES = re.compile(rf"(?P<name>tfgpu_[a-z0-9_]+)(?P<labels>\{{{_LABEL}(?:,{_LABEL})*\}})? {_VALUE}")
 _BLOCK = re.compile(r"^(`{3,})\w*\n.*?\n\1$", re.DOTALL | re.MULTILINE)
 
 
-def metrics(text: str) -> dict[str, list[str]]:
-    """The series of each metric; AssertionError where the text is not in Prometheus' format or breaks its customs."""
-    found: dict[str, list[str]] = {}
-    rows = iter(text.splitlines())
-    assert text.endswith("\n")
-    for line in rows:
-        if line.startswith("# HELP "):
-            name, _, about = line[7:].partition(" ")
-            assert name not in found and re.fullmatch(r"tfgpu_[a-z0-9_]+", name) and about
-            assert next(rows) == f"# TYPE {name} gauge"
-            found[name] = []
-            continue
-        match = _SERIES.fullmatch(line)
-        assert match and list(found)[-1:] == [match["name"]], line
-        assert match["labels"] not in found[match["name"]], f"twice: {line}"
-        found[match["name"]].append(match["labels"])
-    assert found and all(found.values())
-    if find_spec("prometheus_client"):
-        parser = import_module("prometheus_client.parser")
-        assert {one.name for one in parser.text_string_to_metric_families(text)} == set(found)
+def metrics(text: str) -> dict[str, Any]:
+    """Each metric, as the stricter of Prometheus' parsers reads it; AssertionError where a custom is broken."""
+    found = {one.name: one for one in text_string_to_metric_families(f"{text}# EOF\n")}
+    for name, one in found.items():
+        assert re.fullmatch(r"tfgpu_[a-z0-9_]+", name) and one.type == "gauge"
+        assert one.documentation and text.count(f"# HELP {name} ") == 1
+        series = [tuple(sample.labels.items()) for sample in one.samples]
+        assert len({*series}) == len(series) and {sample.name for sample in one.samples} == {name}, name
+    assert found
     return found
 
 
@@ -319,23 +271,12 @@ def commands(text: str) -> tuple[list[Command], list[str]]:
         level, _, properties = name.partition(" ")
         values = dict(part.split("=", 1) for part in properties.split(","))
         assert level in ("error", "warning", "notice") and list(values) in (["title"], ["file", "line", "title"])
-        found.append(Command(level, unescaped(values["title"]), unescaped(message)))
+        found.append(Command(level, unquote(values["title"]), unquote(message)))
     return found, [line for line in rest if line]
 
 
-def unescaped(text: str) -> str:
-    for code, char in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
-        text = text.replace(code, char)
-    return text
-
-
-def without_blocks(text: str) -> str:
-    """A page of Markdown without its blocks of code."""
-    return _BLOCK.sub("", text)
-
-
 def _markdown(text: str) -> None:
-    outside = without_blocks(text)
+    outside = _BLOCK.sub("", text)  # of code
     plain = re.sub(r"<!-- -->|</?(?:details|summary|sub)>|<?https://[^<>\s]+>?|http://evil.example/x_y", " ", outside)
     assert re.search(r"(?<!\\)[<`~$]|@\w|\B#\d|GH-\d|:tada:|www\.|(?<!\\)\]\(", plain) is None, plain
     assert len(text) <= 65_536 and outside.count("<details>") == outside.count("</details>")

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-from prometheus_client import parser
 
 from tests.render.results import STATES, metrics, results, smokes
 from tfgpu_doctor.bench.results import Throughput
@@ -18,7 +15,6 @@ from tfgpu_doctor.render.prometheus import render
 from tfgpu_doctor.render.shapes import Metric, Sample
 
 ROOT = Path(__file__).parents[2]
-WITH_METRICS = [kind for kind in KINDS if "prometheus" in choices(kind)]
 # github.com/prometheus/client_golang, prometheus/testutil/promlint/validations, which promtool check metrics calls
 TYPES = {"counter", "gauge", "summary", "histogram", "untyped"}
 ABBREVIATED = {"s", "ms", "us", "ns", "sec", "b", "kb", "mb", "gb", "tb", "pb", "m", "h", "d"}
@@ -28,22 +24,17 @@ PREFIXED = re.compile(rf"(?:{PREFIXES})(?:seconds|bytes|grams|meters|metres|volt
 RESERVED = ("_total", "_bucket", "_count", "_sum")
 
 
-def every() -> Iterator[tuple[str, Any]]:
-    """A kind, and a result of it that a machine could give."""
-    from tests.bench.test_bench_text import RESULTS, result, run
-
-    for kind in WITH_METRICS:
-        yield from ((kind, results(kind)[state]) for state in STATES)
-    yield from (("smoke", one) for one in smokes().values())
-    yield from (("bench", one) for one in RESULTS.values())
-    copied = Throughput(value=12.4e9, unit="B/s", ci95=(12.3e9, 12.6e9))
-    yield "bench", result(run(throughput=copied), workload="transfer")
-
-
 @cache
 def families() -> list[Any]:
-    texts = (renderer("prometheus", kind, {})(result) for kind, result in every())
-    return [family for text in texts for family in parser.text_string_to_metric_families(text)]
+    """The metrics of results that a machine could give."""
+    from tests.bench.test_bench_text import RESULTS, result, run
+
+    every = [(kind, results(kind)[state]) for kind in KINDS if "prometheus" in choices(kind) for state in STATES]
+    every += [("smoke", one) for one in smokes().values()]
+    copied = Throughput(value=12.4e9, unit="B/s", ci95=(12.3e9, 12.6e9))
+    every += [("bench", one) for one in (*RESULTS.values(), result(run(throughput=copied), workload="transfer"))]
+    texts = (renderer("prometheus", kind, {})(result) for kind, result in every)
+    return [family for text in texts for family in metrics(text).values()]
 
 
 @cache
@@ -93,8 +84,6 @@ def test_a_label_holds_what_it_is_given() -> None:
     assert text.splitlines()[2:] == [r'tfgpu_x{a="x\"} 1 \\n{b=\""} NaN', "tfgpu_x 1.5e-07"]
     assert list(metrics(text)) == ["tfgpu_x"]
 
-
-# ------------------------------------------------------------------------------------------------------- Grafana
 
 DASHBOARD = json.loads((ROOT / "deploy/grafana/tfgpu.json").read_text(encoding="utf-8"))
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]

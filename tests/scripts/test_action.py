@@ -31,18 +31,14 @@ class Runner:
     """A job's folder, files and variables; a tfgpu and a python3 on PATH that write down what they are asked."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.bin = folder / "bin"
-        self.temp = folder / "temp dir"
+        self.folder, self.bin, self.temp = folder, folder / "bin", folder / "temp dir"
         for one in (self.bin, self.temp):
             one.mkdir()
-        self.output = folder / "output.txt"
         self.log = folder / "asked.jsonl"
         self.environ = {
             "PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}",
             "GITHUB_ACTION_PATH": str(ROOT),
-            "GITHUB_OUTPUT": str(self.output),
-            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+            "GITHUB_OUTPUT": str(folder / "output.txt"),
             "RUNNER_TEMP": str(self.temp),
         }
 
@@ -72,18 +68,10 @@ elif "smoke" in sys.argv:
         file.chmod(0o755)
 
     def run(self, **inputs: str) -> subprocess.CompletedProcess[str]:
-        """Run the script with these inputs over the defaults of action.yml."""
         values = {**DEFAULTS, **{name.replace("_", "-"): value for name, value in inputs.items()}}
         given = {f"INPUT_{name.upper().replace('-', '_')}": value for name, value in values.items()}
-        return subprocess.run(
-            ["bash", str(SCRIPT)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            env={**self.environ, **given},
-            cwd=self.folder,
-        )
+        options: Any = {"capture_output": True, "text": True, "timeout": 120, "cwd": self.folder}
+        return subprocess.run(["bash", str(SCRIPT)], **options, check=False, env={**self.environ, **given})
 
     def asked(self) -> list[list[str]]:
         """The command lines of the programs, but not of what reads the result."""
@@ -91,29 +79,20 @@ elif "smoke" in sys.argv:
         return [words for words in map(json.loads, lines) if words[1:3] != ["-I", "-c"]]
 
     def outputs(self) -> dict[str, str]:
-        """What the job can read."""
-        return dict(line.split("=", 1) for line in self.output.read_text().splitlines())
+        return dict(line.split("=", 1) for line in Path(self.environ["GITHUB_OUTPUT"]).read_text().splitlines())
 
 
-def test_the_action_is_well_formed() -> None:
-    assert ACTION["runs"]["using"] == "composite"
-    (step,) = ACTION["runs"]["steps"]
-    assert step["shell"] == "bash"
-    assert set(step["env"]) == {f"INPUT_{name.upper().replace('-', '_')}" for name in ACTION["inputs"]}
-    for name in ACTION["inputs"]:
-        assert step["env"][f"INPUT_{name.upper().replace('-', '_')}"] == f"${{{{ inputs.{name} }}}}"
-    assert {one["value"] for one in ACTION["outputs"].values()} == {
-        f"${{{{ steps.{step['id']}.outputs.{name} }}}}" for name in ACTION["outputs"]
-    }
-    assert all(one["description"] for one in (*ACTION["inputs"].values(), *ACTION["outputs"].values()))
-
-
-def test_no_input_is_ever_part_of_a_command_line() -> None:
+def test_the_action_is_well_formed_and_no_input_is_ever_part_of_a_command_line() -> None:
     """An expression in `run` would be pasted into the script before the shell reads it; none imports the checkout."""
-    assert not any("${{" in step["run"] for step in ACTION["runs"]["steps"])
+    (step,) = ACTION["runs"]["steps"]
+    assert (ACTION["runs"]["using"], step["shell"]) == ("composite", "bash") and "${{" not in step["run"]
+    variables = {name: f"INPUT_{name.upper().replace('-', '_')}" for name in ACTION["inputs"]}
+    assert step["env"] == {variable: f"${{{{ inputs.{name} }}}}" for name, variable in variables.items()}
+    results = {name: one["value"] for name, one in ACTION["outputs"].items()}
+    assert results == {name: f"${{{{ steps.{step['id']}.outputs.{name} }}}}" for name in results}
+    assert all(one["description"] for one in (*ACTION["inputs"].values(), *ACTION["outputs"].values()))
     script = SCRIPT.read_text(encoding="utf-8")
-    assert "eval" not in script
-    assert {*re.findall(r"INPUT_[A-Z_]+", script)} == {*ACTION["runs"]["steps"][0]["env"]}
+    assert "eval" not in script and {*re.findall(r"INPUT_[A-Z_]+", script)} == {*step["env"]}
     assert re.findall(r'(?:python3\}"|bin/python") (\S+)', script) == ["-I"] * 3
 
 
@@ -141,12 +120,8 @@ def test_it_runs_smoke_and_tells_the_job(tmp_path: Path, gpus: int, code: int) -
     ("text", "words"),
     [
         ("   ", []),
-        ("--repeat 3  --dtype tf32", ["--repeat", "3", "--dtype", "tf32"]),
         ("--matrix\n/a path/rows.yaml\n\n", ["--matrix", "/a path/rows.yaml"]),
-        (
-            "$(touch hacked) `touch hacked` ; * ~ $HOME",
-            ["$(touch", "hacked)", "`touch", "hacked`", ";", "*", "~", "$HOME"],
-        ),
+        ("$(touch x) `touch x` ;  * ~ $HOME", ["$(touch", "x)", "`touch", "x`", ";", "*", "~", "$HOME"]),
     ],
 )
 def test_further_arguments(tmp_path: Path, text: str, words: list[str]) -> None:
@@ -154,10 +129,10 @@ def test_further_arguments(tmp_path: Path, text: str, words: list[str]) -> None:
     runner.program("tfgpu", 0, SMOKE)
     assert runner.run(source="installed", arguments=text).returncode == 0
     assert runner.asked()[0][5:-12] == words
-    assert not list(runner.folder.rglob("hacked"))
+    assert not list(runner.folder.rglob("x"))
 
 
-@each("text", ["$(touch hacked) `touch hacked`", "'; touch hacked; '\"; touch hacked #", "x\n::error::y", "-rf /", ""])
+@each("text", ["$(touch hacked) `touch hacked`", "'; touch hacked; '\"; touch hacked #", "x\n::error::y", ""])
 def test_hostile_inputs_are_arguments_and_nothing_else(tmp_path: Path, text: str) -> None:
     runner = Runner(tmp_path)
     runner.program("tfgpu", 2, None, "", f"Error: {text}\n::add-mask::z\r::stop-commands::t\x1b[A ##[error]z\n")
@@ -180,10 +155,7 @@ def test_formats_cannot_be_asked_for(tmp_path: Path, text: str) -> None:
     assert runner.asked() == []
 
 
-# ------------------------------------------------------------------------------------------- installing
-
-
-@each("source", ["", "git+https://git.example.com/tfgpu.git@0123abc", "$(touch x)"])
+@each("source", ["", "$(touch x)"])
 def test_it_is_installed_into_an_environment_of_its_own(tmp_path: Path, source: str) -> None:
     """From the folder of the action, or from what a job names, which is no option of pip and not read by a shell."""
     runner = Runner(tmp_path)

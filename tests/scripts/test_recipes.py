@@ -1,4 +1,4 @@
-"""What README.md and docs/ci.md give to paste: commands that tfgpu has, inputs of the action, files that are made."""
+"""What documents give to paste: commands that tfgpu has, inputs of the action, files; and the pages of findings."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ import click
 import pytest
 import yaml
 
+from scripts import finding_pages
 from tests.cli.runner import tfgpu
 from tests.manifests.shapes import SHAPES
 from tests.tables import each
 from tfgpu_doctor.cli import cli
+from tfgpu_doctor.findings.pages import all_ids
 from tfgpu_doctor.manifests import KINDS
 from tfgpu_doctor.manifests.reading import is_yaml, kind_of
 
@@ -45,14 +47,14 @@ CHECKS = [words for words in CALLS if words[0] == "check"]
 
 def test_the_blocks_are_well_formed() -> None:
     """README has blocks of docs/ci.md only, word for word."""
-    assert sorted(FILES) == [
-        ".github/workflows/check.yml", ".github/workflows/gpu.yml", ".gitlab-ci.yml", ".pre-commit-config.yaml",
-        "/etc/slurm/prolog.sh", "Jenkinsfile",
-    ]  # fmt: skip
+    workflows = (".github/workflows/check.yml", ".github/workflows/gpu.yml")
+    assert {*FILES} == {*workflows, ".gitlab-ci.yml", ".pre-commit-config.yaml", "/etc/slurm/prolog.sh", "Jenkinsfile"}
     assert set(blocks("README.md")) <= set(BLOCKS)
-    for name, text in FILES.items():
-        if is_yaml(name):
-            assert yaml.safe_load(text)
+    read = {name: yaml.safe_load(text) for name, text in FILES.items() if is_yaml(name)}
+    steps: list[dict[str, Any]] = read[workflows[1]]["jobs"]["gpu"]["steps"]
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    assert all(read.values()) and set(steps[-1]["with"]) <= set(action["inputs"])
+    assert read[workflows[0]]["permissions"]["security-events"] == "write"
     scripts = [block for block in BLOCKS if block not in FILES.values()] + [FILES["/etc/slurm/prolog.sh"]]
     for script in scripts if shutil.which("sh") else ():
         assert subprocess.run(["sh", "-n", "-c", script], timeout=30, check=False).returncode == 0, script
@@ -87,14 +89,6 @@ def test_check_finds_the_problem_and_writes_its_file(words: list[str], tmp_path:
         assert "Dockerfile" in made.read_text(encoding="utf-8")
 
 
-def test_the_action_has_the_inputs_of_the_workflow() -> None:
-    steps: list[dict[str, Any]] = yaml.safe_load(FILES[".github/workflows/gpu.yml"])["jobs"]["gpu"]["steps"]
-    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
-    assert set(steps[-1]["with"]) <= set(action["inputs"])
-    permissions = yaml.safe_load(FILES[".github/workflows/check.yml"])["permissions"]
-    assert permissions["security-events"] == "write"
-
-
 def test_the_hook_runs_for_every_kind_of_file_that_is_read() -> None:
     names = {name for shape in SHAPES.values() for name in shape.files}
     read = {name for name in names if kind_of(name) or is_yaml(name)}
@@ -114,3 +108,36 @@ def test_the_hook_is_a_command_that_passes_with_the_arguments_of_the_recipe(tmp_
     (tmp_path / "Dockerfile").write_text(DOCKERFILE, encoding="utf-8")
     done = tfgpu(*words, *hook["args"], cwd=tmp_path)
     assert done.returncode == 1 and PROBLEM in done.stdout
+
+
+# ------------------------------------------------------- pages about findings, whose links tests/test_site.py follows
+
+DOCUMENTS = finding_pages.documents()
+
+
+def outside_of_code(text: str) -> str:
+    """The document without its fenced blocks."""
+    return re.sub(r"^(`{3,})[^\n]*\n.*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_each_finding_has_a_page_and_a_place_in_the_list_which_git_has_as_it_is_today() -> None:
+    assert set(DOCUMENTS) == {"index.md", *(f"{finding_id}.md" for finding_id in all_ids())}
+    assert re.findall(r"^- \[([^]]+)\]", DOCUMENTS["index.md"], re.MULTILINE) == list(all_ids())
+    written = finding_pages.LIST.read_text(encoding="utf-8")
+    assert written == finding_pages.contents(linked=False), "python scripts/finding_pages.py"
+
+
+def test_blocks_of_code_are_closed_and_apart() -> None:
+    for text in DOCUMENTS.values():
+        fences = [line for line in text.splitlines() if line.startswith("```")]
+        assert len(fences) % 2 == 0
+        assert all(fence == "```" for fence in fences[1::2])
+        assert all(re.fullmatch(r"```(?:text|sh|bat)", fence) for fence in fences[::2])
+        assert "```" not in outside_of_code(text)
+
+
+def test_no_markup_stands_in_the_prose_by_accident() -> None:
+    for text in map(outside_of_code, DOCUMENTS.values()):
+        assert not re.search(r"(?<!\\)<(?!!-- -->)", text)
+        headings = [line for line in text.splitlines() if line.startswith("#")]
+        assert all(re.match(r"#{1,3} \S", line) for line in headings)

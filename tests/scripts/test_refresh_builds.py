@@ -1,7 +1,9 @@
-"""What the libraries of a wheel were compiled with: fat binaries part by part, and cuDNN, as ELF files hold them."""
+"""What the libraries of a wheel were compiled with: fat binaries in bytes and in ELF files part by part, and cuDNN."""
 
 from __future__ import annotations
 
+import io
+import random
 import struct
 from collections import Counter
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.healthy import MATRIX
-from tests.scripts.wheel_records import fat_binary
+from tests.scripts.wheel_records import ROOT, fat_binary, module
 from tests.tables import each
 
 pytest.importorskip("packaging")
@@ -17,12 +19,13 @@ pytest.importorskip("elftools")
 pytest.importorskip("pypi_simple")
 
 import binaries
+import natives
 import refresh_builds
 from binaries import Cudnn, compiled_cudnn, fat_binaries
-from fatbins import Images
-from refresh_builds import BEGIN, END, Contents, Release, parts, render, rows
+from fatbins import MAGIC, Images, Scanner
+from refresh_builds import BEGIN, END, parts, render, rows
+from sections import Section
 
-from tfgpu_doctor.matrix.loader import parse
 from tfgpu_doctor.matrix.schema import FatBinaries
 
 MLIR = fat_binary([60, 70], [90], "8.5")
@@ -62,15 +65,13 @@ def load(at: int, target: int) -> bytes:
     return b"\x48\x8d\x15" + struct.pack("<i", target - (CODE + at + 7))
 
 
-def written(tmp_path: Path, library: bytes) -> Path:
-    path = tmp_path / "lib.so"
-    path.write_bytes(library)
-    return path
+def written(folder: Path, library: bytes) -> Path:
+    (folder / "lib.so").write_bytes(library)
+    return folder / "lib.so"
 
 
 SPOKEN = DATA + 32 + MESSAGE.index(b" but")
 PADDING = b"\x90" * 100
-# (what stands before the reference to the message, cuDNN)
 IMMEDIATE = b"\x48\xb8" + struct.pack("<II", 8, 6)  # movabs rax, 0x600000008
 PRINT = CODE + 0x100  # a function
 
@@ -85,29 +86,25 @@ def printed(at: int, *numbers: int) -> bytes:
     return code
 
 
+# (what stands before the reference to the message, by clang, cuDNN)
 @each(
-    ("before", "cudnn"),
+    ("before", "by_clang", "cudnn"),
     [
-        (IMMEDIATE + PADDING, Cudnn(8, 6)),
-        (PADDING + load(1300, DATA), Cudnn(9, 3)),  # a constant
-        (printed(1200, 5, 0, 7) + PADDING, Cudnn(7, 0)),  # patch level, minor, major
-        (printed(1200, 5, 0) + b"\xbf\x07\0\0\0" + PADDING, None),  # the last is not printed
-        (b"\xbf" + struct.pack("<I", 6021) + PADDING[:20] + b"\xbf" + struct.pack("<I", 6000), Cudnn(6, 0)),
-        (b"\xbf" + struct.pack("<I", 6021) + PADDING, None),
-        (PADDING, None),
+        (IMMEDIATE + PADDING, False, Cudnn(8, 6)),
+        (PADDING + load(1300, DATA), False, Cudnn(9, 3)),  # a constant
+        (printed(1200, 5, 0, 7) + PADDING, False, Cudnn(7, 0)),  # patch level, minor, major
+        (printed(1200, 9, 3, 0) + PADDING, True, Cudnn(9, 3)),  # the major version first
+        (printed(1200, 5, 0) + b"\xbf\x07\0\0\0" + PADDING, False, None),  # the last is not printed
+        (b"\xbf" + struct.pack("<I", 6021) + PADDING[:20] + b"\xbf" + struct.pack("<I", 6000), False, Cudnn(6, 0)),
+        (b"\xbf" + struct.pack("<I", 6021) + PADDING, False, None),
+        (PADDING, False, None),
     ],
 )
-def test_the_cudnn_that_a_binary_compares_with(tmp_path: Path, before: bytes, cudnn: Cudnn | None) -> None:
-    check(tmp_path, before, cudnn)
-
-
-def test_clang_prints_the_major_version_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binaries, "_is_by_clang", lambda _: True)
-    check(tmp_path, printed(1200, 9, 3, 0) + PADDING, Cudnn(9, 3))
-
-
-def check(tmp_path: Path, before: bytes, cudnn: Cudnn | None) -> None:
-    """Read a library in which this code stands before the reference to the message."""
+def test_the_cudnn_that_a_binary_compares_with(
+    before: bytes, by_clang: bool, cudnn: Cudnn | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if by_clang:
+        monkeypatch.setattr(binaries, "_is_by_clang", lambda _: True)
     code = PADDING * 12 + before
     library = elf(code + load(len(code), SPOKEN) + PADDING, VERSION + bytes(20) + MESSAGE)
     with written(tmp_path, library).open("rb") as file:
@@ -127,35 +124,60 @@ def test_fat_binaries_are_counted_by_what_they_hold_and_relocatable_code_is_none
     ]
 
 
-TEXT = f"""schema: tfgpu.matrix/1
-revision: "2026-01-01"
-sources: {{wheel: {{title: "the wheel"}}, wheel-binaries: {{title: "its libraries"}}, ptx-isa: {{title: "PTX"}}, table: {{title: "a table"}}}}
-cuda:
-- {{version: "12.5", min_driver_linux: "555.42.02", min_driver_windows: null, minor_compat_min_linux: "525.60.13", minor_compat_min_windows: null, compute_capabilities: [], source: table, minor_compat_source: table, capabilities_source: table}}
-- {{version: "12.3", min_driver_linux: "545.23.06", min_driver_windows: null, minor_compat_min_linux: "525.60.13", minor_compat_min_windows: null, compute_capabilities: [], source: table, minor_compat_source: table, capabilities_source: table}}
-ptx:
-- {{isa: "8.5", cuda: "12.5", source: ptx-isa}}
-- {{isa: "8.3", cuda: "12.3", source: ptx-isa}}
-{BEGIN}
-builds: []
-{END}
-tensorflow:
-"""  # noqa: E501
-CONTENTS = Contents("linux_x86_64", "9.3", (FatBinaries(count=2, sass=("6.0",), ptx={"9.0": "8.5"}),))
-
-
-def test_releases_with_the_same_contents_share_a_row_and_the_table_can_be_read_again() -> None:
-    other = CONTENTS._replace(cudnn="8.9")
-    found = {Release("tensorflow", one, "linux_x86_64"): CONTENTS for one in ("2.20.0", "2.21.0")}
-    found |= {Release("tensorflow-gpu", "2.9.1", "linux_x86_64"): other}
-    table = rows(found)
-    assert [row.releases for row in table] == [{"tensorflow": "2.21.0 2.20.0"}, {"tensorflow-gpu": "2.9.1"}]
-    read = parse(TEXT.replace(f"{BEGIN}\nbuilds: []\n{END}", render(table)).replace("tensorflow:\n", ""), "x")
-    assert read.builds == tuple(table)
-    assert refresh_builds.known(read.builds) == found
-
-
-def test_the_table_speaks_of_every_linux_wheel_with_cuda() -> None:
+def test_the_table_is_what_the_script_makes_of_every_linux_wheel_with_cuda() -> None:
     known = refresh_builds.known(MATRIX.data.builds)
     assert known.keys() == refresh_builds.wanted(MATRIX.data).keys()
     assert [one.requirement for one in known if not known[one].cudnn] == []
+    table = rows(known)
+    assert table == list(MATRIX.data.builds), "releases with the same contents share a row"
+    section = Section(ROOT / "compat_matrix.yaml", BEGIN, END)
+    assert section.whole(render(table)) == section.text
+
+
+# ------------------------------------------------------------------------------------------- fat binaries in any bytes
+
+TWO = fat_binary([75], [90], "9.0")
+
+
+def images(*pieces: bytes) -> list[Images]:
+    scanner = Scanner()
+    return [one for piece in pieces for one in scanner.feed(piece)]
+
+
+def test_what_nvcc_writes() -> None:
+    """`nvcc -fatbin` 13.0 of an empty kernel for code=sm_75 and code=compute_90."""
+    written = (Path(__file__).parent / "empty_kernel.fatbin").read_bytes()
+    assert images(written) == [Images((75,), (90,), (9, 0))]
+
+
+@each("size", [1, 3, 16, 17, 100, 4096])
+def test_pieces_of_any_size_give_the_same(size: int) -> None:
+    noise = random.Random(size).randbytes(300)
+    data = noise + TWO + noise + fat_binary([60], [60], "5.0") + noise
+    cut = [data[at : at + size] for at in range(0, len(data), size)]
+    assert images(*cut) == images(data) == [Images((75,), (90,), (9, 0)), Images((60,), (60,), (5, 0))]
+
+
+@each(
+    "broken",
+    [
+        MAGIC,  # the number alone, as code that looks for fat binaries has it
+        MAGIC + bytes(100),
+        MAGIC + b"\xff" * 100,
+        TWO[:16] + b"\x09" + TWO[17:],  # an unknown kind of entry
+        TWO[:24] + b"\xff" * 8 + TWO[32:],  # an entry longer than the whole
+    ],
+)
+def test_chance_occurrences_hide_nothing(broken: bytes) -> None:
+    assert Images((75,), (90,), (9, 0)) in images(broken, bytes(64), TWO)
+    assert images(TWO[:-1]) == [], "an unfinished one"
+
+
+def test_names_before_the_kernels_are_collected_across_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(natives, "PIECE", 7)
+    names: set[str] = set()
+    seen: Counter[Images] = Counter()
+    text = "names libcudart.so.8.0 libcudnn.so.6 cublas64_80.dll nvcuda.dll libcudart.8.0.dylib libm.so.6 libcuda.so"
+    natives.scan(io.BytesIO(module(text + "\nfatbin sass 30 35 ptx 35 isa 5.0\nnames libcufft.so.9.0")), names, seen)
+    assert names == {"libcudart.so.8.0", "libcudnn.so.6", "cublas64_80.dll", "nvcuda.dll", "libcudart.8.0.dylib"}
+    assert set(seen) == {Images((30, 35), (35,), (5, 0))}

@@ -9,50 +9,43 @@ import msgspec
 
 from tests.bench.fake_worker import Clock, FakeWorker
 from tests.facts.test_report import report
+from tests.findings.rows_over_facts import WHY, phases
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tfgpu_doctor.bench.runner.process import Worker, WorkerError
-from tfgpu_doctor.facts.facts import Facts, Phase, TfDevice
+from tfgpu_doctor.facts.facts import Facts, TfDevice
 from tfgpu_doctor.facts.report import Report
 from tfgpu_doctor.smoke.records import Smoke
 from tfgpu_doctor.smoke.running import SmokeOptions, Smoking
 
 IMPORT = 2.0  # seconds
 CREATED = "2026-11-21T08:00:00Z"
-NO_GPU: dict[str, Any] = {
-    "tensorflow.devices": known((TfDevice(name="/physical_device:CPU:0", kind="CPU"),), "TensorFlow"),
-    "tensorflow.checks": known(()),
-    "host.pci_gpus": known((), "/sys/bus/pci/devices"),
-    "gpus": known(()),
-}
 
 
 def machine(gpus: int = 1, **changes: Any) -> Facts:
     """A sound machine with so many H200s."""
     devices = [TfDevice(name="/physical_device:CPU:0", kind="CPU")]
     devices += [TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU", device_name="NVIDIA H200") for n in range(gpus)]
-    phases = tuple(
+    timed = (
         msgspec.structs.replace(phase, seconds=IMPORT) if phase.name == "import" else phase
         for phase in healthy().tensorflow.phases
     )
     several = {
         "tensorflow.devices": known(tuple(devices), "TensorFlow"),
         "gpus": known(tuple(gpu(index) for index in range(gpus)), "NVML"),
-        "tensorflow.phases": phases,
+        "tensorflow.phases": tuple(timed),
     }
-    return spoil(healthy(), {**several, **({} if gpus else NO_GPU), **changes})
+    without = {"tensorflow.checks": known(()), "host.pci_gpus": known((), "/sys/bus/pci/devices")}
+    return spoil(healthy(), {**several, **({} if gpus else without), **changes})
 
 
 def without_tensorflow(outcome: str = "raised", **how: Any) -> Facts:
     """A machine whose TensorFlow cannot be imported."""
-    from tests.findings.rows_over_facts import WHY, phases
-
-    unknown = {"tensorflow.devices": WHY, "tensorflow.checks": WHY, "tensorflow.version": WHY}
-    broken: tuple[Phase, ...] = phases("import", outcome, **how)
-    return spoil(healthy(), {**unknown, "tensorflow.phases": broken})
+    unknown = dict.fromkeys(("tensorflow.devices", "tensorflow.checks", "tensorflow.version"), WHY)
+    return spoil(healthy(), {**unknown, "tensorflow.phases": phases("import", outcome, **how)})
 
 
 class Machine:
-    """Clock, doctor and workers of one made-up machine."""
+    """Clock, doctor and workers of one made-up machine; `trouble` may answer a request, {"hang": True} among others."""
 
     def __init__(
         self,
@@ -61,15 +54,12 @@ class Machine:
         facts: Facts | None = None,
         seconds: float = 0.05,
         trouble: Callable[[Machine, str, dict[str, Any]], dict[str, Any] | None] = lambda *_: None,
-        doctor_takes: float = 6.0,
         lists: int | None = None,
     ) -> None:
         self.clock = Clock()
-        self.gpus = gpus
         self.facts = facts or machine(gpus)
         self.seconds = seconds
         self.trouble = trouble
-        self.doctor_takes = doctor_takes
         self.lists = gpus if lists is None else lists  # GPUs that the workers see
         self.required: int | None = None
         self.started: list[SmokeWorker] = []
@@ -77,7 +67,7 @@ class Machine:
 
     def doctor(self, timeout: float) -> Report:
         """The diagnosis."""
-        self.clock.now += min(self.doctor_takes, timeout)
+        self.clock.now += min(6.0, timeout)
         return report(facts=self.facts, require_gpus=self.required)
 
     def worker(self) -> Worker:
@@ -92,36 +82,22 @@ class Machine:
 
 
 class SmokeWorker(FakeWorker):
-    """A fake worker that knows the workload at hand, and hangs as a real one does."""
+    """A fake worker that takes time to start, and hangs as a real one does."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine.clock, machine.seconds, gpus=machine.lists)
         self.machine = machine
-        self.workload = ""
 
     def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
         """Answer, or hang until the time is over."""
         if request["do"] == "prepare":
-            self.workload = request["workload"]
             self.machine.done.append(f"{request['workload']} {', '.join(request['devices'])}")
-        found = self.machine.trouble(self.machine, request["do"], {**request, "of": self})
-        if found == {"hang": True}:
+        found = self.machine.trouble(self.machine, request["do"], {**request, "of": self}) or {}
+        if "hang" in found:
             self.clock.now += timeout
             raise WorkerError(f"no answer to {request['do']!r} within {timeout:.0f} s")
+        if "error" in found:
+            raise WorkerError(found["error"])
         if request["do"] == "hello":
             self.clock.now += IMPORT
-        return {**super().ask(timeout, **request), **(found or {})}
-
-    def _verify(self, request: dict[str, Any]) -> dict[str, Any]:
-        if self.workload == "matpow":
-            return super()._verify(request)
-        several = len(self.devices)
-        losses = [2.3, 2.1, 1.9]
-        return {
-            "losses": losses,
-            "compared": losses * several,
-            "expected": losses * several,
-            "update": 1e-6,
-            "replicas": several,
-            "identical": [4, 4],
-        }
+        return {**super().ask(timeout, **request), **found}

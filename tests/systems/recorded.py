@@ -31,8 +31,6 @@ WINDOWS_ENVIRON = {
     "USERPROFILE": "C:\\Users\\ann",
     "PATH": f"{SYSTEM32};C:\\Windows",
 }
-# tf.sysconfig.get_build_info() of tensorflow 2.10.1 for Windows
-CAPABILITIES = ("sm_35", "sm_50", "sm_60", "sm_70", "sm_75", "compute_80")
 _DSO = "2023-01-11 20:33:28.650404: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] "
 KEPT = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER")
 Registry = dict[str, dict[str, str | int]]
@@ -114,37 +112,17 @@ class Machine:
         site = f"{home}\\Lib\\site-packages" if self.is_windows else f"{home}/lib/python3.11/site-packages"
         package = separator.join((site, "tensorflow"))
         platform = ("win32", "AMD64") if self.is_windows else ("darwin", "arm64")
-        info = {
-            "is_cuda_build": bool(self.cuda),
-            "is_rocm_build": False,
-            "cuda_version": self.cuda,
-            "cudnn_version": "64_8" if self.cuda else None,
-            "compute_capabilities": list(CAPABILITIES) if self.cuda else [],
-        }
-        interpreter = {
-            "executable": separator.join((home, "Scripts\\python.exe" if self.is_windows else "bin/python")),
-            "version": self.python,
-            "prefix": home,
-            "implementation": "cpython",
-            "bits": 64,
-            "environment": "venv",
-            "externally_managed": False,
-            "user_site": None,
-            "sys_path": [site],
-            "wheel_platform": wheel_platform(*platform, 64),
-        }
-        packages = [
-            {"name": name, "version": version, "location": site, "installer": "pip", "requires": []}
-            for name, version in self.packages.items()
-        ]
+        answers: dict[str, Any] = read_rows(Path(__file__).with_name("answers.yaml"))
+        executable = separator.join((home, "Scripts\\python.exe" if self.is_windows else "bin/python"))
+        interpreter = {"executable": executable, "version": self.python, "prefix": home, "sys_path": [site]}
+        answers["interpreter"] |= {**interpreter, "wheel_platform": wheel_platform(*platform, 64)}
+        common = {"location": site, "installer": "pip", "requires": []}
+        packages = [{"name": name, "version": version, **common} for name, version in self.packages.items()]
+        answers["packages"] |= {"packages": packages, "tensorflow_paths": [package]}
         file = separator.join((package, "__init__.py"))
-        answers: dict[str, Any] = {
-            "interpreter": interpreter,
-            "packages": {"packages": packages, "pip": True, "tensorflow_paths": [package]},
-            "import": {"version": self.packages["tensorflow"], "file": file, "problem": None},
-            "build": {"build": info, "source": "tf.sysconfig.get_build_info()"},
-            "devices": {"devices": [{"name": "/physical_device:CPU:0", "kind": "CPU"}]},
-        }
+        answers["import"] |= {"version": self.packages["tensorflow"], "file": file}
+        if self.cuda:
+            answers["build"]["build"] = {**answers.pop("CUDA build"), "cuda_version": self.cuda}
         last = PHASES.index("import") if self.error else len(PHASES)
         return [event for one in PHASES[: last + 1] for event in self._phase(one, answers.get(one))]
 

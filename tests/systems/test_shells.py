@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.systems.shells import posix
 from tests.tables import each
+from tests.tiers import usual
 from tfgpu_doctor.facts.report import Finding
 from tfgpu_doctor.findings.pages import all_ids, page_of
 from tfgpu_doctor.plan.diagnosis import diagnose
@@ -35,14 +36,12 @@ def offences(found: Iterable[Finding]) -> list[str]:
     return sorted({f"{one}: {command}" for one, fix in fixes for command in posix(fix)})
 
 
-def over_facts() -> Iterator[Finding]:
-    for rows in FIRES.values():
-        for _, changes in rows:
-            yield from diagnose(spoil(healthy(), {**changes, **HERE}), MATRIX).findings
-
-
-def test_findings_over_facts() -> None:
-    wrong = offences(over_facts())
+@pytest.mark.parametrize("part", usual(["first", "others"], lambda part: part == "first"))
+def test_findings_over_facts(part: str) -> None:
+    """Over the rows of the signs: the first of each every day, the others with `-m full`."""
+    rows = [row for several in FIRES.values() for row in (several[:1] if part == "first" else several[1:])]
+    found = [diagnose(spoil(healthy(), {**changes, **HERE}), MATRIX).findings for _, changes in rows]
+    wrong = offences(finding for findings in found for finding in findings)
     assert wrong == [], "\n".join(wrong)
 
 
@@ -56,49 +55,22 @@ def test_findings_over_messages() -> None:
 def test_plans(python: Any, wanted: Any) -> None:
     target = describe(MATRIX, gpu=("RTX 3060",), driver="560.94", python=python, os="windows")
     plan = make_plan(MATRIX, target, specifier=read_specifier(wanted) if wanted else None)
-    wrong = [
-        command
-        for option in plan.options
-        if option.kind not in ("wsl2", "container")
-        for fix in (*option.first, *option.missing, *option.then)
-        for command in posix(msgspec.to_builtins(fix))
-    ]
-    own = (one for one in plan.options if one.kind not in ("wsl2", "container"))
+    own = [option for option in plan.options if option.kind not in ("wsl2", "container")]
+    fixes = [fix for option in own for fix in (*option.first, *option.missing, *option.then)]
+    wrong = [command for fix in fixes for command in posix(msgspec.to_builtins(fix))]
     commands = [command for option in own for several in option.commands.values() for command in several]
     assert wrong + posix({"text": "", "commands": commands}) == []
     assert commands or any(option.kind == "wsl2" for option in plan.options)
 
 
-def test_what_a_posix_shell_alone_understands_is_seen() -> None:
-    """The check of the check."""
-    bad = (
-        "export A=1",
-        "~/tf/bin/python x",
-        "python -c 'import sys'",
-        "A=1 python x",
-        "pip list | grep x",
-        "where x",
-        'set "A=1"',
-    )
-    good = (
-        "tf\\Scripts\\python -m pip install tensorflow",
-        "python -c \"print('x')\"",
-        'conda create -n tf "cudnn>=8.1,<9"',
-        "where.exe cudart64_*.dll",
-    )
-    assert posix({"text": "", "commands": bad + good}) == list(bad)
+def test_what_only_cmd_understands_is_said_twice() -> None:
     both = (*for_both_shells(('set "A=1"', "set A=", 'set "PATH=C:\\cuda;%PATH%"')),)
     assert len(both) == 6 and posix({"text": "", "commands": both}) == []
-    assert posix({"text": "", "commands": both[:-1]}) == [both[-2]]
+    assert posix({"text": "", "commands": ["export A=1", *both[:-1]]}) == ["export A=1", both[-2]]
 
 
 def test_pages() -> None:
     pages = [page for one in all_ids() if (page := page_of(one))]
-    wrong = [
-        f"{page.id}: {command}"
-        for page in pages
-        for fix in page.fixes
-        if fix.platform == "Windows"
-        for command in posix({"text": fix.text, "commands": fix.commands})
-    ]
+    fixes = [(page.id, fix) for page in pages for fix in page.fixes if fix.platform == "Windows"]
+    wrong = [f"{one}: {command}" for one, fix in fixes for command in posix(msgspec.to_builtins(fix))]
     assert wrong == [], "\n".join(wrong)

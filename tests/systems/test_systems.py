@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mypy import api
 
 from tests.systems.recorded import MACHINES, SYSTEM32, TOOLKIT, Machine, RecordedApi, registry
 from tfgpu_doctor.facts.facts import Known, Unknown, value_or
@@ -32,6 +33,7 @@ def test_what_is_not_asked_is_unknown_with_a_reason(subtests: pytest.Subtests) -
             asked = driver.examine(0.1, environ={}).driver
             assert isinstance(asked.libcuda, Unknown) and isinstance(asked.kernel_module_loaded, Unknown)
             assert isinstance(asked.xid_events, Unknown)
+            assert (asked.libcuda.reason == "NVIDIA makes no driver for macOS") == (system.platform == "darwin")
 
 
 def test_an_adapter_that_was_removed_is_not_listed(tmp_path: Path) -> None:
@@ -88,6 +90,10 @@ def test_a_crash_of_windows_is_a_signal() -> None:
     assert (died.signal, died.note) == ("SIGILL", "illegal instruction")
 
 
-def test_a_mac_has_no_driver_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    on(MACHINES["Mac"], tmp_path, monkeypatch)
-    assert driver.examine(0.1, environ={}).driver.libcuda == Unknown("NVIDIA makes no driver for macOS")
+@pytest.mark.full
+@pytest.mark.parametrize("platform", ["linux", "win32", "darwin"])
+def test_mypy(platform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that Windows or macOS lacks is an attribute that does not exist there."""
+    monkeypatch.chdir(Path(__file__).parents[2])
+    output, errors, code = api.run(["--platform", platform, "--cache-dir", str(tmp_path)])
+    assert code == 0, output + errors

@@ -1,4 +1,4 @@
-"""A TensorFlow with two GPUs that compute with NumPy; PATIENT_FAULT chooses what goes wrong."""
+"""A TensorFlow with two GPUs that compute with NumPy; PATIENT_FAULT names what goes wrong, as "nan 0, xla hang"."""
 
 import os
 import time
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy
 
 __version__ = "2.99.0"
-FAULT = os.environ.get("PATIENT_FAULT", "")
+FAULT = os.environ.get("PATIENT_FAULT", "").split(", ")
 if os.environ.get("PATIENT_LIBRARY"):  # what TensorFlow does with the libraries of CUDA
     import ctypes
 
@@ -55,23 +55,24 @@ def constant(value):
 def matmul(a, b):
     assert growth == ["GPU:0", "GPU:1"], "the doctor must not take the whole memory of a shared GPU"
     value = a.value @ b.value
-    if FAULT == "wrong" and current[-1] == "/GPU:1":
+    gpu = current[-1][-1]
+    if f"wrong {gpu}" in FAULT:
         value = value[::-1]
-    if FAULT == "nan":
+    if f"nan {gpu}" in FAULT:
         value = value * numpy.nan
-    if FAULT == "shape":
+    if f"shape {gpu}" in FAULT:
         value = value[:1]
-    if FAULT == "on the CPU":
+    if f"on the CPU {gpu}" in FAULT:
         return Tensor(value, "/CPU:0")
-    if FAULT == "raises":
+    if f"raises {gpu}" in FAULT:
         raise RuntimeError("CUDA_ERROR_INVALID_PTX")
-    if FAULT == "tf32":
+    if "tf32" in FAULT:
         value = value + numpy.linalg.norm(value) / value.size**0.5 * 3e-4 * numpy.sign(value)
     return Tensor(value)
 
 
 def conv2d(image, kernel, strides, padding):
-    if FAULT == "conv segfault" and current[-1] == "/GPU:1":
+    if "conv segfault" in FAULT and current[-1] == "/GPU:1":
         os.kill(os.getpid(), 11)
     size = image.value.shape[1] - 2
     return Tensor(
@@ -91,24 +92,24 @@ def pow(x, y):
 
 
 def function(work, jit_compile=None):
-    if FAULT == "xla hang":
+    if "xla hang" in FAULT:
         time.sleep(1000)
-    if FAULT == "no libdevice":
+    if "no libdevice" in FAULT:
         raise RuntimeError("libdevice not found at ./libdevice.10.bc")
     return work
 
 
 def list_physical_devices():
-    if FAULT == "devices hang":
+    if "devices hang" in FAULT:
         time.sleep(1000)
-    if FAULT == "devices raise":
+    if "devices raise" in FAULT:
         raise RuntimeError("cuInit failed")
     kinds = ["CPU:0", "GPU:0", "GPU:1"]
     return [SimpleNamespace(name="/physical_device:" + kind, device_type=kind[:3]) for kind in kinds]
 
 
 def get_device_details(gpu):
-    if FAULT == "details raise":
+    if "details raise" in FAULT:
         raise RuntimeError("no details")
     return {"device_name": "NVIDIA Imaginary", "compute_capability": (9, 0)}
 
@@ -119,7 +120,7 @@ def set_memory_growth(gpu, enable):
 
 
 def get_build_info():
-    if FAULT == "build raises":
+    if "build raises" in FAULT:
         raise KeyError("cuda_version")
     return {
         "is_cuda_build": True,

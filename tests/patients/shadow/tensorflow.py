@@ -1,3 +1,0 @@
-"""A user's own script that hides the package."""
-
-__version__ = "my first network"
