@@ -10,13 +10,10 @@ from tests.findings.advice import complaints, overwritten, unfit
 from tests.findings.row_texts import FIRES as MESSAGES
 from tests.findings.row_texts import NAMED_FIRST
 from tests.findings.row_texts import TEXTS as ROWS
-from tests.findings.rows_over_facts import FIRES, off_path, release
-from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
-from tests.tables import each
-from tfgpu_doctor.facts.facts import Facts, Unknown, value_or
-from tfgpu_doctor.manifests import Image, Place
-from tfgpu_doctor.plan.diagnosis import context_of, diagnose
-from tfgpu_doctor.plan.manifest_signs import without_musl
+from tests.findings.rows_over_facts import FIRES, release
+from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tfgpu_doctor.facts.facts import Unknown, value_or
+from tfgpu_doctor.plan.diagnosis import diagnose
 
 # texts whose advice tests/systems/test_shells.py reads for Windows
 TEXTS = [
@@ -53,32 +50,3 @@ def test_an_overwritten_search_path_is_seen() -> None:
     assert all(map(overwritten, ROWS["overwritten"]))
     assert not any(map(overwritten, ROWS["not_overwritten"]))
     assert not overwritten("export LD_LIBRARY_PATH=/a:/b", {"LD_LIBRARY_PATH": "/a:/stubs:/b"})
-
-
-@each("platform", ["linux_x86_64", "windows_amd64", "macos_arm64"])
-def test_a_machine_of_which_nothing_is_known_gets_a_version(platform: str) -> None:
-    facts = spoil(Facts(), {"python.wheel_platform": known(platform)})
-    assert all("==" in one for one in context_of(facts, MATRIX).remedies.tensorflow)
-
-
-def test_what_lasts_comes_before_what_ends_with_the_shell() -> None:
-    found = diagnose(spoil(healthy(), {"loader.sonames": off_path("cusolver")}), MATRIX).findings
-    (path,) = (one for one in found if one.root_cause)  # one fault of this release
-    assert path.id == "cuda.lib-path"
-    assert [fix.commands[-1].split()[0] for fix in path.fixes] == ["ln", "/env/bin/python", "export"]
-    assert path.fixes[0].commands[0].startswith(f"ln -sf {SITE}/nvidia/cusolver/lib/*.so* {SITE}/nvidia/")
-
-
-@each(
-    ("image", "sibling"),
-    [
-        ("python:3.11-alpine3.19", "python:3.11-slim"),
-        ("python:alpine", "python:slim"),
-        ("alpine:3.20", "python:3.12-slim"),
-        ("ghcr.io/astral-sh/uv:python3.12-alpine", "ghcr.io/astral-sh/uv:python3.12-bookworm-slim"),
-        ("python:3.11-slim", None),
-    ],
-)
-def test_images_of_alpine_have_a_sibling_with_glibc(image: str, sibling: str | None) -> None:
-    name, _, tag = image.rpartition(":")
-    assert without_musl(Image(name=name, tag=tag, place=Place("Dockerfile", 1), text=image)) == sibling

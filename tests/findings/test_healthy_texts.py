@@ -23,7 +23,6 @@ from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import diagnose, make_report
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import renderer
-from tfgpu_doctor.render.outline import blocks, brief
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 LOGS = {name: set(causes) for name, causes in TEXTS["logs"].items()}  # of a real H100: the causes that each shows
@@ -58,13 +57,6 @@ def test_a_log_is_judged_right_and_so_is_each_beginning_of_it(most: int) -> None
         ends += range(1, len(text), max(len(text) // 25, 1))  # and within lines
         for end in ends[:: len(ends) // most + 1]:
             assert set(causes(report_of(text[:end]))) <= expected, (name, text[:end][-200:])
-
-
-def test_the_release_that_forgets_a_folder_is_named_with_the_way_out() -> None:
-    """The log leaves one release; what the matrix knows of it says more than that a library was not found."""
-    (found,) = (one for one in report_of(log("as-installed-vmodule")).findings if one.id == "cuda.lib-path")
-    assert found.title == "TensorFlow 2.21.0: libcusolver of [and-cuda] is installed but not found"
-    assert found.fixes[0].commands == ("python3 -m pip install 'tensorflow[and-cuda]==2.20.0'",)
 
 
 @each("text", NOBODY_COMPLAINS)
@@ -109,21 +101,6 @@ def test_a_further_true_line_keeps_the_first_cause_or_sharpens_it(step: int, out
     assert wrong == []
 
 
-def test_harmless_lines_are_named_on_the_first_screen() -> None:
-    (block,) = (brief(one) for one in blocks(report_of(log("fixed-log"))) if one.ids == ("benign.log",))
-    assert any("oneDNN" in line.text for line in block.lines)
-
-
-def test_no_words_stand_as_evidence() -> None:
-    """A guess rests on a line that tells of trouble, or on nothing that could be shown."""
-    text = (
-        "Hello, yesterday my network on the GPU with TensorFlow gave a loss, and today the loss is another one, why? "
-        * 2
-    )
-    for one in report_of(text).findings:
-        assert all(evidence.saw in text or "." in evidence.saw for evidence in one.evidence), one.evidence
-
-
 def printed(report: Report, columns: int) -> str:
     stream = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
@@ -163,10 +140,6 @@ def test_its_fixes_are_not_repeated_as_ours() -> None:
 
 def test_reports_with_the_labels_of_before_are_understood() -> None:
     assert kept(pasted(TEXTS["old_report"])) == {"driver.missing": "error"}
-
-
-def test_a_healthy_report_finds_nothing() -> None:
-    assert [one.id for one in pasted(printed(live({}), 80)) if one.severity.value == "error"] == []
 
 
 def test_every_finding_can_be_taken_over() -> None:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.findings.logs import smi
 from tests.findings.row_texts import FIRES as TEXTS
 from tests.findings.rows_over_facts import FIRES
 from tests.healthy import MATRIX, healthy, known, spoil
+from tests.parsers.pasted import smi
 from tfgpu_doctor.facts.facts import NOT_IN_TEXT, Facts, Known, look_up, value_or
 from tfgpu_doctor.facts.report import Finding, Fix, Report
 from tfgpu_doctor.findings.catalogue import DECLARATIONS

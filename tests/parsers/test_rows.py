@@ -272,22 +272,6 @@ def test_a_text_that_tells_nothing() -> None:
         assert [one.id for one in diagnose(facts, MATRIX).findings if one.severity is Severity.ERROR] == []
 
 
-def test_the_tables_are_drawn_as_the_tool_draws_them() -> None:
-    """As wide as that version's in every row, and the bars of the GPUs' rows below the seams of the ruled lines."""
-    names = [path.name for path in (CAPTURES / "nvidia_smi").glob("r[0-9]*.txt")]
-    assert len(names) > 9 and [name for name in names if not _is_drawn(name)] == []
-
-
-def _is_drawn(name: str) -> bool:
-    version = int(name[1:4])
-    width = 79 if version < 535 else 89 if version < 550 else 91
-    drawn = (CAPTURES / "nvidia_smi" / name).read_text(encoding="utf-8").split("\n")
-    rows = [row.lstrip() for row in drawn if row.lstrip()[:1] in ("+", "|")]
-    bars = {tuple(at for at, sign in enumerate(row) if sign == "|") for row in rows if row.count("|") == 4}
-    seams = {tuple(at for at, sign in enumerate(row) if sign in "+|") for row in rows if row[1] in "-="}
-    return {len(row) for row in rows} == {width} and len(bars) == 1 and bars <= seams
-
-
 def test_uv_at_any_width_of_the_terminal() -> None:
     """uv breaks its lines at spaces, so any of its words may stand on the next line."""
     printed = [line.text for line in capture("pip_install", "uv_of_2026.txt")]
@@ -295,15 +279,6 @@ def test_uv_at_any_width_of_the_terminal() -> None:
         wrapped = (textwrap.fill(line, width, subsequent_indent=" " * 6, break_long_words=False) for line in printed)
         found = [(one.kind, one.version) for one in package_lists.parse_events(numbered("\n".join(wrapped)))]
         assert found == [("uv-no-wheels", "2.9.1")], width
-
-
-def test_a_list_of_versions_that_was_wrapped_or_cut_off() -> None:
-    text = (
-        "Could not find a version that satisfies the requirement tensorflow==1.15 (from versions: 2.2.0,\n2.2.1, 2.3.0"
-    )
-    (cut,) = package_lists.parse_events(numbered(text))
-    (whole,) = package_lists.parse_events(numbered(text + ")\nERROR: more (of this)"))
-    assert cut.versions == whole.versions == ("2.2.0", "2.2.1", "2.3.0")
 
 
 def test_line_numbers_are_those_of_the_values() -> None:
