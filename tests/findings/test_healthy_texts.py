@@ -59,6 +59,13 @@ def test_a_log_is_judged_right_and_so_is_each_beginning_of_it(most: int) -> None
             assert set(causes(report_of(text[:end]))) <= expected, (name, text[:end][-200:])
 
 
+def test_the_release_that_forgets_a_folder_is_named_with_the_way_out() -> None:
+    """The log leaves one release; what the matrix knows of it says more than that a library was not found."""
+    (found,) = (one for one in report_of(log("as-installed-vmodule")).findings if one.id == "cuda.lib-path")
+    assert found.title == "TensorFlow 2.21.0: libcusolver of [and-cuda] is installed but not found"
+    assert found.fixes[0].commands == ("python3 -m pip install 'tensorflow[and-cuda]==2.20.0'",)
+
+
 @each("text", NOBODY_COMPLAINS)
 def test_where_nobody_complains_no_cause_is_guessed(text: str) -> None:
     assert causes(report_of(text)) == []
@@ -140,6 +147,10 @@ def test_its_fixes_are_not_repeated_as_ours() -> None:
 
 def test_reports_with_the_labels_of_before_are_understood() -> None:
     assert kept(pasted(TEXTS["old_report"])) == {"driver.missing": "error"}
+
+
+def test_a_healthy_report_finds_nothing() -> None:
+    assert [one.id for one in pasted(printed(live({}), 80)) if one.severity.value == "error"] == []
 
 
 def test_every_finding_can_be_taken_over() -> None:

@@ -5,13 +5,20 @@ Which causes come second and third changes with the reports that the words are l
 
 from __future__ import annotations
 
+from itertools import cycle
 from pathlib import Path
 
 import msgspec
+import pytest
 
-from tests.findings.rows_over_facts import packages
-from tests.findings.test_signs_over_messages import findings
-from tests.healthy import MATRIX, healthy, known, spoil
+from tests.findings.advice import complaints, overwritten, unfit
+from tests.findings.row_texts import FIRES as MESSAGES
+from tests.findings.row_texts import NAMED_FIRST
+from tests.findings.row_texts import TEXTS as PASTED
+from tests.findings.rows_over_facts import FIRES as MACHINES
+from tests.findings.rows_over_facts import packages, release
+from tests.findings.test_signs_over_messages import facts_of, findings
+from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each, read_rows
 from tfgpu_doctor.facts.facts import Facts, Known, Message, Unknown, value_or
 from tfgpu_doctor.facts.report import Severity
@@ -21,13 +28,10 @@ from tfgpu_doctor.findings.engine import BECAUSE, COMMON, MOST, SAID
 from tfgpu_doctor.findings.symptoms import SYMPTOMS
 from tfgpu_doctor.manifests import Image, Place
 from tfgpu_doctor.matrix.names import known_library
-from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.plan.manifest_signs import without_musl
 from tfgpu_doctor.plan.ranking import MachineState, make_plan
 from tfgpu_doctor.plan.target import describe
-
-NO_RUNTIME_VERSION = "ImportError: cannot import name 'runtime_version' from 'google.protobuf' (/e/google/__init__.py)"
 
 ROWS = read_rows(Path(__file__).parent / "rows" / "repairs.yaml")
 FIRST = dict(ROWS["first"])  # text → the first command
@@ -96,10 +100,6 @@ _SMI = """
 | N/A   33C    P8     9W /  70W |      0MiB / 15360MiB |      0%      Default |"""
 # a text, and the cause that must come first; of a situation on a system, or by what a text tells besides
 LIKELIEST = [*(row[2:] for row in ROWS["situations"]), *ROWS["by_facts"]]
-
-
-def facts_of(text: str) -> Facts:
-    return text_to_facts.read(lines.read([text.encode()]), MATRIX)
 
 
 def common(facts: Facts) -> list[str]:
@@ -188,3 +188,40 @@ def test_a_saved_report_can_hold_any_likeness(values: dict[str, str]) -> None:
         (Message("trouble-said", 1, "a problem with a GPU"), Message("resembles", 1, "", values)), "a report"
     )
     assert diagnose(Facts(messages=messages), MATRIX).findings
+
+
+# texts whose advice tests/systems/test_shells.py reads for Windows
+TEXTS = [
+    *(text for id_, rows in MESSAGES.items() if id_.startswith(("cu", "tf.", "xla.")) for text in rows.values()),
+    *(text for _, text in NAMED_FIRST),
+]
+
+
+@pytest.mark.parametrize("day", [True, pytest.param(False, marks=pytest.mark.full)])
+def test_advice_over_facts(day: bool) -> None:
+    """One release, each fault once, nothing that a fact speaks against, and no search path overwritten.
+
+    On clusters LD_LIBRARY_PATH leads to the driver. By day two rows of each finding; of texts, test_cases.py asks it.
+    """
+    new = {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),))}
+    machines = (release("2.21.0"), {**release("2.17.1"), **new}, {**release("2.17.1"), "gpus": Unknown("test")})
+    turns, wrong = cycle((*machines, release("2.12.1"))), []
+    for finding, rows in MACHINES.items():
+        for name, changes in rows[:2] if day else rows:
+            machine = next(turns)
+            facts = spoil(healthy(), {**machine, **changes})
+            found = diagnose(facts, MATRIX).findings
+            lines = (line for one in found for fix in one.fixes for line in fix.commands)
+            before = value_or(facts.variables, {})
+            why = [*unfit(facts, MATRIX, found), *(line for line in lines if overwritten(line, before))]
+            # releases that do not go with the GPU have other fixes
+            why += complaints(found) if "gpus" not in machine else ()
+            wrong += [(finding, name, one) for one in why]
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_an_overwritten_search_path_is_seen() -> None:
+    """The check of the check."""
+    assert all(map(overwritten, PASTED["overwritten"]))
+    assert not any(map(overwritten, PASTED["not_overwritten"]))
+    assert not overwritten("export LD_LIBRARY_PATH=/a:/b", {"LD_LIBRARY_PATH": "/a:/stubs:/b"})
