@@ -108,6 +108,16 @@ def test_a_further_true_line_keeps_the_first_cause_or_sharpens_it(step: int, out
     assert wrong == []
 
 
+def test_no_words_stand_as_evidence() -> None:
+    """A guess rests on a line that tells of trouble, or on nothing that could be shown."""
+    text = (
+        "Hello, yesterday my network on the GPU with TensorFlow gave a loss, and today the loss is another one, why? "
+        * 2
+    )
+    for one in report_of(text).findings:
+        assert all(evidence.saw in text or "." in evidence.saw for evidence in one.evidence), one.evidence
+
+
 def printed(report: Report, columns: int) -> str:
     stream = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:

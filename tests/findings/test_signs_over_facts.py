@@ -120,6 +120,13 @@ def test_a_limit_of_the_user_is_no_fault_of_tensorflow(name: str) -> None:
     assert all(severities) and [Severity.ERROR in one for one in severities] == [False, False, True]
 
 
+def test_python_section_alone_is_enough_for_an_answer() -> None:
+    nothing = {"python.packages": known(()), "python.tensorflow_paths": known(())}
+    python = {"python.version": known("3.14.1"), "python.wheel_platform": known("linux_x86_64"), **nothing}
+    found = diagnose(spoil(Facts(), python), MATRIX).findings
+    assert [one.id for one in found] == ["tf.python-unsupported", "tf.not-installed"]
+
+
 @each("name", MACHINES)
 def test_what_is_told_of_a_machine(name: str) -> None:
     row = dict(MACHINES[name])
