@@ -23,6 +23,7 @@ from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import diagnose, make_report
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.formats import renderer
+from tfgpu_doctor.render.outline import blocks, brief
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 LOGS = {name: set(causes) for name, causes in TEXTS["logs"].items()}  # of a real H100: the causes that each shows
@@ -106,6 +107,11 @@ def test_a_further_true_line_keeps_the_first_cause_or_sharpens_it(step: int, out
             if after is None or after[0] not in (before[0], true) or after[1] < before[1]:
                 wrong.append((one.case["id"], before, after))
     assert wrong == []
+
+
+def test_harmless_lines_are_named_on_the_first_screen() -> None:
+    (block,) = (brief(one) for one in blocks(report_of(log("fixed-log"))) if one.ids == ("benign.log",))
+    assert any("oneDNN" in line.text for line in block.lines)
 
 
 def test_no_words_stand_as_evidence() -> None:
