@@ -16,9 +16,9 @@ from tests.findings.row_texts import FIRES as MESSAGES
 from tests.findings.row_texts import NAMED_FIRST
 from tests.findings.row_texts import TEXTS as PASTED
 from tests.findings.rows_over_facts import FIRES as MACHINES
-from tests.findings.rows_over_facts import packages, release
+from tests.findings.rows_over_facts import off_path, packages, release
 from tests.findings.test_signs_over_messages import facts_of, findings
-from tests.healthy import MATRIX, gpu, healthy, known, spoil
+from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
 from tests.tables import each, read_rows
 from tfgpu_doctor.facts.facts import Facts, Known, Message, Unknown, value_or
 from tfgpu_doctor.facts.report import Severity
@@ -225,3 +225,11 @@ def test_an_overwritten_search_path_is_seen() -> None:
     assert all(map(overwritten, PASTED["overwritten"]))
     assert not any(map(overwritten, PASTED["not_overwritten"]))
     assert not overwritten("export LD_LIBRARY_PATH=/a:/b", {"LD_LIBRARY_PATH": "/a:/stubs:/b"})
+
+
+def test_what_lasts_comes_before_what_ends_with_the_shell() -> None:
+    found = diagnose(spoil(healthy(), {"loader.sonames": off_path("cusolver")}), MATRIX).findings
+    (path,) = (one for one in found if one.root_cause)  # one fault of this release
+    assert path.id == "cuda.lib-path"
+    assert [fix.commands[-1].split()[0] for fix in path.fixes] == ["ln", "/env/bin/python", "export"]
+    assert path.fixes[0].commands[0].startswith(f"ln -sf {SITE}/nvidia/cusolver/lib/*.so* {SITE}/nvidia/")

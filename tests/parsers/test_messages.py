@@ -24,6 +24,13 @@ from tfgpu_doctor.parsers.resemblance import MOST, NO_CAUSE, STEPS, TABLE, Weigh
 PACKAGE = Path(tfgpu_doctor.__file__).parent
 TEMPLATES = catalogue.TEMPLATES
 SAMPLES = samples()
+# Failures for which there is no finding of their own: a program's kernel that went wrong, a disk that is full. They
+# are read all the same, so that a text with one is not taken for one that gives no reason.
+ONLY_COMPLAINTS = {
+    *("assertion-failed", "launch-failed", "nan-result", "no-space-left", "cufft-failed"),
+    *("externally-managed", "build-failed"),  # an installer's refusal that is none of TensorFlow's
+    "system-not-ready",  # its number is read from the line about cuInit
+}
 
 
 def read(text: str) -> tuple[Message, ...]:
@@ -121,6 +128,15 @@ def made() -> set[str]:
     calls = r'(?:_message\(text, |for kind, \w+ in \(\(|\), \()"([a-z0-9-]+)"'
     kinds |= words(r'\bMessage\(\s*"([a-z0-9-]+)"', "parsers/*.py")
     return kinds | words(calls, "parsers/derived_messages.py")
+
+
+def test_every_kind_is_of_use() -> None:
+    """A rule or a fact takes it up, or it is a circumstance, or it is known to be a complaint and no more."""
+    readers = [f"parsers/{path.name}" for path in PACKAGE.glob("parsers/*.py") if path.name != "messages.py"]
+    read = words(r'"([a-z0-9-]+)"', "findings/*.py", *readers)
+    idle = {kind for kind in made() - read if catalogue.is_failure(kind) and not catalogue.stops_import(kind)}
+    assert idle <= ONLY_COMPLAINTS
+    assert made() >= ONLY_COMPLAINTS
 
 
 def test_every_kind_that_is_asked_for_is_made() -> None:
