@@ -31,8 +31,6 @@ ANSWERS = {
 }
 # Of the questions, nine in ten are answered first.
 ANSWERED = 0.90
-# Scored once, and hardly learnt from: docs/deciding.md has their figures, which no bound of those above may hide.
-NOT_LEARNT = (*(f"2026-11-23/{n}" for n in (4, 5, 6, 7, 8)), *(f"2026-11-24/{n}" for n in range(9, 15)))
 # what every case tells: without evidence and source nobody can check its cause
 KEYS = {"id", "text", "root_cause", "also", "confidence", "notes", "evidence", "source"}
 
@@ -49,7 +47,7 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def learnt_from(found: list[Outcome]) -> list[Outcome]:
     """Those whose signs the program was made with."""
-    return [one for one in found if one.case.get("batch") not in NOT_LEARNT and not one.is_later]
+    return [one for one in found if one.is_learnt]
 
 
 @pytest.fixture

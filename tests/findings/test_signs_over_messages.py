@@ -13,12 +13,11 @@ from typing import Any
 import msgspec
 
 from tests.corpus import by_signs_alone
-from tests.findings import logs
 from tests.findings.advice import flaws, overwritten
 from tests.findings.row_texts import FIRES, FIRST, LIVE, LOOK_ALIKES, NAMED_FIRST, POSSIBLE, TEXTS
 from tests.findings.rows_over_facts import NO_GPU_LISTED, env
 from tests.healthy import MATRIX, healthy, known, spoil
-from tests.parsers.pasted import samples
+from tests.parsers.pasted import created, samples
 from tests.tables import each
 from tfgpu_doctor.facts.facts import Facts, Known, Phase, Unknown
 from tfgpu_doctor.facts.report import Finding, Report, Severity
@@ -162,7 +161,7 @@ def test_the_root_cause_is_named_as_in_a_pasted_text(row: dict[str, Any]) -> Non
     causes = [one.id for one in found if one.root_cause and one.severity.value == "error"]
     assert causes[:1] == [row["finding"]], [one.id for one in found]
     assert "tf.import-failed" not in causes
-    assert row["finding"] in [one.id for one in findings(logs.text(*row.get("log", ()), row["raised"]))]
+    assert row["finding"] in [one.id for one in findings("\n".join((*row.get("log", ()), row["raised"])))]
 
 
 def test_an_exception_that_nobody_knows_stays_unexplained() -> None:
@@ -236,14 +235,14 @@ def test_lines_that_frighten_are_named_first() -> None:
 
 def test_a_gpu_that_works_is_not_accused() -> None:
     """Beside it, other lines are no errors; and of lines that are always harmless there are only notes."""
-    works = logs.created()
-    severe = {name: findings(logs.text(text, works)) for name, text in TEXTS["working"].items()}
+    works = created()
+    severe = {name: findings(f"{text}\n{works}") for name, text in TEXTS["working"].items()}
     assert [name for name, found in severe.items() if any(one.severity is Severity.ERROR for one in found)] == []
-    every = logs.text(*(line for _, line, _ in samples("harmless")))
-    fine = [one for text in (every, "", *FIRST["fine"].values()) for one in findings(logs.text(text, works))]
+    every = "\n".join(line for _, line, _ in samples("harmless"))
+    fine = [one for text in (every, "", *FIRST["fine"].values()) for one in findings(f"{text}\n{works}")]
     assert {one.severity for one in fine} == {Severity.NOTE}
     assert {one.id for one in fine if not one.id.startswith("env.")} == HARMLESS
-    assert by_signs_alone(logs.text(every, works)).verdict == "ok"
+    assert by_signs_alone(f"{every}\n{works}").verdict == "ok"
 
 
 def test_every_finding_has_its_texts() -> None:

@@ -11,8 +11,7 @@ import msgspec
 
 import tfgpu_doctor
 from tests.corpus import reports, written
-from tests.findings.logs import log
-from tests.parsers.pasted import lines, samples
+from tests.parsers.pasted import lines, log, samples
 from tfgpu_doctor.facts.facts import Message
 from tfgpu_doctor.findings.answers import MEANING
 from tfgpu_doctor.findings.catalogue import DECLARATIONS

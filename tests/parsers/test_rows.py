@@ -1,6 +1,7 @@
 """What each reader of pasted text answers: rows/*.yaml, a file for each module, in it a list of rows for each reader.
 
 A row is a text and the answer; "@folder/name" is the capture of that name. To add a report, add a row.
+Then, how a whole paste becomes facts, each with the line that tells it, and what remains possible.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ import yaml
 
 import tfgpu_doctor.parsers
 from tests.healthy import MATRIX
-from tests.parsers.pasted import CAPTURES, ROWS, capture
+from tests.parsers.pasted import CAPTURES, ROWS, capture, log, mangled
 from tests.parsers.pasted import lines as numbered
-from tfgpu_doctor.facts.facts import Build, Facts, Gpu, Known, look_up, value_or
+from tfgpu_doctor.facts.facts import Build, Facts, Gpu, Known, Unknown, look_up, value_or
 from tfgpu_doctor.facts.report import Severity
 from tfgpu_doctor.facts.versions import minor
+from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers import (
     lines,
     nvidia_smi,
@@ -36,19 +38,20 @@ from tfgpu_doctor.parsers import (
     tensorflow_outputs,
     text_to_facts,
 )
-from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.lines import Excerpt, Line
 from tfgpu_doctor.parsers.remaining_releases import versions_offered
+from tfgpu_doctor.parsers.text_to_facts import _ASKS, _ON_WINDOWS
 from tfgpu_doctor.plan.diagnosis import diagnose
 
 MIB = 2**20
 
 
-def _facts(text: str) -> Facts:
-    return text_to_facts.read(lines.read([text.encode()]), MATRIX)
+def read(pasted: str, matrix: Matrix | None = MATRIX) -> Facts:
+    return text_to_facts.read(lines.read([pasted.encode()]), matrix)
 
 
 def _fact(path: str) -> Callable[[str], Any]:
-    return lambda text: value_or(look_up(_facts(text), path), None)
+    return lambda text: value_or(look_up(read(text), path), None)
 
 
 def _fields(parse: Callable[[Sequence[Line]], Iterable[Any]], *names: str) -> Callable[[str], Any]:
@@ -126,7 +129,7 @@ def _is_said(text: str, find: Callable[[str], object]) -> bool:
 
 def _releases(text: str) -> list[str]:
     """The release that a text names, else the minor releases that it leaves."""
-    version = _facts(text).tensorflow.version
+    version = read(text).tensorflow.version
     return [version.value] if isinstance(version, Known) else [minor(one) for one in version.one_of]
 
 
@@ -259,33 +262,17 @@ def test_whoever_wants_the_cpu_is_told_of_no_error() -> None:
         "Could not find cuda drivers on your machine, GPU will not be used.",
     )
     wanted = [text for reader, text, answer in rows("prose") if reader == "wants_cpu" and answer]
-    for text, log in zip(wanted, itertools.cycle(logs)):
-        facts = _facts(f"{text}. TF 2.10, CUDA_VISIBLE_DEVICES=-1 is set.\n\n{log}\n")
+    for text, printed in zip(wanted, itertools.cycle(logs)):
+        facts = read(f"{text}. TF 2.10, CUDA_VISIBLE_DEVICES=-1 is set.\n\n{printed}\n")
         assert {one.severity for one in diagnose(facts, MATRIX).findings} <= {Severity.NOTE}, text
 
 
 def test_a_text_that_tells_nothing() -> None:
     for pasted in ("", "\n\n\n", "Hello", "?" * 10_000):
-        facts = _facts(pasted)
+        facts = read(pasted)
         assert facts.messages == Known((), "the text")
         assert value_or(facts.tensorflow.version, None) is value_or(facts.driver.version, None) is None
         assert [one.id for one in diagnose(facts, MATRIX).findings if one.severity is Severity.ERROR] == []
-
-
-def test_the_tables_are_drawn_as_the_tool_draws_them() -> None:
-    """As wide as that version's in every row, and the bars of the GPUs' rows below the seams of the ruled lines."""
-    names = [path.name for path in (CAPTURES / "nvidia_smi").glob("r[0-9]*.txt")]
-    assert len(names) > 9 and [name for name in names if not _is_drawn(name)] == []
-
-
-def _is_drawn(name: str) -> bool:
-    version = int(name[1:4])
-    width = 79 if version < 535 else 89 if version < 550 else 91
-    drawn = (CAPTURES / "nvidia_smi" / name).read_text(encoding="utf-8").split("\n")
-    rows = [row.lstrip() for row in drawn if row.lstrip()[:1] in ("+", "|")]
-    bars = {tuple(at for at, sign in enumerate(row) if sign == "|") for row in rows if row.count("|") == 4}
-    seams = {tuple(at for at, sign in enumerate(row) if sign in "+|") for row in rows if row[1] in "-="}
-    return {len(row) for row in rows} == {width} and len(bars) == 1 and bars <= seams
 
 
 def test_uv_at_any_width_of_the_terminal() -> None:
@@ -295,15 +282,6 @@ def test_uv_at_any_width_of_the_terminal() -> None:
         wrapped = (textwrap.fill(line, width, subsequent_indent=" " * 6, break_long_words=False) for line in printed)
         found = [(one.kind, one.version) for one in package_lists.parse_events(numbered("\n".join(wrapped)))]
         assert found == [("uv-no-wheels", "2.9.1")], width
-
-
-def test_a_list_of_versions_that_was_wrapped_or_cut_off() -> None:
-    text = (
-        "Could not find a version that satisfies the requirement tensorflow==1.15 (from versions: 2.2.0,\n2.2.1, 2.3.0"
-    )
-    (cut,) = package_lists.parse_events(numbered(text))
-    (whole,) = package_lists.parse_events(numbered(text + ")\nERROR: more (of this)"))
-    assert cut.versions == whole.versions == ("2.2.0", "2.2.1", "2.3.0")
 
 
 def test_line_numbers_are_those_of_the_values() -> None:
@@ -365,3 +343,142 @@ def test_the_cheap_test_passes_all_that_the_expression_finds() -> None:
 
 def test_what_is_too_long_for_a_sentence_says_nothing() -> None:
     assert prose.parse(numbered("CUDA 11.2 " * 300)) == ()
+
+
+MIXED = (CAPTURES / "paste" / "mixed.txt").read_text(encoding="utf-8")
+
+# path → value and source, for the mixed paste: a form, nvidia-smi, nvcc, pip, a session of Python
+TOLD: dict[str, tuple[Any, str]] = {
+    "host.os": ("linux", "line 6, as stated"),
+    "host.distribution": ("Ubuntu 22.04", "line 6, as stated"),
+    "host.distribution_id": ("ubuntu", "line 6, as stated"),
+    "tensorflow.version": ("2.15.0", "line 7, as stated"),
+    "python.version": ("3.10.12", "line 8, as stated"),
+    "driver.version": ("535.129.03", "line 15: nvidia-smi"),
+    "driver.cuda_supported": ("12.2", "line 15: nvidia-smi"),
+    "python.wheel_platform": ("linux_x86_64", "the text"),
+    "variables": ({"LD_LIBRARY_PATH": "/usr/local/cuda-11.8/lib64"}, "line 30"),
+}
+UNTOLD = (
+    *("host.container", "host.memory", "driver.nvml_init", "driver.cuda_init", "driver.kernel_module", "cudnn.runtime"),
+    *("driver.unresponsive", "driver.xid_events", "python.executable", "loader.sonames", "tensorflow.checks"),
+)
+
+
+def value(facts: Facts, path: str) -> Any:
+    found = look_up(facts, path)
+    assert isinstance(found, Known), (path, found)
+    return found.value
+
+
+def test_the_mixed_paste_tells_these_facts_and_leaves_others_unknown() -> None:
+    facts = read(MIXED)
+    told = {path: look_up(facts, path) for path in TOLD}
+    assert {path: (one.value, one.source) for path, one in told.items() if isinstance(one, Known)} == TOLD
+    stated = {"host.distribution", "host.distribution_id", "tensorflow.version", "python.version"}
+    assert {path for path, one in told.items() if getattr(one, "grade", None) == "stated"} == stated
+    path = "File /usr/lib/python3.8/site-packages/x.py"
+    assert read(path).python.version == Known("3.8", "line 1: a path", "inferred")
+    assert [path for path in UNTOLD if not isinstance(look_up(facts, path), Unknown)] == []
+    (card,) = value(facts, "gpus")
+    assert (card.name.value, card.memory_used.value // 2**20) == ("NVIDIA GeForce RTX 3090", 523)
+    kits = [(kit.version, kit.source) for kit in value(facts, "cuda.toolkits")]
+    assert kits == [("11.8.89", "line 28: nvcc"), ("11.8", "line 9, as stated")]
+    assert [(one.version, one.path) for one in value(facts, "cudnn.installed")] == [("8.6", "line 9, as stated")]
+    packages = [(one.name, one.version, one.location) for one in value(facts, "python.packages")]
+    listed = [("keras", "2.15.0", "line 34"), ("numpy", "1.26.2", "line 35"), ("tensorflow", "2.15.0", "line 36")]
+    assert sorted(packages) == listed
+    build = value(facts, "tensorflow.build")
+    assert (build.is_cuda_build, build.cuda_version, build.cudnn_version) == (True, "12.2", "8")
+    assert [device.kind for device in value(facts, "tensorflow.devices")] == ["CPU"]
+    said = {message.kind: message.line for message in value(facts, "messages")}
+    assert (said["harmless"], said["cudart-not-found"], said["log-era"]) == (39, 40, 39)
+    first = diagnose(facts, MATRIX).findings[0]
+    assert (first.id, "line 40" in first.evidence[0].source) == ("cuda.version-mismatch", True)
+    assert first.title == "TensorFlow 2.15.0 loads CUDA 12.2, but CUDA 11.8 is installed"
+
+
+def test_line_numbers_count_the_pasted_lines() -> None:
+    pasted = "\n" * 6000 + log("2.13", "x/y.cc", "failed call to cuInit: CUDA_ERROR_UNKNOWN")
+    (message,) = [one for one in value(read(pasted), "messages") if one.kind == "cuinit-failed"]
+    assert message.line == 6001
+
+
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.full)])
+def test_every_capture_can_be_pasted_whole_and_mangled(step: int) -> None:
+    captures = [path for folder in sorted(CAPTURES.iterdir()) for path in sorted(folder.glob("*.txt"))]
+    assert len(captures) > 50
+    for number, path in enumerate(captures[::step]):
+        text = path.read_text(encoding="utf-8")
+        diagnose(read(text), MATRIX)
+        found = mangled(text, number)
+        value(text_to_facts.read(Excerpt(tuple(found), len(found), 0)), "messages")
+    for seed in range(5):
+        diagnose(read("\n".join(line.text for line in mangled(MIXED, seed))), MATRIX)
+
+
+LOG = "2021-03-02 10:11:12.131415: W tensorflow/stream_executor/platform/default/dso_loader.cc:1] "  # of no release
+OPENED = LOG + "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open"
+GUARD = f"{OPENED}\n2021-03-02 10:11:12.1: I x/cpu_feature_guard.cc:210] This TensorFlow binary is optimized to"
+
+
+def test_the_newest_patch_of_each_minor_release_and_the_command_that_tells() -> None:
+    version, ask = read(OPENED).tensorflow.version, 'python -c "import tensorflow as tf; print(tf.__version__)"'
+    assert isinstance(version, Unknown)
+    assert (version.one_of, version.ask) == (("2.4.4",), ask), "the newest patch of each minor release"
+    assert "libcudart.so.11.0" in version.reason
+    assert read(OPENED, None).tensorflow.version == Unknown("the text does not say", ask=ask)
+
+
+def log_of(release: str) -> str:
+    """What a release prints, as far as the table of its lines has it."""
+    return "\n".join(
+        f"2026-11-23 10:00:00.123456: I x/{row.file}:{line}] {row.message.replace('*', '1.0')}"
+        for row in MATRIX.data.log_lines
+        for line, releases in row.lines.items()
+        if release in releases.split()
+    )
+
+
+def test_a_release_is_among_those_that_its_own_lines_leave() -> None:
+    for release in {one for row in MATRIX.data.log_lines for line in row.lines.values() for one in line.split()}:
+        version = read(log_of(release)).tensorflow.version
+        assert isinstance(version, Unknown)
+        assert not version.one_of or minor(release) in map(minor, version.one_of), release
+
+
+def test_the_line_of_a_source_file_tells_releases_apart() -> None:
+    guard = GUARD.replace("2021", "2023").replace("cc:210", "cc:193")
+    version = read(guard).tensorflow.version
+    assert isinstance(version, Unknown) and "cpu_feature_guard.cc:193" in version.reason
+    left = {minor(one) for one in version.one_of}
+    assert "2.10" in left and not {"2.4", "2.6"} & left
+
+
+def test_pips_list_leaves_one_python_or_several() -> None:
+    command = "$ pip install tensorflow==9.9\nERROR: Could not find a version that satisfies the requirement "
+    one = command + "tensorflow==9.9 (from versions: 2.16.0rc0, 2.16.1, 2.16.2, 2.17.0, 2.17.1, 2.18.0)"
+    assert read(one).python.version == Known("3.12", "line 2: the versions that pip offers", "inferred")
+    several = read(command + "tensorflow==9.9 (from versions: 1.0.0, 1.0.1, 1.1.0, 1.2.0)").python.version
+    assert isinstance(several, Unknown)
+    assert {"2.7", "3.5"} <= set(several.one_of)
+    assert several.ask == "python --version"
+
+
+def test_every_list_of_today_betrays_its_own_python() -> None:
+    offered: dict[tuple[str, str], list[str]] = {}
+    for release in MATRIX.releases(package="tensorflow"):
+        for python in release.python:
+            offered.setdefault((python, release.platform), []).append(release.version)
+    for (python, platform), versions in offered.items():
+        for found in (versions_offered(MATRIX, "tensorflow", versions, one) for one in (None, platform)):
+            assert found is not None and python in found[0] and found[1]
+
+
+def test_what_a_text_leaves_open_names_the_command_that_tells() -> None:
+    assert [path for path in (*_ASKS, *_ON_WINDOWS) if not isinstance(look_up(Facts(), path), (Known, Unknown))] == []
+    linux, windows = read("Operating system: Ubuntu 22.04"), read("Operating system: Windows 11")
+    assert linux.gpus == Unknown("the text does not say", ask="nvidia-smi -L")
+    assert [look_up(linux, path) for path in _ASKS if getattr(look_up(linux, path), "ask", "known") is None] == []
+    asks = [getattr(fact, "ask", "known") for fact in (windows.host.kernel, windows.cuda.toolkits)]
+    assert asks == [None, "nvcc --version"]

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.findings.rows_over_facts import FIRES
-from tests.findings.test_advice import TEXTS
+from tests.findings.test_repairs import TEXTS
 from tests.findings.test_signs_over_messages import findings
 from tests.healthy import MATRIX, healthy, known, spoil
 from tests.systems.shells import posix
