@@ -168,9 +168,9 @@ def contradictions(report: Report) -> Iterator[str]:
         yield f"causes, but: {sentence}"
     yield from (f"{one.id} has no reason, or no title" for one in grave if not one.cause.strip() or not one.title)
     steps = [line for block in blocks(report) for line in block.lines if line.text.startswith("To decide")]
-    decide = [command for line in steps for command in line.commands]
-    if len(decide) != len(set(decide)):
-        yield f"what decides is printed twice: {decide}"
+    for decide in (line.commands for line in steps):
+        if len(decide) != len(set(decide)):
+            yield f"what decides is printed twice: {decide}"
 
 
 def _guesses(findings: Iterable[Finding]) -> Iterator[str]:

@@ -478,7 +478,7 @@ def test_every_list_of_today_betrays_its_own_python() -> None:
 def test_what_a_text_leaves_open_names_the_command_that_tells() -> None:
     assert [path for path in (*_ASKS, *_ON_WINDOWS) if not isinstance(look_up(Facts(), path), (Known, Unknown))] == []
     linux, windows = read("Operating system: Ubuntu 22.04"), read("Operating system: Windows 11")
-    assert linux.gpus == Unknown("the text does not say", ask="nvidia-smi -L")
+    assert linux.gpus == Unknown("the text does not say", ask="nvidia-smi")
     assert [look_up(linux, path) for path in _ASKS if getattr(look_up(linux, path), "ask", "known") is None] == []
     asks = [getattr(fact, "ask", "known") for fact in (windows.host.kernel, windows.cuda.toolkits)]
     assert asks == [None, "nvcc --version"]

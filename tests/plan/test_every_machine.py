@@ -15,7 +15,7 @@ from tests.healthy import MATRIX
 from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, is_tegra, runs_on
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import alternatives
-from tfgpu_doctor.plan.constraints import PlanRequest, candidates, violations
+from tfgpu_doctor.plan.constraints import PlanRequest, candidates, outside_wsl, violations
 from tfgpu_doctor.plan.install_commands import Installation
 from tfgpu_doctor.plan.ranking import Planner, make_plan
 from tfgpu_doctor.plan.records import Option, older_than_five_years
@@ -66,7 +66,9 @@ def complaint(card: str, driver: str | None, python: str | None, os: str, asked:
 def exists(request: PlanRequest) -> bool:
     """Whether anything runs on the machine itself, or with another driver or Python, looked for without the planner."""
     target = request.target
-    if target.os == "windows":
+    if target.os == "wsl2" and outside_wsl(target):
+        return False
+    if target.os == "windows" and not outside_wsl(structs.replace(target, os="wsl2")):
         inside = structs.replace(target, os="wsl2", python=None)
         if Planner(PlanRequest(MATRIX, inside, request.specifier)).options():
             return True

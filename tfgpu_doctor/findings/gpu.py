@@ -332,8 +332,8 @@ def _other_release(context: Context, why: str) -> tuple[Fix, ...]:
 
 
 def _older_release(context: Context) -> tuple[Fix, ...]:
-    cards = value_or(inputs.fetch("cards", context), ())
-    names = dict.fromkeys(card.name for card in cards if card.name and context.matrix.gpu(card.name))
+    oldest = sorted(value_or(inputs.fetch("cards", context), ()), key=lambda card: card.version)[:1]
+    names = [card.name for card in oldest if card.name and context.matrix.gpu(card.name)]
     look = tuple(f"tfgpu matrix gpu {shlex.quote(name)}" for name in names)
     see = Fix("See which releases have kernels for this GPU, or build TensorFlow for it", look)
     if not context.remedies.knows_gpu:

@@ -9,7 +9,7 @@ from functools import partial
 
 from msgspec import structs
 
-from tfgpu_doctor.facts.facts import Message, PciGpu, TfDevice, value_or
+from tfgpu_doctor.facts.facts import Known, Message, PciGpu, TfDevice, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix
 from tfgpu_doctor.facts.versions import at_least, minor, numbers, same_minor
 from tfgpu_doctor.findings import engine
@@ -60,11 +60,12 @@ def asked(
 
 
 def _names_enough(context: Context, question: Message) -> bool:
-    """Whether it asks for versions, or whether something works with a version or a GPU that it names."""
+    """Whether it asks for versions, or whether something works with a version or graphics that it names."""
     if _OTHER_SUBJECTS.search(question.text):
         return False
-    named = any(question.values.get(name) for name in ("tensorflow", "cuda", "cudnn", "python", "driver"))
-    return question.values["about"] == "release" or named or bool(value_or(context.facts.host.pci_gpus, ()))
+    named = ("tensorflow", "cuda", "cudnn", "python", "driver", "graphics")
+    is_named = any(question.values.get(name) for name in named) or isinstance(context.facts.host.pci_gpus, Known)
+    return question.values["about"] == "release" or is_named
 
 
 def _target(context: Context, question: Message) -> Target:

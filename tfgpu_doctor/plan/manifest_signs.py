@@ -188,11 +188,13 @@ def refused_by_pip(view: PlannedEnvironment) -> Iterator[Problem]:
     for found in map(_REFUSED.match, view.environment.not_understood):
         if found:
             line = Requirement(found["head"], "", Place(found["path"], int(found["line"])), found["text"])
+            row = view.matrix.tensorflow(found["version"], view.target.platform)
+            works = row is None or all(runs_on(row, one) == "sass" for one in view.target.capabilities)
             yield Problem(
                 title=f"pip refuses {line.text}, and installs nothing",
                 cause="a requirement of pip needs == before a version; = alone is conda's",
                 evidence=_seen(line, f"{found['head']}=={found['version']}", "PEP 508"),
-                fixes=(write(line, f"{found['head']}=={found['version']}"),),
+                fixes=(write(line, f"{found['head']}=={found['version']}"),) if works else (),
             )
 
 
