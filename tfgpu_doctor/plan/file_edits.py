@@ -117,8 +117,9 @@ def write_image(image: Image, better: str) -> Fix:
 
 def add_to_container(view: PlannedEnvironment, lines: tuple[str, ...]) -> Fix:
     """Add keys to a service or a container, next to its image."""
-    image = view.environment.image
-    places = (Edit(image.place.path, image.place.line, image.text, "\n".join(lines), beside=True),) if image else ()
+    image, path = view.environment.image, view.environment.place.path
+    here = image and image.place.path == path  # else it stands in the Dockerfile that the service is built from
+    places = (Edit(path, image.place.line, image.text, "\n".join(lines), beside=True),) if image and here else ()
     return Fix("Add to the container", lines, places)
 
 
