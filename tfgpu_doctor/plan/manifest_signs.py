@@ -374,11 +374,10 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 
 @in_manifests("shm.small")
 def several_gpus_requested(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A service or a pod requests several GPUs, and no more than a container's 64 MiB."""
+    """A service or a pod requests several GPUs by their number, and no more than a container's 64 MiB."""
     request, kind = view.environment.gpu, view.environment.kind
     given = any(one.name in ("shm_size", "ipc") for one in view.environment.settings)
-    several = request and request.count not in (0, 1) and not request.text.startswith("runtime:")
-    if request and several and not given and kind in ("compose", "kubernetes"):
+    if request and (request.count or 0) > 1 and not given and kind in ("compose", "kubernetes"):
         yield Problem(
             title="/dev/shm has 64 MiB, and several GPUs are requested",
             evidence=(evidence(request.text, str(request.place), "1 GiB or more", "NVIDIA's container notes"),),
