@@ -42,7 +42,7 @@ from tfgpu_doctor.plan.file_edits import (
     write_release,
 )
 from tfgpu_doctor.plan.install_commands import conda_library_path
-from tfgpu_doctor.plan.planned import PlannedEnvironment, driver_of, fitting, pinned, pythons_for, with_cudnn
+from tfgpu_doctor.plan.planned import PlannedEnvironment, driver_of, fitting, pinned, pythons_for, with_cudnn, without_wheel
 from tfgpu_doctor.plan.resolving import Wanted, specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
@@ -127,7 +127,7 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
         yield from _no_release(view, tensorflow)
         return
     newest = allowed[0]
-    without = [python for python in pythons if not any(python in row.python for row in allowed)]
+    without = without_wheel(view, allowed)
     wheels = f"{tensorflow.text} ({tensorflow.place}; wheels of {newest.version})"
     seen = (evidence(f"Python {', '.join(without)}", view.python_place, pythons_of(newest), wheels),)
     if without and len(without) == len(pythons):

@@ -509,5 +509,16 @@ def fitting(
     return tuple(found)
 
 
+def without_wheel(view: PlannedEnvironment, rows: Sequence[Release]) -> list[str]:
+    """Of the allowed Pythons, those for which no release has a wheel.
+
+    Those after all wheels count where no other is allowed: uv and Poetry go by Requires-Python, which has no upper end.
+    """
+    usable, pythons = _all_of(rows), view.pythons or ()
+    without = [one for one in pythons if one not in usable]
+    older = [one for one in without if numbers(one) < numbers(usable[-1])]
+    return without if len(without) == len(pythons) else older
+
+
 def _all_of(rows: Iterable[Release]) -> list[str]:
     return sorted({python for row in rows for python in row.python}, key=numbers)
