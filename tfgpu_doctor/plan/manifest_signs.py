@@ -795,6 +795,6 @@ def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
         return False
     if _has_other_cuda(view, issue) or _is_met(view, issue):
         return False
-    if issue.affects == "install":
-        return bool(view.extra or not (condition.extra or "and-cuda" in issue.id))
+    if issue.affects == "install":  # an image has what was current when it was built
+        return view.tensorflow is not None and bool(view.extra or not (condition.extra or "and-cuda" in issue.id))
     return issue.affects == "run" and bool(view.wants_gpu or not condition.extra)
