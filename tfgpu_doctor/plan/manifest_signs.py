@@ -42,7 +42,15 @@ from tfgpu_doctor.plan.file_edits import (
     write_release,
 )
 from tfgpu_doctor.plan.install_commands import conda_library_path
-from tfgpu_doctor.plan.planned import PlannedEnvironment, driver_of, fitting, pinned, pythons_for, with_cudnn, without_wheel
+from tfgpu_doctor.plan.planned import (
+    PlannedEnvironment,
+    driver_of,
+    fitting,
+    pinned,
+    pythons_for,
+    with_cudnn,
+    without_wheel,
+)
 from tfgpu_doctor.plan.resolving import Wanted, specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]

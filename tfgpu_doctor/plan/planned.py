@@ -227,6 +227,8 @@ class PlannedEnvironment:
         self.base = read_base(environment.image, matrix)
         # the requirement that brings TensorFlow, None: the image, or nothing; and further ones
         self.tensorflow, self.others = _tensorflows(environment, target)
+        if self.tensorflow and self.base and not self.others and _has_already(self.base, self.tensorflow):
+            self.tensorflow = None
         self.package = self.tensorflow.name if self.tensorflow else "tensorflow"
         self.conda = self.tensorflow is not None and self.tensorflow.installer == "conda"
         # the Pythons that it admits, ascending, None: unknown; where that is written; and the only one
@@ -400,6 +402,15 @@ def _tensorflows(environment: Environment, target: Target) -> tuple[Requirement 
     found = [_together([one for one in named if one.name == name]) for name in names]
     first = min(found, key=lambda one: (one.name != "tensorflow", one.name == CONDA_BASE), default=None)
     return first, tuple(one for one in found if one is not first)
+
+
+def _has_already(base: Base, one: Requirement) -> bool:
+    """Whether pip leaves the TensorFlow of an image as it is; before 2.1 its name was another one."""
+    there, wanted, name = base.tensorflow, specifier(one.specifier), base.image.reference
+    if not base.of_tensorflow or "nightly" in name or at_least(there, "2.1") is False or one.name != "tensorflow":
+        return False
+    fits = not one.specifier or bool(there and wanted and wanted.contains(there))
+    return fits and one.installer == "pip" and not (one.extras or one.upgrade or one.elsewhere)
 
 
 def _together(same: list[Requirement]) -> Requirement:
