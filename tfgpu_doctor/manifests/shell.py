@@ -144,9 +144,13 @@ class Installed:
 
 
 def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> None:
-    """Read the commands on numbered lines, which belong to one RUN."""
+    """Read the commands on numbered lines, which belong to one RUN; what stands between if and fi may not be run."""
+    depth = 0
     for words in commands(code):
-        read_command(words, path, found)
+        first = next((word.text for word in words if word.text not in ("then", "else", "do")), "")
+        depth = max(0, depth + (first == "if") - (first == "fi"))
+        if not depth:
+            read_command(words, path, found)
 
 
 def read_command(words: list[Word], path: str, found: Installed) -> None:
