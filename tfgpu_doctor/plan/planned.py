@@ -359,6 +359,16 @@ class PlannedEnvironment:
                     return Resolution(universe, {})
         return Resolution(universes[0], {}, refused=True)
 
+    def _is_built(self, universe: Universe, name: str) -> bool:
+        """Whether it is TensorFlow, which has a wheel, or what that requires and has none, but archives: pip builds it.
+
+        So it is with termcolor 1.1.0.
+        """
+        row = self.release
+        needs = universe.package(row.package).requires(Version(row.version)) if row else ()
+        archives = [one.name for one in needs if not universe.package(one.name).allowed(one.specifier)]
+        return name in (*TENSORFLOW, *archives)
+
     @cached_property
     def conflicts(self) -> tuple[Conflict, ...]:
         """All conflicts among the requirements; after each, its lines are taken to be changed."""
@@ -372,8 +382,7 @@ class PlannedEnvironment:
             freed = _giving_way(universe, {index: wanted[index] for index in core})
             if not freed:
                 break
-            # what a TensorFlow that has a wheel requires, and has none, exists as archives, which pip builds
-            if len(core) > 1 or wanted[core[0]].name not in TENSORFLOW:
+            if len(core) > 1 or not self._is_built(universe, wanted[core[0]].name):
                 found.append((freed, core))
             for index in freed:
                 wanted[index] = replace(wanted[index], specifier="")
