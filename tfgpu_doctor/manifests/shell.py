@@ -118,6 +118,7 @@ class File:
     place: Place
     extras: tuple[str, ...] = ()  # of a project
     step: int = 0
+    upgrade: bool = False
     elsewhere: str = ""
 
 
@@ -143,9 +144,13 @@ class Installed:
 
 
 def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> None:
-    """Read the commands on numbered lines, which belong to one RUN."""
+    """Read the commands on numbered lines, which belong to one RUN; what stands between if and fi may not be run."""
+    depth = 0
     for words in commands(code):
-        read_command(words, path, found)
+        first = next((word.text for word in words if word.text not in ("then", "else", "do")), "")
+        depth = max(0, depth + (first == "if") - (first == "fi"))
+        if not depth:
+            read_command(words, path, found)
 
 
 def read_command(words: list[Word], path: str, found: Installed) -> None:
@@ -183,8 +188,8 @@ def _of_project(texts: list[str], place: Place, found: Installed) -> None:
 
 def _of_command(texts: list[str], found: Installed) -> dict[str, Any]:
     """What all requirements of a pip command share."""
-    index = other_index(" ".join(texts))
-    return {"step": found.steps + 1, **({"elsewhere": f"the index {index}"} if index else {})}
+    index, upgrade = other_index(" ".join(texts)), not {"-U", "--upgrade"}.isdisjoint(texts)
+    return {"step": found.steps + 1, "upgrade": upgrade, **({"elsewhere": f"the index {index}"} if index else {})}
 
 
 def _parts(texts: list[str]) -> tuple[str, ...]:
@@ -352,7 +357,7 @@ def environment(
         before = len(lines.requirements)
         _follow(file, name, text, base, lines, include)
         lines.requirements[before:] = [
-            replace(one, step=file.step, elsewhere=one.elsewhere or file.elsewhere)
+            replace(one, step=file.step, upgrade=file.upgrade, elsewhere=one.elsewhere or file.elsewhere)
             for one in lines.requirements[before:]
         ]
     complaints = (*unknown_part(image), *lines.not_understood)

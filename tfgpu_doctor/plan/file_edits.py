@@ -18,7 +18,7 @@ from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, same_minor_releases
 from tfgpu_doctor.plan.fixes import Fixes
-from tfgpu_doctor.plan.planned import PlannedEnvironment, fitting, pinned
+from tfgpu_doctor.plan.planned import PlannedEnvironment, fitting, pinned, without_wheel
 from tfgpu_doctor.plan.resolving import specifier
 
 
@@ -74,9 +74,9 @@ def write_release(view: PlannedEnvironment, one: Requirement, better: str) -> Fi
     fix = write(one, better)
     name, _, version = _parts(better)
     row = view.matrix.tensorflow(version.lstrip("="), view.target.platform, name)
-    if row is None or view.pythons is None or set(view.pythons) <= set(row.python):
+    if row is None or not without_wheel(view, [row]):
         return fix
-    pythons = [one for one in view.pythons if one in row.python] or row.python
+    pythons = [one for one in view.pythons or () if one in row.python] or row.python
     bounds = write_python(view, fitting(view, pythons, row) or pythons)
     return Fix(f"{fix.text}; {bounds.text[0].lower()}{bounds.text[1:]}", edits=fix.edits + bounds.edits)
 
@@ -117,8 +117,9 @@ def write_image(image: Image, better: str) -> Fix:
 
 def add_to_container(view: PlannedEnvironment, lines: tuple[str, ...]) -> Fix:
     """Add keys to a service or a container, next to its image."""
-    image = view.environment.image
-    places = (Edit(image.place.path, image.place.line, image.text, "\n".join(lines), beside=True),) if image else ()
+    image, path = view.environment.image, view.environment.place.path
+    here = image and image.place.path == path  # else it stands in the Dockerfile that the service is built from
+    places = (Edit(path, image.place.line, image.text, "\n".join(lines), beside=True),) if image and here else ()
     return Fix("Add to the container", lines, places)
 
 

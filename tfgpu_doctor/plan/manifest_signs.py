@@ -42,7 +42,15 @@ from tfgpu_doctor.plan.file_edits import (
     write_release,
 )
 from tfgpu_doctor.plan.install_commands import conda_library_path
-from tfgpu_doctor.plan.planned import PlannedEnvironment, driver_of, fitting, pinned, pythons_for, with_cudnn
+from tfgpu_doctor.plan.planned import (
+    PlannedEnvironment,
+    driver_of,
+    fitting,
+    pinned,
+    pythons_for,
+    with_cudnn,
+    without_wheel,
+)
 from tfgpu_doctor.plan.resolving import Wanted, specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
@@ -127,7 +135,7 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
         yield from _no_release(view, tensorflow)
         return
     newest = allowed[0]
-    without = [python for python in pythons if not any(python in row.python for row in allowed)]
+    without = without_wheel(view, allowed)
     wheels = f"{tensorflow.text} ({tensorflow.place}; wheels of {newest.version})"
     seen = (evidence(f"Python {', '.join(without)}", view.python_place, pythons_of(newest), wheels),)
     if without and len(without) == len(pythons):
@@ -376,11 +384,10 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 
 @in_manifests("shm.small")
 def several_gpus_requested(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A service or a pod requests several GPUs, and no more than a container's 64 MiB."""
+    """A service or a pod requests several GPUs by their number, and no more than a container's 64 MiB."""
     request, kind = view.environment.gpu, view.environment.kind
     given = any(one.name in ("shm_size", "ipc") for one in view.environment.settings)
-    several = request and request.count not in (0, 1) and not request.text.startswith("runtime:")
-    if request and several and not given and kind in ("compose", "kubernetes"):
+    if request and (request.count or 0) > 1 and not given and kind in ("compose", "kubernetes"):
         yield Problem(
             title="/dev/shm has 64 MiB, and several GPUs are requested",
             evidence=(evidence(request.text, str(request.place), "1 GiB or more", "NVIDIA's container notes"),),
@@ -798,6 +805,6 @@ def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
         return False
     if _has_other_cuda(view, issue) or _is_met(view, issue):
         return False
-    if issue.affects == "install":
-        return bool(view.extra or not (condition.extra or "and-cuda" in issue.id))
+    if issue.affects == "install":  # an image has what was current when it was built
+        return view.tensorflow is not None and bool(view.extra or not (condition.extra or "and-cuda" in issue.id))
     return issue.affects == "run" and bool(view.wants_gpu or not condition.extra)

@@ -227,6 +227,8 @@ class PlannedEnvironment:
         self.base = read_base(environment.image, matrix)
         # the requirement that brings TensorFlow, None: the image, or nothing; and further ones
         self.tensorflow, self.others = _tensorflows(environment, target)
+        if self.tensorflow and self.base and not self.others and _has_already(self.base, self.tensorflow):
+            self.tensorflow = None
         self.package = self.tensorflow.name if self.tensorflow else "tensorflow"
         self.conda = self.tensorflow is not None and self.tensorflow.installer == "conda"
         # the Pythons that it admits, ascending, None: unknown; where that is written; and the only one
@@ -357,6 +359,16 @@ class PlannedEnvironment:
                     return Resolution(universe, {})
         return Resolution(universes[0], {}, refused=True)
 
+    def _is_built(self, universe: Universe, name: str) -> bool:
+        """Whether it is TensorFlow, which has a wheel, or what that requires and has none, but archives: pip builds it.
+
+        So it is with termcolor 1.1.0.
+        """
+        row = self.release
+        needs = universe.package(row.package).requires(Version(row.version)) if row else ()
+        archives = [one.name for one in needs if not universe.package(one.name).allowed(one.specifier)]
+        return name in (*TENSORFLOW, *archives)
+
     @cached_property
     def conflicts(self) -> tuple[Conflict, ...]:
         """All conflicts among the requirements; after each, its lines are taken to be changed."""
@@ -370,8 +382,7 @@ class PlannedEnvironment:
             freed = _giving_way(universe, {index: wanted[index] for index in core})
             if not freed:
                 break
-            # what a TensorFlow that has a wheel requires, and has none, exists as archives, which pip builds
-            if len(core) > 1 or wanted[core[0]].name not in TENSORFLOW:
+            if len(core) > 1 or not self._is_built(universe, wanted[core[0]].name):
                 found.append((freed, core))
             for index in freed:
                 wanted[index] = replace(wanted[index], specifier="")
@@ -400,6 +411,15 @@ def _tensorflows(environment: Environment, target: Target) -> tuple[Requirement 
     found = [_together([one for one in named if one.name == name]) for name in names]
     first = min(found, key=lambda one: (one.name != "tensorflow", one.name == CONDA_BASE), default=None)
     return first, tuple(one for one in found if one is not first)
+
+
+def _has_already(base: Base, one: Requirement) -> bool:
+    """Whether pip leaves the TensorFlow of an image as it is; before 2.1 its name was another one."""
+    there, wanted, name = base.tensorflow, specifier(one.specifier), base.image.reference
+    if not base.of_tensorflow or "nightly" in name or at_least(there, "2.1") is False or one.name != "tensorflow":
+        return False
+    fits = not one.specifier or bool(there and wanted and wanted.contains(there))
+    return fits and one.installer == "pip" and not (one.extras or one.upgrade or one.elsewhere)
 
 
 def _together(same: list[Requirement]) -> Requirement:
@@ -507,6 +527,17 @@ def fitting(
             has_gap = found and numbers(python)[1] != numbers(found[-1])[1] + 1
             found = [*(() if has_gap else found), python]
     return tuple(found)
+
+
+def without_wheel(view: PlannedEnvironment, rows: Sequence[Release]) -> list[str]:
+    """Of the allowed Pythons, those for which no release has a wheel.
+
+    Those after all wheels count where no other is allowed: uv and Poetry go by Requires-Python, which has no upper end.
+    """
+    usable, pythons = _all_of(rows), view.pythons or ()
+    without = [one for one in pythons if one not in usable]
+    older = [one for one in without if numbers(one) < numbers(usable[-1])]
+    return without if len(without) == len(pythons) else older
 
 
 def _all_of(rows: Iterable[Release]) -> list[str]:
