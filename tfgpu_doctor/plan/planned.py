@@ -226,9 +226,7 @@ class PlannedEnvironment:
         self.environment, self.matrix = environment, matrix
         self.base = read_base(environment.image, matrix)
         # the requirement that brings TensorFlow, None: the image, or nothing; and further ones
-        self.tensorflow, self.others = _tensorflows(environment, target)
-        if self.tensorflow and self.base and not self.others and _has_already(self.base, self.tensorflow):
-            self.tensorflow = None
+        self.tensorflow, self.others = _tensorflows(environment, target, self.base)
         self.package = self.tensorflow.name if self.tensorflow else "tensorflow"
         self.conda = self.tensorflow is not None and self.tensorflow.installer == "conda"
         # the Pythons that it admits, ascending, None: unknown; where that is written; and the only one
@@ -404,12 +402,16 @@ def _admitted(bounds: Sequence[SpecifierSet]) -> tuple[str, ...]:
     return tuple(one for one in PYTHONS if all(admits(wanted, one) for wanted in bounds))
 
 
-def _tensorflows(environment: Environment, target: Target) -> tuple[Requirement | None, tuple[Requirement, ...]]:
-    """The requirement that brings TensorFlow, and others that bring one, too."""
+def _tensorflows(
+    environment: Environment, target: Target, base: Base | None
+) -> tuple[Requirement | None, tuple[Requirement, ...]]:
+    """The requirement that brings TensorFlow, None where the image's is kept, and others that bring one, too."""
     named = [one for one in environment.requirements if one.name in _TENSORFLOWS and _applies(one, target)]
     names = dict.fromkeys(one.name for one in named)
     found = [_together([one for one in named if one.name == name]) for name in names]
     first = min(found, key=lambda one: (one.name != "tensorflow", one.name == CONDA_BASE), default=None)
+    if base and len(found) == 1 and _has_already(base, found[0]):
+        return None, ()
     return first, tuple(one for one in found if one is not first)
 
 
