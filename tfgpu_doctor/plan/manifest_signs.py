@@ -517,6 +517,20 @@ def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
     )
 
 
+@in_manifests("tf.cpu-build")
+def cpu_build_of_anaconda(view: PlannedEnvironment) -> Iterator[Problem]:
+    """Anaconda's builds without CUDA; tensorflow-gpu, a metapackage there, can stand beside any build."""
+    one = view.tensorflow
+    asked = view.wants_gpu or any(other.name == "tensorflow-gpu" for other in view.environment.requirements)
+    if one and asked and re.match("mkl_|eigen_", one.build or ""):
+        yield Problem(
+            title=f"{one.text} selects a CPU build of conda",
+            cause=_RUNS_ON_CPU,
+            evidence=_seen(one, "a build with CUDA", "names of builds"),
+            fixes=(Fix("Look for a build with gpu_ in its name, and write that one", (f"conda search {one.name}",)),),
+        )
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # conda-forge's builds.
 
