@@ -53,7 +53,7 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None) -> Host:
         cpu_flags=map_fact(_line(cpu, "flags", "Features"), lambda text: tuple(sorted(text.split()))),
         cpus=Known(cpus, "sched_getaffinity") if cpus else Unknown("sched_getaffinity is Linux's"),
         cpu_quota=cpu_quota(root),
-        memory=map_fact(_line(memory, "MemTotal"), lambda text: int(text.removesuffix(" kB")) * 1024),
+        memory=_in_bytes(_line(memory, "MemTotal")),
         memory_limit=memory_limit(root),
         address_space_limit=address_space_limit(),
         temporary_folder=temporary_folder(environ, root),
@@ -113,6 +113,13 @@ def _line(text: Fact[str], *keys: str) -> Fact[str]:
         if found := re.search(rf"^{key}\s*:[ \t]*(.*\S)", text.value, re.MULTILINE):
             return Known(found[1], text.source)
     return Unknown(f"{text.source} has no line {' or '.join(keys)}")
+
+
+def _in_bytes(size: Fact[str]) -> Fact[int]:
+    number = size.value.removesuffix(" kB") if isinstance(size, Known) else ""
+    if isinstance(size, Known) and not (number.isascii() and number.isdecimal()):
+        return Unknown(f"{size.source} has no number where MemTotal stands")
+    return map_fact(size, lambda _: int(number) * 1024)
 
 
 def _shm(root: str) -> Fact[int]:
