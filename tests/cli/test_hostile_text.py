@@ -26,7 +26,6 @@ from tests.cli.runner import commands, runs, tfgpu
 from tests.facts.test_report import report
 from tests.findings.rows_over_facts import FIRES
 from tests.parsers.pasted import samples
-from tfgpu_doctor import __main__ as entry
 from tfgpu_doctor import commands as api
 from tfgpu_doctor.bench.results import load_result
 from tfgpu_doctor.commands import TfgpuError
@@ -232,14 +231,14 @@ def test_names_and_values_of_options(folder: Path) -> None:
         harmless(folder, *words)
 
 
-def test_what_a_worker_says(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_worker_says(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> None:
         raise TfgpuError(f"cannot measure with {BOMB}: ImportError: {BOMB}\nNext: tfgpu doctor")
 
     monkeypatch.setattr("tfgpu_doctor.commands.bench", fails)
-    assert entry.run(["bench", "matpow"]) == 3
-    shown = capsys.readouterr().err
-    assert list(offences(shown)) == [] and shown.startswith("tfgpu: cannot measure with x")
+    done = tfgpu("bench", "matpow")
+    assert done.returncode == 3 and list(offences(done.stderr)) == []
+    assert done.stderr.startswith("tfgpu: cannot measure with x")
 
 
 # -------------------------------------------------------------------------------------------------- terminals, streams
