@@ -88,7 +88,7 @@ def _examined(whole: Page, report: Report, stack: Table, found: tuple[Block, ...
 
 def _answered(whole: Page, report: Report, layers: tuple[Layer, ...]) -> Page:
     """A first screen of a text."""
-    told = "; ".join(_told(layer) for layer in layers if layer.mark != "absent" or layer.name == "Devices")
+    told = "; ".join(_told(layer) for layer in layers if layer.mark != "absent" or layer.name in ("Devices", "GPU"))
     is_open = any(finding.possible for finding in report.findings)
     sure = f"To be sure, send what {ASK_DOCTOR} prints there. " if is_open else ""
     parts = (Items((f"Read: {told}",)), *answer(report))
@@ -97,6 +97,8 @@ def _answered(whole: Page, report: Report, layers: tuple[Layer, ...]) -> Page:
 
 def _told(layer: Layer) -> str:
     """A layer as part of a sentence."""
+    if (layer.name, layer.mark) == ("GPU", "absent"):
+        return "no NVIDIA GPU"
     if layer.name == "Text":
         return "nothing of machine, driver or TensorFlow"
     return layer.text if layer.name in ("Machine", "GPU", "Devices") else f"{layer.name} {layer.text}"
