@@ -109,7 +109,7 @@ class Shown:
             consequences=consequences,
             docs=declared.docs,
             possible=problem.possible,
-            answers=declared.answers,
+            answers=declared.answers or problem.answers,
         )
 
 
@@ -320,13 +320,19 @@ def _to_decide(
     times = Counter(command for commands in asks.values() for command in commands)
     first = None if _problems(certain) else _to_try(possible, context)
     for one in possible:
-        fixes = tuple(fix if fix.decides else structs.replace(fix, commands=()) for fix in one.fixes)
-        if one is first:
-            fixes = one.fixes or context.remedies.that_work_here(_declared_fixes(one, context))
+        own = one.fixes or context.remedies.that_work_here(_declared_fixes(one, context))
+        fixes = own if one is first else (*_without_repairs(own, said=bool(one.fixes)),)
         if not context.probed and not any(fix.decides for fix in fixes):
             order = sorted(asks[one.id], key=lambda command: (command.startswith(_OF_ALL), times[command]))
             fixes = (*fixes, _deciding(order))
         yield replace(one, fixes=fixes)
+
+
+def _without_repairs(fixes: tuple[Fix, ...], *, said: bool) -> Iterator[Fix]:
+    """What decides; and of repairs, the sentences alone of those that a sign gives."""
+    for fix in fixes:
+        if fix.decides or said:
+            yield fix if fix.decides else structs.replace(fix, commands=())
 
 
 def _to_try(possible: list[Shown], context: Context) -> Shown | None:
@@ -532,12 +538,13 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 
-# Situation → what cannot be the cause of it: only what runs on a GPU is slow there, wrong, or too large for it; and a
-# build without CUDA can be imported.
+# Situation → what cannot be the cause of it: only what runs on a GPU is slow there, wrong, or too large for it; a build
+# without CUDA can be imported; and what is slow has started.
 _DEVICE = ("gpu.throttled", "gpu.fault", "cudnn.init")
 _ON_THE_GPU = ("perf.", "compute.", "memory.", "nccl.", "p2p.", "shm.", "xla.", *_DEVICE)
 _RUNS = ("gpu.", "xla.", "driver.not-loaded", "tf.cpu-build", "tf.windows-native")  # the import ends well
-_CANNOT = {"no GPU": _ON_THE_GPU, "import": (*_ON_THE_GPU, *_RUNS)}
+_STARTS = ("driver.", "container.", "wsl.", "tf.import", "tf.not-installed", "tf.glibc", "tf.abi-", "env.")
+_CANNOT = {"no GPU": _ON_THE_GPU, "import": (*_ON_THE_GPU, *_RUNS), "slow": _STARTS}
 # what there is on one system only
 ONLY_ON = {"tf.windows-native": "windows", "tf.import-dll": "windows", "wsl.setup": "wsl2"}
 
@@ -679,7 +686,7 @@ def _guesses(
     Only as many as make MOST causes, and beside what is shown, only those that are about as likely.
     """
     shown = [*(one.id for one in _problems(certain)), *(one.id for one in opened)]
-    answered = text.shows is None and any(one.declared.answers for one in certain)
+    answered = any(one.problem.answers or (text.shows is None and one.declared.answers) for one in certain)
     if answered or not (text.tells_enough if shown else _is_trouble(text, certain)):
         return []
     least = max((likely.get(one, _AT_LEAST) for one in shown), default=-_LARGEST) - BESIDE

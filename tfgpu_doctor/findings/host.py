@@ -16,7 +16,7 @@ from tfgpu_doctor.facts.facts import (
     TfDevice,
     value_or,
 )
-from tfgpu_doctor.facts.report import Fix, Severity
+from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import memory_size
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
@@ -175,15 +175,31 @@ def other_graphics_message(
         found += (evidence("no NVIDIA GPU", context.source("host.pci_gpus"), "an NVIDIA GPU"),)
     missed = devices is not None or messages.complains or messages.has("gpu-fails-said")
     is_field = context.is_stated("host.pci_gpus") and not missed  # of a form, and nobody misses a GPU
-    severity = Severity.WARNING if is_field else _severity(messages, said=bool(reported))
-    return Problem(evidence=found, severity=severity)
+    if reported and (harmless := _expected_without_one(found, messages)):
+        return harmless
+    return Problem(evidence=found, severity=Severity.WARNING if is_field else _severity(messages))
 
 
-def _severity(messages: MessageLog, *, said: bool) -> Severity | None:
-    """A warning where something else stops TensorFlow; a note for somebody who says that there is no GPU."""
-    misses = ("library-not-opened", "loader-error")  # what TensorFlow misses on such a machine
-    if said and messages.has(*misses) and messages.speaks_only_of(*misses):
-        return Severity.NOTE
+# what TensorFlow misses on a machine without a GPU, and says at each start
+_WITHOUT_ONE = ("library-not-opened", "loader-error", "cuinit-failed", "libcuda-not-loaded", "no-cuda-device")
+
+
+def _expected_without_one(found: tuple[Evidence, ...], messages: MessageLog) -> Problem | None:
+    """A note for somebody who says that there is no GPU, where nothing fails but TensorFlow's search for one."""
+    expected = messages.all(*_WITHOUT_ONE)
+    if not expected or not messages.speaks_only_of(*_WITHOUT_ONE):
+        return None
+    return Problem(
+        cause="TensorFlow's builds for GPUs say at each start what they miss there, and run on the CPU",
+        evidence=(*found, *message_evidence(*expected, need="nothing: it is expected without a GPU")),
+        fixes=(Fix("Nothing, unless a GPU is wanted: that takes a machine with one of NVIDIA's"),),
+        severity=Severity.NOTE,
+        answers=True,
+    )
+
+
+def _severity(messages: MessageLog) -> Severity | None:
+    """A warning where something else stops TensorFlow."""
     # a GPU build for Windows cannot be loaded without the driver's nvcuda.dll
     missing_dll = any("routine failed" not in m.text for m in messages.all("dll-load-failed"))
     dies = messages.stops_import or messages.has("illegal-instruction")

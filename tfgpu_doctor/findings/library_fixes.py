@@ -31,7 +31,9 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     remedies, why = context.remedies, f"it installs its CUDA libraries from {source}"
     release: Release | None = value_or(fetch("gpu_release", context), None)
     if release is None or remedies.image:
-        return remedies.reinstall_best(why)
+        best = remedies.reinstall_best(why)
+        beside = () if context.probed else _for_what_is_installed(context)
+        return (*beside, *(Alternative(fix.text, fix.commands) for fix in best)) if beside else best
     kept = remedies.kept_release()
     text = f"Install the CUDA libraries of TensorFlow {release.version} from pip"
     own = Fix(text, remedies.install_tensorflow(release))
@@ -45,11 +47,23 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     return (best or (own,)) if release.extra else _keep(release, best, context)
 
 
+def _for_what_is_installed(context: Context) -> tuple[Fix, ...]:
+    """The release that is built for the CUDA which a text says is installed, where it does not tell the release."""
+    cuda = value_or(fetch("reported_cuda", context), None)
+    cudnn = value_or(fetch("reported_cudnn", context), None)
+    installed = {minor(version) for version, _ in cuda.installed} if cuda else set()
+    if len(installed) != 1:
+        return ()
+    of_cudnn = {version for version, _ in cudnn.installed} if cudnn else set()
+    return context.remedies.built_for(*installed, of_cudnn.pop() if len(of_cudnn) == 1 else None)
+
+
 def _keep(release: Release, best: tuple[Fix, ...], context: Context) -> tuple[Fix, ...]:
     """Keep a release whose CUDA pip does not install, beside the best one."""
     text = f"Keep {release.version}, in an environment of its own"
     advised = {fix.commands for fix in best}
-    beside = [fix for fix in context.remedies.with_cuda_beside(release, text) if fix.commands not in advised]
+    ways = (*context.remedies.in_image(release), *context.remedies.with_cuda_beside(release, text))
+    beside = [fix for fix in ways if fix.commands not in advised]
     if not context.probed and beside:  # whoever names an old release has a program for it
         return (*beside, *(Alternative(fix.text, fix.commands) for fix in best))
     return (*best, *(Alternative(fix.text, fix.commands) for fix in beside))

@@ -232,8 +232,14 @@ INPUT_BOUND = finding(
     cause="reading, decoding and augmenting on the CPU take longer than the step on the GPU",
     fixes=lambda _: (
         Fix(
-            "To decide, measure: where training is faster with its data on the device than fed by the pipeline, use "
-            "the tf.data options that this names as the fastest",
+            "Prepare batches in parallel and ahead: Dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) and "
+            ".prefetch(tf.data.AUTOTUNE) instead of a Python generator; decode once and cache what is read again. "
+            "This names the options that are the fastest here",
+            ("tfgpu bench input",),
+        ),
+        Fix(
+            "To decide, measure: where training is faster with its data on the device than fed by the pipeline, the "
+            "input is what it waits for",
             ("tfgpu bench input",),
         ),
         Fix("See where the time is spent: the TensorFlow profiler's analyser", ("tensorboard --logdir logs",)),

@@ -119,6 +119,7 @@ NCCL_SYSTEM_ERROR = Symptom(
 LOW_UTILIZATION = Symptom(
     "an idle GPU waits for its input, or gets too little work at a time",
     lambda messages: () if messages.has("slow", "other-framework") else messages.all("low-utilization"),
+    ("perf.input-bound",),
 )
 
 

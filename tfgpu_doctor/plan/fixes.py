@@ -6,16 +6,18 @@ import posixpath
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msgspec import structs
+from packaging.specifiers import SpecifierSet
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Known, Python, Setting, value_or
 from tfgpu_doctor.facts.report import Fix
+from tfgpu_doctor.facts.versions import major, minor
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Release
-from tfgpu_doctor.plan.alternatives import alternatives, on_cpu
+from tfgpu_doctor.plan.alternatives import PUBLISHED, alternatives, on_cpu
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, same_minor_releases, violations
 from tfgpu_doctor.plan.gate import Situation, admitted, has_pip, refused
 from tfgpu_doctor.plan.install_commands import Installation, link_commands, xla_line, xla_line_command
@@ -365,6 +367,29 @@ class Fixes(Situation):
         if commands := self.installation(row).commands:
             whole = f"{text} with {libraries}{': ' if why else ''}{why}"
             yield Fix(text=whole, commands=commands.get("conda") or next(iter(commands.values())))
+
+    def built_for(self, cuda: str, cudnn: str | None) -> tuple[Fix, ...]:
+        """The newest release for this Python that is built for a CUDA and a cuDNN which are installed."""
+        if self.image:
+            return ()
+        for row in candidates(self.matrix, self.target.platform):
+            same = row.cuda and minor(row.cuda) == minor(cuda) and (not cudnn or major(row.cudnn) == major(cudnn))
+            if same and self.target.python in (None, *row.python) and self.can_use(row):
+                text = f"Install TensorFlow {row.version}, which is built for CUDA {minor(cuda)} and cuDNN {row.cudnn}"
+                return self.installing(text, *self.installation(row).requirements)
+        return ()
+
+    def in_image(self, row: Release) -> tuple[Fix, ...]:
+        """The published image of a release, where the program runs in another one."""
+        if self.image or value_or(self.facts.host.container, "none") == "none":
+            return ()
+        request = replace(self.request, specifier=SpecifierSet(f"=={minor(row.version)}.*"))
+        found = (option for option in alternatives(request) if option.package == PUBLISHED)
+        return tuple(
+            Fix(f"Use the image of this release: it has CUDA {option.cuda} and cuDNN {option.cudnn}", commands)
+            for option in found
+            for commands in option.commands.values()
+        )
 
     def can_use(self, row: Release) -> bool:
         """Whether a release can use the GPU here; the one that is there may wait for a driver, not for kernels."""
