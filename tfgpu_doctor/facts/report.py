@@ -74,6 +74,10 @@ class Alternative(Fix, frozen=True):
     """A fix to make instead of those before it; plan/gate.py puts "Or" before it, where there are any."""
 
 
+# why a cause is possible that nothing in a text shows, and to whose reports the text is hardly alike
+GUESSED = "the text does not show why; a few reports that are somewhat similar had this cause"
+
+
 class Finding(Record, frozen=True):
     """One problem. `root_cause` is false when another finding explains it; `possible` is true when it is only open."""
 
@@ -321,9 +325,9 @@ def _meaning_of_text(report: Report) -> str:
         return "this text shows no failure; its question is answered"
     if not grave:
         return f"only harmless lines; {_NOT_SHOWN}"
-    if possible := [finding for finding in grave if finding.possible]:
+    if possible := [finding for finding in grave if finding.possible and finding.cause != GUESSED]:
         return f"this text leaves {count(len(possible), 'possible cause')} open"
-    return _NOT_SHOWN
+    return "this text does not show what is wrong" if any(one.possible for one in grave) else _NOT_SHOWN
 
 
 def is_answered(report: Report) -> bool:
