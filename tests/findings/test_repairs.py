@@ -21,7 +21,7 @@ from tests.findings.test_signs_over_messages import facts_of, findings
 from tests.healthy import MATRIX, SITE, gpu, healthy, known, spoil
 from tests.tables import each, read_rows
 from tfgpu_doctor.facts.facts import Facts, Known, Message, Unknown, value_or
-from tfgpu_doctor.facts.report import Severity
+from tfgpu_doctor.facts.report import GUESSED, Severity
 from tfgpu_doctor.findings import xla
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.engine import BECAUSE, COMMON, MOST, SAID
@@ -103,7 +103,7 @@ LIKELIEST = [*(row[2:] for row in ROWS["situations"]), *ROWS["by_facts"]]
 
 
 def common(facts: Facts) -> list[str]:
-    return [one.id for one in diagnose(facts, MATRIX).findings if one.possible and one.cause == BECAUSE]
+    return [one.id for one in diagnose(facts, MATRIX).findings if one.possible and one.cause in (BECAUSE, GUESSED)]
 
 
 @each(("text", "cause"), LIKELIEST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from tests.corpus import Outcome, report_of
-from tfgpu_doctor.facts.report import Report, Severity, root_causes
+from tfgpu_doctor.facts.report import GUESSED, Report, Severity, root_causes
 from tfgpu_doctor.findings.engine import BECAUSE
 from tfgpu_doctor.render import text
 from tfgpu_doctor.render.console import console_for
@@ -34,9 +34,11 @@ def test_each_shows_the_first_cause_with_what_to_type_and_no_command_twice(outco
     for one in outcomes[::3]:
         report, shown = one.report, screen(one.report, 10_000)
         grave = [cause for cause in root_causes(report.findings) if cause.severity is not Severity.NOTE]
-        possible = [finding for finding in report.findings if finding.possible]
-        first = possible[0] if possible and all(cause.id.endswith(("-visible", "-failed")) for cause in grave) else None
-        first = first or next(iter((*grave, *possible)), None)
+        symptoms = [cause for cause in grave if cause.id.endswith(("-visible", "-failed"))]
+        is_open = any(finding.possible for finding in report.findings)
+        possible = [finding for finding in report.findings if finding.possible and finding.cause != GUESSED]
+        certain = [cause for cause in grave if not is_open or cause not in symptoms]
+        first = next(iter((*certain, *possible)), None)
         if first and not any(first.title in line for line in shown):
             wrong.append(f"{one.case['id']}: {first.title}")
         causes = [finding for finding in report.findings if not finding.answers]
@@ -46,14 +48,19 @@ def test_each_shows_the_first_cause_with_what_to_type_and_no_command_twice(outco
     assert wrong == []
 
 
-def test_a_guess_has_no_repair(outcomes: list[Outcome]) -> None:
-    """But where libraries do not open, and all that is possible is about them."""
+def test_a_guess_has_no_repair_and_is_not_shown(outcomes: list[Outcome]) -> None:
+    """One that reports are much like has a repair as the likeliest cause; any other one, where all are libraries."""
     wrong = []
     for one in outcomes:
         possible = [finding for finding in one.report.findings if finding.possible]
         about_libraries = all(finding.id.startswith(LIBRARIES) for finding in possible)
-        repairs = [fix for finding in possible if finding.cause == BECAUSE for fix in finding.fixes if not fix.decides]
+        guessed = [finding for finding in possible if finding.cause == GUESSED]
+        guessed += [finding for finding in possible[1:] if finding.cause == BECAUSE]
+        repairs = [fix for finding in guessed for fix in finding.fixes if not fix.decides]
         wrong += [one.case["id"] for fix in repairs if fix.commands and not about_libraries]
+        shown = screen(one.report, 10_000) if guessed else []
+        named = [finding.id for finding in guessed if finding.cause == GUESSED]
+        wrong += [f"{one.case['id']}: {name}" for name in named if any(line.strip().endswith(name) for line in shown)]
     assert wrong == []
 
 

@@ -318,8 +318,9 @@ _DISABLES = "TensorFlow disables all GPUs if cuDNN cannot be loaded"
 
 def _one_version(context: Context) -> tuple[Fix, ...]:
     look = "ldconfig -p | grep libcudnn; echo $LD_LIBRARY_PATH; python3 -m pip list | grep -i cudnn"
-    first = Fix("List the cuDNN versions, and remove the wrong one from the loader path", (look,))
-    return (*(() if context.probed else (first,)), *install_libraries(context))
+    wrong = Fix("List the cuDNN versions, and remove the wrong one from the loader path", (look,))
+    right = install_libraries(context) or context.remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
+    return (*right, *(() if context.probed else (wrong,)))
 
 
 CUDNN_VERSION = finding(

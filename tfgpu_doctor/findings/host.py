@@ -338,6 +338,10 @@ _CAUSES = {
     "units (an update, systemctl daemon-reload); the new rules lack the GPUs, which systemd does not know of",
     "kubernetes-no-gpu": "no node has a free nvidia.com/gpu: the device plugin does not run, or every GPU is in use",
 }
+_DRIVER_OF_HOST = Fix(
+    "On the host, not in the container: install the NVIDIA driver, or load it; nvidia-smi must work there first",
+    ("nvidia-smi",),
+)
 _RUN_LATER = Fix("Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is")
 
 
@@ -374,8 +378,10 @@ def _no_access(context: Context, messages: MessageLog, container: str | None, *,
     refused = messages.has(*_DOCKER_REFUSES)
     later = (_RUN_LATER,) if messages.has("image-build") else ()
     title = "Docker cannot give the container a GPU" if refused and kind == "docker" else None
-    fixes = access(context, kind, requested=refused or _requests_gpus(messages))
-    return Problem(title=title, evidence=(), fixes=(*later, *fixes, *((inputs.RUN_ON_HOST,) if of_hook else ())))
+    # the hook runs where GPUs are requested, and finds no driver that works
+    fixes = (_DRIVER_OF_HOST, inputs.RUN_ON_HOST) if of_hook else ()
+    fixes = fixes or access(context, kind, requested=refused or _requests_gpus(messages))
+    return Problem(title=title, evidence=(), fixes=(*later, *fixes))
 
 
 def _inside(

@@ -117,7 +117,7 @@ def different_results_message(context: Context, messages: MessageLog) -> Problem
 GPU_GUIDE = "https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth"
 _CONTEXT = 512 * MIB  # a CUDA context, cuDNN and cuBLAS need some hundred MiB before the first tensor
 _FREE_IN_TABLE = 0.3  # the same in nvidia-smi's table, which was printed at any time
-_GROWTH = Fix("Let programs that share a GPU allocate only what they need", ("export TF_FORCE_GPU_ALLOW_GROWTH=true",))
+_GROWTH = Fix("Let TensorFlow allocate only what it needs", ("export TF_FORCE_GPU_ALLOW_GROWTH=true",))
 
 
 def _visible(gpus: Gpus, variables: dict[str, str]) -> list[Gpu]:
@@ -163,6 +163,7 @@ def _in_use(gpus: Gpus) -> list[Evidence]:
     return found
 
 
+_DECIDE = Fix("To decide, see whether other processes hold memory before the program starts", ("nvidia-smi",))
 _REDUCE = Fix("Reduce the batch size, the images or the sequences (half the batch is the quickest test)")
 _SEE_OTHERS = Fix("Check whether another process uses the memory", ("nvidia-smi",))
 
@@ -221,7 +222,10 @@ def allocation_failed(messages: MessageLog) -> Problem | None:
         return None
     program = "PyTorch" if all(_OF_PYTORCH.search(message.text) for message in failed) else _program(messages)
     if program == "TensorFlow":
-        return Problem(evidence=message_evidence(*failed))
+        # a library, not a tensor, gets none: TensorFlow has reserved all for tensors
+        of_library = all("ALLOC_FAILED" in message.text for message in failed)
+        fixes = (_GROWTH, _SEE_OTHERS, _REDUCE) if of_library else None
+        return Problem(evidence=message_evidence(*failed), fixes=fixes)
     cause = f"{program} reports it: its step needs more memory than is free"
     return Problem(cause=cause, evidence=message_evidence(*failed), fixes=(_REDUCE, _SEE_OTHERS))
 
@@ -255,8 +259,13 @@ def _find_and_end(context: Context) -> tuple[Fix, ...]:
     find = Fix("Find the processes that use it, and end those not needed", (listed, *processes))
     other = ("export CUDA_DEVICE_ORDER=PCI_BUS_ID", f"export CUDA_VISIBLE_DEVICES={free or 1}")
     choose = (Fix("Use another GPU", other),) if (held and free) or not visible else ()
+    return (find, *choose, *_share(context))
+
+
+def _share(context: Context) -> tuple[Fix, ...]:
+    """How TensorFlow leaves memory to others; and how to see whether others hold some."""
     program = _program(MessageLog(value_or(context.facts.messages, ())))
-    return (find, *choose, *((_GROWTH,) if program == "TensorFlow" else ()))
+    return (*((_GROWTH,) if program == "TensorFlow" else ()), *(() if context.probed else (_DECIDE,)))
 
 
 TAKEN = finding(

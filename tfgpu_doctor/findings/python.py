@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from dataclasses import replace
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import Kernel, Message, OtherPython, Packages, Phases, ShadowedModule, Soname, value_or
@@ -259,12 +260,12 @@ _ANY = (99,)  # where pip printed no list
 _NOTHING_OFFERED = "no wheel is for this Python or system (Alpine has no glibc), or the index cannot be reached"
 
 
-def _what_decides(context: Context) -> Fix:
+def _what_decides(context: Context, row: Release | None) -> Fix:
     """Why pip offers nothing: the same command in the same environment would fail again."""
-    newest = next(row for row in context.matrix.stable(package="tensorflow") if row.gpu)
+    row = row or next(one for one in context.matrix.stable(package="tensorflow") if one.gpu)
     python = context.remedies.python
     system = "import platform as p, sys; print(sys.version, p.architecture()[0], p.machine(), p.libc_ver())"
-    wheels = f"for {pythons_of(newest)}, 64-bit, x86_64 or aarch64, and glibc"
+    wheels = f"for {pythons_of(row)}, 64-bit, x86_64 or aarch64, and glibc"
     text = f"See why no wheel matches: they are {wheels}. The second command fails if the index cannot be reached"
     return Fix(text, (f'{python} -c "{system}"', f"{python} -m pip download --no-deps pip"))
 
@@ -303,18 +304,25 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
     for_it = _environment_for(context, row) if row else ()
     lists = [offered(message) for message in refused]
     if [] in lists:
-        return Problem(
-            title=title or "pip is offered no TensorFlow at all",
-            cause=_NOTHING_OFFERED,
-            evidence=seen,
-            fixes=(_what_decides(context), *(for_it or _environment_for(context))),
-        )
+        return replace(_nothing_offered(context, row, title), evidence=seen)
     if row and not title and min(map(newest_minor, filter(None, lists)), default=_ANY) < newest_minor([row.version]):
         upgrade = f"{context.remedies.python} -m pip install --upgrade pip"
         update = Fix("Update pip: one that is too old does not know the tag of these wheels", (upgrade,))
         fixes = (update, *for_it) if python else (*for_it, update)
         return Problem(title=f"pip does not find the wheels of TensorFlow {row.version}", evidence=seen, fixes=fixes)
     return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
+
+
+def _nothing_offered(context: Context, row: Release | None, title: str | None) -> Problem:
+    """Say what to do where pip's list is empty: a Python that a release which was asked for has wheels for."""
+    of_row = f"pip finds no wheel of TensorFlow {row.version} for this Python or system" if row else None
+    first, last = (_environment_for(context, row), ()) if row else ((), _environment_for(context))
+    return Problem(
+        title=title or of_row or "pip is offered no TensorFlow at all",
+        cause=_NOTHING_OFFERED,
+        evidence=(),
+        fixes=(*first, _what_decides(context, row), *last),
+    )
 
 
 def _no_gpu_build_for_macos(context: Context, refused: tuple[Message, ...], platform: str | None) -> Problem:

@@ -51,7 +51,9 @@ _OTHER_FRAMEWORK = re.compile(r"\b(?:jax|torch|pytorch)\b", re.IGNORECASE)
 # failures that every program prints in these words
 _OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-invalid", "invalid-device-function")
 _JETSON = re.compile(
-    r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bjetpack\b|\bjtop\b|\btegrastats\b|\bnvpmodel\b", re.IGNORECASE
+    r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bjetpack\b|\bdrive[- ](?:px ?2?|agx|orin|xavier)\b|\bjtop\b"
+    r"|\btegrastats\b|\bnvpmodel\b",
+    re.IGNORECASE,
 )
 _PRINTED_VERSION = re.compile(r"(?:Out\[\d{1,4}\]: )?['\"(]*[\d.]+(?:rc\d+)?['\")]*")
 # lines that programs print, beside those of prose.is_sentence: TensorFlow's log, training, this program, pip, a shell

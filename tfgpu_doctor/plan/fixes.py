@@ -320,19 +320,31 @@ class Fixes(Situation):
         return self._install(row, why) if row else self.reinstall_best(why)
 
     def _install(self, row: Release, why: str) -> tuple[Fix, ...]:
-        return (Fix(text=f"Install TensorFlow {row.version}: {why}", commands=self.install_tensorflow(row)),)
+        is_other = major(self._installed_version() or row.version) != major(row.version)
+        condition = "Where the program runs with it, install" if is_other else "Install"
+        return (Fix(f"{condition} TensorFlow {row.version}: {why}", self.install_tensorflow(row)),)
 
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:
         """Advise the best release for this machine; empty when none fits."""
         if row := self.best_release():
-            return self._install(row, why)
+            return (*self._for_tensorflow_1(row, why), *self._install(row, why))
         if row := self.best_release(this_python=False):
             new = f"TensorFlow {row.version} with Python {self.python_for(row)}"
             text = f"Install {new} (uv or conda can install that Python): {why}"
-            return (Fix(text=text, commands=self.new_environment(row)),)
+            return (*self._for_tensorflow_1(row, why), Fix(text=text, commands=self.new_environment(row)))
         if row := self.best_release(this_python=False, own_cuda=False):
             return tuple(self.with_cuda_beside(row, f"Install TensorFlow {row.version}", why))
         return ()
+
+    def _for_tensorflow_1(self, best: Release, why: str) -> Iterator[Fix]:
+        """NVIDIA's image of TensorFlow 1, for a program of that, which the best release cannot run."""
+        if self.image or major(self._installed_version() or best.version) != "1" or major(best.version) == "1":
+            return
+        request = replace(self.request, specifier=SpecifierSet("<2"))
+        for option in alternatives(request):
+            if option.kind == "container":
+                text = f"For a program of TensorFlow 1, use {option.title}: {why}"
+                yield Fix(text, next(iter(option.commands.values())))
 
     def for_cpu(self) -> tuple[Fix, ...]:
         """What a plan ranks first where there is no GPU; empty where there may be one."""
@@ -402,11 +414,10 @@ class Fixes(Situation):
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
         """Where no wheel fits: conda-forge's own build and container images, the newest TensorFlow first."""
         found = alternatives(self.request)
-        return tuple(
-            Fix(text=f"{option.title}: {why}", commands=next(iter(option.commands.values())))
-            for option in found
-            if not self.image or (option.kind == "container" and self.image not in option.title)
-        )
+        if image := self.image:  # another one of the same publisher first
+            found = [option for option in found if option.kind == "container" and image not in option.title]
+            found.sort(key=lambda option: not image.startswith(f"{option.package}:"))
+        return tuple(Fix(f"{option.title}: {why}", next(iter(option.commands.values()))) for option in found)
 
     def new_environment(self, row: Release) -> tuple[str, ...]:
         """Make an environment in which a release works, by the tool that is there and can bring its Python along."""

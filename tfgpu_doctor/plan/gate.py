@@ -185,6 +185,13 @@ def _first_cuda(card: str, matrix: Matrix) -> str | None:
     return min(able, key=Version, default=None)
 
 
+def lacks_cuda_on_a_jetson(repair: Repair, situation: Situation) -> bool:
+    """A TensorFlow of the index, whose wheels for aarch64 are for the CPU; NVIDIA's have a local version, +nv23.3."""
+    messages = value_or(situation.facts.messages, ())
+    own = (one for one in repair.requirements if one.name in TENSORFLOW and "+nv" not in str(one.specifier))
+    return any(one.kind == "jetson" for one in messages) and any(own)
+
+
 def changes_an_image(repair: Repair, situation: Situation) -> bool:
     """No package manager replaces an image's TensorFlow, only a Dockerfile adds to it, and its driver is its own."""
     if situation.image is None:
@@ -245,6 +252,7 @@ REASONS: tuple[Reason, ...] = (
     claims_of_unknown_gpu,
     installs_what_cannot_work,
     installs_older_cuda,
+    lacks_cuda_on_a_jetson,
     changes_an_image,
     is_there,
     is_for_another_shell,

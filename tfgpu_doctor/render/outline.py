@@ -91,7 +91,7 @@ def answer(report: Report) -> Iterator[Part]:
 
 
 def _causes(report: Report) -> list[Finding]:
-    """What is certain, then what is possible, the likeliest first; symptoms only where nothing else is; no mere guess."""
+    """What is certain, then what is possible, the likeliest first; symptoms only where nothing else is; no guess."""
     grave = [one for one in root_causes(report.findings) if one.severity is not Severity.NOTE]
     possible = [finding for finding in report.findings if finding.possible]
     certain = [one for one in grave if not possible or one.id not in WITHOUT_CAUSE]
