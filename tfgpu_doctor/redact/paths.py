@@ -13,6 +13,8 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
 
+from tfgpu_doctor.redact.escapes import after_blank
+
 # what stands for a private value
 PLACEHOLDER = re.compile(r"<(?:user|host|path|name|secret|email|uuid|serial|mac|address|phone)(?:-\d+)?>")
 
@@ -79,12 +81,12 @@ _ANCHOR = re.compile(r"[A-Za-z]:|~")
 
 # a path in running text: posix (or from ~), Windows with or without doubled backslashes
 _PART = r"(?:<[a-z]+(?:-\d+)?>|[^\s/\\'\":;,|()\[\]{}`*?<>=$])"
-POSIX = re.compile(rf"(?<![\w.\\/~>-])~?(?:/{_PART}+)+/?")
+POSIX = re.compile(after_blank(r"(?<![\w.\\/~>-])") + rf"~?(?:/{_PART}+)+/?")
 WINDOWS = re.compile(
-    r"(?<![A-Za-z0-9])[A-Za-z]:[\\/]+(?:(?:<[a-z]+(?:-\d+)?>|[^\\/:*?\"<>|\r\n])+[\\/]+)*"
+    after_blank(r"(?<![A-Za-z0-9])") + r"[A-Za-z]:[\\/]+(?:(?:<[a-z]+(?:-\d+)?>|[^\\/:*?\"<>|\r\n])+[\\/]+)*"
     r"(?:<[a-z]+(?:-\d+)?>|[^\\/:*?\"<>|\s',;()])*"
 )
-QUOTED = re.compile(r"""(["'])(~?/(?:(?!\1)[^\n])+|[A-Za-z]:[\\/](?:(?!\1)[^\n])+)\1""")
+QUOTED = re.compile(r"""(?<=(["']))(?:~?/(?:(?!\1)[^\n\\])+(?=\1|\\)|[A-Za-z]:[\\/](?:(?!\1)[^\n])+(?=\1))""")
 
 _SYSTEM = frozenset(
     re.findall(r"\S+", "usr lib lib32 lib64 etc proc sys dev bin sbin boot nix snap system library windows run var")
@@ -112,7 +114,7 @@ def each(text: str, change: Callable[[str], str]) -> str:
     """The text with every path in it changed."""
     if "/" not in text and "\\" not in text:
         return text
-    text = QUOTED.sub(lambda match: match[1] + change(match[2]) + match[1], text)
+    text = QUOTED.sub(lambda match: change(match[0]), text)
     text = WINDOWS.sub(lambda match: match[0] if _OF_BUILDERS.match(match[0]) else change(match[0]), text)
     return POSIX.sub(lambda match: change(match[0]), text)
 
