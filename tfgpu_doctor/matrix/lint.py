@@ -13,14 +13,13 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor.facts.versions import major, minor, numbers
-from tfgpu_doctor.matrix.rows import concerns, within
+from tfgpu_doctor.matrix.rows import concerns
 from tfgpu_doctor.matrix.schema import (
     KEYS,
     TABLES,
     Architecture,
     Build,
     CudaToolkit,
-    KnownIssue,
     LibrarySet,
     MatrixFile,
     Wheel,
@@ -371,13 +370,8 @@ def issues(data: MatrixFile) -> Iterator[str]:
         specifiers = (where.versions, where.python, where.cudnn, where.ptxas, *where.beside.values())
         bad = [text for text in specifiers if text and not _readable(SpecifierSet, text)]
         yield from (f"{place}: {text!r} is no version specifier such as '>=2.16,<2.18'" for text in bad)
-        if not bad and not _speaks_of_a_release(issue, data):
+        if not bad and not any(concerns(issue, row, name) for row in data.tensorflow for name in row.wheels or ("",)):
             yield f"{place}: no release fits it"
-
-
-def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
-    rows = (row for row in data.tensorflow if within(row.version, issue.condition.versions))
-    return any(concerns(issue, row, name) for row in rows for name in row.wheels or ("",))
 
 
 def package_requirements(data: MatrixFile) -> Iterator[str]:

@@ -82,9 +82,6 @@ class Redactor:
             return replaced if PLACEHOLDER.fullmatch(replaced) else self._name("name", text)
         if text and name and patterns.SECRET_NAME.search(name):
             return self._name("secret", text)
-        return self._redacted(text)
-
-    def _redacted(self, text: str) -> str:
         if "-----BEGIN" in text:
             text = patterns.PRIVATE_KEY.sub(lambda match: self._name("secret", match[0]), text)
         pieces, end = [], 0
