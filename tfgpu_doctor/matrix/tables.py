@@ -189,8 +189,7 @@ def find(matrix: Matrix, key: str) -> list[dict[str, Any]]:
         if table not in _OWN_COMMAND
         for row in getattr(matrix.data, table)
     ]
-    # names of instances have "#" for a number and end with "*"
-    exact = [one for one in rows if any(fnmatchcase(wanted, name.lower().replace("#", "[0-9]*")) for name in one[2])]
+    exact = [one for one in rows if _is_called(wanted, one[2])]
     found = exact or [one for one in rows if any(name.lower().startswith(wanted) for name in one[2])]
     if not (found and wanted):
         raise QueryError(_unknown_key(key, [name for *_, several in rows for name in several]))
@@ -204,6 +203,11 @@ def _unknown_key(key: str, known: list[str]) -> str:
         f"no row of the matrix is called {key[:80]!r}{hint}. tfgpu matrix find lists the tables; tfgpu matrix "
         "tensorflow, cuda, cudnn and gpu look up theirs"
     )
+
+
+def _is_called(wanted: str, names: list[str]) -> bool:
+    """Names of instances have "#" for a number and end with "*"."""
+    return any(fnmatchcase(wanted, name.lower().replace("#", "[0-9]*")) for name in names)
 
 
 def names(row: Any) -> Iterator[str]:

@@ -82,15 +82,19 @@ def _places(root: str, environ: Mapping[str, str], prefix: str | None, nvcc: str
         yield from system.toolkit_places(environ)
     if nvcc:
         yield _without(root, os.path.dirname(os.path.dirname(os.path.realpath(below(root, nvcc))))), "PATH"
-    for name in ("PATH", "LD_LIBRARY_PATH"):
-        named = (one.rstrip("/\\") for one in environ.get(name, "").split(systems.paths().pathsep))
-        yield from ((TAIL.sub("", one), name) for one in named if "cuda" in one.lower() and TAIL.search(one))
+    yield from _named_in_paths(environ)
     start = "" if root == "/" else glob.escape(root.rstrip("/"))
     for pattern, via in FOLDERS if system is None else ():
         yield from ((_without(root, path), via) for path in sorted(glob.glob(start + pattern)))
     for folder in dict.fromkeys(filter(None, (prefix, environ.get("CONDA_PREFIX")))):
         if os.path.isdir(below(root, f"{folder}/conda-meta")):
             yield folder, "conda"
+
+
+def _named_in_paths(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name in ("PATH", "LD_LIBRARY_PATH"):
+        folders = (one.rstrip("/\\") for one in environ.get(name, "").split(systems.paths().pathsep))
+        yield from ((TAIL.sub("", one), name) for one in folders if "cuda" in one.lower() and TAIL.search(one))
 
 
 def _without(root: str, path: str) -> str:

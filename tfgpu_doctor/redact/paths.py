@@ -126,12 +126,10 @@ def rewrite(path: str, name: Callable[[str, str], str], least: int = 2) -> str:
     """
     pieces = _SEPARATORS.split(path)
     parts = [part for part in pieces[::2] if part and not _ANCHOR.fullmatch(part)]
-    lower = [part.lower() for part in parts]
-    # what follows /home, /Users and their like
-    users = {user for above, user in pairwise(lower) if above in _HOMES and not PLACEHOLDER.fullmatch(user)} - _NOBODY
+    users = _users_in(parts)
     if len(parts) < (1 if path.startswith("~") else least) or _A_DEVICE.match(path):
         return path
-    system = not users and lower[0] in _SYSTEM
+    system = not users and parts[0].lower() in _SYSTEM
     rewritten = []
     for number, piece in enumerate(pieces):
         if piece.lower() in users:
@@ -143,3 +141,9 @@ def rewrite(path: str, name: Callable[[str, str], str], least: int = 2) -> str:
             stem = _ENDINGS.sub("", piece)
             rewritten.append(name("path", stem) + piece[len(stem) :])
     return "".join(rewritten)
+
+
+def _users_in(parts: list[str]) -> set[str]:
+    """The parts that follow /home, /Users and their like, in lower case."""
+    users = {user.lower() for above, user in pairwise(parts) if above.lower() in _HOMES}
+    return {user for user in users - _NOBODY if not PLACEHOLDER.fullmatch(user)}
