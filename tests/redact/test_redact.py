@@ -63,7 +63,8 @@ def test_every_kind_of_private_value_vanishes_wherever_it_stands() -> None:
             shown = [text, f"first\n{text}\nlast"]
         else:
             shown = [place.format(text) for place in PLACES]
-            wrong += faults(json.dumps({"a": text}), private, [part.replace('"', "") for part in public])
+            quoted = [json.dumps(part)[1:-1] for part in public]
+            wrong += [fault for one in (text, f"a\n{text}\tb") for fault in faults(json.dumps([one]), private, quoted)]
         wrong += [fault for one in shown for fault in faults(one, private, public)]
     assert wrong == []
 
@@ -206,7 +207,7 @@ def test_what_people_paste_is_diagnosed_alike(start: int) -> None:
 # each of them begins, over and over, what an expression reads, and ends it never, or at once
 UNITS = """/,a/,C:\\x ,:,1.,a@,a@b:,a-,_,token ,password is ,--token ,eyJaaaaaaaa-,[a@b ,~a/,\\\\abc\\d,//a1/
 a1:/,ssh ,mysql -p,Cookie: ,'/a ,aB3,GPU-a,fe80::,0.0.0.0,+1 2,user ,a-7d9f8b6c5d-,a.b.com/,https://a/?token=a&
-\\\\"token,<user,kubectl """
+\\\\"token,<user,kubectl ,\\,\\n,\\\\u00e9,\\ud83d,\\x,%C3,C:\\u,a\u0301,\u0301,a\u0301@,\\n/a,\\na@b,"/a ,'/a\\n"""
 MOST = 6  # leaves room for other programs; quadratic would be 16
 
 

@@ -31,16 +31,7 @@ from tfgpu_doctor.compare.records import (
     Weight,
 )
 from tfgpu_doctor.facts.facts import Facts, Unknown, compact, value_or
-from tfgpu_doctor.facts.report import (
-    EXIT_OK,
-    EXIT_PROBLEM,
-    EXIT_UNKNOWN,
-    FailOn,
-    Finding,
-    Report,
-    Tool,
-    failing,
-)
+from tfgpu_doctor.facts.report import FailOn, Finding, Report, Tool, exit_status, failing
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import Context, Sign
 from tfgpu_doctor.findings.engine import signs_that_show, verdict
@@ -159,12 +150,9 @@ def _explanations(findings: tuple[FindingChange, ...], sides: tuple[_Judged, _Ju
 
 def exit_code(comparison: Comparison, fail_on: FailOn) -> int:
     """0 nothing new at or above `fail_on`, 1 something is, 3 that is open."""
-    if fail_on == "never":
-        return EXIT_OK
-    if any(is_failing(change, fail_on) for change in comparison.findings):
-        return EXIT_PROBLEM
+    is_failed = any(is_failing(change, fail_on) for change in comparison.findings)
     is_unclear = any(is_open(change, fail_on) for change in comparison.findings)
-    return EXIT_UNKNOWN if is_unclear or comparison.bad.verdict == "unknown" else EXIT_OK
+    return exit_status(fail_on, is_failed, is_unclear or comparison.bad.verdict == "unknown")
 
 
 def is_failing(change: FindingChange, fail_on: FailOn) -> bool:

@@ -37,15 +37,7 @@ def utf8(text: str) -> bytes:
     """Encode text as UTF-8. U+FFFD stands for half a surrogate pair: a byte of a file name that is not UTF-8, or of an
     emoji that was cut in two. What leaves the process as bytes is encoded here.
     """
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return whole(text).encode()
-
-
-def whole(text: str) -> str:
-    """The same text with U+FFFD in place of every half of a surrogate pair."""
-    return _HALF.sub(REPLACEMENT, text)
+    return _HALF.sub(REPLACEMENT, text).encode()
 
 
 def clean(text: str) -> str:

@@ -277,11 +277,15 @@ def fails(finding: Finding, fail_on: FailOn) -> bool:
 
 def exit_code(report: Report, fail_on: FailOn) -> int:
     """Map a report to the exit code of the contract."""
+    failed = any(fails(finding, fail_on) for finding in report.findings)
+    return exit_status(fail_on, failed, report.verdict == "unknown")
+
+
+def exit_status(fail_on: FailOn, is_failed: bool, is_open: bool) -> int:
+    """Return the exit code of the contract for what is at or above `fail_on`, or could not be determined."""
     if fail_on == "never":
         return EXIT_OK
-    if any(fails(finding, fail_on) for finding in report.findings):
-        return EXIT_PROBLEM
-    return EXIT_UNKNOWN if report.verdict == "unknown" else EXIT_OK
+    return EXIT_PROBLEM if is_failed else EXIT_UNKNOWN if is_open else EXIT_OK
 
 
 # what the verdict means, for every renderer, and for what judges reports (smoke)

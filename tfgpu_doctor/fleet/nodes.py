@@ -190,12 +190,9 @@ def _gpu(facts: tuple[Any, ...]) -> Values:
 
 # checks of smoke whose failure says no more than the report's findings and the runs
 _REDUNDANT_CHECKS = frozenset({"doctor", "import", "matpow", "cnn"})
-_AGAIN = Fix(
-    text="Test every GPU of the node again, and read the reason",
-    commands=("tfgpu smoke -v",),
-)
+_AGAIN = Fix(text="Test every GPU of the node again, and read the reason", commands=("tfgpu smoke -v",))
 _GPU = re.compile(r"\bGPU (\d{1,6})\b")
-_SEVERITIES = list(Severity)
+SEVERITIES = list(Severity)  # the gravest first
 
 
 class Speed(NamedTuple):
@@ -303,14 +300,11 @@ def _for_repairs(facts: Facts) -> Facts:
 
 
 def _causes(report: Report) -> tuple[Finding, ...]:
-    """Return the root causes; what is merely possible is none."""
     return tuple(_same(one) for one in root_causes(report.findings) if not one.answers)
 
 
-def _failed(
-    identity: str, title: str, why: str, saw: str, fixes: tuple[Fix, ...] = (), source: str = "tfgpu smoke"
-) -> Finding:
-    evidence = (Evidence(saw=saw, source=source),)
+def _failed(identity: str, title: str, why: str, saw: str, fixes: tuple[Fix, ...] = ()) -> Finding:
+    evidence = (Evidence(saw=saw, source="tfgpu smoke"),)
     return Finding(
         id=identity, severity=Severity.ERROR, root_cause=True, title=title, cause=why, evidence=evidence, fixes=fixes
     )
@@ -373,7 +367,7 @@ class Machine:
         by_id: dict[str, Finding] = {}
         for one in (finding for result in self.results for finding in result.findings):
             by_id.setdefault(one.id, one)
-        return tuple(sorted(by_id.values(), key=lambda one: _SEVERITIES.index(one.severity)))
+        return tuple(sorted(by_id.values(), key=lambda one: SEVERITIES.index(one.severity)))
 
     @cached_property
     def models(self) -> frozenset[str]:
@@ -417,9 +411,6 @@ def machines(results: Iterable[Result]) -> tuple[tuple[Machine, ...], tuple[str,
         f"{count(repeated, 'node')} sent several results of one kind: the newest of each kind counts" * bool(repeated),
         f"{count(apart, 'host name')} of several machines: their GPUs differ" * bool(apart),
     )
-    return tuple(sorted(found, key=lambda one: _natural(one.name))), tuple(filter(None, notes))
-
-
-def _natural(name: str) -> tuple[str, str]:
-    """Return a sort key by which gpu-9 stands before gpu-10."""
-    return re.sub(r"[0-9]+", lambda digits: digits[0].zfill(12), name.lower()), name
+    # gpu-9 stands before gpu-10
+    found.sort(key=lambda one: (re.sub(r"[0-9]+", lambda digits: digits[0].zfill(12), one.name.lower()), one.name))
+    return tuple(found), tuple(filter(None, notes))

@@ -33,21 +33,12 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.compare.differences import entries, short
 from tfgpu_doctor.facts.facts import Facts, about
 from tfgpu_doctor.facts.printable import cut
-from tfgpu_doctor.facts.report import (
-    EXIT_OK,
-    EXIT_PROBLEM,
-    EXIT_UNKNOWN,
-    FailOn,
-    Finding,
-    Fix,
-    Severity,
-    Tool,
-    failing,
-)
+from tfgpu_doctor.facts.report import FailOn, Finding, Fix, Severity, Tool, exit_status, failing
 from tfgpu_doctor.facts.units import approximate, count, quantity
 from tfgpu_doctor.fleet.nodes import (
     ABSENT,
     NO_GPU,
+    SEVERITIES,
     UNKNOWN,
     Machine,
     Speed,
@@ -70,7 +61,6 @@ _FEW = 2  # odd ones that are more than one of ten, where few are compared; more
 _SEVERAL = 5  # odd values; with more of them, one group is made for all
 _LONG = 200  # characters of a value, of which only the difference is shown
 _MISSING = Value(ABSENT)
-_GRAVITY = list(Severity)  # the gravest first
 # what leads where several are of the same nodes, and what is shown first
 _ORDER: tuple[Kind, ...] = ("finding", "difference", "speed")
 _WHY: dict[Kind, str] = {
@@ -91,7 +81,8 @@ def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
     every = _explained([*_findings(found), *_together([*_differences(found), *_slow(found)])])
     facts = {one.name: one.main.facts for one in found}
     order = {name: number for number, name in enumerate(facts)}
-    groups = tuple(_finished(one, order, facts, matrix) for one in sorted(every, key=_badness))
+    worst_first = sorted(every, key=lambda x: (_gravity(x), _ORDER.index(x.kind), -len(x.nodes), rank(x.layer), x.id))
+    groups = tuple(_finished(one, order, facts, matrix) for one in worst_first)
     severities = {one.severity for one in groups}
     is_known = all(result.verdict != "unknown" for one in found for result in one.results)
     verdict: Verdict = "ok" if found and not gathered.unreadable and is_known else "unknown"
@@ -114,12 +105,9 @@ def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
 
 def exit_code(fleet: Fleet, fail_on: FailOn) -> int:
     """Return 1 where a group is at or above `fail_on`; 3 where something could not be determined; else 0."""
-    if fail_on == "never":
-        return EXIT_OK
-    if any(group.severity in failing(fail_on) for group in fleet.groups):
-        return EXIT_PROBLEM
-    unknown = any(node.verdict == "unknown" for node in fleet.nodes)
-    return EXIT_UNKNOWN if fleet.unreadable or not fleet.nodes or unknown else EXIT_OK
+    is_failed = any(group.severity in failing(fail_on) for group in fleet.groups)
+    is_unknown = any(node.verdict == "unknown" for node in fleet.nodes)
+    return exit_status(fail_on, is_failed, bool(fleet.unreadable) or not fleet.nodes or is_unknown)
 
 
 def _versions(found: tuple[Machine, ...]) -> Iterator[str]:
@@ -184,7 +172,7 @@ def _findings(machines: Iterable[Machine]) -> Iterator[Group]:
         yield Group(
             id=cut(identity, 100),
             kind="finding",
-            severity=min((one.severity for _, one in several), key=_GRAVITY.index),
+            severity=min((one.severity for _, one in several), key=SEVERITIES.index),
             layer=_layer(identity),
             title=cut(title, 300),
             expected="",
@@ -460,9 +448,7 @@ def _explained(every: list[Group]) -> Iterator[Group]:
     for one in every:
         by_nodes.setdefault(frozenset(member.node for member in one.nodes), []).append(one)
     for several in by_nodes.values():
-        left = sorted(
-            several, key=lambda x: (_is_observed(x), _ORDER.index(x.kind), _GRAVITY.index(x.severity), rank(x.layer))
-        )
+        left = sorted(several, key=lambda x: (_is_observed(x), _ORDER.index(x.kind), _gravity(x), rank(x.layer)))
         while left:
             leader, *rest = left
             below = [one for one in rest if _explains(leader, one)]
@@ -484,8 +470,8 @@ def _is_observed(one: Group) -> bool:
     return one.kind == "speed" or (one.kind == "difference" and compared(one.id).observed)
 
 
-def _badness(one: Group) -> tuple[int, int, int, int, str]:
-    return _GRAVITY.index(one.severity), _ORDER.index(one.kind), -len(one.nodes), rank(one.layer), one.id
+def _gravity(one: Group) -> int:
+    return SEVERITIES.index(one.severity)
 
 
 def _finished(one: Group, order: Mapping[str, int], facts: Mapping[str, Facts], matrix: Matrix) -> Group:

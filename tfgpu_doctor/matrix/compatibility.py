@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Protocol
 
 from packaging.version import Version
 
 from tfgpu_doctor.facts.facts import Fact, Known, Unknown
 from tfgpu_doctor.facts.versions import capability, major, numbers
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
+from tfgpu_doctor.matrix.schema import CondaBuild
 
 _TEGRA = ("3.2", "5.3", "6.2", "7.2", "8.7", "10.1", "11.0")
 # XLA of 2.13 and older does not look into NVIDIA's packages for ptxas and libdevice: those wheels do not hold the
@@ -21,17 +21,7 @@ _GB10 = "12.1"
 _GRACE = re.compile(r"(?:NVIDIA )?G[HB]\d{3}\b")  # GH200, GB200: with a Grace processor
 
 
-class Kernels(Protocol):
-    """A build's list of architectures."""
-
-    @property
-    def sass(self) -> tuple[str, ...]: ...
-
-    @property
-    def ptx(self) -> tuple[str, ...]: ...
-
-
-def runs_on(row: Kernels, compute_capability: str) -> str:
+def runs_on(row: Release | CondaBuild, compute_capability: str) -> str:
     """How a build's kernels run on a card: "sass", "ptx" (everything is compiled at first use) or "no".
 
     SASS runs on the same major compute capability with an equal or higher minor; PTX is compiled for any later one

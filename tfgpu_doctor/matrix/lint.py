@@ -13,7 +13,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor.facts.versions import major, minor, numbers
-from tfgpu_doctor.matrix.rows import concerns, within
+from tfgpu_doctor.matrix.rows import concerns
 from tfgpu_doctor.matrix.schema import (
     KEYS,
     TABLES,
@@ -376,8 +376,7 @@ def issues(data: MatrixFile) -> Iterator[str]:
 
 
 def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
-    rows = (row for row in data.tensorflow if within(row.version, issue.condition.versions))
-    return any(concerns(issue, row, name) for row in rows for name in row.wheels or ("",))
+    return any(concerns(issue, row, name) for row in data.tensorflow for name in row.wheels or ("",))
 
 
 def package_requirements(data: MatrixFile) -> Iterator[str]:

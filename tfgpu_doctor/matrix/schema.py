@@ -139,9 +139,7 @@ class Condition(StrictRecord, frozen=True, kw_only=True):
     python: Text | None = None  # specifier, ">=3.12"
     cudnn: Text | None = None  # specifier for the cuDNN in use, ">=9.11"
     ptxas: Text | None = None  # specifier for the ptxas that XLA would start, "==12.3.103"
-    extra: bool = (
-        False  # only where CUDA comes from the pip extra, and the loader finds it by TensorFlow's RUNPATH alone
-    )
+    extra: bool = False  # only where CUDA comes from the pip extra, and TensorFlow's RUNPATH alone finds it
     min_compute_capability: Capability | None = None
     max_compute_capability: Capability | None = None
     beside: dict[Text, Text] = field(default_factory=dict)  # other distributions here → specifier, {"protobuf": ">=4"}

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import Any
 
 from msgspec import to_builtins
@@ -190,7 +189,7 @@ def find(matrix: Matrix, key: str) -> list[dict[str, Any]]:
         if table not in _OWN_COMMAND
         for row in getattr(matrix.data, table)
     ]
-    exact = [one for one in rows if any(map(partial(_is_called, wanted), one[2]))]
+    exact = [one for one in rows if _is_called(wanted, one[2])]
     found = exact or [one for one in rows if any(name.lower().startswith(wanted) for name in one[2])]
     if not (found and wanted):
         raise QueryError(_unknown_key(key, [name for *_, several in rows for name in several]))
@@ -206,9 +205,9 @@ def _unknown_key(key: str, known: list[str]) -> str:
     )
 
 
-def _is_called(wanted: str, name: str) -> bool:
+def _is_called(wanted: str, names: list[str]) -> bool:
     """Names of instances have "#" for a number and end with "*"."""
-    return fnmatchcase(wanted, name.lower().replace("#", "[0-9]*"))
+    return any(fnmatchcase(wanted, name.lower().replace("#", "[0-9]*")) for name in names)
 
 
 def names(row: Any) -> Iterator[str]:

@@ -13,6 +13,8 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
 
+from tfgpu_doctor.redact.escapes import after_blank
+
 # what stands for a private value
 PLACEHOLDER = re.compile(r"<(?:user|host|path|name|secret|email|uuid|serial|mac|address|phone)(?:-\d+)?>")
 
@@ -79,12 +81,12 @@ _ANCHOR = re.compile(r"[A-Za-z]:|~")
 
 # a path in running text: posix (or from ~), Windows with or without doubled backslashes
 _PART = r"(?:<[a-z]+(?:-\d+)?>|[^\s/\\'\":;,|()\[\]{}`*?<>=$])"
-POSIX = re.compile(rf"(?<![\w.\\/~>-])~?(?:/{_PART}+)+/?")
+POSIX = re.compile(after_blank(r"(?<![\w.\\/~>-])") + rf"~?(?:/{_PART}+)+/?")
 WINDOWS = re.compile(
-    r"(?<![A-Za-z0-9])[A-Za-z]:[\\/]+(?:(?:<[a-z]+(?:-\d+)?>|[^\\/:*?\"<>|\r\n])+[\\/]+)*"
+    after_blank(r"(?<![A-Za-z0-9])") + r"[A-Za-z]:[\\/]+(?:(?:<[a-z]+(?:-\d+)?>|[^\\/:*?\"<>|\r\n])+[\\/]+)*"
     r"(?:<[a-z]+(?:-\d+)?>|[^\\/:*?\"<>|\s',;()])*"
 )
-QUOTED = re.compile(r"""(["'])(~?/(?:(?!\1)[^\n])+|[A-Za-z]:[\\/](?:(?!\1)[^\n])+)\1""")
+QUOTED = re.compile(r"""(?<=(["']))(?:~?/(?:(?!\1)[^\n\\])+(?=\1|\\)|[A-Za-z]:[\\/](?:(?!\1)[^\n])+(?=\1))""")
 
 _SYSTEM = frozenset(
     re.findall(r"\S+", "usr lib lib32 lib64 etc proc sys dev bin sbin boot nix snap system library windows run var")
@@ -112,7 +114,7 @@ def each(text: str, change: Callable[[str], str]) -> str:
     """The text with every path in it changed."""
     if "/" not in text and "\\" not in text:
         return text
-    text = QUOTED.sub(lambda match: match[1] + change(match[2]) + match[1], text)
+    text = QUOTED.sub(lambda match: change(match[0]), text)
     text = WINDOWS.sub(lambda match: match[0] if _OF_BUILDERS.match(match[0]) else change(match[0]), text)
     return POSIX.sub(lambda match: change(match[0]), text)
 
@@ -132,7 +134,7 @@ def rewrite(path: str, name: Callable[[str, str], str], least: int = 2) -> str:
     for number, piece in enumerate(pieces):
         if piece.lower() in users:
             rewritten.append(name("user", piece))
-        elif number % 2 or system or _tells_nothing(piece):
+        elif number % 2 or system or _ANCHOR.fullmatch(piece) or is_public(piece):
             rewritten.append(piece)
             system = system or bool(_CODE.search(piece))
         else:
@@ -145,7 +147,3 @@ def _users_in(parts: list[str]) -> set[str]:
     """The parts that follow /home, /Users and their like, in lower case."""
     users = {user.lower() for above, user in pairwise(parts) if above.lower() in _HOMES}
     return {user for user in users - _NOBODY if not PLACEHOLDER.fullmatch(user)}
-
-
-def _tells_nothing(part: str) -> bool:
-    return bool(PLACEHOLDER.fullmatch(part) or _ANCHOR.fullmatch(part)) or is_public(part)

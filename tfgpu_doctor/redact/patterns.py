@@ -13,6 +13,7 @@ from ipaddress import AddressValueError, IPv6Address
 from pathlib import Path
 from typing import NamedTuple
 
+from tfgpu_doctor.redact.escapes import after_blank
 from tfgpu_doctor.redact.paths import DOMAINS, LONG_DOMAINS, NOBODY, PUBLIC_HOSTS, is_public, is_public_word, is_term
 
 Match = re.Match[str]
@@ -188,15 +189,18 @@ def _read(text: str) -> dict[str, Shapes]:
     sections: dict[str, list[Shape]] = {}
     macros: dict[str, str] = {}
     section, head = "", ""
+
+    def expanded(pattern: str) -> str:
+        return re.sub(r"<<(\w+)>>", lambda match: macros[match[1]], pattern)
+
     for line in text.splitlines():
         if line.startswith("["):
             section = line[1:-1]
             sections[section] = []
         elif line.startswith("    "):
-            pattern = re.sub(r"<<(\w+)>>", lambda match: macros[match[1]], line[4:])
-            sections[section].append(_shape(head, pattern))
+            sections[section].append(_shape(head, expanded(line[4:])))
         elif found := re.fullmatch(r"([A-Z]+) = (.*)", line):
-            macros[found[1]] = found[2]
+            macros[found[1]] = expanded(found[2])
         elif not line.startswith("#"):
             head = line
     return {name: tuple(shapes) for name, shapes in sections.items()}
@@ -206,6 +210,7 @@ def _shape(head: str, pattern: str) -> Shape:
     kinds, needles, flags, test = (part.strip() for part in f"{head} ".split("|"))
     words = tuple(needle.replace("␣", " ") for needle in needles.split())
     given = (_I if "i" in flags else 0) | (re.MULTILINE if "m" in flags else 0)
+    pattern = re.sub(r"^(?:\\b|(?:\(\?<![^)]+\))+)", lambda lead: after_blank(lead[0]), pattern)
     return Shape(tuple(kinds.split()), words or ("",), re.compile(pattern, given), _TESTS[test] if test else None)
 
 
@@ -218,7 +223,7 @@ UUIDS, STARTS_OF_UUIDS, EMAILS = _ALL["uuids"], _ALL["beginnings of uuids"], _AL
 UUID, SECRET_NAME = UUIDS[0].pattern, _ALL["names of secrets"][0].pattern
 IPV4 = next(shape.pattern for shape in IDENTIFIERS if shape.accepts is _is_ipv4)
 
-URL = re.compile(r"\b([a-z][a-z0-9+.-]{1,20})://([^\s\"'`)\]]*)", _I)
+URL = re.compile(after_blank(r"\b") + r"([a-z][a-z0-9+.-]{1,20})://((?:(?!\\[nrt])[^\s\"'`)\]])*)", _I)
 # public hosts that serve anybody's files: the first part of a path is the name of a bucket
 BUCKETS = re.compile(r"^storage\.(?:googleapis|cloud\.google)\.com$", _I)
 PRIVATE_KEY = re.compile(

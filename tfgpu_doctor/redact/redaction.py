@@ -20,6 +20,7 @@ from tfgpu_doctor.facts.about import HOST, OWN_NAME, closed_fields, described, p
 from tfgpu_doctor.facts.facts import Facts, Known, Setting, Unknown
 from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.redact import paths, patterns
+from tfgpu_doctor.redact.escapes import decoded
 from tfgpu_doctor.redact.paths import NOBODY, PLACEHOLDER, WORDS, is_public_text, is_public_word, is_term
 from tfgpu_doctor.redact.patterns import Match
 
@@ -69,6 +70,11 @@ class Redactor:
 
     def text(self, text: str, name: str = "") -> str:
         """Return one text redacted; `name` is that of the variable or field whose value it is."""
+        plain = decoded(text)
+        redacted = self._named(plain, name)
+        return text if redacted == plain else redacted
+
+    def _named(self, text: str, name: str) -> str:
         if name == HOST:
             return text if not text or text.lower() in NOBODY else self._name("host", text)
         if name in _OWN_NAMES and _is_own(text):
@@ -76,9 +82,6 @@ class Redactor:
             return replaced if PLACEHOLDER.fullmatch(replaced) else self._name("name", text)
         if text and name and patterns.SECRET_NAME.search(name):
             return self._name("secret", text)
-        return self._redacted(text)
-
-    def _redacted(self, text: str) -> str:
         if "-----BEGIN" in text:
             text = patterns.PRIVATE_KEY.sub(lambda match: self._name("secret", match[0]), text)
         pieces, end = [], 0
@@ -92,6 +95,7 @@ class Redactor:
     def _learn(self, field: str, text: str, own: bool) -> str:
         if own:
             return text
+        text = decoded(text)
         self._taken.update(PLACEHOLDER.findall(text))
         self._uuids.update(patterns.UUID.findall(text))
         if field == HOST:
@@ -246,7 +250,8 @@ class Placeholders:
 
 LONGEST = 120  # characters of a name; a longer one is cut into such pieces, which bounds the work for a place
 _TOKEN = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9]")
-_STARTS = re.compile(rf"{PLACEHOLDER.pattern}|{_TOKEN.pattern}", re.DOTALL)
+# the letter of an escaped blank is one, or begins the token that is group 1
+_STARTS = re.compile(rf"{PLACEHOLDER.pattern}|(?=([A-Za-z0-9]+))(?<=\\)[nrt]|{_TOKEN.pattern}", re.DOTALL)
 _SEPARATORS = ("\\", "/")
 
 
@@ -278,7 +283,7 @@ class KnownNames:
             start = match.start()
             if start < done or (self._parts and not text.endswith(_SEPARATORS, 0, start)):
                 continue
-            for end in (start + length for length in self._lengths.get(match[0].lower(), ())):
+            for end in (start + length for length in self._lengths.get((match[1] or match[0]).lower(), ())):
                 kind = self._kinds.get(text[start:end].lower())
                 if kind and self._ends(text, end):
                     pieces += [text[done:start], name(kind, text[start:end])]
