@@ -6,7 +6,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from tfgpu_doctor.facts.facts import Message, Package, Soname, TfDevice, value_or
+from tfgpu_doctor.facts.facts import Message, Packages, value_or
 from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import minor
@@ -19,7 +19,7 @@ from tfgpu_doctor.findings.declaration import (
     finding,
     message_evidence,
 )
-from tfgpu_doctor.findings.inputs import Card
+from tfgpu_doctor.findings.inputs import Cards, Devices, Sonames
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.library_fixes import without_bug
 from tfgpu_doctor.findings.symptoms import nothing_fails
@@ -74,7 +74,7 @@ def _answer(finding_id: str, about: str, *fixes: Fix, **texts: Any) -> Declarati
     declared = finding(finding_id, severity=Severity.NOTE, answers=True, **texts)
 
     @declared.sign()
-    def asked(context: Context, messages: MessageLog, devices: tuple[TfDevice, ...] | None = None) -> Problem | None:
+    def asked(context: Context, messages: MessageLog, devices: Devices | None = None) -> Problem | None:
         found = next((one for one in messages.all("question") if one.values["about"] == about), None)
         if context.probed or found is None or not nothing_fails(messages, devices):
             return None
@@ -244,10 +244,10 @@ def bug_of_this_release(
     context: Context,
     release: Release,
     python_version: str | None = None,
-    cards: tuple[Card, ...] | None = None,
+    cards: Cards | None = None,
     cudnn_release: CudnnRelease | None = None,
-    cuda_sonames: tuple[Soname, ...] | None = None,
-    packages: tuple[Package, ...] | None = None,
+    cuda_sonames: Sonames | None = None,
+    packages: Packages | None = None,
     cpu_flags: tuple[str, ...] | None = None,
 ) -> Problem | None:
     """The matrix has a bug of this release whose condition holds here."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfgpu_doctor.facts.facts import Build, Known, TfDevice, lists_gpu, value_or
+from tfgpu_doctor.facts.facts import Build, Known, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
+from tfgpu_doctor.findings.inputs import Devices
 from tfgpu_doctor.matrix.loader import Release
 
 GUIDE = "https://www.tensorflow.org/install/pip"
@@ -172,7 +173,7 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
 
 
 @CPU_BUILD.sign()
-def wheel_on_jetson(messages: MessageLog, devices: tuple[TfDevice, ...] | None = None) -> Problem | None:
+def wheel_on_jetson(messages: MessageLog, devices: Devices | None = None) -> Problem | None:
     """A Jetson that lists no GPU, and no other complaint."""
     jetson = messages.all("jetson")
     if not jetson or messages.complains or messages.has("gpu-found") or lists_gpu(devices):
@@ -189,7 +190,7 @@ def wheel_on_jetson(messages: MessageLog, devices: tuple[TfDevice, ...] | None =
 
 @CPU_BUILD.sign()
 def no_gpu_on_macos(
-    context: Context, messages: MessageLog, os: str | None = None, devices: tuple[TfDevice, ...] | None = None
+    context: Context, messages: MessageLog, os: str | None = None, devices: Devices | None = None
 ) -> Problem | None:
     """A Mac that lists no GPU and has no other complaint."""
     if os != "macos" or devices is None or lists_gpu(devices) or messages.complains:

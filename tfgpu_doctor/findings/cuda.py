@@ -5,20 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tfgpu_doctor.facts.facts import (
-    ComputeCheck,
-    CudnnFile,
-    DamagedPackage,
-    Message,
-    Nvcc,
-    Package,
-    Packages,
-    Soname,
-    TfDevice,
-    Toolkit,
-    lists_gpu,
-    value_or,
-)
+from tfgpu_doctor.facts.facts import CudnnFile, DamagedPackage, Message, Nvcc, Package, Packages, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings import libraries, symptoms
@@ -31,7 +18,7 @@ from tfgpu_doctor.findings.declaration import (
     finding,
     message_evidence,
 )
-from tfgpu_doctor.findings.inputs import Cards
+from tfgpu_doctor.findings.inputs import Cards, Checks, Devices, Sonames, Toolkits
 from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
 from tfgpu_doctor.findings.library_fixes import (
     PIP_FOLDERS,
@@ -53,8 +40,6 @@ from tfgpu_doctor.matrix.loader import Release
 PIP_GUIDE = "https://www.tensorflow.org/install/pip"
 OF_THE_SYSTEM = "TensorFlow uses the CUDA of the system"
 WITHOUT_EXTRA = "pip installs TensorFlow without CUDA, unless the extra and-cuda is requested"
-Sonames = tuple[Soname, ...]
-Toolkits = tuple[Toolkit, ...]
 
 
 CUDA_VERSION = finding(
@@ -265,7 +250,7 @@ def extra_not_found_by_release(
     messages: MessageLog,
     gpu_release: Release,
     packages: Packages = (),
-    devices: tuple[TfDevice, ...] | None = None,
+    devices: Devices | None = None,
 ) -> Problem | None:
     """A release that is known not to find what its own extra installs, and no other reason for it."""
     bug = next(filter(forgets_folders, context.matrix.issues_for(gpu_release, extra=True)), None)
@@ -382,7 +367,7 @@ def other_cudnn_reported(
     messages: MessageLog,
     reported_cudnn: ReportedCudnn,
     gpu_release: Release | None = None,
-    devices: tuple[TfDevice, ...] | None = None,
+    devices: Devices | None = None,
 ) -> Problem | None:
     """cuDNN cannot be opened, or is refused when it is first used, and only one that does not serve is installed."""
     cudnn, compiled = reported_cudnn, gpu_release.cudnn if gpu_release else None
@@ -593,6 +578,6 @@ def no_handle_message(messages: MessageLog) -> Problem | None:
 
 
 @CUDNN_INIT.sign(conclusive=False)
-def no_handle(checks: tuple[ComputeCheck, ...], messages: MessageLog | None = None) -> Problem | None:
+def no_handle(checks: Checks, messages: MessageLog | None = None) -> Problem | None:
     """The same in a computation of the examination; unknown where there was none."""
     return no_handle_message(messages) if checks and messages else None

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 
-from tfgpu_doctor.facts.facts import CallResult, LibraryFile, PciGpu, SmiResult, value_or
+from tfgpu_doctor.facts.facts import CallResult, SmiResult, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix
 from tfgpu_doctor.facts.versions import at_least, numbers, parts, same_minor
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.inputs import MISMATCH, Card, Cards
+from tfgpu_doctor.findings.inputs import MISMATCH, Card, Cards, Libraries, PciGpus, Variables
 from tfgpu_doctor.findings.library_fixes import off_library_path
 from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
-
-Libraries = tuple[LibraryFile, ...]
 
 UNRESPONSIVE = finding(
     "driver.unresponsive",
@@ -132,7 +130,7 @@ STUB_LOADED = finding(
 
 @STUB_LOADED.sign(unless=("wsl.setup",))
 def stub_answers(
-    context: Context, cuda_init: CallResult, libcuda: Libraries = (), variables: dict[str, str] | None = None
+    context: Context, cuda_init: CallResult, libcuda: Libraries = (), variables: Variables | None = None
 ) -> Problem | None:
     """cuInit returns 34 or -1, or the libcuda that is found first is in a directory named stubs."""
     first, where, source = libcuda[:1], context.source("variables"), context.source("driver.libcuda")
@@ -163,7 +161,7 @@ MISSING = finding(
 
 @MISSING.sign()
 def neither_library_nor_module(
-    context: Context, has_gpu: bool, libcuda: Libraries, kernel_module_loaded: bool, pci_gpus: tuple[PciGpu, ...] = ()
+    context: Context, has_gpu: bool, libcuda: Libraries, kernel_module_loaded: bool, pci_gpus: PciGpus = ()
 ) -> Problem | None:
     """A GPU on the bus, no libcuda.so.1 and no kernel module."""
     if not has_gpu or libcuda or kernel_module_loaded:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 
-from tfgpu_doctor.facts.facts import Candidate, Gpu, Package, Phase, Setting, ShadowedModule, Soname, XlaFile, value_or
+from tfgpu_doctor.facts.facts import Candidate, Gpus, Packages, Phases, Setting, ShadowedModule, Soname, value_or
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings.declaration import (
@@ -20,7 +20,7 @@ from tfgpu_doctor.findings.declaration import (
     import_fails,
     message_evidence,
 )
-from tfgpu_doctor.findings.inputs import Card
+from tfgpu_doctor.findings.inputs import Cards, Sonames, Variables, XlaFiles
 from tfgpu_doctor.findings.library_fixes import off_library_path, on_library_path
 from tfgpu_doctor.matrix.loader import Release
 
@@ -132,7 +132,7 @@ def _about(finding_id: str, name: str, title: str, docs: str, severity: Severity
     values = [row[1:] for row in _VALUES if row[0] == finding_id]
     refusals = [row[1:] for row in _REFUSALS if row[0] == finding_id]
 
-    def value_changes_something(context: Context, variables: dict[str, str]) -> Problem | None:
+    def value_changes_something(context: Context, variables: Variables) -> Problem | None:
         value = variables.get(name)
         matching = (row for row in values if value is not None and re.fullmatch(row[0], value.strip(), re.DOTALL))
         _, severity, cause = next(matching, ("", None, ""))
@@ -140,11 +140,11 @@ def _about(finding_id: str, name: str, title: str, docs: str, severity: Severity
         fix = Fix(UNSET, (context.remedies.unset(name),))
         return Problem(cause=cause, evidence=(seen,), fixes=(fix,), severity=severity) if severity else None
 
-    def another_backend(context: Context, variables: dict[str, str], phases: tuple[Phase, ...] = ()) -> Problem | None:
+    def another_backend(context: Context, variables: Variables, phases: Phases = ()) -> Problem | None:
         problem = value_changes_something(context, variables)
         return replace(problem, severity=ERROR) if problem and import_fails(phases) else problem
 
-    def without_tf32(context: Context, variables: dict[str, str], cards: tuple[Card, ...] = ()) -> Problem | None:
+    def without_tf32(context: Context, variables: Variables, cards: Cards = ()) -> Problem | None:
         has_tf32 = not cards or any(card.version >= AMPERE for card in cards)
         return value_changes_something(context, variables) if has_tf32 else None
 
@@ -173,7 +173,7 @@ LEGACY_KERAS = _about("env.legacy-keras", "TF_USE_LEGACY_KERAS", "tf.keras is Ke
 
 @DECLARED["env.keras-backend"].sign(conclusive=False)
 def another_backend_in_file(
-    context: Context, startup_settings: tuple[Setting, ...], release: Release, phases: tuple[Phase, ...] = ()
+    context: Context, startup_settings: tuple[Setting, ...], release: Release, phases: Phases = ()
 ) -> Problem | None:
     """Keras 3 takes its backend from keras.json, where no variable names one; tf.keras is Keras 3 from 2.16 on."""
     written = next((one for one in startup_settings if one.file.endswith(".json")), None)
@@ -192,7 +192,7 @@ def another_backend_in_file(
 
 
 @DECLARED["env.xla-flags"].sign(conclusive=False)
-def data_dir_is_no_toolkit(context: Context, xla_roots: tuple[XlaFile, ...]) -> Problem | None:
+def data_dir_is_no_toolkit(context: Context, xla_roots: XlaFiles) -> Problem | None:
     """--xla_gpu_cuda_data_dir names a folder in which XLA finds nothing."""
     named = next((root for root in xla_roots if root.via == "XLA_FLAGS" and root.problem), None)
     if named is None:
@@ -213,7 +213,7 @@ _SLOWER_TRANSPORTS = {
 
 
 @DECLARED["env.ld-library-path"].sign()
-def ld_library_path(context: Context, sonames: tuple[Soname, ...]) -> Problem | None:
+def ld_library_path(context: Context, sonames: Sonames) -> Problem | None:
     """A folder on LD_LIBRARY_PATH comes before a wheel's file of another version."""
     pairs = [(library, *pair) for library in sonames if (pair := _before_a_wheel(library))]
     return Problem(
@@ -241,7 +241,7 @@ _PACKAGES_OF = re.compile(r"[\\/]python(\d\.\d+)[\\/](?:site|dist)-packages[\\/]
 
 @DECLARED["env.pythonpath"].sign()
 def packages_of_another_python(
-    context: Context, variables: dict[str, str], python_version: str, phases: tuple[Phase, ...] = ()
+    context: Context, variables: Variables, python_version: str, phases: Phases = ()
 ) -> Problem | None:
     """A folder of PYTHONPATH belongs to an interpreter of another minor version."""
     folders = variables.get("PYTHONPATH", "").split(";" if context.remedies.os == "windows" else ":")
@@ -252,7 +252,7 @@ def packages_of_another_python(
 
 
 def _leads_elsewhere(
-    context: Context, variables: dict[str, str], folders: Collection[str], seen: list[Evidence], *, fails: bool
+    context: Context, variables: Variables, folders: Collection[str], seen: list[Evidence], *, fails: bool
 ) -> Problem:
     """PYTHONPATH leads to folders that belong to another environment."""
     command = context.remedies.without_folders("PYTHONPATH", variables.get("PYTHONPATH", ""), folders)
@@ -267,7 +267,7 @@ def _leads_elsewhere(
 
 @DECLARED["env.pythonpath"].sign()
 def other_packages_first(
-    context: Context, variables: dict[str, str], modules_in_the_way: tuple[ShadowedModule, ...]
+    context: Context, variables: Variables, modules_in_the_way: tuple[ShadowedModule, ...]
 ) -> Problem | None:
     """A folder of PYTHONPATH has a module that TensorFlow cannot use, and that the environment has, too."""
     found = [one for one in modules_in_the_way if one.via == "PYTHONPATH"]
@@ -282,11 +282,7 @@ def other_packages_first(
 
 @LEGACY_KERAS.sign()
 def legacy_keras(
-    context: Context,
-    variables: dict[str, str],
-    release: Release,
-    packages: tuple[Package, ...] | None = None,
-    phases: tuple[Phase, ...] = (),
+    context: Context, variables: Variables, release: Release, packages: Packages | None = None, phases: Phases = ()
 ) -> Problem | None:
     """TF_USE_LEGACY_KERAS sends tf.keras to the package tf-keras, from 2.16 on; without that package it fails."""
     value = variables.get("TF_USE_LEGACY_KERAS")
@@ -308,7 +304,7 @@ def legacy_keras(
 
 
 @DECLARED["env.cuda-device-order"].sign()
-def device_order(context: Context, variables: dict[str, str], gpus: tuple[Gpu, ...]) -> Problem | None:
+def device_order(context: Context, variables: Variables, gpus: Gpus) -> Problem | None:
     """Unless CUDA_DEVICE_ORDER is PCI_BUS_ID, the fastest GPU is number 0; that differs with unlike GPUs only."""
     chosen = variables.get("CUDA_VISIBLE_DEVICES", "")
     names = {value_or(gpu.name, "") for gpu in gpus}
@@ -325,7 +321,7 @@ def device_order(context: Context, variables: dict[str, str], gpus: tuple[Gpu, .
 
 
 @DECLARED["env.nccl"].sign()
-def nccl(context: Context, variables: dict[str, str], gpu_count: int | None = None) -> Problem | None:
+def nccl(context: Context, variables: Variables, gpu_count: int | None = None) -> Problem | None:
     """NCCL_*_DISABLE is set on a machine with several GPUs."""
     slow = {name: why for name, why in _SLOWER_TRANSPORTS.items() if variables.get(name, "").lower() in ("1", "true")}
     if not slow or (gpu_count or 0) < 2:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 
-from tfgpu_doctor.facts.facts import CallResult, Gpu, Known, Message, PciGpu, TfDevice, Toolkit, lists_gpu, value_or
+from tfgpu_doctor.facts.facts import CallResult, Gpu, Gpus, Known, Message, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, numbers
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.inputs import Cards
+from tfgpu_doctor.findings.inputs import Cards, Devices, PciGpus, Toolkits, Variables
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, runs_on
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.matrix.names import known_library
@@ -38,7 +38,7 @@ FAULT = finding(
 
 
 @FAULT.sign(conclusive=False)
-def error_counters(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
+def error_counters(context: Context, gpus: Gpus) -> Problem | None:
     """Fallen off the bus, uncorrectable ECC errors, a row remapping that failed."""
     source = context.source("gpus")
     found = []
@@ -73,13 +73,13 @@ def fault_message(messages: MessageLog) -> Problem | None:
 _MIG_UUID = re.compile(r"\bMIG-[\w/-]{8,}")
 
 
-def _in_mig_mode(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+def _in_mig_mode(gpus: Gpus) -> Gpus:
     return tuple(gpu for gpu in gpus if value_or(gpu.mig_mode, False))
 
 
 def _choose_instance(context: Context) -> tuple[Fix, ...]:
     """Fixes: create an instance where there is none, else choose one; or use the whole GPU."""
-    gpus: tuple[Gpu, ...] = value_or(context.facts.gpus, ())
+    gpus: Gpus = value_or(context.facts.gpus, ())
     divided = _in_mig_mode(gpus) or (Gpu(index=0),)
     found = (_MIG_UUID.search(name) for gpu in gpus for name in value_or(gpu.mig_instances, ()))
     uuid = next((one[0] for one in found if one), "MIG-UUID-OF-ONE-INSTANCE")
@@ -104,7 +104,7 @@ _NO_INSTANCE = "MIG mode is on, but the GPU has no MIG instance"
 
 
 @MIG.sign(conclusive=False)
-def instances(context: Context, gpus: tuple[Gpu, ...], devices: tuple[TfDevice, ...] = ()) -> Problem | None:
+def instances(context: Context, gpus: Gpus, devices: Devices = ()) -> Problem | None:
     """A GPU in MIG mode is no CUDA device until instances are created; then a process gets one of them."""
     source = context.source("gpus")
     divided = _in_mig_mode(gpus)
@@ -120,7 +120,7 @@ _MIG_FAILS = ("no-cuda-device", "cuinit-failed", "invalid-visible-device", "cuda
 
 
 @MIG.sign(unless=("container.no-gpu", "driver.version-mismatch"))
-def mig_message(messages: MessageLog, gpus: tuple[Gpu, ...] = ()) -> Problem | None:
+def mig_message(messages: MessageLog, gpus: Gpus = ()) -> Problem | None:
     """A MIG instance is requested in a way that CUDA does not support, or several are."""
     reported, empty = messages.all("mig", "mig-empty"), messages.has("mig-empty")
     small = messages.has("out-of-memory") and bool(messages.values("mig", "profile"))  # a slice's memory
@@ -157,7 +157,7 @@ _THROTTLES = {
 
 
 @THROTTLED.sign(conclusive=False)
-def slowdown(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
+def slowdown(context: Context, gpus: Gpus) -> Problem | None:
     """Heat or power brake slow it down, or its PCIe link has fewer lanes than it could."""
     found, source = [], context.source("gpus")
     for gpu in gpus:
@@ -204,11 +204,11 @@ HIDDEN = finding(
 @HIDDEN.sign()
 def no_device_named(
     context: Context,
-    variables: dict[str, str],
-    gpus: tuple[Gpu, ...] | None = None,
+    variables: Variables,
+    gpus: Gpus | None = None,
     host_container: str = "none",
     messages: MessageLog | None = None,
-    pci_gpus: tuple[PciGpu, ...] = (),
+    pci_gpus: PciGpus = (),
 ) -> Problem | None:
     """CUDA_VISIBLE_DEVICES leaves no device, or NVIDIA_VISIBLE_DEVICES is void in a container."""
     # set for another run, naming GPUs that exist, or of a program that ends before it asks
@@ -273,7 +273,7 @@ NOT_VISIBLE = finding(
 
 
 @NOT_VISIBLE.sign()
-def no_gpu_listed(context: Context, devices: tuple[TfDevice, ...]) -> Problem | None:
+def no_gpu_listed(context: Context, devices: Devices) -> Problem | None:
     """The symptom that brings most users here."""
     if lists_gpu(devices):
         return None
@@ -301,7 +301,7 @@ FEWER_THAN_REQUIRED = finding(
 
 
 @FEWER_THAN_REQUIRED.sign()
-def too_few(required_gpus: int, gpus_usable: int, pci_gpus: tuple[PciGpu, ...] = ()) -> Problem | None:
+def too_few(required_gpus: int, gpus_usable: int, pci_gpus: PciGpus = ()) -> Problem | None:
     """--require-gpus N was given, and fewer can be used."""
     if gpus_usable >= required_gpus:
         return None
@@ -486,7 +486,7 @@ def no_kernels_message(
     messages: MessageLog,
     cards: Cards = (),
     gpu_release: Release | None = None,
-    toolkits: tuple[Toolkit, ...] = (),
+    toolkits: Toolkits = (),
 ) -> Problem | None:
     """TensorFlow reports that it has no kernels for the GPU, or the driver rejects what it has."""
     if compiler := messages.all("nvcc-too-old"):
@@ -531,9 +531,7 @@ def _first_cuda(context: Context, gpu: str) -> str | None:
     return min(filter(None, able), key=numbers, default=None)
 
 
-def _wrong_in_old_cuda(
-    context: Context, log: MessageLog, toolkits: tuple[Toolkit, ...], known: list[str]
-) -> Message | None:
+def _wrong_in_old_cuda(context: Context, log: MessageLog, toolkits: Toolkits, known: list[str]) -> Message | None:
     """A cuBLAS without kernels for the GPU computes wrong values, or its launches fail, though its handle exists.
 
     Only in a text: toolkits that probes find on a disk need not be the ones that are used.

@@ -6,20 +6,18 @@ from dataclasses import replace
 
 from tfgpu_doctor.facts.facts import (
     CallResult,
-    Gpu,
-    LibraryFile,
+    Gpus,
     Limit,
     Message,
-    PciGpu,
     SmiResult,
     TemporaryFolder,
-    TfDevice,
     value_or,
 )
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import memory_size
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
+from tfgpu_doctor.findings.inputs import Devices, Libraries, PciGpus
 
 
 def _without_limit(context: Context) -> tuple[Fix, ...]:
@@ -160,10 +158,10 @@ def no_device_on_bus(context: Context, has_gpu: bool, cuda_init: CallResult | No
 def other_graphics_message(
     context: Context,
     messages: MessageLog,
-    pci_gpus: tuple[PciGpu, ...] | None = None,
-    gpus: tuple[Gpu, ...] = (),
+    pci_gpus: PciGpus | None = None,
+    gpus: Gpus = (),
     driver_version: str | None = None,
-    devices: tuple[TfDevice, ...] | None = None,
+    devices: Devices | None = None,
 ) -> Problem | None:
     """A text names GPUs of other vendors only, or lspci shows none of NVIDIA's."""
     reported = messages.all("no-gpu-present")
@@ -308,7 +306,7 @@ NO_GPU = finding(
 def no_device_nodes(
     context: Context,
     host_container: str,
-    pci_gpus: tuple[PciGpu, ...],
+    pci_gpus: PciGpus,
     device_nodes: tuple[str, ...],
     driver_speaks: bool,
     os: str | None = None,
@@ -432,9 +430,7 @@ _NO_GPU_FROM_WINDOWS = (
 
 
 @SETUP.sign()
-def no_wsl_driver(
-    context: Context, os: str, libcuda: tuple[LibraryFile, ...], dxg_device: bool | None = None
-) -> Problem | None:
+def no_wsl_driver(context: Context, os: str, libcuda: Libraries, dxg_device: bool | None = None) -> Problem | None:
     """Windows passes no GPU through, or the loader does not find Windows' libcuda first."""
     if os != "wsl2":
         return None

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import DamagedPackage, LibraryFile, Package, Phase, value_or
+from tfgpu_doctor.facts.facts import DamagedPackage, Packages, Phases, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import major
 from tfgpu_doctor.findings.declaration import (
@@ -23,6 +23,7 @@ from tfgpu_doctor.findings.declaration import (
     phase_named,
     was_cut_short,
 )
+from tfgpu_doctor.findings.inputs import Libraries, Variables
 from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW, off_library_path
 from tfgpu_doctor.findings.requirements import SELDOM_USED, from_wheel, requirements
 from tfgpu_doctor.matrix.loader import Release
@@ -49,8 +50,8 @@ DAMAGED = finding(
 def files_differ_from_record(
     context: Context,
     damaged: tuple[DamagedPackage, ...],
-    packages: tuple[Package, ...],
-    phases: tuple[Phase, ...] = (),
+    packages: Packages,
+    phases: Phases = (),
     release: Release | None = None,
 ) -> Problem | None:
     """Files that RECORD lists are missing, or another package has overwritten them."""
@@ -85,7 +86,7 @@ def _is_used(name: str, release: Release | None) -> bool:
     return not (built_for and release and release.cuda) or built_for[1] == major(release.cuda)
 
 
-def _same_files_by(name: str, packages: tuple[Package, ...]) -> str | None:
+def _same_files_by(name: str, packages: Packages) -> str | None:
     """The package for another CUDA with files of the same names: nvidia-cudnn-cu11 beside nvidia-cudnn-cu12."""
     stem = _CUDA_SUFFIX.sub("", name)
     others = (one.name for one in packages if one.name != name and _CUDA_SUFFIX.sub("", one.name) == stem != one.name)
@@ -94,7 +95,7 @@ def _same_files_by(name: str, packages: tuple[Package, ...]) -> str | None:
 
 @DAMAGED.sign(conclusive=False)
 def requirement_not_installed(
-    context: Context, packages: tuple[Package, ...], python_version: str, wheel_platform: str | None = None
+    context: Context, packages: Packages, python_version: str, wheel_platform: str | None = None
 ) -> Problem | None:
     """A package that TensorFlow requires, at first or second hand, is absent; some are imported late."""
     tensorflow = from_wheel(packages)
@@ -157,7 +158,7 @@ GLIBC_TOO_OLD = finding(
 
 @GLIBC_TOO_OLD.sign()
 def version_not_found(
-    context: Context, messages: MessageLog, libc: str | None = None, variables: dict[str, str] | None = None
+    context: Context, messages: MessageLog, libc: str | None = None, variables: Variables | None = None
 ) -> Problem | None:
     """The loader does not find a version of GLIBC, GLIBCXX or CXXABI."""
     seen = messages.all("glibc-too-old")
@@ -238,7 +239,7 @@ def _missing_instruction(cpu_flags: tuple[str, ...]) -> str | None:
 
 @IMPORT_AVX.sign(conclusive=False)
 def killed_by_sigill(
-    context: Context, phases: tuple[Phase, ...], cpu_flags: tuple[str, ...] = (), cpu_model: str = "CPU"
+    context: Context, phases: Phases, cpu_flags: tuple[str, ...] = (), cpu_model: str = "CPU"
 ) -> Problem | None:
     """SIGILL: the official wheels need AVX since 1.6."""
     phase = next((p for p in phases if p.outcome == "died" and p.signal == "SIGILL"), None)
@@ -302,9 +303,7 @@ VC_RUNTIME = finding(
 
 
 @VC_RUNTIME.sign()
-def runtime_incomplete(
-    context: Context, phases: tuple[Phase, ...], vc_runtime: tuple[LibraryFile, ...] | None = None
-) -> Problem | None:
+def runtime_incomplete(context: Context, phases: Phases, vc_runtime: Libraries | None = None) -> Problem | None:
     """The import failed over a DLL, and one of the runtime's is not in System32."""
     phase = phase_named(phases, "import")
     if vc_runtime is None or phase is None or "DLL load failed" not in (phase.exception or ""):
@@ -365,7 +364,7 @@ IMPORT_HANG = finding(
 
 
 @IMPORT_HANG.sign(conclusive=False)
-def import_timed_out(context: Context, phases: tuple[Phase, ...]) -> Problem | None:
+def import_timed_out(context: Context, phases: Phases) -> Problem | None:
     """The import phase reached its deadline, or did nothing at all."""
     phase = phase_named(phases, "import")
     if phase is None or phase.outcome != "timeout":
@@ -415,7 +414,7 @@ IMPORT_FAILED = finding(
 
 
 @IMPORT_FAILED.sign(conclusive=False)
-def import_raised_or_died(phases: tuple[Phase, ...]) -> Problem | None:
+def import_raised_or_died(phases: Phases) -> Problem | None:
     """The import raised, or ended the process."""
     phase = phase_named(phases, "import")
     if phase is None or phase.outcome not in ("raised", "died"):

@@ -11,19 +11,23 @@ from typing import Any
 from tfgpu_doctor.facts.facts import (
     NOT_ASKED,
     CallResult,
+    ComputeCheck,
     CudnnFile,
     Fact,
     Gpus,
     Known,
+    LibraryFile,
     Message,
-    Package,
+    Packages,
     PciGpu,
-    Phase,
+    Phases,
     ShadowedModule,
     SmiResult,
     Soname,
     TfDevice,
+    Toolkit,
     Unknown,
+    XlaFile,
     fact_paths,
     look_up,
     map_fact,
@@ -75,6 +79,14 @@ class Card:
 
 
 Cards = tuple[Card, ...]
+Checks = tuple[ComputeCheck, ...]
+Devices = tuple[TfDevice, ...]
+Libraries = tuple[LibraryFile, ...]
+PciGpus = tuple[PciGpu, ...]
+Sonames = tuple[Soname, ...]
+Toolkits = tuple[Toolkit, ...]
+Variables = dict[str, str]
+XlaFiles = tuple[XlaFile, ...]
 
 
 def release(
@@ -109,7 +121,7 @@ def has_gpu(
     kernel_module_loaded: Fact[bool],
     device_nodes: Fact[tuple[str, ...]],
     driver_speaks: Fact[bool],
-    pci_gpus: Fact[tuple[PciGpu, ...]],
+    pci_gpus: Fact[PciGpus],
 ) -> Fact[bool]:
     """Whether an NVIDIA GPU is in this machine, by the driver or by the PCI bus.
 
@@ -125,7 +137,7 @@ def has_gpu(
     return map_fact(pci_gpus, bool)
 
 
-def _by_name(gpus: Fact[Gpus], pci_gpus: Fact[tuple[PciGpu, ...]], matrix: Matrix) -> Iterator[Card]:
+def _by_name(gpus: Fact[Gpus], pci_gpus: Fact[PciGpus], matrix: Matrix) -> Iterator[Card]:
     """The GPUs by what the driver calls them, or else by the bus, whose device ids tell more than a name."""
     names = [gpu.name.value for gpu in value_or(gpus, ()) if isinstance(gpu.name, Known)]
     models = [(name, matrix.gpu(name)) for name in names]
@@ -140,9 +152,7 @@ def _by_name(gpus: Fact[Gpus], pci_gpus: Fact[tuple[PciGpu, ...]], matrix: Matri
             yield Card(name, told, "as stated")
 
 
-def cards(
-    context: Context, gpus: Fact[Gpus], devices: Fact[tuple[TfDevice, ...]], pci_gpus: Fact[tuple[PciGpu, ...]]
-) -> Fact[tuple[Card, ...]]:
+def cards(context: Context, gpus: Fact[Gpus], devices: Fact[Devices], pci_gpus: Fact[PciGpus]) -> Fact[Cards]:
     """The different GPU models with their compute capability, from NVML or else from TensorFlow."""
     found: dict[str, Card] = {}
     for gpu in value_or(gpus, ()):
@@ -160,7 +170,7 @@ def cards(
     return Unknown(gpus.reason if isinstance(gpus, Unknown) else "the compute capability of no GPU is known")
 
 
-def cuda_sonames(sonames: Fact[tuple[Soname, ...]], *, of_cudnn: bool = False) -> Fact[tuple[Soname, ...]]:
+def cuda_sonames(sonames: Fact[Sonames], *, of_cudnn: bool = False) -> Fact[Sonames]:
     """The CUDA libraries (without cuDNN) that this TensorFlow opens by soname."""
     if isinstance(sonames, Unknown):
         return sonames
@@ -169,7 +179,7 @@ def cuda_sonames(sonames: Fact[tuple[Soname, ...]], *, of_cudnn: bool = False) -
     return Known(chosen, sonames.source) if chosen else Unknown("this TensorFlow opens no such library")
 
 
-def cudnn_sonames(sonames: Fact[tuple[Soname, ...]]) -> Fact[tuple[Soname, ...]]:
+def cudnn_sonames(sonames: Fact[Sonames]) -> Fact[Sonames]:
     """The cuDNN library that this TensorFlow opens by soname."""
     return cuda_sonames(sonames, of_cudnn=True)
 
@@ -184,7 +194,7 @@ def cudnn_release(context: Context, runtime: Fact[str], installed: Fact[tuple[Cu
     return Known(row, "compat_matrix.yaml") if row else Unknown(f"the matrix has no row for cuDNN {version}")
 
 
-def gpu_count(gpus: Fact[Gpus], devices: Fact[tuple[TfDevice, ...]]) -> Fact[int]:
+def gpu_count(gpus: Fact[Gpus], devices: Fact[Devices]) -> Fact[int]:
     """How many GPUs this machine has, by the driver or by TensorFlow, whichever knows of more."""
     if isinstance(gpus, Unknown) and isinstance(devices, Unknown):
         return Unknown(gpus.reason)
@@ -192,7 +202,7 @@ def gpu_count(gpus: Fact[Gpus], devices: Fact[tuple[TfDevice, ...]]) -> Fact[int
     return Known(max(len(value_or(gpus, ())), listed), "GPUs")
 
 
-def gpus_usable(devices: Fact[tuple[TfDevice, ...]], gpus: Fact[Gpus], has_gpu: Fact[bool]) -> Fact[int]:
+def gpus_usable(devices: Fact[Devices], gpus: Fact[Gpus], has_gpu: Fact[bool]) -> Fact[int]:
     """How many GPUs TensorFlow lists; how many the driver lists, when TensorFlow was not started."""
     if isinstance(devices, Known):
         return Known(sum(device.kind == "GPU" for device in devices.value), devices.source)
@@ -215,9 +225,9 @@ def planned(context: Context) -> Fact[object]:
 
 def modules_in_the_way(
     shadowed: Fact[tuple[ShadowedModule, ...]],
-    packages: Fact[tuple[Package, ...]],
+    packages: Fact[Packages],
     python_version: Fact[str],
-    phases: Fact[tuple[Phase, ...]],
+    phases: Fact[Phases],
     wheel_platform: Fact[str],
 ) -> Fact[tuple[ShadowedModule, ...]]:
     """The modules from other folders that TensorFlow cannot use, where its import fails."""
@@ -398,14 +408,14 @@ def needs(gpu: Card, expected: str | None, source: str | None) -> Evidence:
     return evidence(f"{gpu.name}: compute capability {gpu.compute_capability}", gpu.source, expected, source)
 
 
-def of_card(log: MessageLog, cards: tuple[Card, ...] | None) -> tuple[Evidence, ...]:
+def of_card(log: MessageLog, cards: Cards | None) -> tuple[Evidence, ...]:
     """Where the number comes from: a line of the text, or the table of GPUs by the card's name."""
     if printed := log.all(*_CAPABILITY_KINDS):
         return message_evidence(*printed, most=1)
     return tuple(needs(card, None, None) for card in (cards or ())[:1])
 
 
-def capabilities_of(log: MessageLog, cards: tuple[Card, ...] | None) -> list[str]:
+def capabilities_of(log: MessageLog, cards: Cards | None) -> list[str]:
     reported = [value for kind in _CAPABILITY_KINDS for value in log.values(kind, "capability")]
     return [*reported, *(gpu.compute_capability for gpu in cards or ())]
 

@@ -6,11 +6,11 @@ import ntpath
 import posixpath
 from collections.abc import Collection, Iterable
 
-from tfgpu_doctor.facts.facts import Candidate, Soname, Unknown, value_or
+from tfgpu_doctor.facts.facts import Candidate, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.declaration import Context, Problem
-from tfgpu_doctor.findings.inputs import fetch
+from tfgpu_doctor.findings.inputs import Sonames, fetch
 from tfgpu_doctor.findings.libraries import good_candidate, hides_wheels, in_state, names, off_path_evidence
 from tfgpu_doctor.matrix.compatibility import forgets_folders
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
@@ -91,13 +91,7 @@ def tell_apart(context: Context) -> Fix:
 
 
 def not_on_path(
-    context: Context,
-    sonames: tuple[Soname, ...],
-    release: Release,
-    because: str,
-    *,
-    beside: tuple[Soname, ...] = (),
-    of_cudnn: bool = False,
+    context: Context, sonames: Sonames, release: Release, because: str, *, beside: Sonames = (), of_cudnn: bool = False
 ) -> Problem | None:
     """The right files are not on the loader path, or come after one that cannot be loaded.
 
@@ -125,7 +119,7 @@ def not_on_path(
     )
 
 
-def _fix_path(context: Context, libraries: tuple[Soname, ...], release: Release | None) -> tuple[Fix, ...]:
+def _fix_path(context: Context, libraries: Sonames, release: Release | None) -> tuple[Fix, ...]:
     """Get the files out of the way that come first and fail, or let the loader find the good ones."""
     blocking = [one.path for library in libraries for one in library.candidates if one.is_in_the_way]
     if blocking:  # damaged files that the loader opens in place of good ones

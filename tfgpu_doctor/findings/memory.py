@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tfgpu_doctor.facts.facts import ComputeCheck, Gpu, Gpus, Message, value_or
+from tfgpu_doctor.facts.facts import Gpu, Gpus, Message, value_or
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import GIB, KIB, MIB, TIB
 from tfgpu_doctor.findings import symptoms
@@ -17,7 +17,7 @@ from tfgpu_doctor.findings.declaration import (
     is_wrong,
     message_evidence,
 )
-from tfgpu_doctor.findings.inputs import visible_devices
+from tfgpu_doctor.findings.inputs import Checks, Variables, visible_devices
 
 _UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
 FREE = 0.5  # share of a GPU's memory; when less is free as TensorFlow starts, another process uses the rest
@@ -77,7 +77,7 @@ WRONG_RESULT = finding(
 
 
 @WRONG_RESULT.sign(conclusive=False)
-def verification_failed(context: Context, checks: tuple[ComputeCheck, ...]) -> Problem | None:
+def verification_failed(context: Context, checks: Checks) -> Problem | None:
     """The residual against float64 on the CPU exceeds its tolerance, or the result came from another device."""
     found = []
     for one in filter(is_wrong, checks):
@@ -120,7 +120,7 @@ _FREE_IN_TABLE = 0.3  # the same in nvidia-smi's table, which was printed at any
 _GROWTH = Fix("Let TensorFlow allocate only what it needs", ("export TF_FORCE_GPU_ALLOW_GROWTH=true",))
 
 
-def _visible(gpus: Gpus, variables: dict[str, str]) -> list[Gpu]:
+def _visible(gpus: Gpus, variables: Variables) -> list[Gpu]:
     """The GPUs that this process sees, in its order; MIG slices have memory of their own."""
     whole = [gpu for gpu in gpus if not value_or(gpu.mig_mode, False)]
     chosen = variables.get("CUDA_VISIBLE_DEVICES")
@@ -202,7 +202,7 @@ def _is_on_host(message: Message) -> bool:
 
 @OOM.sign(conclusive=False)
 def check_ran_out_of_memory(
-    checks: tuple[ComputeCheck, ...],  # noqa: ARG001  # they were tried
+    checks: Checks,  # noqa: ARG001  # they were tried
     messages: MessageLog | None = None,
 ) -> Problem | None:
     """Not even the small computations of the doctor got memory."""
@@ -286,8 +286,8 @@ TAKEN = finding(
 def little_memory_free(
     context: Context,
     gpus: Gpus,
-    variables: dict[str, str] | None = None,
-    checks: tuple[ComputeCheck, ...] = (),
+    variables: Variables | None = None,
+    checks: Checks = (),
     messages: MessageLog | None = None,
 ) -> Problem | None:
     """Less than half is free; that an allocation failed, or nearly nothing is free on the first GPU, is an error."""

@@ -6,11 +6,12 @@ import posixpath
 from dataclasses import replace
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import Kernel, Message, OtherPython, Packages, Phases, ShadowedModule, Soname, value_or
+from tfgpu_doctor.facts.facts import Kernel, Message, OtherPython, Packages, Phases, ShadowedModule, value_or
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, minor
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
+from tfgpu_doctor.findings.inputs import Sonames, Variables
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.requirements import newest_minor, offered, python_offered_to, requested
 from tfgpu_doctor.matrix.loader import Release
@@ -48,7 +49,7 @@ def better_environment(
     python_elsewhere: tuple[OtherPython, ...],
     executable: str | None = None,
     release: Release | None = None,
-    cuda_sonames: tuple[Soname, ...] = (),
+    cuda_sonames: Sonames = (),
     kernels: tuple[Kernel, ...] = (),
 ) -> Problem | None:
     """This one has no TensorFlow, or one without CUDA, and one that the shell or Jupyter names has."""
@@ -504,7 +505,7 @@ def installed_twice(
     packages: Packages,
     tensorflow_paths: tuple[str, ...] = (),
     python_prefix: str | None = None,
-    variables: dict[str, str] | None = None,
+    variables: Variables | None = None,
     user_site: str | None = None,
     phases: Phases = (),
 ) -> Problem | None:
@@ -529,7 +530,7 @@ def installed_twice(
     )
 
 
-def _off_sys_path(context: Context, folder: str, variables: dict[str, str], user_site: str | None) -> Fix:
+def _off_sys_path(context: Context, folder: str, variables: Variables, user_site: str | None) -> Fix:
     if kept := context.remedies.without_folders("PYTHONPATH", variables.get("PYTHONPATH", ""), {folder}):
         return Fix(f"Remove {folder} from PYTHONPATH", (kept,))
     if user_site and _slashes(user_site) == folder:

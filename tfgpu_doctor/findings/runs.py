@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tfgpu_doctor.facts.facts import ComputeCheck, Gpu, Message, Phases, value_or
+from tfgpu_doctor.facts.facts import Gpus, Message, Phases, value_or
 from tfgpu_doctor.facts.report import Fix, Severity
 from tfgpu_doctor.facts.units import MIB
 from tfgpu_doctor.findings import inputs, symptoms
@@ -20,6 +20,7 @@ from tfgpu_doctor.findings.declaration import (
     message_evidence,
     was_cut_short,
 )
+from tfgpu_doctor.findings.inputs import Checks
 
 NCCL_GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
 _DOCKERS_SHM = 64 * MIB  # what Docker and containerd give a container that asks for nothing
@@ -156,7 +157,7 @@ RUN_FAILED = finding(
 
 
 @RUN_FAILED.sign()
-def later_phase_failed(context: Context, phases: Phases, checks: tuple[ComputeCheck, ...] = ()) -> Problem | None:
+def later_phase_failed(context: Context, phases: Phases, checks: Checks = ()) -> Problem | None:
     """A phase after the import raised, hung or ended the process, or a computation raised."""
     ended = (p for p in phases if p.name in _LATER and p.outcome in ("raised", "died", "timeout"))
     bad, child = [p for p in ended if not was_cut_short(p)], "the child process"
@@ -324,7 +325,7 @@ LOW_CLOCKS = finding(
 
 
 @LOW_CLOCKS.sign(conclusive=False)
-def low_under_load(context: Context, gpus: tuple[Gpu, ...]) -> Problem | None:
+def low_under_load(context: Context, gpus: Gpus) -> Problem | None:
     """The SM clock is far below the highest while the GPU is busy and not at its power limit."""
     found = []
     for gpu in gpus:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tfgpu_doctor.facts.facts import Gpu, Message, TfDevice, Toolkit, lists_gpu
+from tfgpu_doctor.facts.facts import Gpus, Message, lists_gpu
 from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.findings.declaration import MessageLog
-from tfgpu_doctor.findings.inputs import Cards, libcuda_not_opened
+from tfgpu_doctor.findings.inputs import Cards, Devices, Toolkits, libcuda_not_opened
 from tfgpu_doctor.findings.libraries import ReportedCuda, ReportedCudnn
 from tfgpu_doctor.matrix.loader import Release
 
@@ -57,7 +57,7 @@ def _unnamed_dll(messages: MessageLog, release: Release | None) -> Messages:
     return messages.all(*_UNNAMED_DLL) if release is None or release.gpu else ()
 
 
-def _no_device(messages: MessageLog, gpus: tuple[Gpu, ...] | None) -> Messages:
+def _no_device(messages: MessageLog, gpus: Gpus | None) -> Messages:
     """CUDA finds no device, or the driver's library cannot be opened, in a text that shows no GPU."""
     if gpus:
         return ()
@@ -80,7 +80,7 @@ def failed_launches(messages: MessageLog) -> Messages:
 
 
 def _no_kernels_in_cublas(
-    messages: MessageLog, gpu_release: Release | None, toolkits: tuple[Toolkit, ...] | None, cards: Cards | None
+    messages: MessageLog, gpu_release: Release | None, toolkits: Toolkits | None, cards: Cards | None
 ) -> Messages:
     known = any(at_least(kit.version, "11") is not False for kit in toolkits or ())  # a CUDA that has them
     if gpu_release is not None or known or not any(card.version >= _AMPERE for card in cards or ()):
@@ -134,7 +134,7 @@ SYMPTOMS = (*WITHOUT_CAUSE, "tf.known-bug", "benign.log")
 _OF_IMPORTS = ("ImportError", "ModuleNotFoundError")
 
 
-def situation(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> tuple[str, Message] | None:
+def situation(log: MessageLog, devices: Devices | None) -> tuple[str, Message] | None:
     """What goes wrong, and the message that tells; None where nothing does, as far as the text tells."""
     if log.has("own-finding") or (log.has("gpu-created") and not log.has("exception", "traceback", "aborted")):
         return None
@@ -147,12 +147,12 @@ def trouble(log: MessageLog) -> tuple[str, Message] | None:
     return ("fails", said) if said and not log.has("own-finding", "gpu-created") else None
 
 
-def nothing_fails(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> bool:
+def nothing_fails(log: MessageLog, devices: Devices | None) -> bool:
     """Whether no program reports a failure and nobody tells of one, so that a question is all there is."""
     return not log.complains and situation(log, devices) is None
 
 
-def _situations(log: MessageLog, devices: tuple[TfDevice, ...] | None) -> Iterator[tuple[str, Message | None]]:
+def _situations(log: MessageLog, devices: Devices | None) -> Iterator[tuple[str, Message | None]]:
     """Each situation, in the order in which they are asked for, with the message that shows it."""
     lists_none = devices is not None and not lists_gpu(devices)
     last = log.messages[-1] if log.messages else None

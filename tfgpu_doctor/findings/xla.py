@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.facts.facts import ComputeCheck, XlaFile, value_or
+from tfgpu_doctor.facts.facts import XlaFile, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.inputs import Cards, fetch
+from tfgpu_doctor.findings.inputs import Cards, Checks, XlaFiles, fetch
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 
@@ -14,7 +14,7 @@ KERAS_SINCE = "2.11"  # Keras' optimizers, and from 2.16 on (Keras 3) whole mode
 _WITHOUT_CUDA = ("cuda.missing", "cuda.version-mismatch", "tf.install-damaged")  # the compiler comes with CUDA
 
 
-def _severity(release: Release, usable: int, checks: tuple[ComputeCheck, ...], word: str) -> Severity | None:
+def _severity(release: Release, usable: int, checks: Checks, word: str) -> Severity | None:
     """How grave it is: an error where XLA has already failed for it; None without a GPU, or before Keras used XLA."""
     compiled = [check for check in checks if check.kind == "xla"]
     if any(word in (check.error or "") for check in compiled):
@@ -23,7 +23,7 @@ def _severity(release: Release, usable: int, checks: tuple[ComputeCheck, ...], w
     return Severity.WARNING if needed else None
 
 
-def _searched(roots: tuple[XlaFile, ...]) -> str:
+def _searched(roots: XlaFiles) -> str:
     return ", ".join(root.path for root in roots) or "CUDA's folders"
 
 
@@ -72,9 +72,9 @@ def not_in_searched_folders(
     context: Context,
     gpu_release: Release,
     gpus_usable: int,
-    libdevice: tuple[XlaFile, ...],
-    xla_roots: tuple[XlaFile, ...] = (),
-    checks: tuple[ComputeCheck, ...] = (),
+    libdevice: XlaFiles,
+    xla_roots: XlaFiles = (),
+    checks: Checks = (),
 ) -> Problem | None:
     """The first folder with nvvm/libdevice decides, even when the file is not in it."""
     severity = _severity(gpu_release, gpus_usable, checks, "libdevice")
@@ -126,9 +126,9 @@ def none_accepted(
     context: Context,
     gpu_release: Release,
     gpus_usable: int,
-    ptxas: tuple[XlaFile, ...],
-    xla_roots: tuple[XlaFile, ...] = (),
-    checks: tuple[ComputeCheck, ...] = (),
+    ptxas: XlaFiles,
+    xla_roots: XlaFiles = (),
+    checks: Checks = (),
     cards: Cards = (),
 ) -> Problem | None:
     """There is none, or the first one is refused or known to compile wrongly (the matrix says which)."""
