@@ -46,7 +46,6 @@ from tfgpu_doctor.plan.planned import (
     driver_of,
     fitting,
     pinned,
-    pythons_for,
     with_cudnn,
     without_wheel,
 )
@@ -136,9 +135,11 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
     without = without_wheel(view, allowed)
     if not without:
         return
-    wheels = f"{tensorflow.text} ({tensorflow.place}; wheels of {allowed[0].version})"
-    seen = (evidence(f"Python {', '.join(without)}", view.python_place, pythons_of(allowed[0]), wheels),)
-    own = write_python(view, pythons_for(view, allowed))
+    newest = allowed[0]
+    wheels = f"{tensorflow.text} ({tensorflow.place}; wheels of {newest.version})"
+    seen = (evidence(f"Python {', '.join(without)}", view.python_place, pythons_of(newest), wheels),)
+    # the Pythons for which the newest goes with everything else; else any release; else those of the newest
+    own = write_python(view, fitting(view, newest.python) or fitting(view) or newest.python)
     if len(without) == len(pythons):
         other = write_best(view)
         yield Problem(

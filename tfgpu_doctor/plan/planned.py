@@ -481,14 +481,6 @@ def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -
     return found or [Evidence(line.text, str(line.place), None, None) for line, _ in lines]
 
 
-def pythons_for(view: PlannedEnvironment, rows: Sequence[Release]) -> tuple[str, ...]:
-    """The Pythons to allow for releases of TensorFlow, newest first, of which one is to be installed.
-
-    Those of the newest with wheels of everything, as it is written; else of any of them; else those of the newest.
-    """
-    return fitting(view, rows[0].python) or fitting(view, _all_of(rows)) or tuple(rows[0].python)
-
-
 def fitting(
     view: PlannedEnvironment, pythons: Iterable[str] | None = None, release: Release | None = None
 ) -> tuple[str, ...]:
