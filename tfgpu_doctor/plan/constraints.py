@@ -189,12 +189,12 @@ def violations(request: PlanRequest, row: Release) -> tuple[Violation, ...]:
 def broken_within(request: PlanRequest, row: Release, given_up: frozenset[str]) -> frozenset[str] | None:
     """The constraints that a release violates; None at the first one that is not given up."""
     broken = set()
-    for name, check in CONSTRAINTS.items() if row.gpu else ():
+    for name, check in CONSTRAINTS.items():
         if check(request, row):
             if name not in given_up:
                 return None
             broken.add(name)
-    return frozenset(broken) if row.gpu else None
+    return frozenset(broken)
 
 
 def candidates(matrix: Matrix, platform: str, *, pre: bool = False) -> Iterator[Release]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from msgspec import structs
 from packaging.specifiers import SpecifierSet
 
-from tfgpu_doctor.facts.facts import Facts
 from tfgpu_doctor.facts.report import Edit, Fix
 from tfgpu_doctor.facts.versions import minor, numbers
 from tfgpu_doctor.manifests import Image, Requirement, Setting
 from tfgpu_doctor.matrix.compatibility import requirement
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, same_minor_releases
 from tfgpu_doctor.plan.fixes import Fixes
@@ -180,24 +180,22 @@ def _parts(text: str) -> tuple[str, tuple[str, ...], str]:
     return found[1], tuple(found[2].split(",")) if found[2] else (), found[3]
 
 
+@dataclass(frozen=True)
 class FileEdits(Fixes):
     """The same fixes as edits of the files that were read: nothing is installed yet."""
 
-    def __init__(self, facts: Facts, matrix: Matrix, planned: PlannedEnvironment) -> None:
-        """Take the environment that the files describe."""
-        super().__init__(facts, matrix)
-        self._planned = planned
+    planned: PlannedEnvironment
 
     def where_it_belongs(self, fix: Fix) -> Fix:
         """A variable is unset by taking its line out of the file."""
-        for one in self._planned.environment.settings:
+        for one in self.planned.environment.settings:
             if any(command.startswith("unset ") and one.name in command.split() for command in fix.commands):
                 return remove(one)
         return fix
 
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:
         """The line of TensorFlow, with the best release for the described machine."""
-        return write_best(self._planned)
+        return write_best(self.planned)
 
     def reinstall(self, why: str, version: str | None = None) -> tuple[Fix, ...]:
         """The same line: which release a file should name is decided in one place."""
@@ -205,7 +203,7 @@ class FileEdits(Fixes):
 
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
         """No line of a file brings such a build: container images and conda-forge's builds instead."""
-        request = PlanRequest(self.matrix, self._planned.target)
+        request = PlanRequest(self.matrix, self.planned.target)
         found = alternatives(request) or after_a_driver_change(request)
         return tuple(
             Fix(f"Use {option.title} instead: {why}", next(iter(option.commands.values()))) for option in found

@@ -35,29 +35,26 @@ _NAME = re.compile(r"[\w.-]*")
 _UNSET, _EXPORT = re.compile(r"\bunset ([A-Za-z_]\w*(?: [A-Za-z_]\w*)*)$"), re.compile(r"export (\w+)=([^$]*)")
 
 
-_FROM_DEBIAN = (
-    "sudo sed -i -E '/^(deb|Components)/ s/\\bmain\\b/main contrib non-free non-free-firmware/'"
-    " $(ls /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources 2>/dev/null)",
-    "sudo apt-get update",
-    "sudo apt-get install -y linux-headers-$(uname -r) nvidia-driver",
-)
-_FROM_UBUNTU = (
-    "sudo apt-get update",
-    "sudo apt-get install -y ubuntu-drivers-common",
-    "sudo ubuntu-drivers install",
-)
-_FROM_RPM_FUSION = (
-    "sudo dnf install -y https://download1.rpmfusion.org/nonfree/fedora/"
-    "rpmfusion-nonfree-release-$(rpm -E %fedora).noarch.rpm",
-    "sudo dnf install -y akmod-nvidia xorg-x11-drv-nvidia-cuda",
-    "sudo akmods --force",
-)
+_UPDATE = "sudo apt-get update"
 # Distribution → the commands that install its driver (Ubuntu Server guide, "NVIDIA drivers installation"; Debian wiki,
 # NvidiaGraphicsDrivers; RPM Fusion, Howto/NVIDIA; Arch wiki, NVIDIA)
 _DRIVER_COMMANDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("ubuntu", "pop", "linuxmint"), _FROM_UBUNTU),
-    "debian": _FROM_DEBIAN,
-    "fedora": _FROM_RPM_FUSION,
+    **dict.fromkeys(
+        ("ubuntu", "pop", "linuxmint"),
+        (_UPDATE, "sudo apt-get install -y ubuntu-drivers-common", "sudo ubuntu-drivers install"),
+    ),
+    "debian": (
+        "sudo sed -i -E '/^(deb|Components)/ s/\\bmain\\b/main contrib non-free non-free-firmware/'"
+        " $(ls /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources 2>/dev/null)",
+        _UPDATE,
+        "sudo apt-get install -y linux-headers-$(uname -r) nvidia-driver",
+    ),
+    "fedora": (
+        "sudo dnf install -y https://download1.rpmfusion.org/nonfree/fedora/"
+        "rpmfusion-nonfree-release-$(rpm -E %fedora).noarch.rpm",
+        "sudo dnf install -y akmod-nvidia xorg-x11-drv-nvidia-cuda",
+        "sudo akmods --force",
+    ),
     **dict.fromkeys(("arch", "manjaro", "endeavouros"), ("sudo pacman -Syu nvidia-open nvidia-utils",)),
 }
 
@@ -241,8 +238,7 @@ class Fixes(Situation):
 
     def installation(self, row: Release) -> Installation:
         """How a release is installed here: for this Python, or for its own newest."""
-        python = self.target.python if self.target.python in row.python else row.python[-1]
-        return Installation(self.matrix, self.target, row, python)
+        return Installation(self.matrix, self.target, row)
 
     def install_tensorflow(self, row: Release) -> tuple[str, ...]:
         """Install a release with its CUDA libraries, where it finds them, and a cuDNN that still supports the cards."""

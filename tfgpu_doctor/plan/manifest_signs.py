@@ -7,7 +7,7 @@ adds them; `tfgpu check` does so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeAlias
 
@@ -25,7 +25,6 @@ from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
 from tfgpu_doctor.manifests import Image, Place, Requirement
 from tfgpu_doctor.matrix.compatibility import cudnn_limit, driver_reaches, numpy_bound, requirement, runs_on
-from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
 from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.constraints import span
@@ -47,7 +46,6 @@ from tfgpu_doctor.plan.planned import (
     driver_of,
     fitting,
     pinned,
-    pythons_for,
     with_cudnn,
     without_wheel,
 )
@@ -134,31 +132,30 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
     if not allowed:
         yield from _no_release(view, tensorflow)
         return
-    newest = allowed[0]
     without = without_wheel(view, allowed)
+    if not without:
+        return
+    newest = allowed[0]
     wheels = f"{tensorflow.text} ({tensorflow.place}; wheels of {newest.version})"
     seen = (evidence(f"Python {', '.join(without)}", view.python_place, pythons_of(newest), wheels),)
-    if without and len(without) == len(pythons):
+    # the Pythons for which the newest goes with everything else; else any release; else those of the newest
+    own = write_python(view, fitting(view, newest.python) or fitting(view) or newest.python)
+    if len(without) == len(pythons):
+        other = write_best(view)
         yield Problem(
             title=f"{tensorflow.text} has no wheel for Python {without[-1]}",
             cause=_NO_MATCH,
-            evidence=seen,
-            fixes=_another_python(view, allowed),
+            evidence=seen,  # bounds of a project are narrowed, not moved
+            fixes=other if other and len(pythons) > 1 else (own, *other),
         )
-    elif without and tensorflow.specifier:
+    elif tensorflow.specifier:
         yield Problem(
             title=f"{tensorflow.text} has no wheel for Python {', '.join(without)}, which {view.python_place} allows",
             cause="uv and Poetry resolve for every Python that is allowed, and fail; pip fails on those Pythons",
             evidence=seen,
-            fixes=(write_python(view, pythons_for(view, allowed)),),
+            fixes=(own,),
             severity=Severity.WARNING,
         )
-
-
-def _another_python(view: PlannedEnvironment, allowed: Sequence[Release]) -> tuple[Fix, ...]:
-    """A Python that has wheels, or another release; bounds of a project are narrowed, not moved."""
-    use, other = write_python(view, pythons_for(view, allowed)), write_best(view)
-    return other if other and len(view.pythons or ()) > 1 else (use, *other)
 
 
 def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
@@ -208,13 +205,19 @@ def refused_by_pip(view: PlannedEnvironment) -> Iterator[Problem]:
 
 @in_manifests("tf.package-removed")
 def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]:
-    """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
-    for one in _discontinued(view):
-        wanted = specifier(one.specifier)
+    """tensorflow-gpu or tf-nightly-gpu is required of pip; conda-forge keeps the former as a metapackage."""
+    # beside another line of pip it is one of two: tf.package-conflict
+    for one in filter(None, (view.tensorflow, *(view.others if view.conda else ()))):
+        if one.name not in _DISCONTINUED or one.installer == "conda" or one.elsewhere:
+            continue
+        wanted, pin = specifier(one.specifier), pinned(one)
         nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
         nothing = nothing or (one is view.tensorflow and view.python is not None and view.release is None)
-        better = _under_another_name(view, one)
-        if pinned(one) and not (nothing or better):
+        row = view.matrix.tensorflow(pin, view.target.platform) if pin else None
+        better = f"tensorflow{one.specifier}" if row and row.gpu else None  # before 2.1 that was the CPU build
+        if pin is None:
+            better = replacement(view)
+        elif not (nothing or better):
             continue  # the GPU build of that release has no other name
         yield Problem(
             title=f"{one.name} cannot be installed" if nothing else f"{one.name} has been discontinued",
@@ -223,21 +226,6 @@ def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]
             fixes=(write_release(view, one, better),) if better else (),
             severity=Severity.ERROR if nothing else Severity.WARNING,
         )
-
-
-def _discontinued(view: PlannedEnvironment) -> list[Requirement]:
-    """The lines of pip that ask for such a package; beside tensorflow it is one of two: tf.package-conflict."""
-    lines = (view.tensorflow, *(view.others if view.conda else ()))
-    pip = [one for one in lines if one and one.installer != "conda" and not one.elsewhere]
-    return [one for one in pip if one.name in _DISCONTINUED]
-
-
-def _under_another_name(view: PlannedEnvironment, one: Requirement) -> str | None:
-    """The release that is asked for by its number, as `tensorflow`; before 2.1 that was the CPU build."""
-    if pinned(one) is None:
-        return replacement(view)
-    row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
-    return f"tensorflow{one.specifier}" if row and row.gpu else None
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -372,7 +360,7 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=(evidence(request.text, str(request.place), expected, docs),),
             fixes=(Fix("Write it as", fix),),
         )
-    elif view.needs_request:
+    elif view.wants_gpu and request is None:
         found = view.base.image.reference if view.base else environment.label
         yield Problem(
             title=f"{environment.label} requests no GPU",

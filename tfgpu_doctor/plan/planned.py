@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -21,9 +20,7 @@ from tfgpu_doctor.manifests.variables import read_image
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import Container
 from tfgpu_doctor.plan.resolving import (
-    TooHard,
     Universe,
-    Unsolvable,
     Wanted,
     admits,
     can_be_met,
@@ -42,26 +39,21 @@ _CUDA_TAG = re.compile(
 _DISTRIBUTION = re.compile(r"(ubuntu|debian|ubi|rockylinux|centos)-?(\d+(?:\.\d+)?)?")
 _TENSORFLOW_TAG = re.compile(r"(?P<version>\d+\.\d+\.\d+(?:rc\d+)?|latest|nightly)(?P<rest>(?:-[a-z0-9]+)*)")
 # packages python3 of the distributions (packages.ubuntu.com, packages.debian.org, Red Hat's life-cycle pages)
-SYSTEM_PYTHON = {
-    "ubuntu16.04": "3.5",
-    "ubuntu18.04": "3.6",
-    "ubuntu20.04": "3.8",
-    "ubuntu22.04": "3.10",
-    "ubuntu24.04": "3.12",
-    "debian10": "3.7",
-    "debian11": "3.9",
-    "debian12": "3.11",
-    "debian13": "3.13",
-    "ubi9": "3.9",
-    "rockylinux9": "3.9",
+_SYSTEMS_WITH = {
+    "3.5": ("ubuntu16.04", "ubuntuxenial"),
+    "3.6": ("ubuntu18.04", "ubuntubionic"),
+    "3.7": ("debian10", "debianbuster"),
+    "3.8": ("ubuntu20.04", "ubuntufocal"),
+    "3.9": ("debian11", "debianbullseye", "ubi9", "rockylinux9"),
+    "3.10": ("ubuntu22.04", "ubuntujammy"),
+    "3.11": ("debian12", "debianbookworm"),
+    "3.12": ("ubuntu24.04", "ubuntunoble"),
+    "3.13": ("debian13", "debiantrixie"),
 }
+_SYSTEM_PYTHON = {system: python for python, systems in _SYSTEMS_WITH.items() for system in systems}
 # "20.10-tf2-py3", "21.12-tf2-python-py3"; those with vLLM and TensorRT-LLM have a CUDA of their own
 _MONTH = re.compile(r"(?P<month>\d\d\.\d\d)(?!.*(?:llm|igpu))")
 _OF_A_MONTH = ("nvidia/tensorflow", "nvidia/tritonserver", "nvidia/tensorrtserver")
-_CODE_NAMES = {
-    "debian": {"buster": "10", "bullseye": "11", "bookworm": "12", "trixie": "13"},
-    "ubuntu": {"xenial": "16.04", "bionic": "18.04", "focal": "20.04", "jammy": "22.04", "noble": "24.04"},
-}
 # images that hold no CUDA, whatever their tag
 _WITHOUT_CUDA = frozenset({"python", "ubuntu", "debian", "alpine", "fedora", "rockylinux", "centos"})
 
@@ -111,7 +103,7 @@ def _cuda(image: Image, tag: str, matrix: Matrix) -> Base:
     # since CUDA 12.4 the tags say cudnn without its major version, which is 9
     cudnn, systems = (found["major"] or "9") if found["cudnn"] else None, _DISTRIBUTION.findall(tag)
     cudnn = cudnn and (_cudnn_in(found["cuda"], cudnn, matrix) or cudnn)
-    python = SYSTEM_PYTHON.get("".join(systems[-1])) if systems else None
+    python = _SYSTEM_PYTHON.get("".join(systems[-1])) if systems else None
     return Base(image, cuda=found["cuda"], cudnn=cudnn, flavour=found["flavour"], python=python, gpu=True)
 
 
@@ -184,9 +176,8 @@ def _python(name: str, tag: str) -> str | None:
     if name == "python":
         found = re.match(r"(\d+\.\d+)", tag)
         return found[1] if found else None
-    release = tag if name == "ubuntu" else tag.split("-")[0]
-    release = _CODE_NAMES.get(name, {}).get(release, release.split(".")[0] if name == "debian" else release)
-    return SYSTEM_PYTHON.get(f"{name}{release}") if name in _CODE_NAMES else None
+    release = re.split(r"[.-]", tag)[0] if name == "debian" else tag
+    return _SYSTEM_PYTHON.get(f"{name}{release}") if name in ("debian", "ubuntu") else None
 
 
 _TENSORFLOWS = frozenset({*TENSORFLOW, CONDA_BASE})
@@ -304,11 +295,6 @@ class PlannedEnvironment:
         row = self.release
         return None if row is None or row.cuda is None or self.extra or self.conda else row
 
-    @property
-    def needs_request(self) -> bool:
-        """True if a GPU is meant to be used, and the file, which would have to, requests none."""
-        return self.environment.gpu is None and (self.wants_gpu or (self.release is not None and self.extra))
-
     def requirement(self, name: str) -> Requirement | None:
         """The requirement of a distribution."""
         named = (one for one in self.environment.requirements if one.name == name)
@@ -349,12 +335,9 @@ class PlannedEnvironment:
         for with_earlier in (True, False):
             for universe in universes:
                 lines = self.wanted_in(universe, with_earlier=with_earlier)
-                try:
-                    return Resolution(universe, solve(universe, [one for _, one in lines]))
-                except Unsolvable:
-                    continue
-                except TooHard:
-                    return Resolution(universe, {})
+                versions = solve(universe, [one for _, one in lines])
+                if versions is not None:
+                    return Resolution(universe, versions)
         return Resolution(universes[0], {}, refused=True)
 
     def _is_built(self, universe: Universe, name: str) -> bool:
@@ -386,9 +369,7 @@ class PlannedEnvironment:
                 wanted[index] = replace(wanted[index], specifier="")
                 if not universe.package(wanted[index].name).allowed(""):
                     del wanted[index]
-        versions: dict[str, str] = {}
-        with suppress(Unsolvable, TooHard):
-            versions = solve(universe, [*wanted.values()]) if found else {}
+        versions = (solve(universe, [*wanted.values()]) if found else None) or {}
 
         def conflict(freed: list[int], core: list[int]) -> Conflict:
             lines, changed = [original[index] for index in core], [original[index][0] for index in freed]
@@ -498,14 +479,6 @@ def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -
                 shown = own[0] if own else line
                 found.append(Evidence(shown.text, str(shown.place), f"{name}{bound}", source))
     return found or [Evidence(line.text, str(line.place), None, None) for line, _ in lines]
-
-
-def pythons_for(view: PlannedEnvironment, rows: Sequence[Release]) -> tuple[str, ...]:
-    """The Pythons to allow for releases of TensorFlow, newest first, of which one is to be installed.
-
-    Those of the newest with wheels of everything, as it is written; else of any of them; else those of the newest.
-    """
-    return fitting(view, rows[0].python) or fitting(view, _all_of(rows)) or tuple(rows[0].python)
 
 
 def fitting(

@@ -1,7 +1,7 @@
 """Whether requirements can be met together: pip's resolver (resolvelib) over the metadata in the matrix. Pure.
 
     wanted = [Wanted("tensorflow", "==2.20.0"), Wanted("tf-keras", "==2.15.0")]
-    solve(universe, wanted)      # Unsolvable: tf-keras 2.15 requires tensorflow<2.16
+    solve(universe, wanted)      # None: tf-keras 2.15 requires tensorflow<2.16
     smallest_conflict(...)       # both of them
 
 What the matrix does not know constrains nothing: other packages, and versions that are newer than all that it has.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -43,14 +42,6 @@ class Wanted:
     name: str
     specifier: str = ""
     extras: tuple[str, ...] = ()
-
-
-class Unsolvable(Exception):
-    """No versions meet all requirements."""
-
-
-class TooHard(Exception):
-    """The search has taken too many steps."""
 
 
 @lru_cache(maxsize=8192)
@@ -242,31 +233,24 @@ class _Provider(AbstractProvider[Wanted, _Candidate, _Identifier]):
         return [*itself, *self._universe.package(name).requires(version, extras)]
 
 
-def solve(universe: Universe, wanted: Sequence[Wanted]) -> dict[str, str]:
+def solve(universe: Universe, wanted: Sequence[Wanted]) -> dict[str, str] | None:
     """Return versions of all known packages that meet the requirements, dependencies included, the newest possible.
 
-    Raises:
-        Unsolvable: there are none.
-        TooHard: the search was given up.
+    None: there are none. The search may be given up: then no version is known.
     """
     judged = filter(universe.is_judged, wanted)
     try:
         result = Resolver(_Provider(universe), BaseReporter()).resolve(judged, max_rounds=MOST_STEPS)
-    except ResolutionImpossible as error:
-        raise Unsolvable from error
-    except ResolutionTooDeep as error:
-        raise TooHard from error
+    except ResolutionImpossible:
+        return None
+    except ResolutionTooDeep:
+        return {}
     return {name: str(version) for (name, _), version in result.mapping.values()}
 
 
 def can_be_met(universe: Universe, wanted: Sequence[Wanted]) -> bool:
     """Return True if the requirements can be met, or that is unknown."""
-    try:
-        with suppress(TooHard):
-            solve(universe, wanted)
-    except Unsolvable:
-        return False
-    return True
+    return solve(universe, wanted) is not None
 
 
 def smallest_conflict(universe: Universe, wanted: Sequence[Wanted]) -> tuple[int, ...]:
