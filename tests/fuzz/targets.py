@@ -268,6 +268,7 @@ PLACES = (
     *("manifests", "redact", "probes", "plan.target", "bench.devices", "bench.plans.matpow"),
     "bench.cluster",
 )
+_OF_OURS = ("parsers.messages.load",)  # reads a file of the package, which others do not write
 _LINES, _TEXT, _BYTES = ("Sequence[Line]",), ("str", "str | None"), ("bytes",)
 # a probe's function of a text takes one by one of these names; another first argument is a place where data lies
 _TEXTS_OF_PROBES = ("text", "line", "log", "osrelease", "stderr")
@@ -308,7 +309,8 @@ def functions() -> Iterator[tuple[str, Callable[..., Any], str]]:
             needed = sum(one.default is one.empty and one.kind != one.VAR_KEYWORD for one in parameters)
             of_a_place = place.startswith("probes.") and parameters and parameters[0].name not in _TEXTS_OF_PROBES
             annotation = str(parameters[0].annotation).strip("'\"") if parameters else ""
-            if needed == 1 and not of_a_place and annotation in (*_LINES, *_TEXT, *_BYTES):
+            of_others = f"{place}.{name}" not in _OF_OURS and not of_a_place
+            if needed == 1 and of_others and annotation in (*_LINES, *_TEXT, *_BYTES):
                 yield f"{place}.{name}", value, annotation
 
 

@@ -21,7 +21,7 @@ _LONGEST = 4000  # characters of a message
 # printable by their category, but never seen: fillers, and variation selectors except those of text and emoji
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0d\U000e0100-\U000e01ef]")
 _HALF = re.compile("[\ud800-\udfff]")
-_BREAK = re.compile(r"[ \t]*\r?\n[ \t\r\n]*")
+_BREAK = re.compile(r"(?<![ \t])[ \t]*\r?\n[ \t\r\n]*")
 _NOT_ASCII = re.compile(r"[^\n -~]+")
 _SKIP = r"\x1b\[[\d;]*m|[\ufe0e\ufe0f]"  # what a reader of the log may skip: colours, variation selectors
 _HASHES = rf"#(?:{_SKIP})*#(?:{_SKIP}|\w)*(?=\[)"

@@ -18,7 +18,9 @@ def without_blanks(text: str) -> str:
 def hole(text: str) -> str | None:
     """The first expression of a template in a text."""
     found = _HOLE.search(text)
-    return re.sub(r"^\{\{\s*(.*?)\s*\}\}$", r"{{ \1 }}", found[0]) if found else None
+    if found and found[0].startswith("{{"):
+        return f"{{{{ {found[0][2:-2].strip()} }}}}"
+    return found[0] if found else None
 
 
 def filled_later(place: Place, expression: str, *, quote: bool = True) -> str:

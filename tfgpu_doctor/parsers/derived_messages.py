@@ -22,7 +22,7 @@ _ERAS = (
 _CONDA_VARIANT = re.compile(r"(?P<cpu>mkl|eigen|cpu)|(?P<gpu>gpu|cuda)")
 # a distribution's packages with the driver's libraries or its kernel module (not nvidia-container-toolkit)
 _LINUX_DRIVER = re.compile(
-    r"\b(?:apt-get|apt|aptitude|dnf|yum|zypper)(?: +-{1,2}[\w-]{1,30}){0,9} +install\b[^\n;&|`#>]{0,200}[ \"']"
+    r"\b(?:apt-get|apt|aptitude|dnf|yum|zypper)(?: +-[\w-]{1,31}){0,9} +install\b[^\n;&|`#>]{0,200}[ \"']"
     r"(?:nvidia-(?:driver|dkms|kernel|utils|\d{3})|libnvidia-|cuda-drivers|cuda(?:-\d+-\d+)?(?![\w-]))"
 )
 # the lines with which a job asks Slurm for anything, and those that ask for a GPU

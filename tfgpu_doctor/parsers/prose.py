@@ -65,7 +65,7 @@ _NAMED = {
 _TENSORFLOW = re.compile(
     r"(?<![A-Za-z0-9_.-])tensor[- ]?flow(?:-gpu|-cpu)?\W{1,3}(?:(?!cuda|cudnn|python|driver|numpy|keras|torch|tfjs"
     r"|js\b|lite\b|hub\b|addons|text\b|serving|datasets|probability|estimator|models\b|federated|quantum|with\b|on\b"
-    r"|needs?\b|for\b)[A-Za-z']{1,12}\W{1,3}){1,3}v?(?P<number>[12]\.\d{1,2}(?:\.\d{1,2})?)(?![\d%]|\.\d)",
+    r"|needs?\b|for\b)(?:[A-Za-z][A-Za-z']{0,11}|')\W{1,3}){1,3}v?(?P<number>[12]\.\d{1,2}(?:\.\d{1,2})?)(?![\d%]|\.\d)",
     re.IGNORECASE,
 )
 _VERSIONS = (

@@ -32,7 +32,7 @@ _OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tenso
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
 _BY_PIP = re.compile(r"\bpip (?:un)?install\b")
 _NAME = re.compile(r"[\w.-]*")
-_UNSET, _EXPORT = re.compile(r"\bunset ([A-Za-z_]\w*(?: [A-Za-z_]\w*)*)$"), re.compile(r"export (\w+)=([^$]*)")
+_UNSET, _EXPORT = re.compile(r"\bunset ([A-Za-z_]\w*(?: [A-Za-z_]\w*){0,50})$"), re.compile(r"export (\w+)=([^$]*)")
 
 
 _UPDATE = "sudo apt-get update"

@@ -30,7 +30,7 @@ _LINE = re.compile(
     (?P<value>"[^"]*"|'[^']*'|[^\s;&|\#"']*)\s*;?\s*(?:\#.*)?$""",
     re.VERBOSE,
 )
-_REFERENCE = re.compile(r"\$\{[^}]*\}|\$\w+|\$\([^)]*\)|`[^`]*`")
+_REFERENCE = re.compile(r"\$\{[^}]{0,1000}\}|\$\w+|\$\([^)]{0,1000}\)|`[^`]*`")
 
 
 def examine(environ: Mapping[str, str], prefix: str | None, root: str = "/") -> Fact[tuple[Setting, ...]]:
