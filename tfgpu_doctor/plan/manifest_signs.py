@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeAlias
 
+from packaging.version import Version
+
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, minor, numbers
@@ -299,15 +301,20 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
     bound = numpy_bound(row) if row else None
     yield from _refused(view, "numpy")
     yield from _outside_bounds(view, "numpy", bound)
-    if row is None or bound in (None, row.numpy) or tensorflow is None or view.conda or view.requirement("numpy"):
+    if row is None or bound in (None, row.numpy) or tensorflow is None or view.conda:
         return
-    if python is not None and capability(python) >= (3, 9):  # the first of NumPy 2
+    line, known = view.requirement("numpy"), view.resolved.universe.package("numpy")
+    admitted = known.allowed(line.specifier if line else "") - known.allowed(str(bound))
+    chosen = view.resolved.versions.get("numpy")  # beside all that is known to be installed
+    # NumPy 2 is for Python 3.9 and later; most likely it is the newest for which there is a wheel
+    if admitted and (chosen is None or Version(chosen) in admitted) and capability(python or row.python[-1]) >= (3, 9):
         wheel = f"TensorFlow {row.version}"
         yield Problem(
             title=f"{wheel} will be installed with NumPy 2, and cannot be imported with it",
             cause="it is compiled for NumPy 1, but its metadata has no upper bound",
-            evidence=_seen(tensorflow, f"numpy{bound}", wheel),
-            fixes=(write_beside(tensorflow, "numpy<2"),),
+            evidence=_seen(line or tensorflow, f"numpy{bound}", wheel),
+            fixes=(write(line, "numpy<2") if line else write_beside(tensorflow, "numpy<2"),),
+            severity=Severity.ERROR if python else Severity.WARNING,
         )
 
 
@@ -634,7 +641,8 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 
 
 def _lacks_cuda(view: PlannedEnvironment) -> bool:
-    if view.cudas and not _has_runtime_only(view):
+    without_runtime = all(one.by == "pip" and "cuda-runtime" not in one.text for one in view.cudas)
+    if view.cudas and not without_runtime and not _has_runtime_only(view):
         return False
     unknown = view.base is not None and (not view.base.no_cuda or view.base.tensorflow)  # or an image for the CPU
     return view.wants_gpu or not (unknown or view.cudnns)
@@ -755,9 +763,7 @@ def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
 # Known bugs.
 
 
-@in_manifests(
-    "tf.known-bug", unless=("tf.package-removed", *_DECIDED_BY_PACKAGE, "gpu.arch-too-new", "gpu.arch-too-old")
-)
+@in_manifests("tf.known-bug", unless=(*_DECIDED_BY_PACKAGE, "gpu.arch-too-new", "gpu.arch-too-old"))
 def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     """What will be installed has a bug in this environment."""
     row = view.release
@@ -765,18 +771,21 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
         return
     of_release = partial(view.matrix.issues_for, row, compute_capabilities=view.target.capabilities, extra=view.extra)
     issues = list(of_release(python=view.python))
+    supposed = []
     if view.python is None and row.python:  # most likely the newest for which there is a wheel
-        of_newest = of_release(python=row.python[-1])
-        issues += [one for one in of_newest if one.severity == "warning" and one not in issues]
+        supposed = [one for one in of_release(python=row.python[-1]) if one not in issues]
     nearest = write_best(view) if row.extra and replacement(view) != requirement(row) else ()
-    for issue in issues:
+    for issue in (*issues, *supposed):
         if _concerns(view, issue):
+            # for a plan it is a warning, which can install something else beside it; as the files are, it happens
+            happens = "cusolver-10" in issue.id or "unbounded" in issue.id
+            grave = Severity.ERROR if happens else Severity(issue.severity)
             yield Problem(
                 title=f"TensorFlow {row.version}: {issue.title}",
                 cause=issue.symptom,
                 evidence=(evidence(f"TensorFlow {row.version}", view.where, "another release", issue.source),),
                 fixes=(*nearest, Fix(issue.fix, issue.commands)),
-                severity=Severity(issue.severity),
+                severity=Severity.WARNING if issue in supposed else grave,
             )
 
 

@@ -138,6 +138,9 @@ def _tensorflow(image: Image, matrix: Matrix) -> Base:
     if found is None:
         return Base(image)
     gpu, version = "-gpu" in found["rest"], found["version"] if found["version"][0].isdigit() else None
+    if found["version"] == "latest" and gpu:
+        tags = [one for one in matrix.data.containers if one.image == "tensorflow/tensorflow"]
+        version = max(tags, key=lambda one: Version(one.tensorflow)).tensorflow
     listed = _listed(image, matrix, "tensorflow/tensorflow", f"{version}-gpu" if gpu else "")
     if listed.container:
         return listed
@@ -180,6 +183,7 @@ def _python(name: str, tag: str) -> str | None:
     return _SYSTEM_PYTHON.get(f"{name}{release}") if name in ("debian", "ubuntu") else None
 
 
+_OF_WINDOWS = frozenset({"pywin32", "pywinpty", "vs2015_runtime", "win_inet_pton", "wincertstore", "winpty"})
 _TENSORFLOWS = frozenset({*TENSORFLOW, CONDA_BASE})
 # packages by their installer; a group is the version that the name tells
 _CUDAS = {
@@ -209,6 +213,12 @@ class Resolution(NamedTuple):
     refused: bool = False  # no installer can meet all requirements, with any possible Python
 
 
+def _on_windows(environment: Environment, target: Target) -> Target:
+    """Return the target; on Windows for an export of conda there, which no other system can install."""
+    is_export = any(one.name in _OF_WINDOWS for one in environment.requirements)
+    return structs.replace(target, os="windows") if is_export and target.os == "linux" else target
+
+
 class PlannedEnvironment:
     """One environment of the manifests, and what installers will make of it."""
 
@@ -216,6 +226,7 @@ class PlannedEnvironment:
         """Look at one environment, for a described machine."""
         self.environment, self.matrix = environment, matrix
         self.base = read_base(environment.image, matrix)
+        target = _on_windows(environment, target)
         # the requirement that brings TensorFlow, None: the image, or nothing; and further ones
         self.tensorflow, self.others = _tensorflows(environment, target, self.base)
         self.package = self.tensorflow.name if self.tensorflow else "tensorflow"
@@ -226,11 +237,16 @@ class PlannedEnvironment:
         self.target = structs.replace(target, python=self.python) if self.python else target
         place = self.tensorflow.place if self.tensorflow else self.base.image.place if self.base else environment.place
         self.where = str(place)  # the line that TensorFlow stands on, or the image that brings it
-        # a GPU is meant: by the target, by a request, by an image made for it, or by the extra
-        by_extra = self.tensorflow is not None and self.tensorflow.extras != ()
-        self.wants_gpu = bool(target.gpus or environment.gpu or (self.base and self.base.gpu) or by_extra)
         self.cudas = tuple(self._named(_CUDAS, self.base.cuda if self.base else None))
         self.cudnns = tuple(self._named(_CUDNNS, self.base.cudnn if self.base else None))
+
+    @property
+    def wants_gpu(self) -> bool:
+        """A GPU is meant: by the target, a request, an image made for it, the extra, or CUDA packages of pip."""
+        by_extra = self.tensorflow is not None and self.tensorflow.extras != ()
+        by_package = any(one.by == "pip" for one in (*self.cudas, *self.cudnns))
+        by_image = self.base is not None and self.base.gpu
+        return bool(self.target.gpus or self.environment.gpu or by_image or by_extra or by_package)
 
     def _python_of(self, target: Target) -> tuple[tuple[str, ...] | None, str]:
         environment = self.environment

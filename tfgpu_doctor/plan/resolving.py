@@ -96,21 +96,10 @@ class Universe:
         return marker is None or any(holds(marker, self.platform, self.python, one) for one in ("", *extras))
 
     def is_judged(self, one: Wanted) -> bool:
-        """Return True if the matrix knows the package, and the requirement names no version that it may not have yet.
-
-        That is a pre-release, or one that is not older than all that it has.
-        """
+        """Return True if the matrix knows a version that is asked for: it has neither all old ones nor all to come."""
         bounds = specifier(one.specifier)
-        if one.name not in self.matrix.packages or bounds is None:
-            return False
-        versions = self.package(one.name).versions
-        if any(map(bounds.contains, versions)):
-            return True
-        try:
-            named = [Version(each.version.removesuffix(".*")) for each in bounds]
-        except ValueError:
-            return False
-        return not any(each.is_prerelease or each > versions[-1] for each in named)
+        known = one.name in self.matrix.packages and bounds is not None
+        return known and any(map(bounds.contains, self.package(one.name).versions))
 
 
 @lru_cache(maxsize=64)
