@@ -307,12 +307,15 @@ def module_message(
         return None
     if inputs.has_code(cuda_init, *_CUDA_MODULE_FAILS):
         seen = () if messages.has("kernel-version") else messages.all("cuinit-failed")
+        ways = (inputs.DEVICE_NODES, inputs.RELOAD_UVM)
+        if inputs.has_code(cuda_init, 999):  # "unknown error" comes after suspend more often than without the module
+            ways = ways[::-1]
         return Problem(
             title="The kernel module nvidia-uvm, which CUDA requires, does not work",
             cause="the display driver runs, but CUDA cannot start: nvidia-uvm is not loaded, failed after suspend, or "
             "this user has no permission for its device node; sometimes it is the hardware",
             evidence=message_evidence(*seen),
-            fixes=(inputs.DEVICE_NODES, inputs.RELOAD_UVM),
+            fixes=ways,
         )
     absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
     if not absent or kernel_module or inputs.smi_works(nvidia_smi):

@@ -98,6 +98,11 @@ _GPU = re.compile(
     r"|m)(?![A-Za-z0-9])){0,4})(?:gpu)?s?(?![A-Za-z0-9_%]|\.\d| ?(?:percent|hours?)\b)",
     re.IGNORECASE,
 )
+_CHOICE = re.compile(
+    r"\b(?:geforce|nvidia|[gr]tx)\b.{0,40}\b(?:or|vs\.?|versus)\b"
+    r"|\b(?:or|vs\.?|versus)\b.{0,40}\b(?:geforce|nvidia|[gr]tx)\b",
+    re.IGNORECASE,
+)
 _OTHER_GPU = re.compile(
     r"(?<![A-Za-z0-9_.])(?:(?:amd |ati )?(?:radeon(?: (?:rx|hd|pro|vega|r[579x]))?(?: ?\d{3,4}\w{0,3})?"
     r"|rx[ -]?(?:vega ?)?(?:\d{3,4}|56|64)(?: ?(?:xtx?|gre|[ms]))?)|(?:intel(?:\(r\))? )?(?:iris(?:\(r\))?(?: xe| plus"
@@ -214,7 +219,8 @@ def _of_clause(clause: str) -> Iterator[tuple[str, str, int, int]]:
         name = " ".join(match["name"].split())
         if not _NO_CARD.match(name) and not (match["bare"] == match["name"] and not _CARD_WORD.search(clause)):
             yield "gpu", name, match.start(), match.end()
-    for match in _OTHER_GPU.finditer(clause):
+    # "GeForce or Radeon?" asks which
+    for match in () if _CHOICE.search(clause) else _OTHER_GPU.finditer(clause):
         yield "gpu", match[0], match.start(), match.end()
 
 
@@ -391,8 +397,9 @@ _WANTS = re.compile(
     rf"|without (?:a )?gpu|gpus? (?:is|are) (?:off|disabled))\b[^.!?\n]{{0,40}}\b(?:deliberate(?:ly)?|on purpose"
     rf"|intentional(?:ly)?|by design|purposely)\b|(?<!n't )(?<!not )\b(?:want|wants|prefer|meant|supposed"
     rf"|intend(?:ed)?|chose|happy|content) (?:it )?(?:to )?(?:(?:run|stay|use|be|remain|work|compute|train"
-    rf"|go)\w* )?(?:it |everything )?(?:on |with |only ){{0,2}}{_CPU}(?: only)?(?!['’]s)|\b(?:fine|okay|ok|happy|live"
-    rf"|content|go) with {_CPU}|\b{_CPU}(?:-only)? (?:is|are|would be|will be) (?:all (?:i|we) |enough|sufficient"
+    rf"|go)\w* )?(?:it |everything )?(?:on |with |only ){{0,2}}{_CPU}(?: only)?(?!['’]s)"
+    rf"|(?<!work )(?<!works )(?<!worked )(?<!working )(?<!just )\b(?:fine|okay|ok|happy|live|content|go) with {_CPU}"
+    rf"|\b{_CPU}(?:-only)? (?:is|are|would be|will be) (?:all (?:i|we) |enough|sufficient"
     rf"|plenty|fast enough|fine (?:for|with) (?:me|us|this|that|now)|what (?:i|we) want|perfectly (?:fine|ok)"
     rf"|okay for)|\b(?:gpu|cuda) is not (?:needed|necessary|wanted|required)|\bCPU[- ]only (?:steps?|jobs?|tasks?"
     rf"|runs?|mode|inference|pipelines?|services?|deployments?|stages?|rules?|tests?|build|ci)\b",
