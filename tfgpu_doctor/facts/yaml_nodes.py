@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import Any, TypeAlias
 
-from tfgpu_doctor.facts.printable import utf8
+from tfgpu_doctor.facts.printable import cut, utf8
 
 Node: TypeAlias = Any  # yaml.Node: `id` ("scalar", "sequence", "mapping"), `tag`, `value`, `start_mark`
 
@@ -126,8 +126,7 @@ def is_null(node: Node) -> bool:
 
 def shortened(text: str, longest: int = LONGEST_QUOTE) -> str:
     """Return at most so many characters of a text, in one line."""
-    line = " ".join(text[: 2 * longest].split())
-    return line if len(line) <= longest else line[: longest - 1] + "…"
+    return cut(" ".join(text[: 2 * longest].split()), longest)
 
 
 def plain(node: Node) -> Any:

@@ -14,6 +14,7 @@ _ESCAPES = "|".join(
         rf"(?<=\\)U000{_H}{{5}}",  # Python
         rf"(?<=\\)x{_H}{{2}}(?:\\+x[89ABab]{_H}){{0,3}}",  # Python: bytes of UTF-8, or one of the first 256 characters
         rf"%{_H}{{2}}(?:%[89ABab]{_H}){{0,3}}",  # URLs
+        r"(?<=\\)/",  # JSON of some programs
     )
 )
 # A Windows path whose backslashes are single ones has no escapes.
@@ -39,6 +40,8 @@ def _decoded(match: re.Match[str]) -> str:
     drive, slashes, escape = match.groups("")
     if not escape:
         return match[0]
+    if escape == "/":
+        return drive + "/" if slashes == "\\" else match[0]
     # each time that a text is quoted doubles them: before \u00e9 stand 1, 2, 4; behind a separator 3, 6, 12
     own = 0 if escape.startswith("%") else len(slashes) & -len(slashes)
     if drive and own == len(slashes):
