@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from tfgpu_doctor.facts.facts import CallResult, SmiResult, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix
@@ -145,9 +146,6 @@ def stub_answers(
     return Problem(evidence=tuple(found))
 
 
-_NEEDED_WITH_A_GPU = (
-    "TensorFlow uses the GPU through the NVIDIA driver; on a machine without an NVIDIA GPU these lines are harmless"
-)
 MISSING = finding(
     "driver.missing",
     layer="Driver",
@@ -192,13 +190,11 @@ def libcuda_message(
         return None
     found = message_evidence(*messages.all("driver-not-installed"), *inputs.driver_messages(messages))
     if not kernel_module_loaded and not inputs.smi_works(nvidia_smi):
+        missing = Problem(evidence=found, fixes=(context.remedies.install_driver(), inputs.RUN_ON_HOST))
+        harmless = "on a machine without an NVIDIA GPU these lines are harmless"
+        cause = f"TensorFlow uses the GPU through the NVIDIA driver; {harmless}"
         is_open = not context.probed and has_gpu is None
-        return Problem(
-            title="The NVIDIA driver is not found" if is_open else None,
-            cause=_NEEDED_WITH_A_GPU if is_open else None,
-            evidence=found,
-            fixes=(context.remedies.install_driver(), inputs.RUN_ON_HOST),
-        )
+        return replace(missing, title="The NVIDIA driver is not found", cause=cause) if is_open else missing
     return Problem(
         title="The driver is loaded, but its library libcuda.so.1 is not found",
         cause="the driver's libraries are not installed, or are in a folder that the loader does not search",
@@ -297,10 +293,7 @@ _CUDA_MODULE_FAILS = (3, 304, 802, 999)
 
 @NOT_LOADED.sign(unless=("driver.missing", "driver.version-mismatch", "driver.too-old", "gpu.none"))
 def module_message(
-    messages: MessageLog,
-    kernel_module: str | None = None,
-    nvidia_smi: SmiResult | None = None,
-    cuda_init: CallResult | None = None,
+    messages: MessageLog, nvidia_smi: SmiResult | None = None, cuda_init: CallResult | None = None
 ) -> Problem | None:
     """nvidia-smi or TensorFlow finds no module: nouveau, Secure Boot, DKMS, a laptop that runs on its other GPU."""
     if messages.has("gpu-lost", "xid"):
@@ -318,7 +311,7 @@ def module_message(
             fixes=ways,
         )
     absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
-    if not absent or kernel_module or inputs.smi_works(nvidia_smi):
+    if not absent or inputs.smi_works(nvidia_smi):
         return None
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
 

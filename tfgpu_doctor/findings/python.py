@@ -172,15 +172,11 @@ def no_module_message(messages: MessageLog, packages: Packages = ()) -> Problem 
 
 @NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
 def installation_failed(context: Context, messages: MessageLog) -> Problem | None:
-    """pip stopped, and nothing else fails."""
-    seen = messages.all("index-unreachable")
-    others = ("index-unreachable", "no-space-left", "externally-managed", "no-distribution", "build-failed")
-    if not seen or not messages.speaks_only_of(*others):
-        return None
+    """pip reaches no index."""
     return Problem(
         title="The installation of TensorFlow failed",
         cause="pip installs a package completely or not at all; its message is the reason",
-        evidence=message_evidence(*seen),
+        evidence=message_evidence(*messages.all("index-unreachable")),
         fixes=context.remedies.installing("Then install it again", *context.remedies.tensorflow),
     )
 
