@@ -49,7 +49,7 @@ from tfgpu_doctor.plan.planned import (
     with_cudnn,
     without_wheel,
 )
-from tfgpu_doctor.plan.resolving import Wanted, specifier
+from tfgpu_doctor.plan.resolving import specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 
@@ -258,7 +258,7 @@ def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> I
     if row is None or line is None or bound is None or view.conda:
         return
     giving_way = {line.name for conflict in view.conflicts for line, _ in conflict.changes}
-    known = name not in giving_way and universe.is_judged(Wanted(name, line.specifier))
+    known = name not in giving_way and universe.is_judged(line)
     if known and not universe.package(name).allowed(line.specifier) & universe.package(name).allowed(bound):
         yield Problem(
             title=f"{line.text} is incompatible with TensorFlow {row.version}",
@@ -609,8 +609,8 @@ def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """TensorFlow from pip without its extra, where nothing else brings CUDA; a note where no GPU is meant."""
     release, tensorflow, base = view.needs_cuda, view.tensorflow, view.base
-    runtime_only = _has_runtime_only(view)
-    if release is None or tensorflow is None or not _lacks_cuda(view):
+    runtime_only = base is not None and base.flavour == "base" and not view.cudas[1:]
+    if release is None or tensorflow is None or not _lacks_cuda(view, runtime_only):
         return
     wheel = f"TensorFlow {release.version}"
     # an image whose content its name does not tell, or no image at all: CUDA may come from elsewhere
@@ -633,15 +633,11 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     )
 
 
-def _lacks_cuda(view: PlannedEnvironment) -> bool:
-    if view.cudas and not _has_runtime_only(view):
+def _lacks_cuda(view: PlannedEnvironment, runtime_only: bool) -> bool:
+    if view.cudas and not runtime_only:
         return False
     unknown = view.base is not None and (not view.base.no_cuda or view.base.tensorflow)  # or an image for the CPU
     return view.wants_gpu or not (unknown or view.cudnns)
-
-
-def _has_runtime_only(view: PlannedEnvironment) -> bool:
-    return view.base is not None and view.base.flavour == "base" and not view.cudas[1:]
 
 
 @in_manifests("cuda.lib-path", unless=_NO_CUDA_AT_ALL)
