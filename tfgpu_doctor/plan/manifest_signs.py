@@ -205,19 +205,13 @@ def refused_by_pip(view: PlannedEnvironment) -> Iterator[Problem]:
 
 @in_manifests("tf.package-removed")
 def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]:
-    """tensorflow-gpu or tf-nightly-gpu is required of pip; conda-forge keeps the former as a metapackage."""
-    # beside another line of pip it is one of two: tf.package-conflict
-    for one in filter(None, (view.tensorflow, *(view.others if view.conda else ()))):
-        if one.name not in _DISCONTINUED or one.installer == "conda" or one.elsewhere:
-            continue
-        wanted, pin = specifier(one.specifier), pinned(one)
+    """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
+    for one in _discontinued(view):
+        wanted = specifier(one.specifier)
         nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
         nothing = nothing or (one is view.tensorflow and view.python is not None and view.release is None)
-        row = view.matrix.tensorflow(pin, view.target.platform) if pin else None
-        better = f"tensorflow{one.specifier}" if row and row.gpu else None  # before 2.1 that was the CPU build
-        if pin is None:
-            better = replacement(view)
-        elif not (nothing or better):
+        better = _under_another_name(view, one)
+        if pinned(one) and not (nothing or better):
             continue  # the GPU build of that release has no other name
         yield Problem(
             title=f"{one.name} cannot be installed" if nothing else f"{one.name} has been discontinued",
@@ -226,6 +220,21 @@ def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]
             fixes=(write_release(view, one, better),) if better else (),
             severity=Severity.ERROR if nothing else Severity.WARNING,
         )
+
+
+def _discontinued(view: PlannedEnvironment) -> list[Requirement]:
+    """The lines of pip that ask for such a package; beside tensorflow it is one of two: tf.package-conflict."""
+    lines = (view.tensorflow, *(view.others if view.conda else ()))
+    pip = [one for one in lines if one and one.installer != "conda" and not one.elsewhere]
+    return [one for one in pip if one.name in _DISCONTINUED]
+
+
+def _under_another_name(view: PlannedEnvironment, one: Requirement) -> str | None:
+    """The release that is asked for by its number, as `tensorflow`; before 2.1 that was the CPU build."""
+    if pinned(one) is None:
+        return replacement(view)
+    row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
+    return f"tensorflow{one.specifier}" if row and row.gpu else None
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -609,8 +618,8 @@ def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """TensorFlow from pip without its extra, where nothing else brings CUDA; a note where no GPU is meant."""
     release, tensorflow, base = view.needs_cuda, view.tensorflow, view.base
-    runtime_only = base is not None and base.flavour == "base" and not view.cudas[1:]
-    if release is None or tensorflow is None or not _lacks_cuda(view, runtime_only):
+    runtime_only = _has_runtime_only(view)
+    if release is None or tensorflow is None or not _lacks_cuda(view):
         return
     wheel = f"TensorFlow {release.version}"
     # an image whose content its name does not tell, or no image at all: CUDA may come from elsewhere
@@ -633,11 +642,15 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     )
 
 
-def _lacks_cuda(view: PlannedEnvironment, runtime_only: bool) -> bool:
-    if view.cudas and not runtime_only:
+def _lacks_cuda(view: PlannedEnvironment) -> bool:
+    if view.cudas and not _has_runtime_only(view):
         return False
     unknown = view.base is not None and (not view.base.no_cuda or view.base.tensorflow)  # or an image for the CPU
     return view.wants_gpu or not (unknown or view.cudnns)
+
+
+def _has_runtime_only(view: PlannedEnvironment) -> bool:
+    return view.base is not None and view.base.flavour == "base" and not view.cudas[1:]
 
 
 @in_manifests("cuda.lib-path", unless=_NO_CUDA_AT_ALL)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -84,10 +84,7 @@ class Universe:
     matrix: Matrix
     platform: str
     python: str
-
-    @cached_property
-    def _packages(self) -> dict[str, Package]:
-        return {}
+    _packages: dict[str, Package] = field(default_factory=dict, compare=False, repr=False)
 
     def package(self, name: str) -> Package:
         """Return a package that the matrix knows."""
