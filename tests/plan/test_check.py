@@ -300,7 +300,7 @@ def without_wheels(*case: str) -> list[str]:
 
     def fits(view: PlannedEnvironment, one: str) -> bool:
         universe = universe_of(MATRIX, "linux_x86_64", one)
-        return can_be_met(universe, [wanted for _, wanted in view.wanted_in(universe)])
+        return can_be_met(universe, view.wanted_in(universe))
 
     found = [f"not for Python {one}" for one in (now.pythons or ())[-1:] if not fits(now, one)]
     if now.pythons != before.pythons and any(fits(before, one) for one in ALL_PYTHONS):

@@ -241,16 +241,19 @@ def on_cpu(request: PlanRequest, interpreter: str | None) -> Iterator[Option]:
         if row.python and not any(CONSTRAINTS[name](request, row) for name in ("tensorflow", "glibc", "yanked"))
     ]
     here = next((row for row in rows if target.python in row.python), None)
-    found = [_cpu_option(request, here, interpreter)] if here else []
-    if rows and rows[0] is not here:
-        found.append(_cpu_option(request, rows[0], None if target.python else interpreter))
+    found = [_cpu_option(request, here, str(target.python), interpreter)] if here else []
+    found += [
+        _cpu_option(request, row, row.python[-1], None if target.python else interpreter)
+        for row in rows[:1]
+        if row is not here
+    ]
     return iter(sorted(found, key=lambda one: older_than_five_years(matrix, one.released)))
 
 
-def _cpu_option(request: PlanRequest, row: Release, interpreter: str | None) -> Option:
+def _cpu_option(request: PlanRequest, row: Release, python: str, interpreter: str | None) -> Option:
     target = request.target
-    installation = Installation(request.matrix, target, row, interpreter=interpreter, on_cpu=True)
-    python, program = installation.python, "tf\\Scripts\\python" if target.os == "windows" else "~/tf/bin/python"
+    installation = Installation(request.matrix, target, row, python, interpreter, on_cpu=True)
+    program = "tf\\Scripts\\python" if target.os == "windows" else "~/tf/bin/python"
     return Option(
         kind="cpu",
         title=f"TensorFlow {row.version} on the CPU"

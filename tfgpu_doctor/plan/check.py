@@ -192,17 +192,15 @@ def repair(
             reason = f"with this change the file cannot be read: {error}"
             refused += [Refused(edit, reason) for one in batch for edit in _first(one)]
             continue
-        reasons = reasons or _without_effect(batch, after)
+        left = set(map(_identity, after.findings))
+        reasons = reasons or [
+            Refused(_first(one)[0], f"{one.id} would remain") for one in batch if _identity(one) in left
+        ]
         refused += reasons
         if not reasons:
             texts, report = {**texts, **changed}, after
     advised = {edit for one in report.findings for edit in _first(one)}
     return Repair(texts, tuple(one for one in refused if one.edit in advised), report)
-
-
-def _without_effect(batch: Iterable[Finding], after: Report) -> list[Refused]:
-    left = {_identity(one) for one in after.findings}
-    return [Refused(_first(one)[0], f"{one.id} would remain") for one in batch if _identity(one) in left]
 
 
 def _first(one: Finding) -> tuple[Edit, ...]:

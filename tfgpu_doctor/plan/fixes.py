@@ -238,7 +238,8 @@ class Fixes(Situation):
 
     def installation(self, row: Release) -> Installation:
         """How a release is installed here: for this Python, or for its own newest."""
-        return Installation(self.matrix, self.target, row)
+        python = self.target.python if self.target.python in row.python else row.python[-1]
+        return Installation(self.matrix, self.target, row, python)
 
     def install_tensorflow(self, row: Release) -> tuple[str, ...]:
         """Install a release with its CUDA libraries, where it finds them, and a cuDNN that still supports the cards."""

@@ -59,19 +59,17 @@ class Installation:
         matrix: Matrix,
         target: Target,
         row: Release,
-        python: str | None = None,
+        python: str,
         interpreter: str | None = None,
         *,
         on_cpu: bool = False,
     ) -> None:
         """Decide what is asked for; `interpreter` makes the environment, by default python3 or pythonX.Y."""
-        # the target's, where it has a wheel, else the newest
-        self.python = python or (target.python if target.python in row.python else row.python[-1])
-        self.target, self.row, self.interpreter = target, row, interpreter
+        self.target, self.row, self.python, self.interpreter = target, row, python, interpreter
         self.on_cpu = on_cpu or not row.gpu  # no CUDA is installed
         self.self_contained = row.extra is not None and not self.on_cpu  # the extra brings CUDA
         # the extra itself cannot be installed here: its parts are asked for one by one
-        self.extra_spelled_out = self.self_contained and extra_fails(matrix, row, self.python)
+        self.extra_spelled_out = self.self_contained and extra_fails(matrix, row, python)
         opened = {library.component: library.soname for library in row.libraries}
         linux = target.os in ("linux", "wsl2") and target.machine == "x86_64" and not self.on_cpu
         # NVIDIA's cu11 distributions have every library that this release opens

@@ -51,7 +51,7 @@ from tfgpu_doctor.plan.planned import (
     with_cudnn,
     without_wheel,
 )
-from tfgpu_doctor.plan.resolving import Wanted, specifier
+from tfgpu_doctor.plan.resolving import specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 
@@ -207,19 +207,13 @@ def refused_by_pip(view: PlannedEnvironment) -> Iterator[Problem]:
 
 @in_manifests("tf.package-removed")
 def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]:
-    """tensorflow-gpu or tf-nightly-gpu is required of pip; conda-forge keeps the former as a metapackage."""
-    # beside another line of pip it is one of two: tf.package-conflict
-    for one in filter(None, (view.tensorflow, *(view.others if view.conda else ()))):
-        if one.name not in _DISCONTINUED or one.installer == "conda" or one.elsewhere:
-            continue
-        wanted, pin = specifier(one.specifier), pinned(one)
+    """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
+    for one in _discontinued(view):
+        wanted = specifier(one.specifier)
         nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
         nothing = nothing or (one is view.tensorflow and view.python is not None and view.release is None)
-        row = view.matrix.tensorflow(pin, view.target.platform) if pin else None
-        better = f"tensorflow{one.specifier}" if row and row.gpu else None  # before 2.1 that was the CPU build
-        if pin is None:
-            better = replacement(view)
-        elif not (nothing or better):
+        better = _under_another_name(view, one)
+        if pinned(one) and not (nothing or better):
             continue  # the GPU build of that release has no other name
         yield Problem(
             title=f"{one.name} cannot be installed" if nothing else f"{one.name} has been discontinued",
@@ -228,6 +222,21 @@ def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]
             fixes=(write_release(view, one, better),) if better else (),
             severity=Severity.ERROR if nothing else Severity.WARNING,
         )
+
+
+def _discontinued(view: PlannedEnvironment) -> list[Requirement]:
+    """The lines of pip that ask for such a package; beside tensorflow it is one of two: tf.package-conflict."""
+    lines = (view.tensorflow, *(view.others if view.conda else ()))
+    pip = [one for one in lines if one and one.installer != "conda" and not one.elsewhere]
+    return [one for one in pip if one.name in _DISCONTINUED]
+
+
+def _under_another_name(view: PlannedEnvironment, one: Requirement) -> str | None:
+    """The release that is asked for by its number, as `tensorflow`; before 2.1 that was the CPU build."""
+    if pinned(one) is None:
+        return replacement(view)
+    row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
+    return f"tensorflow{one.specifier}" if row and row.gpu else None
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -260,7 +269,7 @@ def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> I
     if row is None or line is None or bound is None or view.conda:
         return
     giving_way = {line.name for conflict in view.conflicts for line, _ in conflict.changes}
-    known = name not in giving_way and universe.is_judged(Wanted(name, line.specifier))
+    known = name not in giving_way and universe.is_judged(line)
     if known and not universe.package(name).allowed(line.specifier) & universe.package(name).allowed(bound):
         yield Problem(
             title=f"{line.text} is incompatible with TensorFlow {row.version}",

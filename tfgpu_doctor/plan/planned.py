@@ -21,7 +21,6 @@ from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import Container
 from tfgpu_doctor.plan.resolving import (
     Universe,
-    Wanted,
     admits,
     can_be_met,
     holds,
@@ -321,24 +320,20 @@ class PlannedEnvironment:
         return self.tensorflow is not None and 0 < one.step < self.tensorflow.step
 
     @cached_property
-    def wanted(self) -> tuple[tuple[Requirement, Wanted], ...]:
+    def wanted(self) -> tuple[Requirement, ...]:
         """What pip is asked for, TensorFlow first; an image's own TensorFlow stays as it is."""
         lines = [self.tensorflow] if self.tensorflow else []
         if not lines and self.base and self.base.tensorflow:
             image = self.base.image
             lines.append(Requirement("tensorflow", f"=={self.base.tensorflow}", image.place, image.reference))
         others = [*self.others, *(one for one in self.environment.requirements if one.name not in _TENSORFLOWS)]
-        lines += [one for one in others if one.installer == "pip" and one.name in self.matrix.packages]
-        return tuple((one, Wanted(one.name, one.specifier, one.extras)) for one in lines)
+        return (*lines, *(one for one in others if one.installer == "pip" and one.name in self.matrix.packages))
 
-    def wanted_in(self, universe: Universe, *, with_earlier: bool = False) -> tuple[tuple[Requirement, Wanted], ...]:
+    def wanted_in(self, universe: Universe, *, with_earlier: bool = False) -> list[Requirement]:
         """Of these, what is wanted with a Python: markers can leave some out, and a later command what came earlier."""
         own = (self.tensorflow, *self.others)  # their markers have been looked at
-        return tuple(
-            (line, one)
-            for line, one in self.wanted
-            if (line in own or universe.holds(line.marker)) and (with_earlier or not self.is_overruled(line))
-        )
+        here = [one for one in self.wanted if one in own or universe.holds(one.marker)]
+        return [one for one in here if with_earlier or not self.is_overruled(one)]
 
     @cached_property
     def resolved(self) -> Resolution:
@@ -350,8 +345,7 @@ class PlannedEnvironment:
             return Resolution(universes[0], {})
         for with_earlier in (True, False):
             for universe in universes:
-                lines = self.wanted_in(universe, with_earlier=with_earlier)
-                versions = solve(universe, [one for _, one in lines])
+                versions = solve(universe, self.wanted_in(universe, with_earlier=with_earlier))
                 if versions is not None:
                     return Resolution(universe, versions)
         return Resolution(universes[0], {}, refused=True)
@@ -371,7 +365,7 @@ class PlannedEnvironment:
         """All conflicts among the requirements; after each, its lines are taken to be changed."""
         universe = self.resolved.universe
         original = self.wanted_in(universe)
-        wanted = dict(enumerate(one for _, one in original))  # by position; without those of which there is no version
+        wanted = dict(enumerate(original))  # by position; without those of which there is no version
         found: list[tuple[list[int], list[int]]] = []  # positions that give way, and all that exclude each other
         for _ in range(_MOST) if self.resolved.refused else ():
             left = [*wanted]
@@ -388,9 +382,9 @@ class PlannedEnvironment:
         versions = (solve(universe, [*wanted.values()]) if found else None) or {}
 
         def conflict(freed: list[int], core: list[int]) -> Conflict:
-            lines, changed = [original[index] for index in core], [original[index][0] for index in freed]
+            lines, changed = tuple(original[index] for index in core), [original[index] for index in freed]
             changes = tuple((line, _better(universe, line, versions)) for line in changed)
-            return Conflict(tuple(line for line, _ in lines), tuple(_evidence(universe, lines)), changes)
+            return Conflict(lines, tuple(_evidence(universe, lines)), changes)
 
         return tuple(conflict(*one) for one in found)
 
@@ -456,7 +450,7 @@ class Conflict(NamedTuple):
     changes: tuple[tuple[Requirement, str | None], ...]
 
 
-def _giving_way(universe: Universe, core: Mapping[int, Wanted]) -> list[int]:
+def _giving_way(universe: Universe, core: Mapping[int, Requirement]) -> list[int]:
     """Of lines that exclude each other, those that are to change: such without any version, else those with bounds."""
     changed = [index for index, one in core.items() if one.name not in TENSORFLOW] or list(core)
     if len(changed) == len(core) > 1:
@@ -476,25 +470,25 @@ def _better(universe: Universe, line: Requirement, versions: dict[str, str]) -> 
     return f"{line.name}{extras}=={versions[line.name]}" if line.name in versions else None
 
 
-def _evidence(universe: Universe, lines: Sequence[tuple[Requirement, Wanted]]) -> list[Evidence]:
+def _evidence(universe: Universe, lines: Sequence[Requirement]) -> list[Evidence]:
     """What the lines require of a package of which no version meets it all: of one of them, or of a third one."""
     found, required = list[Evidence](), dict[str, list[tuple[Requirement, str, str]]]()  # by package
-    for line, one in lines:
-        package = universe.package(one.name)
-        newest = max(package.allowed(one.specifier), default=None)
+    for line in lines:
+        package = universe.package(line.name)
+        newest = max(package.allowed(line.specifier), default=None)
         if newest is None:
             wheel = f"a version with a wheel for Python {universe.python}"
             found.append(Evidence(line.text, str(line.place), wheel, "names of the wheels"))
-        for need in package.requires(newest, one.extras) if newest else ():
-            required.setdefault(need.name, []).append((line, need.specifier, f"{one.name} {newest} (metadata)"))
+        for need in package.requires(newest, line.extras) if newest else ():
+            required.setdefault(need.name, []).append((line, need.specifier, f"{line.name} {newest} (metadata)"))
     for name, needs in required.items():
-        own = [line for line, _ in lines if line.name == name]
+        own = [line for line in lines if line.name == name]
         bounds = [*(bound for _, bound, _ in needs), *(line.specifier for line in own)]
         if not frozenset.intersection(*map(universe.package(name).allowed, bounds)):
             for line, bound, source in needs:
                 shown = own[0] if own else line
                 found.append(Evidence(shown.text, str(shown.place), f"{name}{bound}", source))
-    return found or [Evidence(line.text, str(line.place), None, None) for line, _ in lines]
+    return found or [Evidence(line.text, str(line.place), None, None) for line in lines]
 
 
 def fitting(
@@ -510,11 +504,11 @@ def fitting(
     found: list[str] = []
     for python in _all_of(view.allowed) if pythons is None else pythons:
         universe = universe_of(view.matrix, view.target.platform, python)
-        wanted = [
-            Wanted(release.package, f"=={release.version}", one.extras) if release and one.name in TENSORFLOW else one
-            for _, one in view.wanted_in(universe)
-        ]
-        if can_be_met(universe, wanted):
+        lines = view.wanted_in(universe)
+        if release:
+            name, pin = release.package, f"=={release.version}"
+            lines = [replace(one, name=name, specifier=pin) if one.name in TENSORFLOW else one for one in lines]
+        if can_be_met(universe, lines):
             has_gap = found and numbers(python)[1] != numbers(found[-1])[1] + 1
             found = [*(() if has_gap else found), python]
     return tuple(found)

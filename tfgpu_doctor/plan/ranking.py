@@ -210,9 +210,10 @@ class Planner:
         return "python" not in broken or broken_within(other, row, broken - {"python"}) is not None
 
     def _installation(self, row: Release) -> Installation:
-        """The installation of a release, by the machine's own interpreter where it has a wheel for that."""
-        interpreter = self.state.interpreter if self.target.python in row.python else None
-        return Installation(self.request.matrix, self.target, row, interpreter=interpreter)
+        """The installation for the target's Python, or for the newest that is not the release's very last."""
+        python = self.target.python if self.target.python in row.python else row.python[-1]
+        interpreter = self.state.interpreter if python == self.target.python else None
+        return Installation(self.request.matrix, self.target, row, python, interpreter=interpreter)
 
     def option(self, kind: Kind, row: Release) -> Option:
         """One release from pip, with all that belongs to it."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -22,6 +22,7 @@ from packaging.version import Version
 from resolvelib import AbstractProvider, BaseReporter, ResolutionImpossible, ResolutionTooDeep, Resolver
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
+from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import PackageRow
 
@@ -37,11 +38,14 @@ _PATCHES = (0, 6, 30)  # of a Python: a Requires-Python may leave some out
 
 @dataclass(frozen=True)
 class Wanted:
-    """One requirement that is to be met."""
+    """One requirement that is to be met, of whatever place; a line of a manifest is as good."""
 
     name: str
     specifier: str = ""
     extras: tuple[str, ...] = ()
+
+
+_Line: TypeAlias = Wanted | Requirement
 
 
 @lru_cache(maxsize=8192)
@@ -80,10 +84,7 @@ class Universe:
     matrix: Matrix
     platform: str
     python: str
-
-    @cached_property
-    def _packages(self) -> dict[str, Package]:
-        return {}
+    _packages: dict[str, Package] = field(default_factory=dict, compare=False, repr=False)
 
     def package(self, name: str) -> Package:
         """Return a package that the matrix knows."""
@@ -95,7 +96,7 @@ class Universe:
         """Return True if a marker holds here, with one of the extras or without any."""
         return marker is None or any(holds(marker, self.platform, self.python, one) for one in ("", *extras))
 
-    def is_judged(self, one: Wanted) -> bool:
+    def is_judged(self, one: _Line) -> bool:
         """Return True if the matrix knows a version that is asked for: it has neither all old ones nor all to come."""
         bounds = specifier(one.specifier)
         known = one.name in self.matrix.packages and bounds is not None
@@ -177,16 +178,16 @@ _Identifier: TypeAlias = tuple[str, tuple[str, ...]]  # name and extras; tensorf
 _Candidate: TypeAlias = tuple[_Identifier, Version]
 
 
-class _Provider(AbstractProvider[Wanted, _Candidate, _Identifier]):
+class _Provider(AbstractProvider[_Line, _Candidate, _Identifier]):
     """The packages of a universe, as resolvelib asks for them."""
 
     def __init__(self, universe: Universe) -> None:
         self._universe = universe
 
-    def identify(self, requirement_or_candidate: Wanted | _Candidate) -> _Identifier:
-        if isinstance(requirement_or_candidate, Wanted):
-            return requirement_or_candidate.name, requirement_or_candidate.extras
-        return requirement_or_candidate[0]
+    def identify(self, requirement_or_candidate: _Line | _Candidate) -> _Identifier:
+        if isinstance(requirement_or_candidate, tuple):
+            return requirement_or_candidate[0]
+        return requirement_or_candidate.name, requirement_or_candidate.extras
 
     def get_preference(
         self,
@@ -205,7 +206,7 @@ class _Provider(AbstractProvider[Wanted, _Candidate, _Identifier]):
     def find_matches(
         self,
         identifier: _Identifier,
-        requirements: Mapping[_Identifier, Iterator[Wanted]],
+        requirements: Mapping[_Identifier, Iterator[_Line]],
         incompatibilities: Mapping[_Identifier, Iterator[_Candidate]],
     ) -> list[_Candidate]:
         package = self._universe.package(identifier[0])
@@ -213,16 +214,16 @@ class _Provider(AbstractProvider[Wanted, _Candidate, _Identifier]):
         left = allowed - {version for _, version in incompatibilities[identifier]}
         return [(identifier, version) for version in sorted(left, reverse=True)]
 
-    def is_satisfied_by(self, requirement: Wanted, candidate: _Candidate) -> bool:
+    def is_satisfied_by(self, requirement: _Line, candidate: _Candidate) -> bool:
         return candidate[1] in self._universe.package(requirement.name).allowed(requirement.specifier)
 
-    def get_dependencies(self, candidate: _Candidate) -> list[Wanted]:
+    def get_dependencies(self, candidate: _Candidate) -> list[_Line]:
         (name, extras), version = candidate
-        itself = [Wanted(name, f"=={version}")] if extras else []
+        itself: list[_Line] = [Wanted(name, f"=={version}")] if extras else []
         return [*itself, *self._universe.package(name).requires(version, extras)]
 
 
-def solve(universe: Universe, wanted: Sequence[Wanted]) -> dict[str, str] | None:
+def solve(universe: Universe, wanted: Sequence[_Line]) -> dict[str, str] | None:
     """Return versions of all known packages that meet the requirements, dependencies included, the newest possible.
 
     None: there are none. The search may be given up: then no version is known.
@@ -237,12 +238,12 @@ def solve(universe: Universe, wanted: Sequence[Wanted]) -> dict[str, str] | None
     return {name: str(version) for (name, _), version in result.mapping.values()}
 
 
-def can_be_met(universe: Universe, wanted: Sequence[Wanted]) -> bool:
+def can_be_met(universe: Universe, wanted: Sequence[_Line]) -> bool:
     """Return True if the requirements can be met, or that is unknown."""
     return solve(universe, wanted) is not None
 
 
-def smallest_conflict(universe: Universe, wanted: Sequence[Wanted]) -> tuple[int, ...]:
+def smallest_conflict(universe: Universe, wanted: Sequence[_Line]) -> tuple[int, ...]:
     """Return the positions of requirements that exclude each other, of which none can be left out; empty: none do."""
     if can_be_met(universe, wanted):
         return ()
