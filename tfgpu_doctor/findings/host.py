@@ -375,8 +375,8 @@ def _no_access(context: Context, messages: MessageLog, container: str | None, *,
     later = (_RUN_LATER,) if messages.has("image-build") else ()
     title = "Docker cannot give the container a GPU" if refused and kind == "docker" else None
     # the hook runs where GPUs are requested, and finds no driver that works
-    fixes = (_DRIVER_OF_HOST, inputs.RUN_ON_HOST) if of_hook else ()
-    fixes = fixes or access(context, kind, requested=refused or _requests_gpus(messages))
+    requested = refused or _requests_gpus(messages)
+    fixes = (_DRIVER_OF_HOST, inputs.RUN_ON_HOST) if of_hook else access(context, kind, requested=requested)
     return Problem(title=title, evidence=(), fixes=(*later, *fixes))
 
 

@@ -99,8 +99,9 @@ class Universe:
     def is_judged(self, one: _Line) -> bool:
         """Return True if the matrix knows a version that is asked for: it has neither all old ones nor all to come."""
         bounds = specifier(one.specifier)
-        known = one.name in self.matrix.packages and bounds is not None
-        return known and any(map(bounds.contains, self.package(one.name).versions))
+        if one.name not in self.matrix.packages or bounds is None:
+            return False
+        return any(map(bounds.contains, self.package(one.name).versions))
 
 
 @lru_cache(maxsize=64)
