@@ -10,7 +10,7 @@ from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings import libraries, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.inputs import Cards, Checks, Devices, Sonames, Toolkits
+from tfgpu_doctor.findings.inputs import Cards, Checks, Devices, Sonames, Toolkits, fetch
 from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
 from tfgpu_doctor.findings.library_fixes import (
     PIP_FOLDERS,
@@ -294,9 +294,22 @@ _OF_ANY_CRASH = ("aborted", "segmentation-fault", "exception", "traceback")  # h
 _DISABLES = "TensorFlow disables all GPUs if cuDNN cannot be loaded"
 
 
+_CUDNN_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
+
+
+def _cudnn_to_install(context: Context) -> str | None:
+    """The cuDNN that is compiled against, where neither pip nor an image brings it for the release that is there."""
+    log, remedies = value_or(fetch("messages", context), MessageLog(())), context.remedies
+    compiled = next((one.strip(".") for one in log.values("cudnn-version-differs", "compiled")), None)
+    return None if remedies.image or remedies.kept_release() else compiled
+
+
 def _one_version(context: Context) -> tuple[Fix, ...]:
     look = "ldconfig -p | grep libcudnn; echo $LD_LIBRARY_PATH; python3 -m pip list | grep -i cudnn"
     wrong = Fix("List the cuDNN versions, and remove the wrong one from the loader path", (look,))
+    if not context.probed and (needed := _cudnn_to_install(context)):
+        text = f"Install cuDNN {needed}, or a later {major(needed)}.x, in place of the one that is loaded"
+        return (Fix(f"{text}: {_CUDNN_ARCHIVE}"), wrong)
     right = install_libraries(context) or context.remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
     return (*right, *(() if context.probed else (wrong,)))
 

@@ -319,8 +319,11 @@ def numpy_messages(context: Context, messages: MessageLog, release: Release | No
     if name := next((m.values["name"] for m in seen if "name" in m.values and "'numpy'" in m.text), None):
         return _removed(context, seen, name, release)
     requirement = "numpy" + ((numpy_bound(release) if release else None) or "<2")
+    cause = None
+    if any("numpy.core._multiarray_umath" in message.text for message in seen):  # a module of NumPy 1.16 and later
+        requirement, cause = requirement.replace("numpy<", "numpy>=1.16,<"), "it is compiled for a newer NumPy"
     fixes = (*_install(context, requirement), *_or_newer(context, "NumPy"))
-    return Problem(evidence=message_evidence(*seen, need=requirement), fixes=fixes)
+    return Problem(cause=cause, evidence=message_evidence(*seen, need=requirement), fixes=fixes)
 
 
 def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Release | None) -> Problem:

@@ -451,7 +451,9 @@ ARCH_TOO_NEW = finding(
 
 
 @ARCH_TOO_NEW.sign(conclusive=False)
-def no_machine_code(context: Context, gpu_release: Release, cards: Cards) -> Problem:
+def no_machine_code(
+    context: Context, gpu_release: Release, cards: Cards, messages: MessageLog | None = None
+) -> Problem:
     """No SASS for the GPU: PTX is compiled at first use, or there is none that it can run."""
     kernels = (*gpu_release.sass, *gpu_release.ptx)
     ways = {gpu: runs_on(gpu_release, gpu.compute_capability) for gpu in cards if kernels}
@@ -461,8 +463,10 @@ def no_machine_code(context: Context, gpu_release: Release, cards: Cards) -> Pro
     expected = f"SASS for it; the wheel has {', '.join(gpu_release.sass)}{ptx}"
     found = tuple(inputs.needs(gpu, expected, f"TensorFlow {gpu_release.version} (wheel)") for gpu in new)
     if all(ways[gpu] == "ptx" for gpu in new):
-        # what is stated weighs less than what programs print beside it
-        return Problem(evidence=found, severity=Severity.WARNING if _is_stated(context) else None)
+        # what is stated weighs less than what programs print beside it, and nothing where nothing fails: PTX runs
+        calm = not context.probed and messages is not None and symptoms.nothing_fails(messages, None)
+        severity = Severity.NOTE if calm else Severity.WARNING if _is_stated(context) else None
+        return Problem(evidence=found, severity=severity)
     return Problem(
         cause="the wheel contains neither SASS nor PTX that this GPU can run",
         evidence=found,

@@ -245,7 +245,7 @@ def input_bound(messages: MessageLog) -> Problem | None:
     slow = (*messages.all("slow"), *_no_faster(messages))
     profiled = messages.all("input-bound-said")
     nothing_idles = not profiled and not (feeding and (slow or low)) and (slow or not low)
-    if nothing_idles or messages.has("other-framework"):
+    if nothing_idles or messages.has("other-framework", "no-gpu-listed"):
         return None
     small = _idles_for_small_work(messages) or bool(slow and _small(messages))
     return Problem(

@@ -112,9 +112,10 @@ NCCL_SYSTEM_ERROR = Symptom(
     'NCCL answers "unhandled system error" when it gets no shared memory, as in a container',
     lambda messages: tuple(m for m in messages.all("nccl-error", "nccl-warning") if "system error" in m.text),
 )
+_OTHERWISE_IDLE = ("slow", "other-framework", "no-gpu-listed")
 LOW_UTILIZATION = Symptom(
     "an idle GPU waits for its input, or gets too little work at a time",
-    lambda messages: () if messages.has("slow", "other-framework") else messages.all("low-utilization"),
+    lambda messages: () if messages.has(*_OTHERWISE_IDLE) else messages.all("low-utilization"),
     ("perf.input-bound",),
 )
 

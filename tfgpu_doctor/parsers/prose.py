@@ -219,9 +219,12 @@ def _of_clause(clause: str) -> Iterator[tuple[str, str, int, int]]:
         name = " ".join(match["name"].split())
         if not _NO_CARD.match(name) and not (match["bare"] == match["name"] and not _CARD_WORD.search(clause)):
             yield "gpu", name, match.start(), match.end()
-    # "GeForce or Radeon?" asks which
-    for match in () if _CHOICE.search(clause) else _OTHER_GPU.finditer(clause):
-        yield "gpu", match[0], match.start(), match.end()
+    yield from (("gpu", match[0], match.start(), match.end()) for match in _of_other_makers(clause))
+
+
+def _of_other_makers(clause: str) -> Iterator[re.Match[str]]:
+    """GPUs of other makers; of "GeForce or Radeon?", which asks, none."""
+    return iter(()) if _CHOICE.search(clause) else _OTHER_GPU.finditer(clause)
 
 
 def card_in(text: str) -> str | None:

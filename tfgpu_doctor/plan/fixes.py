@@ -14,7 +14,7 @@ from packaging.specifiers import SpecifierSet
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Known, Python, Setting, value_or
 from tfgpu_doctor.facts.report import Fix
-from tfgpu_doctor.facts.versions import major, minor
+from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import PUBLISHED, alternatives, on_cpu
@@ -280,6 +280,10 @@ class Fixes(Situation):
         if self.image:
             return ()
         target, row, version = self.target, self.release, self._installed_version()
+        if row and version and (major(version), major(row.version)) == ("1", "2"):
+            # a program of TensorFlow 1 runs with no other; the package for GPUs was one of its own up to 1.14
+            apart = self.has("tensorflow-gpu") and at_least(version, "1.15") is False
+            return (f"{'tensorflow-gpu' if apart else 'tensorflow'}=={version}",)
         if row and target.python in (None, *row.python):
             return self.installation(row).requirements
         there = self.matrix.tensorflow(version, target.platform) if version else None
