@@ -279,19 +279,24 @@ class Fixes(Situation):
         """What pip of this Python is asked for to get one release, never of any version; empty where none fits."""
         if self.image:
             return ()
-        target, row, version = self.target, self.release, self._installed_version()
+        row, version = self.release, self._installed_version()
         if row and version and (major(version), major(row.version)) == ("1", "2"):
             # a program of TensorFlow 1 runs with no other; the package for GPUs was one of its own up to 1.14
             apart = self.has("tensorflow-gpu") and at_least(version, "1.15") is False
             return (f"{'tensorflow-gpu' if apart else 'tensorflow'}=={version}",)
-        if row and target.python in (None, *row.python):
+        if row and self.target.python in (None, *row.python):
             return self.installation(row).requirements
-        there = self.matrix.tensorflow(version, target.platform) if version else None
-        if version is None or (there and target.python not in (None, *there.python)):
-            rows = (one for one in candidates(self.matrix, target.platform) if one.package == "tensorflow")
-            fitting = (one.version for one in rows if target.python in (None, *one.python) and self.can_use(one))
-            version = next(fitting, None)
+        version = self._with_a_wheel(version)
         return (f"tensorflow=={version}",) if version else ()
+
+    def _with_a_wheel(self, version: str | None) -> str | None:
+        """A release if it has a wheel for this Python, or is not known; else the newest that has one."""
+        python, platform = self.target.python, self.target.platform
+        there = self.matrix.tensorflow(version, platform) if version else None
+        if version and not (there and python not in (None, *there.python)):
+            return version
+        rows = (one for one in candidates(self.matrix, platform) if one.package == "tensorflow")
+        return next((one.version for one in rows if python in (None, *one.python) and self.can_use(one)), None)
 
     def use_wsl(self) -> Iterator[Fix]:
         """Install WSL2, and there what a plan ranks first for this GPU."""
