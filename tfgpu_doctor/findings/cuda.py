@@ -8,11 +8,20 @@ from collections.abc import Iterable
 from tfgpu_doctor.facts.facts import CudnnFile, DamagedPackage, Message, Nvcc, Package, Packages, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, major, minor
-from tfgpu_doctor.findings import libraries, library_fixes, symptoms
+from tfgpu_doctor.findings import libraries, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Cards, Checks, Devices, Sonames, Toolkits, fetch
 from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
-from tfgpu_doctor.findings.library_fixes import install_libraries, not_on_path, off_library_path, on_library_path
+from tfgpu_doctor.findings.library_fixes import (
+    PIP_FOLDERS,
+    install_libraries,
+    not_on_path,
+    off_library_path,
+    on_library_path,
+    on_windows_path,
+    tell_apart,
+    without_bug,
+)
 from tfgpu_doctor.matrix.compatibility import forgets_folders
 from tfgpu_doctor.matrix.loader import Release
 
@@ -170,7 +179,7 @@ def cuda_not_opened(
         cause=f"{WITHOUT_EXTRA if has_extra else OF_THE_SYSTEM}, and the text shows none. The message is the same for "
         f"libraries of another version, or not on the loader path. {NOT_THE_DRIVER}",
         evidence=cuda.evidence,
-        fixes=(*install_libraries(context), library_fixes.tell_apart(context)),
+        fixes=(*install_libraries(context), tell_apart(context)),
     )
 
 
@@ -194,7 +203,7 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
         ignored = "Python 3.8 and later, and conda's from 3.7.2, ignore PATH for the DLLs of extension modules: "
         folder = "python -c \"import os; os.add_dll_directory(os.environ['CUDA_PATH'] + r'\\bin')\""
         return (
-            library_fixes.on_windows_path("CUDA's bin folder", "%CUDA_PATH%\\bin"),
+            on_windows_path("CUDA's bin folder", "%CUDA_PATH%\\bin"),
             Fix(f"{ignored}install CUDA with conda, or name the folder in the program", (folder,)),
         )
     conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
@@ -252,7 +261,7 @@ def extra_not_found_by_release(
         title=f"TensorFlow {gpu_release.version}: {bug.title}",
         cause=bug.symptom,
         evidence=message_evidence(*failed, *by_extra, most=2),
-        fixes=(*library_fixes.without_bug(context, gpu_release, bug), library_fixes.PIP_FOLDERS),
+        fixes=(*without_bug(context, gpu_release, bug), PIP_FOLDERS),
     )
 
 
@@ -273,7 +282,7 @@ def cuda_not_opened_though_installed(
     return Problem(
         cause=f"{name} is installed ({where}), but not where the loader searches. {NOT_THE_DRIVER}",
         evidence=cuda.evidence,
-        fixes=(*((library_fixes.PIP_FOLDERS,) if by_pip else ()), *_add_to_path(context)),
+        fixes=(*((PIP_FOLDERS,) if by_pip else ()), *_add_to_path(context)),
     )
 
 
@@ -423,7 +432,7 @@ def cudnn_not_opened(
         title=f"cuDNN is {'' if reported_cudnn.not_opened else 'probably '}missing, or not on the loader path",
         cause=f"{_DISABLES}. The text does not show that it is installed{beside}",
         evidence=message_evidence(*lines, most=3),
-        fixes=(*install_libraries(context), library_fixes.tell_apart(context)),
+        fixes=(*install_libraries(context), tell_apart(context)),
     )
 
 
@@ -453,8 +462,7 @@ def cudnn_not_opened_though_installed(messages: MessageLog, reported_cudnn: Repo
     parts += [message for message in messages.all("cudnn-part-missing") if "Unable to load any" in message.text]
     installed = () if messages.has("image-without-cudnn") else reported_cudnn.installed
     main = [message for message in reported_cudnn.not_opened if message.kind != "self-check"]
-    works = libraries.known_to_be_installed(messages, None) or messages.has("said-to-be-there")
-    shown = (*(main if installed or works else ()), *parts)
+    shown = (*(main if installed or libraries.is_said_to_work(messages) else ()), *parts)
     if not shown or (messages.stops_import and not messages.has("loader-error")):
         return None
     versions = (evidence(f"cuDNN {version}", where) for version, where in installed[:1])

@@ -18,6 +18,10 @@ from tfgpu_doctor.matrix.names import known_library
 TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")  # messages about a GPU that is newer than the build
 
 
+def _named(gpu: Gpu) -> str:
+    return f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
+
+
 FAULT = finding(
     "gpu.fault",
     layer="GPU",
@@ -40,11 +44,11 @@ def error_counters(context: Context, gpus: Gpus) -> Problem | None:
     found = []
     for gpu in gpus:
         if (fault := value_or(gpu.fault, None)) is not None:
-            found.append(evidence(f"{inputs.named(gpu)}: {fault}", source, "an answer"))
+            found.append(evidence(f"{_named(gpu)}: {fault}", source, "an answer"))
         if errors := value_or(gpu.ecc_uncorrected, 0):
-            found.append(evidence(f"{inputs.named(gpu)}: {errors} uncorrectable ECC errors", source, "0"))
+            found.append(evidence(f"{_named(gpu)}: {errors} uncorrectable ECC errors", source, "0"))
         if value_or(gpu.remapped_rows_failed, False):
-            found.append(evidence(f"{inputs.named(gpu)}: row remapping failed", source, "no failure"))
+            found.append(evidence(f"{_named(gpu)}: row remapping failed", source, "no failure"))
     return Problem(evidence=tuple(found))
 
 
@@ -119,8 +123,7 @@ _MIG_FAILS = ("no-cuda-device", "cuinit-failed", "invalid-visible-device", "cuda
 def mig_message(messages: MessageLog, gpus: Gpus = ()) -> Problem | None:
     """A MIG instance is requested in a way that CUDA does not support, or several are."""
     reported, empty = messages.all("mig", "mig-empty"), messages.has("mig-empty")
-    small = messages.has("out-of-memory") and bool(messages.values("mig", "profile"))  # a slice's memory
-    fails = messages.has(*_MIG_FAILS) or small
+    fails = messages.has(*_MIG_FAILS)
     listed = sum(len(value_or(gpu.mig_instances, ())) for gpu in gpus)
     several = max(listed, len(messages.values("mig", "device"))) >= 2 or bool(messages.values("mig", "count"))
     is_problem = (fails or (several and not messages.complains)) and (reported or _in_mig_mode(gpus))
@@ -159,13 +162,13 @@ def slowdown(context: Context, gpus: Gpus) -> Problem | None:
     for gpu in gpus:
         degrees = f" at {gpu.temperature.value} °C" if isinstance(gpu.temperature, Known) else ""
         for reason in (one for one in value_or(gpu.throttle_reasons, ()) if one in _THROTTLES):
-            found.append(evidence(f"{inputs.named(gpu)}: {reason}{degrees}", source, f"none; {_THROTTLES[reason]}"))
+            found.append(evidence(f"{_named(gpu)}: {reason}{degrees}", source, f"none; {_THROTTLES[reason]}"))
         width, widest = value_or(gpu.pcie_width, None), value_or(gpu.pcie_width_max, None)
         if width and widest and width < widest and width <= 4:
-            found.append(evidence(f"{inputs.named(gpu)}: PCIe x{width}", source, f"x{widest}"))
+            found.append(evidence(f"{_named(gpu)}: PCIe x{width}", source, f"x{widest}"))
         generation, newest = value_or(gpu.pcie_generation, None), value_or(gpu.pcie_generation_max, None)
         if generation and newest and generation < newest and value_or(gpu.utilization, 0) >= _BUSY:
-            text = f"{inputs.named(gpu)}: PCIe generation {generation} under load"
+            text = f"{_named(gpu)}: PCIe generation {generation} under load"
             found.append(evidence(text, source, f"generation {newest}"))
     return Problem(evidence=tuple(found))
 
@@ -317,10 +320,9 @@ _OLDEST = (3, 0)  # compute capability, of the first wheels; below it no other r
 
 
 def _is_stated(context: Context) -> bool:
-    """Whether a person wrote the GPU's name or the release, or the release is inferred from the text around it."""
-    release, gpus = context.facts.tensorflow.version, context.facts.gpus
-    by_name = context.is_stated("host.pci_gpus") and not value_or(gpus, ())
-    return by_name or (isinstance(release, Known) and release.grade != "observed")
+    """Whether a person wrote the release, or it is inferred from the text around it."""
+    release = context.facts.tensorflow.version
+    return isinstance(release, Known) and release.grade != "observed"
 
 
 def _other_release(context: Context, why: str) -> tuple[Fix, ...]:

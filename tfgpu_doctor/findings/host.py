@@ -394,14 +394,9 @@ def _inside(
     stub = inputs.has_code(cuda_init, *inputs.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
     if shown or stub:
         return shown
-    return shown if container and (starts or not works) and _driver_fails(log, cuda_init) else None
-
-
-def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
-    """A container that requests GPUs starts only over a working driver: a libcuda that is missing was not provided."""
-    if not _requests_gpus(log):
-        return inputs.driver_unusable(log, cuda_init)
-    return inputs.no_libcuda(log) and (cuda_init is None or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED))
+    # one that requests GPUs starts only over a working driver: a libcuda that is missing was not provided
+    fails = inputs.no_libcuda(log) if _requests_gpus(log) else inputs.driver_unusable(log, cuda_init)
+    return shown if container and (starts or not works) and fails else None
 
 
 def _requests_gpus(log: MessageLog) -> bool:

@@ -89,11 +89,13 @@ def requirement_not_installed(
 ) -> Problem | None:
     """A package that TensorFlow requires, at first or second hand, is absent; some are imported late."""
     tensorflow = from_wheel(packages)
+    if tensorflow is None:
+        return None
     installed = {one.name for one in packages}
     required = requirements(packages, python_version, wheel_platform)
     absent = [(asking, one) for asking, one in required if canonicalize_name(one.name) not in installed]
     needed = [one for _, one in absent if canonicalize_name(one.name) not in SELDOM_USED]
-    if tensorflow is None or not absent:
+    if not absent:
         return None
     named = list(dict.fromkeys(one.name for one in needed or [one for _, one in absent]))
     source = context.source("python.packages")
@@ -319,6 +321,8 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
     # importlib prints this where the DLL exists and cannot be loaded (TensorFlow 1.x)
     modules = messages.all("module-not-found")
     seen += tuple(m for m in modules if m.values.get("module", "").startswith("_pywrap_tensorflow"))
+    if not seen or (messages.has("loader-error") and not messages.has("dll-load-failed", "msvc-missing")):
+        return None
     cause = "Windows does not report which DLL; usually the Visual C++ runtime is missing or too old"
     if any("initialization routine failed" in message.text for message in seen):
         cause = "a DLL of TensorFlow ran and failed: usually a CPU without AVX, or a Visual C++ runtime that is too old"

@@ -14,7 +14,6 @@ from tfgpu_doctor.facts.facts import (
     ComputeCheck,
     CudnnFile,
     Fact,
-    Gpu,
     Gpus,
     Known,
     LibraryFile,
@@ -362,11 +361,6 @@ _UNUSABLE = (*_NO_DRIVER, "no-cuda-device", "ngc-no-driver", "nvml-blocked")
 def has_code(result: CallResult | None, *codes: int) -> bool:
     """Whether a call into the driver returned one of these codes."""
     return result is not None and result.code in codes
-
-
-def named(gpu: Gpu) -> str:
-    """Name a GPU for the evidence."""
-    return f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
 
 
 def returned(call: str, result: CallResult, path: str, context: Context) -> Evidence:

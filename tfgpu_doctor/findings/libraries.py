@@ -353,6 +353,11 @@ def known_to_be_installed(messages: MessageLog, release: Release | None) -> bool
     return found or from_pip(messages, release) or other_start or messages.has("started-elsewhere")
 
 
+def is_said_to_work(messages: MessageLog) -> bool:
+    """Whether somebody has found the library, or the program runs where the shell's settings reach it."""
+    return known_to_be_installed(messages, None) or messages.has("said-to-be-there")
+
+
 def from_pip(messages: MessageLog, release: Release | None) -> bool:
     """Whether the extra and-cuda was requested, of a release that has it as far as is known."""
     return messages.has("asked-for-extra") and (release is None or release.extra is not None)

@@ -9,7 +9,7 @@ from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import GIB, KIB, MIB, TIB
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.inputs import Checks, Variables, named, visible_devices
+from tfgpu_doctor.findings.inputs import Checks, Variables, visible_devices
 from tfgpu_doctor.findings.phases import is_wrong
 
 _UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
@@ -88,15 +88,17 @@ def verification_failed(context: Context, checks: Checks) -> Problem | None:
 
 
 @WRONG_RESULT.sign(unless=("driver.*", "gpu.arch-*", "gpu.fault"))
-def different_results_message(context: Context, messages: MessageLog) -> Problem:
+def different_results_message(context: Context, messages: MessageLog) -> Problem | None:
     """The results of CPU and GPU differ."""
     # XLA's warning about an old ptxas and oneDNN's notice mention wrong results, too, and report none
     seen = [m for m in messages.all("wrong-result") if not re.search(r"ptxas|miscompile|round-off|oneDNN", m.text)]
     corrupted = messages.all("nan-over-several-gpus")  # between the GPUs, most likely
+    if not (seen or corrupted) or messages.stops_import:
+        return None
     alone = messages.speaks_only_of("wrong-result", "nan-result")
     return Problem(
         possible=not seen,
-        severity=None if alone else Severity.WARNING,
+        severity=None if seen and alone else Severity.WARNING,
         evidence=message_evidence(*seen, *corrupted),
         fixes=(
             Fix("Verify matrix products on this GPU", (context.remedies.doctor(), "tfgpu bench matpow")),
@@ -134,7 +136,8 @@ def _processes(context: Context, gpu: Gpu) -> list[Evidence]:
         for one in value_or(gpu.processes, ())[:8]
     ]
     found = found or ["no process is listed: it runs in another container, or as another user"]
-    first = evidence(f"{named(gpu)}: {free:.1f} of {total:.1f} GiB free", context.source("gpus"), "nearly all free")
+    name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
+    first = evidence(f"{name}: {free:.1f} of {total:.1f} GiB free", context.source("gpus"), "nearly all free")
     return [first, *(evidence(text, context.source("gpus")) for text in found)]
 
 

@@ -204,6 +204,16 @@ def _small(log: MessageLog) -> tuple[Message, ...]:
     return (*log.all("no-cudnn-kernel"), *(m for m in narrow if "layer" in m.values or not wide))
 
 
+def _batches(log: MessageLog) -> tuple[Message, ...]:
+    return tuple(m for m in log.all("small-batch") if 0 < int(m.values["size"]) <= _SMALL_BATCH)
+
+
+def _idles_for_small_work(log: MessageLog) -> bool:
+    """A GPU with little load where nothing speaks of the input, and something of small work."""
+    feeding = log.has("input-bottleneck", "cpu-busy", "input-bound-said")
+    return log.has("low-utilization") and not feeding and bool(_small(log) or _batches(log))
+
+
 INPUT_BOUND = finding(
     "perf.input-bound",
     layer="Compute",
@@ -237,8 +247,9 @@ def input_bound(messages: MessageLog) -> Problem | None:
     nothing_idles = not profiled and not (feeding and (slow or low)) and (slow or not low)
     if nothing_idles or messages.has("other-framework", "no-gpu-listed"):
         return None
+    small = _idles_for_small_work(messages) or bool(slow and _small(messages))
     return Problem(
-        possible=not (profiled or feeding or messages.has("cpu-busy")),
+        possible=not profiled and (small or not (feeding or messages.has("cpu-busy"))),
         evidence=message_evidence(*profiled, *slow, *low, *feeding, *messages.all("cpu-busy")),
     )
 
@@ -276,15 +287,12 @@ SMALL_WORK = finding(
 def small_work(messages: MessageLog) -> Problem | None:
     """The CPU is as fast, or a GPU idles, with small batches, narrow or recurrent layers."""
     slow = (*messages.all("slow"), *_no_faster(messages))
-    small = _small(messages)
-    batches = tuple(m for m in messages.all("small-batch") if 0 < int(m.values["size"]) <= _SMALL_BATCH)
-    feeding = messages.has("input-bottleneck", "cpu-busy", "input-bound-said")
-    idles = bool(small or batches) and messages.has("low-utilization") and not feeding
+    small, idles = _small(messages), _idles_for_small_work(messages)
     if messages.has("low-clocks", "other-framework") or not (slow or idles or messages.has("no-cudnn-kernel")):
         return None
     if messages.has("input-bottleneck") and not small:
         return None
-    low = messages.all("low-utilization") if idles else ()
+    low, batches = messages.all("low-utilization") if idles else (), _batches(messages)
     return Problem(
         possible=not (small or batches),  # somebody is dissatisfied, and tells nothing of the work
         evidence=message_evidence(*slow, *low, *small, *batches),
@@ -314,7 +322,8 @@ def low_under_load(context: Context, gpus: Gpus) -> Problem | None:
         clock, most = value_or(gpu.sm_clock, None), value_or(gpu.sm_clock_max, None)
         load, reasons = value_or(gpu.utilization, 0), value_or(gpu.throttle_reasons, ())
         if clock and most and load >= _BUSY and clock < _LOW * most and _EXPECTED.isdisjoint(reasons):
-            text = f"{inputs.named(gpu)}: {clock} MHz, {load} % busy; reasons: {', '.join(reasons) or 'none'}"
+            name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
+            text = f"{name}: {clock} MHz, {load} % busy; reasons: {', '.join(reasons) or 'none'}"
             found.append(evidence(text, context.source("gpus"), f"up to {most} MHz"))
     return Problem(evidence=tuple(found))
 
