@@ -9,7 +9,15 @@ from tfgpu_doctor.facts.facts import CudnnFile, DamagedPackage, Message, Nvcc, P
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings import libraries, symptoms
-from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
+from tfgpu_doctor.findings.declaration import (
+    OF_ANY_CRASH,
+    Context,
+    MessageLog,
+    Problem,
+    evidence,
+    finding,
+    message_evidence,
+)
 from tfgpu_doctor.findings.inputs import Cards, Checks, Devices, Sonames, Toolkits, fetch
 from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
 from tfgpu_doctor.findings.library_fixes import (
@@ -290,7 +298,6 @@ def cuda_not_opened_though_installed(
 # The same questions about cuDNN.
 
 
-_OF_ANY_CRASH = ("aborted", "segmentation-fault", "exception", "traceback")  # how a program ends, whatever the reason
 _DISABLES = "TensorFlow disables all GPUs if cuDNN cannot be loaded"
 
 
@@ -378,7 +385,7 @@ def other_cudnn_reported(
     """cuDNN cannot be opened, or is refused when it is first used, and only one that does not serve is installed."""
     cudnn, compiled = reported_cudnn, gpu_release.cudnn if gpu_release else None
     no_gpu = gpu_release is not None and devices is not None and not lists_gpu(devices)
-    fails = cudnn.not_opened or cudnn.unnamed or (no_gpu and messages.speaks_only_of(*_OF_ANY_CRASH))
+    fails = cudnn.not_opened or cudnn.unnamed or (no_gpu and messages.speaks_only_of(*OF_ANY_CRASH))
     installed = cudnn.installed if cudnn.only_other_major and fails else _older(messages, cudnn, compiled)
     need = (f"cuDNN {compiled}", libraries.needed_by(gpu_release)) if gpu_release and compiled else (None, None)
     lines = message_evidence(*cudnn.not_opened, *messages.all("no-dnn-library"), most=3)

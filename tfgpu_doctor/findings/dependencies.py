@@ -10,8 +10,17 @@ from tfgpu_doctor.facts.facts import FailingFile, Message, Package, Packages, Ph
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings import symptoms
-from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.phases import import_fails, phase_named
+from tfgpu_doctor.findings.declaration import (
+    Context,
+    Declaration,
+    MessageLog,
+    Problem,
+    evidence,
+    finding,
+    import_fails,
+    message_evidence,
+    phase_named,
+)
 from tfgpu_doctor.findings.requirements import allows, bounds_of, first_of_each, narrowed, required_by, without_gaps
 from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound
 from tfgpu_doctor.matrix.loader import Release
@@ -253,9 +262,10 @@ _RUNTIME_VERSION = "5.26"
 _TENSORFLOW = re.compile(r"(?:tensorflow(?:-gpu|-cpu|-intel|-macos)?|tf-nightly)$")
 
 
-def _outside_wheel(name: str, bound_of: Callable[[Release], str | None]) -> Callable[..., Problem | None]:
-    """Make the sign that a package is outside the wheel's bounds."""
+def _held_to_wheel(declared: Declaration, name: str, bound_of: Callable[[Release], str | None]) -> None:
+    """Register the sign that a package is outside the wheel's bounds."""
 
+    @declared.sign(conclusive=False)
     def outside_bounds(context: Context, release: Release, packages: Packages, phases: Phases = ()) -> Problem | None:
         """A package outside the wheel's bounds, unless the import succeeds or conda's solver chose both."""
         bound = bound_of(release) or ""
@@ -270,8 +280,6 @@ def _outside_wheel(name: str, bound_of: Callable[[Release], str | None]) -> Call
         raised = (evidence(phase.exception, "import tensorflow"),) if phase and phase.exception else ()
         cause = f"{built} is built for {requirement}"
         return Problem(cause=cause, evidence=(seen, *raised), fixes=_install(context, requirement))
-
-    return outside_bounds
 
 
 def _install(context: Context, requirement: str) -> tuple[Fix, ...]:
@@ -307,7 +315,7 @@ ABI_NUMPY = finding(
 )
 
 
-ABI_NUMPY.sign(conclusive=False)(_outside_wheel("numpy", numpy_bound))
+_held_to_wheel(ABI_NUMPY, "numpy", numpy_bound)
 
 
 @ABI_NUMPY.sign()
@@ -369,7 +377,7 @@ ABI_PROTOBUF = finding(
 )
 
 
-ABI_PROTOBUF.sign(conclusive=False)(_outside_wheel("protobuf", lambda release: release.protobuf))
+_held_to_wheel(ABI_PROTOBUF, "protobuf", lambda release: release.protobuf)
 
 
 @ABI_PROTOBUF.sign()

@@ -293,7 +293,10 @@ _CUDA_MODULE_FAILS = (3, 304, 802, 999)
 
 @NOT_LOADED.sign(unless=("driver.missing", "driver.version-mismatch", "driver.too-old", "gpu.none"))
 def module_message(
-    messages: MessageLog, nvidia_smi: SmiResult | None = None, cuda_init: CallResult | None = None
+    messages: MessageLog,
+    kernel_module: str | None = None,
+    nvidia_smi: SmiResult | None = None,
+    cuda_init: CallResult | None = None,
 ) -> Problem | None:
     """nvidia-smi or TensorFlow finds no module: nouveau, Secure Boot, DKMS, a laptop that runs on its other GPU."""
     if messages.has("gpu-lost", "xid"):
@@ -311,7 +314,7 @@ def module_message(
             fixes=ways,
         )
     absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
-    if not absent or inputs.smi_works(nvidia_smi):
+    if not absent or kernel_module or inputs.smi_works(nvidia_smi):
         return None
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
 

@@ -123,7 +123,8 @@ _MIG_FAILS = ("no-cuda-device", "cuinit-failed", "invalid-visible-device", "cuda
 def mig_message(messages: MessageLog, gpus: Gpus = ()) -> Problem | None:
     """A MIG instance is requested in a way that CUDA does not support, or several are."""
     reported, empty = messages.all("mig", "mig-empty"), messages.has("mig-empty")
-    fails = messages.has(*_MIG_FAILS)
+    small = messages.has("out-of-memory") and bool(messages.values("mig", "profile"))  # a slice's memory
+    fails = messages.has(*_MIG_FAILS) or small
     listed = sum(len(value_or(gpu.mig_instances, ())) for gpu in gpus)
     several = max(listed, len(messages.values("mig", "device"))) >= 2 or bool(messages.values("mig", "count"))
     is_problem = (fails or (several and not messages.complains)) and (reported or _in_mig_mode(gpus))
@@ -320,9 +321,10 @@ _OLDEST = (3, 0)  # compute capability, of the first wheels; below it no other r
 
 
 def _is_stated(context: Context) -> bool:
-    """Whether a person wrote the release, or it is inferred from the text around it."""
-    release = context.facts.tensorflow.version
-    return isinstance(release, Known) and release.grade != "observed"
+    """Whether a person wrote the GPU's name or the release, or the release is inferred from the text around it."""
+    release, gpus = context.facts.tensorflow.version, context.facts.gpus
+    by_name = context.is_stated("host.pci_gpus") and not value_or(gpus, ())
+    return by_name or (isinstance(release, Known) and release.grade != "observed")
 
 
 def _other_release(context: Context, why: str) -> tuple[Fix, ...]:
@@ -330,11 +332,12 @@ def _other_release(context: Context, why: str) -> tuple[Fix, ...]:
 
 
 def _older_release(context: Context) -> tuple[Fix, ...]:
+    oldest = sorted(value_or(inputs.fetch("cards", context), ()), key=lambda card: card.version)[:1]
+    names = [card.name for card in oldest if card.name and context.matrix.gpu(card.name)]
+    look = tuple(f"tfgpu matrix gpu {shlex.quote(name)}" for name in names)
+    see = Fix("See which releases have kernels for this GPU, or build TensorFlow for it", look)
     if not context.remedies.knows_gpu:
         return (_WHICH_BUILD,)
-    cards = sorted(value_or(inputs.fetch("cards", context), ()), key=lambda card: card.version)
-    look = tuple(f"tfgpu matrix gpu {shlex.quote(card.name)}" for card in cards[:1] if context.matrix.gpu(card.name))
-    see = Fix("See which releases have kernels for this GPU, or build TensorFlow for it", look)
     return _other_release(context, "the newest release with kernels for this GPU") or (see,)
 
 
@@ -378,6 +381,8 @@ def _dropped_by_cudnn(context: Context, release: Release, cards: Cards, cudnn: C
         return None
     lowest = cudnn.min_compute_capability_by_cuda.get(major(release.cuda), cudnn.min_compute_capability)
     old = [gpu for gpu in cards if gpu.version < capability(lowest)]
+    if not old:
+        return None
     bound = cudnn_bound(context.matrix, release, [gpu.compute_capability for gpu in cards])
     hold = context.remedies.installing("Install the last cuDNN that supports this GPU", bound) if bound else None
     expected = f"{lowest} or higher for cuDNN {cudnn.version}"
@@ -453,20 +458,22 @@ ARCH_TOO_NEW = finding(
 @ARCH_TOO_NEW.sign(conclusive=False)
 def no_machine_code(
     context: Context, gpu_release: Release, cards: Cards, messages: MessageLog | None = None
-) -> Problem:
+) -> Problem | None:
     """No SASS for the GPU: PTX is compiled at first use, or there is none that it can run."""
     kernels = (*gpu_release.sass, *gpu_release.ptx)
     ways = {gpu: runs_on(gpu_release, gpu.compute_capability) for gpu in cards if kernels}
     newest = max(map(capability, kernels), default=(0, 0))
     new = [gpu for gpu, way in ways.items() if way == "ptx" or (way != "sass" and gpu.version > newest)]
+    if not new:
+        return None
     ptx = f" and PTX {', '.join(gpu_release.ptx)}" if gpu_release.ptx else ""
     expected = f"SASS for it; the wheel has {', '.join(gpu_release.sass)}{ptx}"
     found = tuple(inputs.needs(gpu, expected, f"TensorFlow {gpu_release.version} (wheel)") for gpu in new)
     if all(ways[gpu] == "ptx" for gpu in new):
         # what is stated weighs less than what programs print beside it, and nothing where nothing fails: PTX runs
         calm = not context.probed and messages is not None and symptoms.nothing_fails(messages, None)
-        severity = Severity.NOTE if calm else Severity.WARNING if _is_stated(context) else None
-        return Problem(evidence=found, severity=severity)
+        softened = messages is not None and _is_stated(context)
+        return Problem(evidence=found, severity=Severity.NOTE if calm else Severity.WARNING if softened else None)
     return Problem(
         cause="the wheel contains neither SASS nor PTX that this GPU can run",
         evidence=found,
@@ -490,6 +497,8 @@ def no_kernels_message(
             evidence=message_evidence(*compiler),
             fixes=(Fix("Find the CUDA that supports the GPU, and build with it", ("tfgpu matrix cuda",)),),
         )
+    if messages.has("ptx-too-new-for-driver") and not messages.has("no-kernels-for-gpu"):
+        return None
     known = inputs.capabilities_of(messages, cards)
     reported, no_kernel = messages.all(*TOO_NEW), messages.all(*_NO_KERNEL)
     # these alone are evidence for a GPU that is newer only: a cuBLAS without kernels for it launches nothing

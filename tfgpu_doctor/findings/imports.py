@@ -11,10 +11,20 @@ from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import DamagedPackage, Packages, Phases, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import major
-from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
+from tfgpu_doctor.findings.declaration import (
+    Context,
+    MessageLog,
+    Problem,
+    evidence,
+    finding,
+    how_it_ended,
+    last_lines,
+    message_evidence,
+    phase_named,
+    was_cut_short,
+)
 from tfgpu_doctor.findings.inputs import Libraries, Variables
 from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW, off_library_path
-from tfgpu_doctor.findings.phases import how_it_ended, last_lines, phase_named, was_cut_short
 from tfgpu_doctor.findings.requirements import SELDOM_USED, from_wheel, requirements
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.names import VC_RUNTIME as RUNTIME_DLLS

@@ -8,9 +8,19 @@ from tfgpu_doctor.facts.facts import Gpus, Message, Phases, value_or
 from tfgpu_doctor.facts.report import Fix, Severity
 from tfgpu_doctor.facts.units import MIB
 from tfgpu_doctor.findings import inputs, symptoms
-from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
+from tfgpu_doctor.findings.declaration import (
+    Context,
+    MessageLog,
+    Problem,
+    evidence,
+    finding,
+    how_it_ended,
+    is_wrong,
+    last_lines,
+    message_evidence,
+    was_cut_short,
+)
 from tfgpu_doctor.findings.inputs import Checks
-from tfgpu_doctor.findings.phases import how_it_ended, is_wrong, last_lines, was_cut_short
 
 NCCL_GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
 _DOCKERS_SHM = 64 * MIB  # what Docker and containerd give a container that asks for nothing
