@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from tfgpu_doctor.facts.facts import CallResult, SmiResult, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix
@@ -146,6 +145,9 @@ def stub_answers(
     return Problem(evidence=tuple(found))
 
 
+_NEEDED_WITH_A_GPU = (
+    "TensorFlow uses the GPU through the NVIDIA driver; on a machine without an NVIDIA GPU these lines are harmless"
+)
 MISSING = finding(
     "driver.missing",
     layer="Driver",
@@ -190,11 +192,13 @@ def libcuda_message(
         return None
     found = message_evidence(*messages.all("driver-not-installed"), *inputs.driver_messages(messages))
     if not kernel_module_loaded and not inputs.smi_works(nvidia_smi):
-        missing = Problem(evidence=found, fixes=(context.remedies.install_driver(), inputs.RUN_ON_HOST))
-        harmless = "on a machine without an NVIDIA GPU these lines are harmless"
-        cause = f"TensorFlow uses the GPU through the NVIDIA driver; {harmless}"
         is_open = not context.probed and has_gpu is None
-        return replace(missing, title="The NVIDIA driver is not found", cause=cause) if is_open else missing
+        return Problem(
+            title="The NVIDIA driver is not found" if is_open else None,
+            cause=_NEEDED_WITH_A_GPU if is_open else None,
+            evidence=found,
+            fixes=(context.remedies.install_driver(), inputs.RUN_ON_HOST),
+        )
     return Problem(
         title="The driver is loaded, but its library libcuda.so.1 is not found",
         cause="the driver's libraries are not installed, or are in a folder that the loader does not search",

@@ -200,7 +200,8 @@ def _severity(messages: MessageLog) -> Severity | None:
     """A warning where something else stops TensorFlow."""
     # a GPU build for Windows cannot be loaded without the driver's nvcuda.dll
     missing_dll = any("routine failed" not in m.text for m in messages.all("dll-load-failed"))
-    return Severity.WARNING if messages.stops_import and not missing_dll else None
+    dies = messages.stops_import or messages.has("illegal-instruction")
+    return Severity.WARNING if dies and not missing_dll else None
 
 
 # Sources: NVIDIA Container Toolkit, "Installing" and "Troubleshooting"; NVIDIA/nvidia-container-toolkit issues 48 and
@@ -362,15 +363,16 @@ def container_message(
         return None
     start = messages.all("image-build", "container-start")
     seen = message_evidence(*reported, *hooks, *(inside or ()), *start, *inputs.driver_messages(messages))
-    cause = next((why for kind, why in _CAUSES.items() if messages.has(kind)), None)
-    if messages.has("nvml-blocked"):
+    known = (why for kind, why in _CAUSES.items() if messages.has(kind) and (hooks or kind != "container-hook-failed"))
+    cause = next(known, None)
+    if messages.has("nvml-blocked") and not (hooks or reported):
         title = "The container has probably lost access to its GPUs while it was running"
         return Problem(title=title, cause=cause, evidence=seen, fixes=kept_access(context, host_container))
     return replace(_no_access(context, messages, host_container, of_hook=bool(hooks)), cause=cause, evidence=seen)
 
 
 def _no_access(context: Context, messages: MessageLog, container: str | None, *, of_hook: bool) -> Problem:
-    kind = container or "docker"
+    kind = container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
     refused = messages.has(*_DOCKER_REFUSES)
     later = (_RUN_LATER,) if messages.has("image-build") else ()
     title = "Docker cannot give the container a GPU" if refused and kind == "docker" else None
@@ -387,16 +389,22 @@ def _inside(
     starts = [message.line for message in log.all("container-start")]
     first = min(starts, default=10**9)  # nvidia-smi may have run elsewhere before
     # whoever provides a GPU provides nvidia-smi with it
-    ran_inside = (m for m in log.all("smi-not-found") if "executable file not found" in m.text or m.line > first)
+    absent = log.all("smi-not-found") if container else ()
+    ran_inside = (m for m in absent if "executable file not found" in m.text or m.line > first)
     half = log.all("smi-no-libcuda") if starts else ()
     shown = (*log.all("nvml-blocked"), *ran_inside, *half)
     # the stub of CUDA's images answers, and the kernel has no driver either
     stub = inputs.has_code(cuda_init, *inputs.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
     if shown or stub:
         return shown
-    # one that requests GPUs starts only over a working driver: a libcuda that is missing was not provided
-    fails = inputs.no_libcuda(log) if _requests_gpus(log) else inputs.driver_unusable(log, cuda_init)
-    return shown if container and (starts or not works) and fails else None
+    return shown if container and (starts or not works) and _driver_fails(log, cuda_init) else None
+
+
+def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
+    """A container that requests GPUs starts only over a working driver: a libcuda that is missing was not provided."""
+    if log.has("image-build") or not _requests_gpus(log):
+        return inputs.driver_unusable(log, cuda_init)
+    return inputs.no_libcuda(log) and (cuda_init is None or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED))
 
 
 def _requests_gpus(log: MessageLog) -> bool:
@@ -471,6 +479,9 @@ def wsl_message(
         return without_device
     linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))
+    unusable = messages.has(*_FAILURES_IN_WSL) or inputs.driver_unusable(messages, cuda_init)
+    if not (linux_driver or failures or unusable):
+        return None
     cause, steps = None, [UPDATE_WSL, REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST]
     if linux_driver:
         cause = "a Linux driver inside WSL hides the libcuda of Windows' driver"

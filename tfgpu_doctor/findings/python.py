@@ -172,11 +172,15 @@ def no_module_message(messages: MessageLog, packages: Packages = ()) -> Problem 
 
 @NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
 def installation_failed(context: Context, messages: MessageLog) -> Problem | None:
-    """pip reaches no index."""
+    """pip stopped, and nothing else fails."""
+    seen = messages.all("index-unreachable")
+    others = ("index-unreachable", "no-space-left", "externally-managed", "no-distribution", "build-failed")
+    if not seen or not messages.speaks_only_of(*others):
+        return None
     return Problem(
         title="The installation of TensorFlow failed",
         cause="pip installs a package completely or not at all; its message is the reason",
-        evidence=message_evidence(*messages.all("index-unreachable")),
+        evidence=message_evidence(*seen),
         fixes=context.remedies.installing("Then install it again", *context.remedies.tensorflow),
     )
 

@@ -10,7 +10,7 @@ from tfgpu_doctor.facts.facts import Gpus, Message, lists_gpu
 from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.findings.declaration import MessageLog
 from tfgpu_doctor.findings.inputs import Cards, Devices, Toolkits, libcuda_not_opened
-from tfgpu_doctor.findings.libraries import ReportedCuda
+from tfgpu_doctor.findings.libraries import ReportedCuda, ReportedCudnn
 from tfgpu_doctor.matrix.loader import Release
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -45,6 +45,16 @@ def _cuda_not_opened(reported_cuda: ReportedCuda | None) -> Messages:
     if reported_cuda is None or reported_cuda.installed:
         return ()
     return (*(message for _, message in reported_cuda.not_opened), *reported_cuda.unnamed)
+
+
+def _cudnn_not_opened(reported_cudnn: ReportedCudnn | None) -> Messages:
+    """Lines about cuDNN's main library, in a text that names no cuDNN."""
+    return () if reported_cudnn is None or reported_cudnn.installed else reported_cudnn.not_opened
+
+
+def _unnamed_dll(messages: MessageLog, release: Release | None) -> Messages:
+    """Windows' refusal that names no DLL, where this may be a build with CUDA."""
+    return messages.all(*_UNNAMED_DLL) if release is None or release.gpu else ()
 
 
 def _no_device(messages: MessageLog, gpus: Gpus | None) -> Messages:
@@ -83,15 +93,9 @@ _SAME_ANSWER = "CUDA returns the same error for a hidden GPU, a missing one, and
 _HANDLE = "a handle that cannot be created mostly means that no memory is left"
 
 CUDA_NOT_OPENED = Symptom(_SAME_MESSAGE, _cuda_not_opened)
-CUDNN_NOT_OPENED = Symptom(  # in a text that names no cuDNN
-    _SAME_MESSAGE,
-    lambda reported_cudnn: reported_cudnn.not_opened if reported_cudnn and not reported_cudnn.installed else (),
-)
+CUDNN_NOT_OPENED = Symptom(_SAME_MESSAGE, _cudnn_not_opened)
 CUDNN_HANDLE = Symptom(_SAME_MESSAGE, lambda messages: messages.all("cudnn-handle", "no-dnn-library"))
-UNNAMED_DLL = Symptom(  # where this may be a build with CUDA
-    _SAME_MESSAGE,
-    lambda messages, release: messages.all(*_UNNAMED_DLL) if release is None or release.gpu else (),
-)
+UNNAMED_DLL = Symptom(_SAME_MESSAGE, _unnamed_dll)
 # WSL2 has neither a kernel module nor a PCI bus to look at
 NO_DEVICE = Symptom(_SAME_ANSWER, _no_device, (*_NO_GPU_SIDE, "wsl.setup"))
 NO_DEVICE_NODE = Symptom(_SAME_ANSWER, lambda messages: messages.all("no-cuda-device", "no-device-node"))
