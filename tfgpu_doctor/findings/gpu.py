@@ -455,6 +455,14 @@ ARCH_TOO_NEW = finding(
 )
 
 
+def _of_ptx(context: Context, messages: MessageLog | None) -> Severity | None:
+    """A note in a text where a device was made and nothing fails; a warning for what is stated, not printed."""
+    if messages is None:
+        return None
+    calm = not context.probed and messages.has("memory-left") and symptoms.nothing_fails(messages, None)
+    return Severity.NOTE if calm else Severity.WARNING if _is_stated(context) else None
+
+
 @ARCH_TOO_NEW.sign(conclusive=False)
 def no_machine_code(
     context: Context, gpu_release: Release, cards: Cards, messages: MessageLog | None = None
@@ -470,10 +478,7 @@ def no_machine_code(
     expected = f"SASS for it; the wheel has {', '.join(gpu_release.sass)}{ptx}"
     found = tuple(inputs.needs(gpu, expected, f"TensorFlow {gpu_release.version} (wheel)") for gpu in new)
     if all(ways[gpu] == "ptx" for gpu in new):
-        # what is stated weighs less than what programs print beside it, and nothing where nothing fails: PTX runs
-        calm = not context.probed and messages is not None and symptoms.nothing_fails(messages, None)
-        softened = messages is not None and _is_stated(context)
-        return Problem(evidence=found, severity=Severity.NOTE if calm else Severity.WARNING if softened else None)
+        return Problem(evidence=found, severity=_of_ptx(context, messages))
     return Problem(
         cause="the wheel contains neither SASS nor PTX that this GPU can run",
         evidence=found,

@@ -391,8 +391,13 @@ class Fixes(Situation):
         if self.image:
             return ()
         for row in candidates(self.matrix, self.target.platform):
-            same = row.cuda and minor(row.cuda) == minor(cuda) and (not cudnn or major(row.cudnn) == major(cudnn))
-            if same and self.target.python in (None, *row.python) and self.can_use(row):
+            same = row.cuda and row.cudnn and minor(row.cuda) == minor(cuda)
+            if (
+                same
+                and (not cudnn or major(row.cudnn) == major(cudnn))
+                and self.target.python in (None, *row.python)
+                and self.can_use(row)
+            ):
                 text = f"Install TensorFlow {row.version}, which is built for CUDA {minor(cuda)} and cuDNN {row.cudnn}"
                 return self.installing(text, *self.installation(row).requirements)
         return ()
