@@ -93,6 +93,8 @@ def filled(facts: Any, example: Any) -> Any:
         return example
     if isinstance(facts, Known):
         return Known(filled(facts.value, example.value), facts.source) if isinstance(example, Known) else facts
+    if isinstance(facts, tuple) and isinstance(example, tuple):
+        return tuple(filled(one, example[0]) for one in facts)
     if not isinstance(facts, msgspec.Struct) or type(facts) is not type(example):
         return facts
     both = {name: filled(getattr(facts, name), getattr(example, name)) for name in facts.__struct_fields__}
@@ -103,8 +105,9 @@ def filled(facts: Any, example: Any) -> Any:
 def machine(finding: str) -> tuple[Facts, dict[str, str]]:
     """A machine with marks in every fact, on which this is found, and the field of each mark."""
     sower = Sower()
-    facts = spoil(healthy(), FIRES[finding][0][1] if finding else {"variables": known({})})
-    return sower.sow(filled(facts, planted(Facts, "x")), "facts"), sower.places
+    facts = filled(healthy(), planted(Facts, "x"))
+    facts = spoil(facts, FIRES[finding][0][1] if finding else {"variables": known({})})
+    return sower.sow(facts, "facts"), sower.places
 
 
 def saved(facts: Facts) -> Report:

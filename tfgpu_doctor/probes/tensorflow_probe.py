@@ -506,7 +506,7 @@ def tell_loaded(phase: "str") -> "List[str]":
 def tell_cudnn(paths: "List[str]") -> "None":
     """Ask the cuDNN that TensorFlow has loaded for its version."""
     library = next((path for path in paths if os.path.basename(path).startswith("libcudnn.so")), None)
-    if library is None:
+    if library is None or sys.platform == "win32":  # which has no RTLD_NOLOAD
         return
     ctypes = own("ctypes")
     try:
