@@ -169,7 +169,11 @@ def protobuf_bound(row: Release) -> str | None:
 
 def _bounded(row: Release, bound: str | None, since: str, limit: str) -> str | None:
     """A bound of the metadata, with a limit where a release before `since` has none."""
-    lacks = bound is not None and "<" not in bound and Version(row.version) < Version(since)
+    lacks = (
+        bound is not None
+        and not any(one in bound for one in ("<", "~=", "=="))
+        and Version(row.version) < Version(since)
+    )
     return f"{bound},{limit}" if lacks else bound
 
 

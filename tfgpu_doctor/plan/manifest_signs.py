@@ -313,10 +313,10 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
     if row is None or bound in (None, row.numpy) or tensorflow is None or view.conda:
         return
     line, known = view.requirement("numpy"), view.resolved.universe.package("numpy")
-    admitted = known.allowed(line.specifier if line else "") - known.allowed(str(bound))
-    chosen = view.resolved.versions.get("numpy")  # beside all that is known to be installed
+    chosen = view.resolved.versions.get("numpy")  # beside all that is known to be installed, else the newest
+    newest = Version(chosen) if chosen else max(known.allowed(line.specifier if line else ""), default=None)
     # NumPy 2 is for Python 3.9 and later; most likely it is the newest for which there is a wheel
-    if admitted and (chosen is None or Version(chosen) in admitted) and capability(python or row.python[-1]) >= (3, 9):
+    if newest and newest not in known.allowed(str(bound)) and capability(python or row.python[-1]) >= (3, 9):
         wheel = f"TensorFlow {row.version}"
         yield Problem(
             title=f"{wheel} will be installed with NumPy 2, and cannot be imported with it",

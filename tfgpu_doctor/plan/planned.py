@@ -136,14 +136,22 @@ def _tensorflow(image: Image, matrix: Matrix) -> Base:
     found = _TENSORFLOW_TAG.fullmatch(image.tag or "latest")
     if found is None:
         return Base(image)
-    gpu, version = "-gpu" in found["rest"], found["version"] if found["version"][0].isdigit() else None
-    if found["version"] == "latest" and gpu:
-        tags = [one for one in matrix.data.containers if one.image == "tensorflow/tensorflow"]
-        version = max(tags, key=lambda one: Version(one.tensorflow)).tensorflow
-    listed = _listed(image, matrix, "tensorflow/tensorflow", f"{version}-gpu" if gpu else "")
-    if listed.container:
-        return listed
-    return Base(image, tensorflow=version, gpu=gpu, no_cuda=not gpu, of_tensorflow=True)
+    version = found["version"] if found["version"][0].isdigit() else None
+    if "-gpu" not in found["rest"]:
+        return Base(image, tensorflow=version, no_cuda=True, of_tensorflow=True)
+    rows = [one for one in matrix.data.containers if one.image == "tensorflow/tensorflow"]
+    if found["version"] == "latest":
+        version = max((one.tensorflow for one in rows), key=Version)
+    if version is None or not (near := _of_minor(rows, version)):
+        return Base(image, tensorflow=version, gpu=True, of_tensorflow=True)
+    listed = _listed(image, matrix, near[0].image, near[0].tag)
+    return listed if near[0].tensorflow == version else replace(listed, tensorflow=version, container=None)
+
+
+def _of_minor(rows: Iterable[Container], version: str) -> list[Container]:
+    """The image of a release first, then those of its minor version, whose CUDA a patch release has, too."""
+    same = (one for one in rows if minor(one.tensorflow) == minor(version))
+    return sorted(same, key=lambda one: one.tensorflow != version)
 
 
 def _listed(image: Image, matrix: Matrix, name: str, tag: str) -> Base:
@@ -182,7 +190,7 @@ def _python(name: str, tag: str) -> str | None:
     return _SYSTEM_PYTHON.get(f"{name}{release}") if name in ("debian", "ubuntu") else None
 
 
-_OF_WINDOWS = frozenset({"pywin32", "pywinpty", "vs2015_runtime", "win_inet_pton", "wincertstore", "winpty"})
+_OF_WINDOWS = frozenset({"pywin32", "pywinpty", "vs2015-runtime", "win-inet-pton", "wincertstore", "winpty"})
 _TENSORFLOWS = frozenset({*TENSORFLOW, CONDA_BASE})
 # packages by their installer; a group is the version that the name tells
 _CUDAS = {
