@@ -93,6 +93,11 @@ class Finding(Record, frozen=True):
     possible: bool = False  # a pasted text leaves it open: another cause that would look the same
     answers: bool = False  # no fault: it answers what a pasted text asks
 
+    @property
+    def is_guess(self) -> bool:
+        """Whether hardly a word of a text speaks for it, so that a first screen leaves it out."""
+        return self.possible and self.cause == GUESSED
+
 
 class Undetermined(Record, frozen=True):
     """A check that could not be made, and which fact was missing."""
@@ -329,7 +334,7 @@ def _meaning_of_text(report: Report) -> str:
         return "this text shows no failure; its question is answered"
     if not grave:
         return f"only harmless lines; {_NOT_SHOWN}"
-    if possible := [finding for finding in grave if finding.possible and finding.cause != GUESSED]:
+    if possible := [finding for finding in grave if finding.possible and not finding.is_guess]:
         return f"this text leaves {count(len(possible), 'possible cause')} open"
     return "this text does not show what is wrong" if any(one.possible for one in grave) else _NOT_SHOWN
 

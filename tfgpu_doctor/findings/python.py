@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import replace
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import Kernel, Message, OtherPython, Packages, Phases, ShadowedModule, value_or
@@ -305,7 +304,7 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
     for_it = _environment_for(context, row) if row else ()
     lists = [offered(message) for message in refused]
     if [] in lists:
-        return replace(_nothing_offered(context, row, title), evidence=seen)
+        return _nothing_offered(context, row, title, seen)
     if row and not title and min(map(newest_minor, filter(None, lists)), default=_ANY) < newest_minor([row.version]):
         upgrade = f"{context.remedies.python} -m pip install --upgrade pip"
         update = Fix("Update pip: one that is too old does not know the tag of these wheels", (upgrade,))
@@ -314,14 +313,14 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
     return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
 
 
-def _nothing_offered(context: Context, row: Release | None, title: str | None) -> Problem:
+def _nothing_offered(context: Context, row: Release | None, title: str | None, seen: tuple[Evidence, ...]) -> Problem:
     """Say what to do where pip's list is empty: a Python that a release which was asked for has wheels for."""
     of_row = f"pip finds no wheel of TensorFlow {row.version} for this Python or system" if row else None
     first, last = (_environment_for(context, row), ()) if row else ((), _environment_for(context))
     return Problem(
         title=title or of_row or "pip is offered no TensorFlow at all",
         cause=_NOTHING_OFFERED,
-        evidence=(),
+        evidence=seen,
         fixes=(*first, _what_decides(context, row), *last),
     )
 

@@ -21,6 +21,7 @@ from tfgpu_doctor.plan.alternatives import PUBLISHED, alternatives, on_cpu
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, same_minor_releases, violations
 from tfgpu_doctor.plan.gate import Situation, admitted, has_pip, refused
 from tfgpu_doctor.plan.install_commands import Installation, link_commands, xla_line, xla_line_command
+from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
 
@@ -346,11 +347,14 @@ class Fixes(Situation):
         """NVIDIA's image of TensorFlow 1, for a program of that, which the best release cannot run."""
         if self.image or major(self._installed_version() or best.version) != "1" or major(best.version) == "1":
             return
-        request = replace(self.request, specifier=SpecifierSet("<2"))
-        for option in alternatives(request):
-            if option.kind == "container":
-                text = f"For a program of TensorFlow 1, use {option.title}: {why}"
-                yield Fix(text, next(iter(option.commands.values())))
+        for option in self._images("<2"):
+            text = f"For a program of TensorFlow 1, use {option.title}: {why}"
+            yield Fix(text, option.commands["docker"])
+
+    def _images(self, wanted: str) -> Iterator[Option]:
+        """Images of some releases that serve this machine."""
+        request = replace(self.request, specifier=SpecifierSet(wanted))
+        return (option for option in alternatives(request) if option.kind == "container")
 
     def for_cpu(self) -> tuple[Fix, ...]:
         """What a plan ranks first where there is no GPU; empty where there may be one."""
@@ -406,12 +410,13 @@ class Fixes(Situation):
         """The published image of a release, where the program runs in another one."""
         if self.image or value_or(self.facts.host.container, "none") == "none":
             return ()
-        request = replace(self.request, specifier=SpecifierSet(f"=={minor(row.version)}.*"))
-        found = (option for option in alternatives(request) if option.package == PUBLISHED)
         return tuple(
-            Fix(f"Use the image of this release: it has CUDA {option.cuda} and cuDNN {option.cudnn}", commands)
-            for option in found
-            for commands in option.commands.values()
+            Fix(
+                f"Use the image of this release: it has CUDA {option.cuda} and cuDNN {option.cudnn}",
+                option.commands["docker"],
+            )
+            for option in self._images(f"=={minor(row.version)}.*")
+            if option.package == PUBLISHED
         )
 
     def can_use(self, row: Release) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import structs
 
 from tfgpu_doctor.facts.facts import Fact, Facts, Known, value_or
-from tfgpu_doctor.facts.report import GUESSED, Finding, Fix, Report, Severity, is_answered, root_causes
+from tfgpu_doctor.facts.report import Finding, Fix, Report, Severity, is_answered, root_causes
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.engine import ASK_DOCTOR, BECAUSE
 from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
@@ -95,7 +95,7 @@ def _causes(report: Report) -> list[Finding]:
     grave = [one for one in root_causes(report.findings) if one.severity is not Severity.NOTE]
     possible = [finding for finding in report.findings if finding.possible]
     certain = [one for one in grave if not possible or one.id not in WITHOUT_CAUSE]
-    return [*certain, *(one for one in possible if one.cause != GUESSED)]
+    return [*certain, *(one for one in possible if not one.is_guess)]
 
 
 def _likeliest(finding: Finding) -> Block:

@@ -11,7 +11,6 @@ from tfgpu_doctor.facts.facts import NOT_EXAMINED, Fact, Facts, Known, Soname, U
 from tfgpu_doctor.facts.report import (
     EXIT_OK,
     EXIT_UNKNOWN,
-    GUESSED,
     FailOn,
     Finding,
     Report,
@@ -90,7 +89,7 @@ def _examined(whole: Page, report: Report, stack: Table, found: tuple[Block, ...
 def _answered(whole: Page, report: Report, layers: tuple[Layer, ...]) -> Page:
     """A first screen of a text."""
     told = "; ".join(_told(layer) for layer in layers if layer.mark != "absent" or layer.name in ("Devices", "GPU"))
-    is_open = any(finding.possible and finding.cause != GUESSED for finding in report.findings)
+    is_open = any(finding.possible and not finding.is_guess for finding in report.findings)
     sure = f"To be sure, send what {ASK_DOCTOR} prints there. " if is_open else ""
     parts = (Items((f"Read: {told}",)), *answer(report))
     return whole._replace(parts=parts, hint=f"{sure}More: {whole.title} -v", is_brief=True)
