@@ -144,7 +144,8 @@ def _twice(roots: list[Finding]) -> Iterator[str]:
 def flaws(text: str, report: Report) -> list[str]:
     """What is wrong with a report on a text."""
     findings = report.findings
-    commands = [line for one in findings for fix in one.fixes for line in fix.commands]
+    each = [fix.commands for one in findings for fix in one.fixes]
+    commands = [line for lines in each if not any("uninstall" in line for line in lines) for line in lines]
     return [
         *complaints(findings),
         *unfit(report.facts, MATRIX, findings),

@@ -326,13 +326,13 @@ def _nothing_offered(context: Context, row: Release | None, title: str | None, s
 
 
 def _no_gpu_build_for_macos(context: Context, refused: tuple[Message, ...], platform: str | None) -> Problem:
-    row = _requested_row(context, refused, platform)
-    plain = f"tensorflow=={row.version}" if row else "tensorflow"
+    row, text = _requested_row(context, refused, platform), "Install TensorFlow without a GPU"
+    plain = Fix("Install the package tensorflow instead, which does not use the card")
     return Problem(
         title="tensorflow-gpu has had no wheels for macOS since 1.2",
         cause="macOS has no CUDA; the package tensorflow is the build for the CPU",
         evidence=message_evidence(*refused),
-        fixes=context.remedies.installing("Install TensorFlow without a GPU", plain),
+        fixes=context.remedies.installing(text, f"tensorflow=={row.version}") if row else (plain,),
     )
 
 

@@ -23,6 +23,7 @@ CATALOGUE = Path(__file__).with_name("messages.txt")
 SHOWN = 300  # characters of a line that are kept as evidence
 MOST = 60  # different messages of one kind
 _JOINED = 5_000  # lines up to which a hard-wrapped line is put together again
+_OF_A_PROGRAM = re.compile(r"(?:docker|podman|bash|sh|python3?|pip3?|conda|nvidia-smi): ")  # an answer to the line above
 _WRAPPED, _WIDEST = 60, 500  # characters of a line that may have been wrapped by a terminal
 _GLUES = ("", " ")  # what the terminal put a line break in place of
 _PART = re.compile(r"\{([a-z_]+)\}")
@@ -144,15 +145,15 @@ def _matches(lines: Sequence[Line], templates: tuple[Template, ...]) -> Iterator
         for number in sorted(possible[place]):
             if match := templates[number].pattern.search(line.text):
                 yield line, templates[number], match
-        if place in seams and not _is_harmless(lines[place + 1], possible[place + 1], templates):
+        if place in seams and not _begins_anew(lines[place + 1], possible[place + 1], templates):
             numbers = sorted(seams[place] | possible[place] | possible[place + 1])
             yield from _over_the_seam(line, lines[place + 1], [templates[number] for number in numbers])
 
 
-def _is_harmless(line: Line, possible: set[int], templates: tuple[Template, ...]) -> bool:
-    """Whether a line begins with a harmless message, so that it does not go on with the line before it."""
+def _begins_anew(line: Line, possible: set[int], templates: tuple[Template, ...]) -> bool:
+    """Whether a line begins with a program's or a harmless message, so that it does not go on with that before it."""
     known = (templates[number] for number in possible)
-    return any(one.kind == "harmless" and one.pattern.match(line.text.lstrip()) for one in known)
+    return _OF_A_PROGRAM.match(line.text) is not None or any(one.kind == "harmless" and one.pattern.match(line.text.lstrip()) for one in known)
 
 
 def _seams(lines: Sequence[Line], templates: tuple[Template, ...]) -> dict[int, set[int]]:
@@ -199,7 +200,8 @@ def _over_the_seam(line: Line, following: Line, templates: Iterable[Template]) -
         text = _glued(line.text, glue, following.text)
         for one in templates:
             match = one.pattern.search(text)
-            if match and match.start() < seam < match.end() and not one.pattern.search(line.text):
+            over = match and match.start() < seam < match.end()
+            if match and over and not any(map(one.pattern.search, (line.text, following.text))):
                 yield Line(line.number, text), one, match
 
 
