@@ -9,6 +9,7 @@ import pytest
 
 from tests.fleet.making import BY_NAME, ODDITIES, TYPES, Made, _node, fleet
 from tests.healthy import MATRIX
+from tfgpu_doctor.fleet.nodes import paths
 from tfgpu_doctor.fleet.picture import judge_fleet
 from tfgpu_doctor.fleet.reading import Gathered
 from tfgpu_doctor.fleet.records import Fleet, Group
@@ -61,6 +62,10 @@ def test_what_is_planted_is_found_and_nothing_else(seed: int, nodes: int) -> Non
     clean = judged(fleet(seed, nodes))
     assert [(group.id, group.title) for group in clean.groups] == []
     assert (clean.verdict, clean.unreadable, len(clean.nodes), len(found.nodes)) == ("ok", (), nodes, nodes)
+
+
+def test_what_differs_on_every_machine_is_not_compared() -> None:
+    assert {"host.name", "driver.nvidia_smi", "python.prefix", "tensorflow.log"}.isdisjoint(paths())
 
 
 def test_every_oddity_is_found_alone() -> None:
