@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
@@ -51,7 +52,10 @@ def _closed(schema: Any) -> Any:
         return [_closed(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    closed = {key: _closed(value) for key, value in schema.items()}
+    # msgspec 0.22 and 0.23 indent docstrings differently, and only the latter describes keys without a pattern
+    closed = {key: _closed(value) for key, value in schema.items() if key != "propertyNames" or "pattern" in value}
+    if isinstance(closed.get("description"), str):
+        closed["description"] = inspect.cleandoc(closed["description"])
     is_record = schema.get("type") == "object" and "title" in schema
     return {**closed, "additionalProperties": False} if is_record else closed
 

@@ -47,7 +47,7 @@ def test_schema_accepts_every_report() -> None:
         validator.validate({"schema": "tfgpu.report/1"})
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="msgspec 0.22 cannot derive schemas of generics on Python 3.10")
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="msgspec cannot derive schemas of generics on Python 3.10")
 def test_shipped_schemas_are_the_derived_ones() -> None:
     shipped = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
     assert shipped == derived(), "run scripts/write_schemas.py"
