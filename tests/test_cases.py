@@ -27,7 +27,8 @@ LEARNT = 0.80
 FALSE_ALARMS = 0.10
 # the findings that answer a question
 ANSWERS = {
-    *("tf.which-release", "cuda.toolkit-not-needed", "cuda.versions-differ", "gpu.usage-unknown", "perf.first-run")
+    *("tf.which-release", "cuda.toolkit-not-needed", "cuda.versions-differ", "gpu.usage-unknown", "perf.first-run"),
+    *("gpu.choice", "memory.limit"),
 }
 # Of the questions, nine in ten are answered first.
 ANSWERED = 0.90

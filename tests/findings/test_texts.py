@@ -81,6 +81,14 @@ def test_a_question_is_no_fault_and_its_answer_stands_first(judged_texts: Judged
     assert [asked for asked, one in answers.items() if not any(fix.commands for fix in one.fixes)] == []
 
 
+def test_what_is_no_question_about_releases_is_said_to_be_unanswered() -> None:
+    reports = [report_of(asked) for asked in QUESTIONS["unanswered"]]
+    assert [one.findings for one in reports] == [()] * len(reports)
+    assert {verdict_sentence(one) for one in reports} == {
+        "this text shows no failure, and asks what tfgpu does not answer"
+    }
+
+
 def test_a_question_below_a_failure_leaves_the_diagnosis() -> None:
     report = by_signs_alone(LOOK_ALIKES["tf.which-release"]["a failure is the question"])
     assert (report.verdict, report.findings[0].severity) == ("broken", Severity.ERROR)

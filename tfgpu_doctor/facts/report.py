@@ -327,11 +327,19 @@ def verdict_sentence(report: Report) -> str:
 
 
 def _meaning_of_text(report: Report) -> str:
+    on_cpu = report.verdict == "ok" and not lists_gpu(value_or(report.facts.tensorflow.devices, None))
+    if is_answered(report) and (on_cpu or report.verdict == "unknown"):
+        return "this text shows no failure; its question is answered"
+    if is_unanswered(report):
+        return "this text shows no failure, and asks what tfgpu does not answer"
+    if on_cpu:
+        return "this text shows no problem; TensorFlow computes on the CPU"
     if report.verdict != "unknown" or not report.findings:
         return _MEANING_OF_TEXT[report.verdict]
-    grave = [finding for finding in report.findings if finding.severity is not Severity.NOTE]
-    if is_answered(report):
-        return "this text shows no failure; its question is answered"
+    return _what_is_open([finding for finding in report.findings if finding.severity is not Severity.NOTE])
+
+
+def _what_is_open(grave: list[Finding]) -> str:
     if not grave:
         return f"only harmless lines; {_NOT_SHOWN}"
     if possible := [finding for finding in grave if finding.possible and not finding.is_guess]:
@@ -343,6 +351,13 @@ def is_answered(report: Report) -> bool:
     """Whether a text only asks, and there is an answer."""
     found = report.findings
     return all(one.severity is Severity.NOTE for one in found) and any(one.answers for one in found)
+
+
+def is_unanswered(report: Report) -> bool:
+    """Whether a text only asks, and there is no answer."""
+    asked = next((one for one in value_or(report.facts.messages, ()) if one.kind == "question"), None)
+    only_asks = report.source == "text" and asked is not None and asked.values.get("trouble") == "no"
+    return only_asks and not report.findings
 
 
 def problem_counts(report: Report) -> str:

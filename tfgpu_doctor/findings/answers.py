@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from tfgpu_doctor.facts.facts import Message, Packages, value_or
 from tfgpu_doctor.facts.printable import cut
-from tfgpu_doctor.facts.report import Evidence, Fix, Severity
+from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.declaration import (
     Context,
@@ -69,45 +69,79 @@ WHICH = finding(
 _LIST_GPUS = "python3 -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""
 
 
-def _answer(finding_id: str, about: str, *fixes: Fix, **texts: Any) -> Declaration:
-    """Declare the answer to a question, given where somebody asks it and nothing in the text fails."""
+def _answer(finding_id: str, about: dict[str, str | None], *fixes: Fix, **texts: Any) -> Declaration:
+    """Declare the answer to questions about something, each with its title, None for that of the finding.
+
+    It is given where somebody asks, and nothing in the text fails.
+    """
     declared = finding(finding_id, severity=Severity.NOTE, answers=True, **texts)
 
     @declared.sign()
     def asked(context: Context, messages: MessageLog, devices: Devices | None = None) -> Problem | None:
-        found = next((one for one in messages.all("question") if one.values["about"] == about), None)
-        if context.probed or found is None or not nothing_fails(messages, devices):
+        found = next((one for one in messages.all("question") if one.values["about"] in about), None)
+        if context.probed or found is None:
             return None
-        answered = about == "in-use" and messages.has("gpu-created")  # the log answers itself
-        return None if answered else Problem(evidence=message_evidence(found), fixes=fixes)
+        on_cpu = found.values["about"] == "cpu" and not messages.complains  # which is no failure then
+        if not (on_cpu or nothing_fails(messages, devices)):
+            return None
+        answered = "in-use" in about and messages.has("gpu-created")  # the log answers itself
+        title = about[found.values["about"]]
+        return None if answered else Problem(title=title, evidence=message_evidence(found), fixes=fixes)
 
     return declared
 
 
 TOOLKIT = _answer(
     "cuda.toolkit-not-needed",
-    "toolkit",
+    {"toolkit": None},
     Fix("Install no toolkit; see whether the driver is new enough for the CUDA that is used", ("nvidia-smi",)),
     layer="CUDA",
-    title="The CUDA toolkit is not needed beside CUDA libraries from pip or conda",
-    cause="pip's tensorflow[and-cuda] and conda's cudatoolkit and cudnn bring the libraries that TensorFlow loads; of "
-    "the system it needs the NVIDIA driver alone, and an installed toolkit may have any version",
+    title="The CUDA toolkit is not needed beside CUDA libraries from pip, conda or an image",
+    cause="pip's tensorflow[and-cuda], conda's cudatoolkit and cudnn, and TensorFlow's images bring the libraries that "
+    "TensorFlow loads; of the system, in a container of the host, it needs the NVIDIA driver alone, and an installed "
+    "toolkit may have any version",
     docs="https://www.tensorflow.org/install/pip",
 )
 IN_USE = _answer(
     "gpu.usage-unknown",
-    "in-use",
-    Fix("List the GPUs that TensorFlow sees", (_LIST_GPUS,)),
+    {"in-use": None, "enable": None},
+    Fix("List the GPUs that TensorFlow sees, with the Python of the program", (_LIST_GPUS,)),
+    Fix("If the list is empty, find out why", ("tfgpu doctor",)),
     Fix("Watch the GPU while the program runs: it is in the list of processes, and its memory in use", ("nvidia-smi",)),
     layer="GPU",
-    title="How to see whether TensorFlow uses the GPU",
-    cause='TensorFlow lists the GPU and logs "Created device ... GPU:0" when it uses it, "Could not load dynamic '
-    'library" or "Skipping registering GPU devices" when it does not',
+    title="TensorFlow uses a GPU without being told to, where it lists one",
+    cause='a program needs no change. TensorFlow lists the GPU and logs "Created device ... GPU:0" when it uses it, '
+    '"Could not load dynamic library" or "Skipping registering GPU devices" when it does not',
     docs="https://www.tensorflow.org/guide/gpu",
+)
+CHOICE = _answer(
+    "gpu.choice",
+    {"choice": None, "cpu": "Without a GPU, or with CUDA_VISIBLE_DEVICES=-1, TensorFlow computes on the CPU"},
+    Fix("Set CUDA_VISIBLE_DEVICES before the program starts: 1 is the second GPU, 0,1 are the first two, -1 is none"),
+    layer="GPU",
+    title="CUDA_VISIBLE_DEVICES chooses the GPUs of a program",
+    cause="a program needs no change: TensorFlow numbers the GPUs that the variable leaves from GPU:0, uses the first, "
+    "and computes on the CPU where there is none",
+    docs="https://www.tensorflow.org/guide/gpu",
+)
+SHARE = _answer(
+    "memory.limit",
+    {"memory": None},
+    Fix("Let TensorFlow take memory as it needs it: set TF_FORCE_GPU_ALLOW_GROWTH=true before the program starts"),
+    Alternative(
+        "Set a limit in MiB before the first GPU operation, in TensorFlow 2: "
+        "tf.config.set_logical_device_configuration(gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=4096)])"
+    ),
+    layer="GPU",
+    title="TensorFlow takes nearly all memory of a GPU at its start, unless it is told otherwise",
+    cause="it shares out the memory itself, and never gives it back; a limit holds for a process, not for one of its "
+    "models. TensorFlow Serving has --per_process_gpu_memory_fraction, TensorFlow 1 "
+    "tf.GPUOptions(per_process_gpu_memory_fraction=0.3)",
+    docs="https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth",
 )
 FIRST_RUN = _answer(
     "perf.first-run",
-    "first-run",
+    {"first-run": None},
     Fix("Run one step before you measure, and leave it out; keep shapes the same, so that it stays the only one"),
     layer="Compute",
     title="The first run is slower than all others: TensorFlow prepares the GPU in it",

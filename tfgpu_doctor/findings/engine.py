@@ -485,8 +485,9 @@ def _as_wanted(found: list[Shown], context: Context) -> list[Shown]:
 
 
 def _wants_cpu(context: Context) -> bool:
-    """True if a text says that the CPU is what its writer wants."""
-    return value_or(fetch("messages", context), MessageLog(())).has("wants-cpu")
+    """True if a text says that the CPU is what its writer wants, or asks how to compute there."""
+    log = value_or(fetch("messages", context), MessageLog(()))
+    return log.has("wants-cpu") or "cpu" in log.values("question", "about")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -613,12 +614,12 @@ class Text:
 
 
 def asks_only(context: Context) -> bool:
-    """True if a text asks, and nothing fails in it."""
+    """True if a text asks what can be answered, and nothing fails in it."""
     messages = fetch("messages", context)
     if context.probed or not isinstance(messages, Known):
         return False
     question = messages.value.first("question")
-    asks = question is not None and question.values["trouble"] != "yes"
+    asks = question is not None and question.values["about"] != "other" and question.values["trouble"] != "yes"
     return asks and nothing_fails(messages.value, value_or(fetch("devices", context), None))
 
 

@@ -327,7 +327,7 @@ def _nothing_offered(context: Context, row: Release | None, title: str | None, s
 
 def _no_gpu_build_for_macos(context: Context, refused: tuple[Message, ...], platform: str | None) -> Problem:
     row, text = _requested_row(context, refused, platform), "Install TensorFlow without a GPU"
-    plain = Fix("Install the package tensorflow instead, which does not use the card")
+    plain = Fix("Install the package tensorflow instead, which does not use the GPU")
     return Problem(
         title="tensorflow-gpu has had no wheels for macOS since 1.2",
         cause="macOS has no CUDA; the package tensorflow is the build for the CPU",

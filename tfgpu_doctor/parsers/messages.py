@@ -23,7 +23,7 @@ CATALOGUE = Path(__file__).with_name("messages.txt")
 SHOWN = 300  # characters of a line that are kept as evidence
 MOST = 60  # different messages of one kind
 _JOINED = 5_000  # lines up to which a hard-wrapped line is put together again
-_OF_A_PROGRAM = re.compile(r"(?:docker|podman|bash|sh|python3?|pip3?|conda|nvidia-smi): ")  # an answer to the line above
+_OF_A_PROGRAM = re.compile(r"(?:docker|podman|bash|sh|python3?|pip3?|conda|nvidia-smi): ")  # it answers a command
 _WRAPPED, _WIDEST = 60, 500  # characters of a line that may have been wrapped by a terminal
 _GLUES = ("", " ")  # what the terminal put a line break in place of
 _PART = re.compile(r"\{([a-z_]+)\}")
@@ -153,7 +153,9 @@ def _matches(lines: Sequence[Line], templates: tuple[Template, ...]) -> Iterator
 def _begins_anew(line: Line, possible: set[int], templates: tuple[Template, ...]) -> bool:
     """Whether a line begins with a program's or a harmless message, so that it does not go on with that before it."""
     known = (templates[number] for number in possible)
-    return _OF_A_PROGRAM.match(line.text) is not None or any(one.kind == "harmless" and one.pattern.match(line.text.lstrip()) for one in known)
+    return _OF_A_PROGRAM.match(line.text) is not None or any(
+        one.kind == "harmless" and one.pattern.match(line.text.lstrip()) for one in known
+    )
 
 
 def _seams(lines: Sequence[Line], templates: tuple[Template, ...]) -> dict[int, set[int]]:

@@ -1,5 +1,7 @@
 """What somebody asks where nothing fails: which release, whether something works, whether the toolkit is needed.
 
+A question about anything else is "other": it has no answer here, and is no failure either.
+
 A question is found by the words of its sentence, whatever their order; what it names of versions comes along.
 
 >>> text = "Can I use tensorflow-gpu 1.15 with CUDA 10.1? Windows 10, GTX 1080."
@@ -34,6 +36,7 @@ class _Topic(NamedTuple):
     words: tuple[re.Pattern[str], ...]  # all of them stand in the sentence
     never: re.Pattern[str] | None = None  # and this does not
     around: re.Pattern[str] | None = None  # this stands anywhere in the text
+    unnamed: bool = False  # nothing in the text names a card, a system or a version
 
 
 _ASKS = re.compile(
@@ -46,11 +49,13 @@ _SUBJECT = re.compile(
     r"tensor ?flow|\btf\b|keras|cuda|cudnn|\bgpus?\b|graphics card|\b[gr]tx|geforce|quadro|tesla|radeon|nvidia",
     re.IGNORECASE,
 )
-_OTHER = re.compile(r"\b(?:py)?torch\b|\bjax\b|\bcupy\b|\bopencv\b", re.IGNORECASE)
+_OTHER = re.compile(r"\b(?:py)?torch\b|\bjax\b|\bcupy\b|\bopencv\b|\btfjs|tensorflow[. ]?js\b", re.IGNORECASE)
 _TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras", re.IGNORECASE)
 _NEEDED = re.compile(r"\b(?:need(?:ed|s)?|necessary|required?|have to|must|should i)\b", re.IGNORECASE)
 _LIBRARY = re.compile(r"\bcuda\b|cudnn|tool ?kit", re.IGNORECASE)
-_PACKAGES = re.compile(r"\bconda|\banaconda|\bpip\b|and-cuda|cudatoolkit|\bnvidia-\w+-cu1\d", re.IGNORECASE)
+_PACKAGES = re.compile(
+    r"\bconda|\banaconda|\bpip\b|and-cuda|cudatoolkit|\bnvidia-\w+-cu1\d|docker|container", re.IGNORECASE
+)
 _WHICH = re.compile(
     r"\b(?:which|what|what's|whats|recommended|exact|detail(?:ed|s)?|provide|share|specify|welche[rsnm]?|quelle?s?|qué"
     r"|cu[aá]l(?:es)?|qual|quais|versions that)\b|哪|什么|多少|どの|어떤|как(?:ая|ой|ую)",
@@ -88,7 +93,7 @@ _CHECKS = re.compile(
 _USES = re.compile(r"\b(?:us(?:es?|ed|ing|age)|performed|runs?|running|trains?|training)\b", re.IGNORECASE)
 _RUNS_THERE = re.compile(r"\bworks?\b|\bworking\b|\bgpu\b.{0,40}\bcpu\b", re.IGNORECASE)
 _DEVICE = re.compile(r"\bwhich (?:device|gpu)\b", re.IGNORECASE)
-_THE_GPU = re.compile(r"\bgpu\b", re.IGNORECASE)
+_THE_GPU = re.compile(r"(?<![a-z])gpu(?![a-z])", re.IGNORECASE)
 _FIRST = re.compile(
     r"\bfirst\b.{0,30}?\b(?:run|call|epoch|step|iteration|batch|prediction|inference|image|session)", re.IGNORECASE
 )
@@ -96,19 +101,64 @@ _SLOW = re.compile(r"slow|longer|differ|\btakes?\b|\bminutes?\b", re.IGNORECASE)
 _NOT_TOOLKIT = re.compile(r"\b(?:which|what)\b", re.IGNORECASE)
 _NOT_USE = re.compile(r"\b(?:which|versions?|install\w*|why)\b|n['o]t\b", re.IGNORECASE)
 _NO_ANSWER = re.compile(
-    r"\b(?:what (?:is|are) (?:this|the (?:problem|error|reason)))|\bwhat gpus? (?:do|did|have) you\b",
+    r"\b(?:what (?:is|are) (?:this|the (?:problem|error|reason)))|\bwhat gpus? (?:do|did|have) you\b"
+    r"|\b(?:did|do|have|had) you\b|\byou (?:use[ds]?|are using|have)\b|\bcan you (?:provide|share|tell)|/device:",
     re.IGNORECASE,
 )
+# which of several GPUs
+_CHOOSES = re.compile(
+    r"\b(?:which|specif(?:y|ic)|select|choose|assign|restrict|certain|only)\b|指定|选择", re.IGNORECASE
+)
+_CHOSEN = re.compile(
+    r"\bgpus? (?:to use|to run|is used|id|number)\b|\b(?:specific|certain|different|one of the|the (?:first|second))"
+    r" (?:\W?\w+\W? )?gpus?\b|\bof \d gpus\b|(?:指定|哪个|哪块).{0,6}(?:gpu|显卡)",
+    re.IGNORECASE,
+)
+_ON_CPU = re.compile(
+    r"\b(?:on|with|using|to|use) (?:the |an? |only |my )?cpus?\b(?! (?:image|build|version|package|wheel))"
+    r"|\btensorflow cpu instead\b|(?:^\W*|\b(?:with|have|has|is|are|got) )no (?:nvidia )?(?:gpu|card)\b"
+    r"(?! (?:support|found|detect|avail|usage|is\b))|\b(?:without|n['’]t have) (?:an? |the |any )?(?:nvidia )?gpu\b"
+    r"|\b(?:disable|turn off|switch off) (?:the )?gpu|(?:cpu|无gpu).{0,20}(?:跑|训练|运行)",
+    re.IGNORECASE,
+)
+_NOT_CPU = re.compile(
+    r"fast|slow|speed|\btime\b|\blong\b|\bwhy\b|多久|多长|\bcompil|\bwant (?:the |a )?gpu|\bgpu instead|\bhow many\b"
+    r"|\byou (?:use|train)|\bthat you\b",
+    re.IGNORECASE,
+)
+_OF_MEMORY = re.compile(r"\bmemory\b|allow_growth|GPUOptions|显存", re.IGNORECASE)
+_LIMITS = re.compile(
+    r"\b(?:limit\w*|fraction|allow_growth|GPUOptions|only|all of|share|grow\w*|stop|eating|restrict)\b", re.IGNORECASE
+)
+_ENABLES = re.compile(
+    r"\b(?:us(?:e|es|ing)|run|train(?:ed|ing)?|enable|work|support\w*|with|by|on)\b|用", re.IGNORECASE
+)
+# whoever names one of these asks about versions, a system, or a card
+_NAMES_MORE = re.compile(
+    r"\binstall\w*|\bset(?:ting)?[ -]?up\b|versions?\b|\b[gr]tx|geforce|quadro|tesla|radeon|\bamd\b|intel|rocm|\bmac\b"
+    r"|\bm[1-4]\b|windows|ubuntu|jetson|raspberry|colab|docker|multi|multiple|several|\bno gpu|nvidia|\bwhy\b"
+    r"|\d ?gb\b|/device|\blong\b|fast|slow|\byou\b|\bneed"
+    r"|安装|版本|\b(?:cuda|cudnn|python|tf|tensorflow)[ -]?v?\d",
+    re.IGNORECASE,
+)
+_MACHINE = re.compile(
+    r"\b[gr]tx ?\d|geforce|quadro|tesla|titan|windows|ubuntu|\bwsl|macbook|jetson|\d\.\d", re.IGNORECASE
+)
 _REPAIR = re.compile(r"\b(?:fix|solve|resolve|disable|avoid|limit|error)", re.IGNORECASE)
-_FOR_HELP = re.compile(r"\b(?:any|some)(?:one|body)\b|\bwhy\b", re.IGNORECASE)
+_FOR_HELP = re.compile(r"\b(?:any|some)(?:one|body)\b|\bwhy\b|为什么", re.IGNORECASE)
 _TOPICS = (
     _Topic("toolkit", (_NEEDED, _LIBRARY, _PACKAGES), _NOT_TOOLKIT),
     _Topic("in-use", (_CHECKS, _USES, _THE_GPU), _NOT_USE),
     _Topic("in-use", (_HOW, _CHECKS, _USES, _DEVICE)),
     _Topic("in-use", (_HOW, _CHECKS, _RUNS_THERE, _THE_GPU), _NOT_USE),
     _Topic("first-run", (_FIRST, _SLOW)),
+    _Topic("memory", (_OF_MEMORY, _LIMITS), _FOR_HELP, around=_SUBJECT),
+    _Topic("choice", (_CHOOSES, _CHOSEN), _FOR_HELP),
+    _Topic("cpu", (_ON_CPU,), _NOT_CPU),
     _Topic("release", (_WHICH, _THING, _SUBJECT), _NO_ANSWER),
     _Topic("release", (_WHICH_VERSION,), _NO_ANSWER, around=_SUBJECT),
+    _Topic("enable", (_HOW, _ENABLES, _THE_GPU), _NAMES_MORE, unnamed=True),
+    _Topic("enable", (_WHETHER, _ENABLES, _THE_GPU), _NAMES_MORE, unnamed=True),
     _Topic("release", (_HOW, _INSTALL, _SUBJECT), _REPAIR),
     _Topic("works", (_WHETHER, _WORKS, _SUBJECT), _FOR_HELP),
 )
@@ -157,10 +207,8 @@ def parse(lines: Sequence[Line], said: Sequence[Statement]) -> Iterator[Message]
     if sum(len(line.text) for line in lines) > _LONGEST:
         return
     letter = [line for line in lines if prose.is_sentence(line.text)]
-    found = list(islice(_asked(letter), _FIRST_ONES))
-    if not found:
-        return
     around = _circumstances(letter, shows_output=len(letter) < len(lines))
+    found = list(islice(_asked(letter), _FIRST_ONES)) or _of_something_else(letter, around)
     there = {one.key: one.value for one in reversed(said) if one.stance == "here"}
     for about, sentence in found:
         beside = {one.key: one.value for one in reversed(prose.parse([sentence]))}
@@ -178,6 +226,13 @@ def _asked(letter: Sequence[Line]) -> Iterator[tuple[str, Line]]:
                 yield about, Line(line.number, sentence)
 
 
+def _of_something_else(letter: Sequence[Line], around: dict[str, str]) -> list[tuple[str, Line]]:
+    """The first question of a letter about TensorFlow or GPUs in which nothing fails."""
+    if around["trouble"] == "yes" or not any(_SUBJECT.search(line.text) for line in letter):
+        return []
+    return [("other", line) for line in letter if _ASKS.search(line.text)][:1]
+
+
 def _topic(sentence: str, line: str, whole: str) -> str | None:
     """What a sentence asks, if it asks; "Why?" may stand after what it is about."""
     if _OTHER.search(sentence) and not _TENSORFLOW.search(sentence):
@@ -186,6 +241,7 @@ def _topic(sentence: str, line: str, whole: str) -> str | None:
         asked = _ASKS.search(line if one.about == "first-run" else sentence)
         never = one.never and one.never.search(sentence)
         there = one.around is None or one.around.search(whole)
+        there = there and not (one.unnamed and _MACHINE.search(whole))
         if asked and there and not never and all(word.search(sentence) for word in one.words):
             return one.about
     return None

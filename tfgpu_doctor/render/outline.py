@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import structs
 
 from tfgpu_doctor.facts.facts import Fact, Facts, Known, value_or
-from tfgpu_doctor.facts.report import Finding, Fix, Report, Severity, is_answered, root_causes
+from tfgpu_doctor.facts.report import Finding, Fix, Report, Severity, is_answered, is_unanswered, root_causes
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.engine import ASK_DOCTOR, BECAUSE
 from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
@@ -49,6 +49,20 @@ _MORE = Block(
 )
 
 
+_NO_ANSWER = Block(
+    "unknown",
+    "What tfgpu answers",
+    (
+        Line("fix", "Which TensorFlow, CUDA, cuDNN, Python and driver go with a GPU", commands=("tfgpu plan",)),
+        Line(
+            "fix",
+            "What is wrong where something fails or is slow, from the whole output of the program, or with",
+            commands=("tfgpu doctor",),
+        ),
+    ),
+)
+
+
 def blocks(report: Report) -> Iterator[Block]:
     """Yield problems and warnings, possible causes, notes; where a text shows nothing, what would show more."""
     titles = {finding.id: finding.title for finding in report.findings}
@@ -62,12 +76,13 @@ def blocks(report: Report) -> Iterator[Block]:
     for finding in sorted(certain, key=lambda one: not one.answers):
         if finding.severity is Severity.NOTE:
             yield block(finding, titles)
-    if _shows_nothing(report):
-        yield _MORE
+    yield from _to_find_out(report)
 
 
-def _shows_nothing(report: Report) -> bool:
-    return report.verdict == "unknown" and report.source == "text" and not is_answered(report)
+def _to_find_out(report: Report) -> Iterator[Block]:
+    """Yield what would show more of a text that shows nothing."""
+    if report.verdict == "unknown" and report.source == "text" and not is_answered(report):
+        yield _NO_ANSWER if is_unanswered(report) else _MORE
 
 
 def answer(report: Report) -> Iterator[Part]:
@@ -86,8 +101,8 @@ def answer(report: Report) -> Iterator[Part]:
         if others:
             yield Block("", "Also possible" if causes[1].possible else "Beside it", others)
     yield Items(tuple(_in_a_line(one) for one in notes if not one.answers), mark="note")
-    if not causes and _shows_nothing(report):
-        yield _MORE
+    if not causes:
+        yield from _to_find_out(report)
 
 
 def _causes(report: Report) -> list[Finding]:
