@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from tfgpu_doctor.plan.ranking import MachineState
     from tfgpu_doctor.plan.records import Plan
     from tfgpu_doctor.plan.target import Target
-    from tfgpu_doctor.probes.manifest_files import Sources
     from tfgpu_doctor.render.outlines.matrix import Answered, Sheet
     from tfgpu_doctor.smoke.records import Smoke
     from tfgpu_doctor.smoke.running import SmokeOptions
@@ -466,8 +465,6 @@ def check(
     texts: Mapping[str, str] | None = None,
     kind: Kind | None = None,
     target: str | None = None,
-    fix: bool = False,
-    changes: bool = True,
     matrix: File | None = None,
     note: Note = _ignore,
     **machine: Unpack[Machine],
@@ -479,18 +476,22 @@ def check(
         texts: contents of files by their names, instead of files.
         kind: of the files, if their names do not show it.
         target: stage of the Dockerfiles to build.
-        fix: change the files as advised.
-        changes: find out how the files could be changed, which takes long.
-        note: called with the names of files that were left out, or changed.
+        note: called with the names of files that were left out.
         machine: gpu, compute_capability, driver, python, os, machine, platform: the machine that the files are for.
 
     >>> checked = check(texts={"requirements.txt": "tensorflow[and-cuda]==2.16.1"}, python="3.13")
     >>> [finding.id for finding in checked.report.findings]
     ['tf.python-unsupported']
     """
+    from tfgpu_doctor.facts.report import Checked
+    from tfgpu_doctor.findings.engine import now
     from tfgpu_doctor.manifests import KINDS, ManifestError
+    from tfgpu_doctor.plan.check import judge
+    from tfgpu_doctor.plan.planned import PlannedEnvironment
     from tfgpu_doctor.plan.target import TargetError, describe
-    from tfgpu_doctor.probes.manifest_files import ManifestFiles, ManifestTexts
+    from tfgpu_doctor.probes.manifest_files import ManifestFiles, from_texts
+    from tfgpu_doctor.render.outlines.check import read_file
+    from tfgpu_doctor.render.outlines.plan import target_line
 
     if bool(files) == bool(texts):
         raise UsageError("check() needs either files or texts")
@@ -500,49 +501,12 @@ def check(
     with refusing(TargetError, ManifestError):
         wanted = describe(known, note=note, **machine)
         names = tuple(os.fspath(file) for file in files)
-        sources = ManifestTexts(texts, kind, target) if texts else ManifestFiles(names, kind, target, note)
-        return _checked(sources, wanted, known, changes, note if fix else None)
-
-
-def _checked(sources: Sources, target: Target, matrix: Matrix, changes: bool, fixing: Note | None) -> Checked:
-    """Judge the files; `changes`: and find out how they could be changed; `fixing`: change them, and call it."""
-    from tfgpu_doctor.facts.report import Change, Checked
-    from tfgpu_doctor.findings.engine import now
-    from tfgpu_doctor.plan.check import judge, repair
-    from tfgpu_doctor.plan.planned import PlannedEnvironment
-    from tfgpu_doctor.render.outlines.check import read_file
-    from tfgpu_doctor.render.outlines.plan import target_line
-
-    created = now()
-    environments = sources.environments()
-    report = judge(environments, target, matrix, created)
-    repaired = None
-    if changes or fixing:
-        shells = {one.place.path for one in environments if one.kind in ("dockerfile", "singularity", "workflow")}
-        repaired = repair(
-            report,
-            sources.text,
-            lambda edited: judge(sources.environments(edited), target, matrix, created),
-            shells,
+        read = from_texts(texts, kind, target) if texts else ManifestFiles(names, kind, target, note).environments()
+        return Checked(
+            report=judge(read, wanted, known, now()),
+            target=target_line(wanted),
+            files=tuple(read_file(PlannedEnvironment(one, wanted, known)) for one in read),
         )
-    texts, refused = (repaired.texts, repaired.refused) if repaired else ({}, ())
-    if fixing:
-        for path, text in texts.items():
-            try:
-                sources.write(path, text)
-            except OSError as error:
-                raise TfgpuError(f"cannot write {path}: {reading.why(error)}") from error
-            fixing(f"changed {path}")
-        environments = sources.environments(texts)
-        report = judge(environments, target, matrix, created)
-    return Checked(
-        report=report,
-        target=target_line(target),
-        files=tuple(read_file(PlannedEnvironment(one, target, matrix)) for one in environments),
-        changes=tuple(Change(path, sources.text(path) or "", text) for path, text in texts.items()),
-        not_changed=tuple(f"{one.edit.path}:{one.edit.line}: {one.reason}" for one in refused),
-        fixed=fixing is not None,
-    )
 
 
 # ---------------------------------------------------------------------------------------------------------- the matrix

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import shlex
 import zlib
 from collections.abc import Mapping, Sequence
@@ -31,8 +30,6 @@ from tests.manifests.shapes import SHAPES
 from tests.tables import each, read_rows
 from tfgpu_doctor.cli.options import SUCCESSORS
 from tfgpu_doctor.facts.schemas import FOLDER as SCHEMAS
-from tfgpu_doctor.plan import check as repairing
-from tfgpu_doctor.render.formats import choices
 
 BENCH, GOOD = result(run()).to_json(), report().to_json()
 HIDDEN = {
@@ -238,33 +235,14 @@ def test_a_redacted_report_is_diagnosed_alike(folder: Path) -> None:
 # ----------------------------------------------------------------------------------------------------------- check
 
 
-def test_encodings_and_notebooks_stay_and_links_are_left_alone(tmp_path: Path) -> None:
-    file = tmp_path / "requirements.txt"
-    file.write_bytes("tensorflow-gpu\r\n".encode("utf-16"))  # as PowerShell writes it
-    (tmp_path / "inside").mkdir()
-    os.symlink(file, tmp_path / "inside" / "requirements.txt")
-    linked = tfgpu("check", "inside/requirements.txt", "--fix", cwd=tmp_path)
-    assert "not changed" in " ".join(linked.stdout.split())
+def test_a_file_of_powershell_and_a_notebook_are_named_by_line_and_stay(tmp_path: Path) -> None:
     cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
     source = ['# \u00e4 "quoted"\n', "!pip install tensorflow-gpu\n", "import tensorflow\n"]
     book = {"cells": [{**cell, "source": source}], "metadata": {"x": 1}, "nbformat": 4, "nbformat_minor": 5}
-    before = json.dumps(book, indent=1, ensure_ascii=False) + "\n"
-    (tmp_path / "train.ipynb").write_text(before, encoding="utf-8")
-    for name in ("requirements.txt", "train.ipynb"):
-        done = tfgpu("check", name, "--fix", cwd=tmp_path)
-        assert (done.returncode, done.stderr) == (0, f"tfgpu: changed {name}\n"), done.stdout
-    assert file.read_bytes() == "tensorflow[and-cuda]==2.20.0\r\n".encode("utf-16")
-    after = (tmp_path / "train.ipynb").read_text(encoding="utf-8")
-    assert after == before.replace("tensorflow-gpu", "tensorflow[and-cuda]==2.20.0")
-
-
-def test_changes_are_worked_out_only_where_they_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    repair, page = repairing.repair, tmp_path / "summary.md"
-    (tmp_path / "requirements.txt").write_text("tensorflow-gpu\n")
-    for name, summary in (*((name, "") for name in choices("check")), ("github", str(page))):
-        calls: list[object] = []
-        monkeypatch.setattr(repairing, "repair", lambda *given, calls=calls: calls.append(given) or repair(*given))
-        environ = {"GITHUB_STEP_SUMMARY": summary}
-        done = tfgpu("check", "requirements.txt", "--format", name, cwd=tmp_path, environ=environ)
-        shown = done.stdout + (page.read_text(encoding="utf-8") if page.exists() else "")
-        assert (done.returncode, bool(calls)) == (1, "\n+tensorflow[and-cuda]==2.20.0" in shown), (summary, name)
+    page = json.dumps(book, indent=1, ensure_ascii=False).encode()
+    for name, data, line in (("requirements.txt", "tensorflow-gpu\r\n".encode("utf-16"), 1), ("train.ipynb", page, 10)):
+        (tmp_path / name).write_bytes(data)
+        done = tfgpu("check", name, cwd=tmp_path)
+        shown = " ".join(done.stdout.split())
+        assert f"In {name}:{line}, write 'tensorflow[and-cuda]==2.20.0' instead of 'tensorflow-gpu'" in shown
+        assert (done.returncode, done.stderr, (tmp_path / name).read_bytes()) == (1, "", data)

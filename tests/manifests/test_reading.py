@@ -14,9 +14,7 @@ import pytest
 
 from tests.guard import guarded
 from tests.tables import each, read_rows
-from tfgpu_doctor.facts.report import Edit
 from tfgpu_doctor.manifests import KINDS, Environment, ManifestError, Place, Requirement
-from tfgpu_doctor.manifests.editing import apply
 from tfgpu_doctor.manifests.reading import read
 from tfgpu_doctor.manifests.requirement import conda_requirement, poetry_specifier
 from tfgpu_doctor.manifests.variables import fill, substitute
@@ -147,34 +145,6 @@ def test_deep_files_are_refused_and_large_ones_read_soon(kind: str) -> None:
     for text in (*DEEP, *(f"FROM x\nRUN {one}" for one in DEEP), LARGE[kind]):
         with guarded(20.0, text[:20]):
             survives(text, kind)
-
-
-@each(("path", "text", "line", "old", "new", "beside", "expected"), ROWS["MADE"])
-def test_an_edit_keeps_the_syntax_around_it(
-    path: str, text: str, line: int, old: str, new: str, beside: bool, expected: str
-) -> None:
-    made = apply(path, text, [Edit(path, line, old, new, beside)], in_shell=path == "Dockerfile")
-    assert made == (expected, [])
-
-
-@each(("path", "text", "line", "old", "new", "reason"), ROWS["UNSURE"])
-def test_what_is_not_sure_is_refused_and_the_text_stays(
-    path: str, text: str, line: int, old: str, new: str, reason: str
-) -> None:
-    made, refused = apply(path, text, [Edit(path, line, old, new)], in_shell=path == "Dockerfile")
-    assert made == text
-    assert reason in refused[0].reason
-
-
-def test_several_edits_of_a_file_do_not_move_each_other() -> None:
-    edits = [
-        Edit("r.txt", 1, "tf==1", "tf==2"),
-        Edit("r.txt", 1, "tf==1", "tf==3"),  # the second for the same text
-        Edit("r.txt", 1, "tf==1", "np<2", beside=True),
-        Edit("r.txt", 2, "old"),
-        Edit("r.txt", 3, "k==1", "k==2"),
-    ]
-    assert apply("r.txt", "tf==1\nold\nk==1\n", edits, in_shell=False) == ("tf==2\nnp<2\nk==2\n", [])
 
 
 @each(("spec", "name", "specifier", "build"), ROWS["test_match_specs"])

@@ -32,7 +32,7 @@ from tests.tables import read_rows
 from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.facts.facts import Facts
-from tfgpu_doctor.facts.report import Change, Checked, ReadFile, Report
+from tfgpu_doctor.facts.report import Checked, ReadFile, Report
 from tfgpu_doctor.fleet.records import Fleet
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import make_report
@@ -89,13 +89,11 @@ def every_report() -> dict[str, Report]:
 
 
 def checked(*requirements: str) -> Checked:
-    """Return what `check` finds in a file with one error in line 2, and a change of it."""
+    """Return what `check` finds in a file with one error in line 2."""
     return Checked(
         report=judged_manifest("\n".join(requirements), gpu="A100"),
         target="A100",
         files=(ReadFile(label="requirements.txt", path="requirements.txt", content="numpy; tensorflow-gpu"),),
-        changes=(Change(path="requirements.txt", before="numpy\nold\n", after="numpy\nnew\n"),),
-        not_changed=("Dockerfile:1: a variable",),
     )
 
 

@@ -8,7 +8,7 @@ import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import choice, define_command, machine_options, matrix_option, option
-from tfgpu_doctor.cli.output import Results, fail_on_option, note, redact_option, result_options, shows_changes
+from tfgpu_doctor.cli.output import Results, fail_on_option, note, redact_option, result_options
 from tfgpu_doctor.manifests import KINDS
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 @choice("--kind", choices=KINDS, help="Kind of the files, if their names do not show it.")
 @machine_options()
 @matrix_option
-@option("--fix", is_flag=True, help="Change the files as advised. Without it, the changes are only shown.")
 @fail_on_option
 @redact_option
 @result_options("check", more="Show the ids of checks that are open.")
@@ -33,7 +32,6 @@ def command(
     context: click.Context,
     /,
     files: tuple[str, ...],
-    fix: bool,
     fail_on: FailOn,
     results: Results,
     **asked: Any,
@@ -50,11 +48,8 @@ def command(
     """
     if "-" in files and asked["kind"] is None:
         raise click.UsageError(f"standard input (-) needs --kind {'|'.join(KINDS)}")
-    if fix and "-" in files:
-        raise click.UsageError("standard input (-) cannot be changed: --fix needs files")
     from tfgpu_doctor.facts.report import exit_code
 
-    changes = shows_changes(results.targets) and "-" not in files
-    checked = commands.check(*files, fix=fix, changes=changes, note=note, **asked)
+    checked = commands.check(*files, note=note, **asked)
     results.write(checked, "check", fail_on=fail_on)
     context.exit(exit_code(checked.report, fail_on))

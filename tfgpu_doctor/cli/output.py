@@ -259,10 +259,3 @@ def write(
         messages.append("the result was printed instead")
     if failed:
         raise NotWrittenError("; ".join(messages))
-
-
-def shows_changes(targets: list[Output], environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether one of the targets, or the summary that GitHub gets besides, shows how files would be changed."""
-    rows = [FORMATS[target.format] for target in targets]
-    summaries = [FORMATS[row.summary] for row in rows if row.summary and environ.get(SUMMARY)]
-    return any(row.changes for row in (*rows, *summaries))

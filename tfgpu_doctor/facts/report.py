@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -48,7 +48,7 @@ class Evidence(Record, frozen=True):
 
 
 class Edit(Record, frozen=True):
-    """A change of one line of a file that was checked; `tfgpu check --fix` makes it."""
+    """A change of one line of a file that was checked."""
 
     path: str
     line: int  # from 1
@@ -148,23 +148,12 @@ class ReadFile(Record, frozen=True):
     content: str  # "tensorflow==2.15.1; Python 3.11"
 
 
-class Change(Record, frozen=True):
-    """A file, and what it would be with the advice of the report."""
-
-    path: str
-    before: str
-    after: str
-
-
 class Checked(Document, frozen=True):
     """A check; its JSON is that of the report."""
 
     report: Report
     target: str  # "RTX 4090 (compute capability 8.9), driver 570.86.10"
     files: tuple[ReadFile, ...]
-    changes: tuple[Change, ...] = ()
-    not_changed: tuple[str, ...] = ()  # edits that --fix does not make, each with its place and the reason
-    fixed: bool = False  # the files are changed already
 
     def to_json(self) -> bytes:
         """The report as JSON."""
@@ -173,15 +162,6 @@ class Checked(Document, frozen=True):
     def in_brief(self) -> str:
         """The verdict and the causes."""
         return self.report.in_brief()
-
-    @property
-    def difference(self) -> Iterator[str]:
-        """The changes as the lines of a patch, without their line endings."""
-        from difflib import unified_diff
-
-        for one in self.changes:
-            before, after = (text.removesuffix("\n").split("\n") for text in (one.before, one.after))
-            yield from unified_diff(before, after, one.path, one.path, n=1, lineterm="")
 
 
 def load_report(data: bytes, name: str, command: str = "tfgpu doctor --from") -> Report:

@@ -1,23 +1,19 @@
-"""Check manifests against the matrix, and edit them until nothing is found. Pure.
+"""Check manifests against the matrix. Pure.
 
 The environments that files describe are judged by the same findings as a machine, whose first fixes are edits.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
-from typing import NamedTuple
 
 from msgspec import structs
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import NOT_EXAMINED, Facts, Known
 from tfgpu_doctor.facts.report import (
     SCHEMA,
-    Edit,
     Finding,
     Report,
     Severity,
@@ -29,8 +25,7 @@ from tfgpu_doctor.facts.report import (
 from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, RANK
 from tfgpu_doctor.findings.engine import SEVERITIES, diagnose
-from tfgpu_doctor.manifests import Environment, ManifestError
-from tfgpu_doctor.manifests.editing import Refused, apply
+from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan import manifest_signs as _signs_are_added  # noqa: F401
 from tfgpu_doctor.plan.alternatives import is_data_centre
@@ -38,8 +33,6 @@ from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.planned import Base, PlannedEnvironment
 from tfgpu_doctor.plan.target import Target, to_facts
-
-# --------------------------------------------------------------------------------------------- environments → a report
 
 _ABOUT_VISIBILITY = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # judged by line, in files that ask for a GPU
 
@@ -149,98 +142,3 @@ def _rank(finding: Finding) -> tuple[int, bool, int, str]:
     unused_gpu = finding.severity is Severity.WARNING and DECLARATIONS[finding.id].about_gpus
     place = finding.evidence[0].source if finding.evidence else ""
     return SEVERITIES.index(finding.severity), not unused_gpu, RANK[finding.id], place
-
-
-# ------------------------------------------------------------------------------------------------- files are edited
-
-
-_MOST = 50  # times that files are judged again
-
-
-class Repair(NamedTuple):
-    """What was changed, and what could not be."""
-
-    texts: dict[str, str]  # by path, those of changed files
-    refused: tuple[Refused, ...]
-    report: Report  # of the files as they are then
-
-
-def repair(
-    report: Report,
-    text: Callable[[str], str | None],
-    judge: Callable[[Mapping[str, str]], Report],
-    shells: Container[str],
-) -> Repair:
-    """Make the first fix of each problem, judge the files again, and so on until no fix is left that is an edit.
-
-    Args:
-        report: of the files as they are.
-        text: of a file, by its path; None for one that must not be changed.
-        judge: the report with other texts in place of some files. Raises ManifestError: one of them is no manifest.
-        shells: paths of files whose lines are commands.
-    """
-    texts: dict[str, str] = {}
-    refused: list[Refused] = []
-    for _ in range(_MOST):
-        batch = _batch(report, {one.edit for one in refused})
-        if not batch:
-            break
-        changed, reasons = _made(batch, texts, text, shells)
-        try:
-            after = judge({**texts, **changed})
-        except ManifestError as error:
-            reason = f"with this change the file cannot be read: {error}"
-            refused += [Refused(edit, reason) for one in batch for edit in _first(one)]
-            continue
-        left = set(map(_identity, after.findings))
-        reasons = reasons or [
-            Refused(_first(one)[0], f"{one.id} would remain") for one in batch if _identity(one) in left
-        ]
-        refused += reasons
-        if not reasons:
-            texts, report = {**texts, **changed}, after
-    advised = {edit for one in report.findings for edit in _first(one)}
-    return Repair(texts, tuple(one for one in refused if one.edit in advised), report)
-
-
-def _first(one: Finding) -> tuple[Edit, ...]:
-    return one.fixes[0].edits if one.fixes and one.severity is not Severity.NOTE else ()
-
-
-def _batch(report: Report, refused: Container[Edit]) -> list[Finding]:
-    """Findings of different files to repair next: in each file, first what decides on TensorFlow and its Python."""
-    open_ = [one for one in report.findings if one.root_cause and _first(one)]
-    open_ = [one for one in open_ if not any(edit in refused for edit in _first(one))]
-    batch: dict[str, Finding] = {}
-    for one in sorted(open_, key=lambda one: not any(map(_decides, _first(one)))):
-        if not any(edit.path in batch for edit in _first(one)):
-            batch |= dict.fromkeys((edit.path for edit in _first(one)), one)
-    return list({id(one): one for one in batch.values()}.values())
-
-
-def _decides(edit: Edit) -> bool:
-    """True if it changes which TensorFlow there is, or for which Python: their lines, bounds, and images."""
-    name = re.match(r"[\w.-]*", edit.old)
-    is_image = re.search(r"/|(?<!:):(?!:)", edit.old) is not None
-    return not edit.beside and (is_image or (name is not None and name[0] in (*TENSORFLOW, "python", "")))
-
-
-def _made(
-    findings: Iterable[Finding],
-    texts: Mapping[str, str],
-    text: Callable[[str], str | None],
-    shells: Container[str],
-) -> tuple[dict[str, str], list[Refused]]:
-    """The texts of files after the first fixes of findings, by path, and the edits that cannot be made."""
-    changed: dict[str, str] = {}
-    refused: list[Refused] = []
-    edits = dict.fromkeys(edit for one in findings for edit in _first(one))
-    for path in dict.fromkeys(edit.path for edit in edits):
-        own, now = [edit for edit in edits if edit.path == path], texts.get(path, text(path))
-        if now is None:
-            reason = "this file is not changed: it is not a regular file, or a link to another folder"
-            refused += [Refused(edit, reason) for edit in own]
-        else:
-            changed[path], reasons = apply(path, now, own, in_shell=path in shells)
-            refused += reasons
-    return changed, refused

@@ -1,4 +1,4 @@
-"""Files or texts that `tfgpu check` is given: chosen in folders, read, read again with edits, and written."""
+"""Files or texts that `tfgpu check` is given: chosen in folders, and read."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePath
-from typing import NamedTuple, TypeAlias
 
 from tfgpu_doctor.facts.reading import STDIN, files_below, in_mib, read_head, read_whole, shown, why
-from tfgpu_doctor.facts.writing import replace
 from tfgpu_doctor.manifests import Environment, IncludeError, Kind, ManifestError
 from tfgpu_doctor.manifests.reading import is_list_of_packages, is_not_read, is_yaml, joined, kind_of, read
 
@@ -26,39 +24,14 @@ _MARK = "\ufeff"
 _OF_A_PROJECT = (".git", "pyproject.toml")
 
 
-@dataclass(frozen=True)
-class ManifestTexts:
-    """Contents by name; a file may include another one of them."""
+def from_texts(contents: Mapping[str, str], kind: Kind | None, stage: str | None) -> tuple[Environment, ...]:
+    """Read contents by name; one may include another. Raises ManifestError: a text is no manifest."""
 
-    contents: Mapping[str, str]
-    kind: Kind | None = None
-    stage: str | None = None  # of Dockerfiles
+    def beside(path: str) -> Callable[[str], str | None]:
+        return lambda name: contents.get(posixpath.normpath(posixpath.join(posixpath.dirname(path), name)))
 
-    def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
-        """Read what they describe, or would describe with other texts in place of some. Raises ManifestError."""
-        contents = {**self.contents, **(edited or {})}
-
-        def beside(path: str) -> Callable[[str], str | None]:
-            return lambda name: contents.get(posixpath.normpath(posixpath.join(posixpath.dirname(path), name)))
-
-        found = (read(path, text, self.kind, beside(path), stage=self.stage) for path, text in contents.items())
-        return tuple(joined(one for several in found for one in several))
-
-    def text(self, path: str) -> str | None:
-        """Return the content of that name."""
-        return self.contents.get(path)
-
-    def write(self, path: str, _text: str, /) -> None:
-        """Refuse: nothing can be written. Raises OSError."""
-        raise OSError(f"{path} is no file")
-
-
-class _Source(NamedTuple):
-    """A file that was read: where it lies, and its text."""
-
-    file: str
-    text: str
-    encoding: str
+    found = (read(path, text, kind, beside(path), stage=stage) for path, text in contents.items())
+    return tuple(joined(one for several in found for one in several))
 
 
 @dataclass
@@ -69,7 +42,6 @@ class ManifestFiles:
     kind: Kind | None = None
     stage: str | None = None  # of Dockerfiles
     note: Callable[[str], object] = lambda _: None  # called with what was left out
-    _read: dict[str, _Source] = field(default_factory=dict)  # by the path in messages
 
     def __post_init__(self) -> None:
         """Name files from here: CI systems know no other paths, and the folders above are nobody's business."""
@@ -82,17 +54,15 @@ class ManifestFiles:
             self._files += new
             self._found.update(new if found is not None else ())
 
-    def environments(self, edited: Mapping[str, str] | None = None) -> tuple[Environment, ...]:
-        """What the files describe, or would describe with other texts in place of some.
+    def environments(self) -> tuple[Environment, ...]:
+        """Read what the files describe; of those that nobody has named, one that cannot be read is left out.
 
-        Of files that nobody has named, one that cannot be read is left out. Raises ManifestError: a text is no
-        manifest, or a file cannot be read.
+        Raises ManifestError: a text is no manifest, or a file cannot be read.
         """
-        texts = {_key(path): text for path, text in (edited or {}).items()}
         found: list[Environment] = []
-        for path in tuple(self._files):
+        for path in dict.fromkeys(self._files):
             try:
-                found += self._environments(path, texts)
+                found += self._environments(path)
             except ManifestError as error:
                 if path not in self._found:
                     raise
@@ -100,30 +70,18 @@ class ManifestFiles:
                 self.note(f"left out: {error}")
         return tuple(joined(found))
 
-    def text(self, path: str) -> str | None:
-        """The text of a file that was read, by its path in messages; none of one that must not be changed."""
-        source = self._read.get(_key(path))
-        return None if source is None or source.file == STDIN or _leads_out(source.file) else source.text
-
-    def write(self, path: str, text: str, /) -> None:
-        """Replace a file that was read. Raises OSError: it cannot be written."""
-        source = self._read[_key(path)]
-        replace(source.file, text.encode(source.encoding))
-
-    def _environments(self, path: str, edited: Mapping[str, str]) -> tuple[Environment, ...]:
-        key = _key(shown(path))
-        if key not in self._read:
-            try:
-                self._read[key] = _source(path, read_whole(path, LARGEST), self.kind or kind_of(path))
-            except OSError as error:
-                raise ManifestError(f"cannot read {shown(path)}: {why(error)}") from error
-            except UnicodeDecodeError as error:
-                raise ManifestError(f"{shown(path)} is not UTF-8: {error.reason} at byte {error.start}") from error
+    def _environments(self, path: str) -> tuple[Environment, ...]:
+        try:
+            text = _decoded(read_whole(path, LARGEST), self.kind or kind_of(path))
+        except OSError as error:
+            raise ManifestError(f"cannot read {shown(path)}: {why(error)}") from error
+        except UnicodeDecodeError as error:
+            raise ManifestError(f"{shown(path)} is not UTF-8: {error.reason} at byte {error.start}") from error
         return read(
             shown(path),
-            edited.get(key, self._read[key].text).removeprefix(_MARK),
+            text,
             None if path in self._found else self.kind,
-            self._included_by(path, edited),
+            self._included_by(path),
             quote=not _leads_out(path),
             stage=self.stage,
             contexts=tuple(self._contexts(path)) if path != STDIN else (),
@@ -142,7 +100,7 @@ class ManifestFiles:
             if inside and (folder in above or any(os.path.exists(os.path.join(folder, one)) for one in _OF_A_PROJECT)):
                 yield os.path.relpath(folder, own).replace(os.sep, "/")
 
-    def _included_by(self, path: str, edited: Mapping[str, str]) -> Callable[[str], str]:
+    def _included_by(self, path: str) -> Callable[[str], str]:
         """A reader of the files that `path` includes, relative to it.
 
         It reads what lies below the folder of `path`, and what is named on the command line: the file can come from
@@ -151,7 +109,7 @@ class ManifestFiles:
         folder = "" if path == STDIN else os.path.dirname(path)
         also = {os.path.realpath(one) for one in (*self.named, *self._files)}
         roots = (os.path.realpath(folder), *(one for one in also if os.path.isdir(one)))
-        sources: dict[str, _Source] = {}
+        texts: dict[str, str] = {}
 
         def include(name: str) -> str:
             file = os.path.realpath(os.path.join(folder, name))
@@ -160,23 +118,18 @@ class ManifestFiles:
                     f"lies outside the folder of {shown(path)} and is not read; if it belongs to the same project, "
                     "name it on the command line, too"
                 )
-            if file not in sources:
-                left = LARGEST - sum(len(one.text) for one in sources.values())
+            if file not in texts:
+                left = LARGEST - sum(map(len, texts.values()))
                 try:
                     data = read_head(file, left + 1)
                     if len(data) > left:
                         raise IncludeError(f"is not read: together, included files are larger than {in_mib(LARGEST)}")
-                    sources[file] = _source(file, data, "requirements")
+                    texts[file] = _decoded(data, "requirements")
                 except (OSError, UnicodeDecodeError) as error:
                     raise IncludeError from error
-            key = _key(os.path.join(folder, name))
-            self._read.setdefault(key, sources[file])
-            return edited.get(key, sources[file].text).removeprefix(_MARK)
+            return texts[file]
 
         return include
-
-
-Sources: TypeAlias = ManifestTexts | ManifestFiles  # what is checked
 
 
 def _from_here(path: str) -> str:
@@ -188,16 +141,10 @@ def _from_here(path: str) -> str:
     return os.path.relpath(path, here) if os.path.isabs(path) and _is_below(here, path) else path
 
 
-def _key(path: str) -> str:
-    """A path as manifests write it, in the form that is the same however it was reached."""
-    return posixpath.normpath(path.replace(os.sep, "/"))
-
-
-def _source(file: str, data: bytes, kind: Kind | None) -> _Source:
-    """A file with its mark; pip also takes the UTF-16 that PowerShell's > writes. Raises UnicodeDecodeError."""
+def _decoded(data: bytes, kind: Kind | None) -> str:
+    """Return a text without its mark, also in UTF-16, which pip takes, too. Raises UnicodeDecodeError."""
     wide = kind == "requirements" and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    encoding = "utf-16" if wide else "utf-8"
-    return _Source(file, data.decode(encoding), encoding)
+    return data.decode("utf-16" if wide else "utf-8").removeprefix(_MARK)
 
 
 def _leads_out(path: str) -> bool:

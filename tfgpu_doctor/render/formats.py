@@ -55,17 +55,16 @@ class Format(NamedTuple):
     ending: str = ""  # of files that get this format without being asked
     is_commands: bool = False  # of a CI system, which takes them from the log
     summary: str = ""  # the format that the summary of a GitHub job gets besides
-    changes: bool = False  # shows how files would be changed, which takes long to find out
 
 
 _ROWS = (
-    Format("text", "page", "text", changes=True),
+    Format("text", "page", "text"),
     Format("json", ending=".json"),  # of every result: its own to_json
-    Format("markdown", "page", "markdown", shared=True, ending=".md", changes=True),
+    Format("markdown", "page", "markdown", shared=True, ending=".md"),
     Format("junit", "checks", "ci:junit", shared=True, ending=".xml"),
     Format("github", "checks", "ci:github", shared=True, is_commands=True, summary="markdown"),
     Format("sarif", own={"check": "ci:sarif"}, shared=True, ending=".sarif"),
-    Format("html", "page", "html.page", {"bench": "html.bench"}, shared=True, ending=".html", changes=True),
+    Format("html", "page", "html.page", {"bench": "html.bench"}, shared=True, ending=".html"),
     Format("prometheus", "metrics", "prometheus", shared=True, ending=".prom"),
 )
 FORMATS = {row.name: row for row in _ROWS}

@@ -66,7 +66,7 @@ def _part(part: Part, language: str, room: int) -> str:
         case Items():
             return "\n\n".join(filter(None, (_bold(part.title), "\n".join(f"- {escape(one)}" for one in part.lines))))
         case Code():
-            return "\n\n".join(filter(None, (_bold(part.title), fenced(part.lines, part.language))))
+            return "\n\n".join(filter(None, (_bold(part.title), fenced(part.lines))))
         case Page():
             return folded(part.title, "\n\n".join(_shown(part, room)))
 

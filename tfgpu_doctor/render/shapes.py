@@ -78,7 +78,6 @@ class Code(NamedTuple):
 
     title: str
     lines: tuple[str, ...]
-    language: str = ""
     is_folded: bool = False  # where others read: opened on demand
 
 

@@ -17,7 +17,6 @@ from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part, Tab
 
 _NARROWEST = 12  # characters of the column that is wrapped; with fewer, it would be all wrapping
 _INDENT = 4  # of a text whose head is too long to stand beside it
-_COLOURS = {"+": "green", "-": "red", "@": "dim"}  # of the lines of a difference
 # what no line may end within: a command in a sentence, which is copied, a number before its unit, an arrow
 _OPTION = r" --?[a-z][a-z-]{0,24}(?: '[^'\n]{1,40}'| [A-Z]{2,12}\b)?"
 _COMMAND = rf"(?:tfgpu [a-z]{{1,12}}|nvidia-smi)(?:{_OPTION}| [a-z]{{1,12}}\.[a-z-]{{1,40}}){{0,4}}"
@@ -93,11 +92,10 @@ def _items(part: Items, console: Console) -> None:
 
 
 def _code(part: Code, console: Console) -> None:
-    """Print lines as they are; a patch that was wrapped could not be applied."""
+    """Print lines as they are."""
     _title(part.title, console)
     for line in part.lines:
-        colour = _COLOURS.get(line[:1], "") if part.language == "diff" else ""
-        console.print(Text(line, colour), soft_wrap=True)
+        console.print(Text(line), soft_wrap=True)
 
 
 def _title(title: str, console: Console) -> None:

@@ -209,7 +209,7 @@ class Tools:
         """Check files before they are built: will TensorFlow install and use the GPU?
 
         Takes requirements, pyproject.toml, conda environments, Dockerfiles, compose files, Kubernetes manifests,
-        workflows and notebooks. Call it before one is written, changed or built. Returns findings and a patch.
+        workflows and notebooks. Call it before one is written, changed or built. Returns findings.
         """
         options: dict[str, Any] = {"kind": kind, "target": target, "gpu": gpu, "compute_capability": compute_capability}
         options |= {"driver": driver, "python": python, "os": os, "machine": machine, "matrix": self._matrix}
@@ -218,7 +218,6 @@ class Tools:
             found = self._private(commands.check(texts=files, **options))
             data = {name: msgspec.to_builtins(getattr(found, name)) for name in ("report", "target", "files")}
             del data["report"]["facts"]  # what the files say stands in `files`
-            data |= {"patch": "\n".join(found.difference), "not_changed": list(found.not_changed)}
             return data, _page("check", found, fail_on="error")
 
         return self._answer(checked)

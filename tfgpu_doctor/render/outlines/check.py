@@ -1,4 +1,4 @@
-"""What `tfgpu check` found: the files, the findings at their lines, and the changes. Pure."""
+"""What `tfgpu check` found: the files, and the findings at their lines. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfgpu_doctor.render.outlines.report import (
     verdict_case,
     verdict_line,
 )
-from tfgpu_doctor.render.shapes import Case, Checks, Code, Items, Page, Part, Suite, Table
+from tfgpu_doctor.render.shapes import Case, Checks, Items, Page, Suite, Table
 
 _MEANING: dict[Verdict, str] = {
     "ok": "no problems found",
@@ -31,22 +31,15 @@ _COMMAND = "tfgpu check"
 
 
 def page(checked: Checked, detail: Detail = "shared") -> Page:
-    """The files, the findings, what is open, and the changes that --fix makes or made."""
+    """The files, the findings, and what is open."""
     report, titles = checked.report, titles_of(checked.report.findings)
     whole = head(report, _COMMAND, meaning(report), ())
     files = Table("Files", ("File", "Contains"), tuple((one.label, one.content) for one in checked.files))
     found = (block(one, titles) for one in report.findings)
     ids = detail == "full"
     reasons = (f"{item.reason} ({item.id})" if ids else item.reason for item in report.undetermined)
-    left = (f"Not changed by --fix: {one}" for one in checked.not_changed)
-    title = "Changed" if checked.fixed else "tfgpu check --fix would change"
-    parts: tuple[Part, ...] = (
-        files,
-        *found,
-        Items(tuple(dict.fromkeys((*reasons, *left))), mark="unknown"),
-        Code(title, tuple(checked.difference), "diff"),
-    )
-    return whole._replace(about=(*whole.about, f"for {checked.target}"), parts=parts)
+    is_open = Items(tuple(dict.fromkeys(reasons)), mark="unknown")
+    return whole._replace(about=(*whole.about, f"for {checked.target}"), parts=(files, *found, is_open))
 
 
 def checks(checked: Checked, fail_on: FailOn = "error") -> Checks:
