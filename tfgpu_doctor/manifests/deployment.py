@@ -200,7 +200,7 @@ def _pod(label: str, pod: Node) -> Iterator[Environment]:
             place=image.place,
             image=read,
             settings=tuple(_settings_of_pod(pod, container)),
-            gpu=_gpu_of_kubernetes(container),
+            gpu=_gpu_of_kubernetes(container) or _by_its_node(pod),
             not_understood=unknown_part(read),
         )
 
@@ -227,9 +227,22 @@ def _gpu_of_kubernetes(container: Node) -> GpuRequest | None:
         return GpuRequest(1, given.place, given.text)  # a template, which may ask for some
     for section, problem in (("limits", None), ("requests", "it stands under requests only, not under limits")):
         for name, node in container.pairs("resources", section):
+            if name == "alpha.kubernetes.io/nvidia-gpu":
+                return GpuRequest(
+                    None, node.place, f"{name}: {node.text or ''}", "Kubernetes 1.11 removed this resource"
+                )
             if name.startswith("nvidia.com/"):
                 text = node.text or ""
                 count = int(text) if text.isdecimal() else 1 if hole(text) else None  # of a template one or more
                 return GpuRequest(count, node.place, f"{name}: {text}", "its limit is 0" if count == 0 else problem)
     claim = next(iter(container.items("resources", "claims")), None)  # dynamic resource allocation
     return GpuRequest(None, claim.place, f"claims: {claim.string('name') or ''}") if claim else None
+
+
+def _by_its_node(pod: Node) -> GpuRequest | None:
+    """A node selector that names GPUs; it brings a pod to a node, and gives it no device."""
+    for name, node in pod.pairs("nodeSelector"):
+        text = f"{name}: {node.text or ''}"
+        if re.search(r"gpu|nvidia|accelerator", text, re.IGNORECASE) and node.text not in ("false", "no"):
+            return GpuRequest(None, node.place, f"nodeSelector {text}", "its limits ask for none")
+    return None

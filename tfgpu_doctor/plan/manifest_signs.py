@@ -270,7 +270,7 @@ def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> I
         return
     giving_way = {line.name for conflict in view.conflicts for line, _ in conflict.changes}
     known = name not in giving_way and universe.is_judged(line)
-    if known and not universe.package(name).allowed(line.specifier) & universe.package(name).allowed(bound):
+    if known and not universe.package(name).allowed(line.specifier, bound):
         yield Problem(
             title=f"{line.text} is incompatible with TensorFlow {row.version}",
             cause="the installer refuses this combination, or the import fails",
@@ -384,6 +384,24 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=(evidence(found, str(environment.place), expected, docs),),
             fixes=(add_to_container(view, fix),),
         )
+
+
+_DRIVERS = re.compile(r"(?:lib)?nvidia-(?:compute|utils|driver|gl|decode)-\d+.*|cuda-drivers.*|nvidia-driver-.*")
+
+
+@in_manifests("driver.version-mismatch")
+def driver_in_an_image(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A Dockerfile installs libraries of the driver, which the container runtime mounts from the host."""
+    for one in view.environment.requirements:
+        if one.installer == "apt" and view.environment.image and _DRIVERS.fullmatch(one.name):
+            yield Problem(
+                title=f"{one.name} puts a driver's libraries into the image",
+                cause="the NVIDIA Container Toolkit mounts those of the host; where their versions differ, NVML reports "
+                '"Driver/library version mismatch", and CUDA fails',
+                evidence=_seen(one, "the host's driver alone", "https://github.com/NVIDIA/nvidia-container-toolkit"),
+                fixes=(remove(one),),
+                severity=Severity.WARNING,
+            )
 
 
 @in_manifests("shm.small")
@@ -783,12 +801,15 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     supposed = []
     if view.python is None and row.python:  # most likely the newest for which there is a wheel
         supposed = [one for one in of_release(python=row.python[-1]) if one not in issues]
+    sets_path = any(one.name == "LD_LIBRARY_PATH" for one in view.environment.settings)
     nearest = write_best(view) if row.extra and replacement(view) != requirement(row) else ()
     for issue in (*issues, *supposed):
         if _concerns(view, issue):
             # for a plan it is a warning, which can install something else beside it; as the files are, it happens
             happens = "cusolver-10" in issue.id or "unbounded" in issue.id
             grave = Severity.ERROR if happens else Severity(issue.severity)
+            # whose folders are not known, and may be the missing ones
+            grave = Severity.NOTE if "runpath" in issue.id and sets_path else grave
             yield Problem(
                 title=f"TensorFlow {row.version}: {issue.title}",
                 cause=issue.symptom,
@@ -813,7 +834,8 @@ def _is_met(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     """Whether the files ask already for what the issue's command installs."""
     for name, bound in _ASKED.findall(" ".join(issue.commands)):
         line, known = view.requirement(name), view.resolved.universe.package(name)
-        if line and line.specifier and (admitted := known.allowed(line.specifier)) and admitted <= known.allowed(bound):
+        admitted = known.allowed(line.specifier) if line and line.specifier else None
+        if line and admitted and admitted == known.allowed(line.specifier, bound):
             return True
     return False
 

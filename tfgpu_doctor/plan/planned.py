@@ -140,7 +140,7 @@ def _tensorflow(image: Image, matrix: Matrix) -> Base:
     if "-gpu" not in found["rest"]:
         return Base(image, tensorflow=version, no_cuda=True, of_tensorflow=True)
     rows = [one for one in matrix.data.containers if one.image == "tensorflow/tensorflow"]
-    if found["version"] == "latest":
+    if found["version"] == "latest" and "-py" not in found["rest"]:  # -py3 was last written for 2.1
         version = max((one.tensorflow for one in rows), key=Version)
     if version is None or not (near := _of_minor(rows, version)):
         return Base(image, tensorflow=version, gpu=True, of_tensorflow=True)
@@ -492,7 +492,7 @@ def _evidence(universe: Universe, lines: Sequence[Requirement]) -> list[Evidence
     for name, needs in required.items():
         own = [line for line in lines if line.name == name]
         bounds = [*(bound for _, bound, _ in needs), *(line.specifier for line in own)]
-        if not frozenset.intersection(*map(universe.package(name).allowed, bounds)):
+        if not universe.package(name).allowed(*bounds):
             for line, bound, source in needs:
                 shown = own[0] if own else line
                 found.append(Evidence(shown.text, str(shown.place), f"{name}{bound}", source))

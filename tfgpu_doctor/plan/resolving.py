@@ -60,7 +60,8 @@ def specifier(text: str) -> SpecifierSet | None:
 @lru_cache(maxsize=4096)
 def admits(wanted: SpecifierSet, python: str) -> bool:
     """Return True if a Requires-Python admits some patch of a minor version."""
-    named = [one.version for one in wanted if one.version.startswith(f"{python}.") and "*" not in one.version]
+    versions = (one.version.removesuffix(".*") for one in wanted)  # conda's =3.12.1 is ==3.12.1.*
+    named = [one for one in versions if one.startswith(f"{python}.")]
     return any(map(wanted.contains, (*(f"{python}.{patch}" for patch in _PATCHES), *named)))
 
 
@@ -127,19 +128,21 @@ class Package:
                 usable = {one for one in versions if python in own.get(one, (python,))}
                 (self._yanked if group.yanked else self.installable).update(usable)
         self.versions = sorted(known, reverse=True)
-        self._universe, self._allowed = universe, dict[str, frozenset[Version]]()
+        self._universe, self._allowed = universe, dict[tuple[str, ...], frozenset[Version]]()
         self._requires: dict[tuple[Version, tuple[str, ...]], tuple[Wanted, ...]] = {}
         self._lines = [(_read(text), tuple(_spans(versions))) for text, versions in row.requires.items()]
 
-    def allowed(self, text: str) -> frozenset[Version]:
-        """Return the versions that a specifier admits and that can be installed; all where it cannot be read."""
-        if text not in self._allowed:
-            bounds = specifier(text)
-            pins = any(one.operator in ("==", "===") and not one.version.endswith(".*") for one in bounds or ())
+    def allowed(self, *texts: str) -> frozenset[Version]:
+        """Return the versions that specifiers admit and that can be installed; one that cannot be read admits all.
+
+        Those that were withdrawn count where one of the specifiers pins a version, as pip has it.
+        """
+        if texts not in self._allowed:
+            bounds = SpecifierSet(",".join(text for text in texts if specifier(text) is not None))
+            pins = any(one.operator in ("==", "===") and not one.version.endswith(".*") for one in bounds)
             candidates = self.installable | self._yanked if pins else self.installable
-            kept = candidates if bounds is None else bounds.filter(candidates, prereleases=True)
-            self._allowed[text] = frozenset(kept)
-        return self._allowed[text]
+            self._allowed[texts] = frozenset(bounds.filter(candidates, prereleases=True))
+        return self._allowed[texts]
 
     def requires(self, version: Version, extras: tuple[str, ...] = ()) -> tuple[Wanted, ...]:
         """Return the requirements of a version that hold here, of packages that the matrix knows."""
@@ -211,12 +214,13 @@ class _Provider(AbstractProvider[_Line, _Candidate, _Identifier]):
         incompatibilities: Mapping[_Identifier, Iterator[_Candidate]],
     ) -> list[_Candidate]:
         package = self._universe.package(identifier[0])
-        allowed = frozenset.intersection(*(package.allowed(one.specifier) for one in requirements[identifier]))
+        allowed = package.allowed(*dict.fromkeys(one.specifier for one in requirements[identifier]))
         left = allowed - {version for _, version in incompatibilities[identifier]}
         return [(identifier, version) for version in sorted(left, reverse=True)]
 
     def is_satisfied_by(self, requirement: _Line, candidate: _Candidate) -> bool:
-        return candidate[1] in self._universe.package(requirement.name).allowed(requirement.specifier)
+        (name, _), version = candidate
+        return version in self._universe.package(name).allowed(requirement.specifier, f"=={version}")
 
     def get_dependencies(self, candidate: _Candidate) -> list[_Line]:
         (name, extras), version = candidate
