@@ -15,7 +15,7 @@ from tfgpu_doctor.bench.samples import DISTURBED
 from tfgpu_doctor.facts.facts import value_or
 from tfgpu_doctor.facts.units import digits, plural, quantity, scale_of, seconds
 from tfgpu_doctor.render import formats
-from tfgpu_doctor.render.prometheus import created, gauge, info, rate
+from tfgpu_doctor.render.prometheus import gauge, origin, rate
 from tfgpu_doctor.render.shapes import (
     Annotation,
     Block,
@@ -388,8 +388,7 @@ def metrics(result: BenchResult) -> Iterator[Metric]:
     """Of each run whether its result is right, its speed and its time; virtual devices have neither."""
     software = {name: result.software.get(name, "") for name in ("tensorflow", "python")}
     workload = {"workload": result.workload}
-    yield info("bench", result.tool, **workload, **software)
-    yield created("bench", result.created, workload)
+    yield from origin("bench", result.tool, result.created, software, workload)
     labels = [{**workload, "run": run.label, "dtype": run.dtype, "point": point(run)} for run in result.runs]
     pairs = list(zip(result.runs, labels, strict=True))
     verified = (Sample(bool(run.verified and run.verified.ok and not run.failure), where) for run, where in pairs)
