@@ -195,11 +195,10 @@ def shortage(needs: Iterable[tuple[Memory, int]], free: Free) -> tuple[Memory, i
     return next(((memory, need) for memory, need in total.items() if need > SHARE * free.get(memory, 2**62)), None)
 
 
-def too_large(what: str, short: tuple[Memory, int], free: Free, advice: str, name: str = "") -> TooLargeError:
-    """Return the error that `what` needs more of a memory than is free; `name` is that of the GPU."""
+def too_large(what: str, short: tuple[Memory, int], free: Free, advice: str) -> TooLargeError:
+    """Return the error that `what` needs more of a memory than is free."""
     memory, need = short
-    where = HOST if memory == HOST else f"GPU {memory}" + f" ({name})" * bool(name)
-    have = f"{free[memory] / 2**30:.1f} GiB are free"
+    where, have = HOST if memory == HOST else f"GPU {memory}", f"{free[memory] / 2**30:.1f} GiB are free"
     return TooLargeError(f"{what} {need / 2**30:.1f} GiB of {where}, of which {have}; {advice}")
 
 
