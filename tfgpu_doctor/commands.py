@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tfgpu_doctor.plan.records import Plan
     from tfgpu_doctor.plan.target import Target
     from tfgpu_doctor.probes.manifest_files import Sources
-    from tfgpu_doctor.render.outlines.matrix import Answered, Sheet
+    from tfgpu_doctor.render.outlines.matrix import Answered
     from tfgpu_doctor.smoke.records import Smoke
     from tfgpu_doctor.smoke.running import SmokeOptions
 
@@ -569,18 +569,17 @@ def look_up(
     from tfgpu_doctor.matrix.queries import QueryError
     from tfgpu_doctor.plan.gpu_answers import read_filters
     from tfgpu_doctor.plan.target import TargetError
-    from tfgpu_doctor.render.outlines.matrix import Answered
 
     known = load_matrix(matrix)
     with refusing(QueryError, TargetError):
         if table == "tensorflow":
-            answer, sheet = _releases(known, name, newest, read_filters(known, note, **filters))
+            answer, shown = _releases(known, name, newest, read_filters(known, note, **filters))
         else:
-            answer, sheet = _rows(known, table, name, **filters)
-    return Answered(answer, sheet, known.revision)
+            answer, shown = _rows(known, table, name, **filters)
+    return shown._replace(answer=answer, revision=known.revision)
 
 
-def _releases(matrix: Matrix, version: str | None, newest: bool, filters: Filters) -> tuple[object, Sheet]:
+def _releases(matrix: Matrix, version: str | None, newest: bool, filters: Filters) -> tuple[object, Answered]:
     """List the releases that match the filters, or show one release."""
     from msgspec import structs
 
@@ -609,7 +608,7 @@ def _releases(matrix: Matrix, version: str | None, newest: bool, filters: Filter
 
 def _rows(
     matrix: Matrix, table: str, name: str | None, *, compute_capability: str | None = None, **platform: str | None
-) -> tuple[object, Sheet]:
+) -> tuple[object, Answered]:
     """List all rows of a table, or show one; a row of GPUs has a name or a compute capability."""
     from tfgpu_doctor.matrix import tables
     from tfgpu_doctor.plan.gpu_answers import all_gpus, gpu_answer

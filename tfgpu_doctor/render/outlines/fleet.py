@@ -15,6 +15,7 @@ from tfgpu_doctor.fleet.nodes import compared
 from tfgpu_doctor.fleet.picture import exit_code
 from tfgpu_doctor.fleet.records import Common, Fleet, Group, Node, Verdict
 from tfgpu_doctor.render import formats
+from tfgpu_doctor.render.outline import VERDICT_MARKS
 from tfgpu_doctor.render.prometheus import gauge, origin, states
 from tfgpu_doctor.render.shapes import (
     LEVELS,
@@ -33,7 +34,6 @@ from tfgpu_doctor.render.shapes import (
     Table,
 )
 
-MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown"}
 # what a first screen shows of the picture; -v and pages have all of it
 _FIRST = {
     "host.distribution": "",
@@ -53,7 +53,7 @@ _MOST_RANGES = 4  # within brackets, which fit in a narrow terminal beside their
 def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
     """What the nodes have, and the groups; or the first of them."""
     about = f"tfgpu fleet {fleet.tool.version}, {_about(fleet)}"
-    whole = Page("tfgpu fleet", (about,), MARKS[fleet.verdict], fleet.verdict, _verdict(fleet), ())
+    whole = Page("tfgpu fleet", (about,), VERDICT_MARKS[fleet.verdict], fleet.verdict, _verdict(fleet), ())
     blocks, unread, hint = [_block(group, whole=detail != "normal") for group in fleet.groups], _unread(fleet), ""
     values = tuple((row.label, _values(row, fleet)) for row in fleet.common)
     title, head = "All values, with the number of nodes", ("What", "Values")
