@@ -759,7 +759,7 @@ def bench(
             (`tfgpu bench matpow --help`).
     """
     from tfgpu_doctor.bench.devices import DeviceError, RequestError
-    from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError, TooSlowError
+    from tfgpu_doctor.bench.plans.base import CannotRunError, TooSlowError
     from tfgpu_doctor.bench.requests import make_plan, measure, read_request, take_part
     from tfgpu_doctor.bench.runner.process import NoTensorFlowError, WorkerError
     from tfgpu_doctor.plan.windows_shell import quoted
@@ -777,7 +777,7 @@ def bench(
             environment = examined(executable, known)
             check_python(executable, environment.python.version)
             return measure(request, plan, known, environment, progress=progress, note=note, save=save)
-    except (DeviceError, TooLargeError, CannotRunError) as error:
+    except (DeviceError, CannotRunError) as error:
         raise TfgpuError(str(error), 3 if isinstance(error, TooSlowError) else 1) from error
     except (NoTensorFlowError, WorkerError) as error:
         named = quoted(executable, "windows" if sys.platform == "win32" else None)

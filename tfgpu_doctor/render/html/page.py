@@ -68,12 +68,6 @@ def paragraph(words: str, kind: str = "") -> str:
     return element("p", text(words), class_=kind) if words else ""
 
 
-def items(words: Iterable[str]) -> str:
-    """Return a list of plain texts; nothing for none."""
-    found = [element("li", text(one)) for one in words]
-    return element("ul", *found, class_="plain") if found else ""
-
-
 def link(address: str) -> str:
     """Return a link that tells its target nothing about the page."""
     return element("a", text(address), href=address, rel="noreferrer noopener")
@@ -119,12 +113,12 @@ def _part(part: Part) -> str:
             return _block(part)
         case Table():
             return folded(part.title, _table(part)) if part.is_folded else _table(part)
-        case Items():
-            return (element("h3", text(part.title)) if part.title else "") + items(part.lines)
         case Code(is_folded=True):
             return folded(part.title, _lines(part.lines))
-        case Code():
-            return (element("h3", text(part.title)) if part.title else "") + _lines(part.lines)
+        case Items() | Code():
+            listed = (element("li", text(one)) for one in part.lines)
+            shown = _lines(part.lines) if isinstance(part, Code) else element("ul", *listed, class_="plain")
+            return (element("h3", text(part.title)) if part.title else "") + shown
         case Page():
             return folded(part.title, body(part))
 

@@ -367,21 +367,16 @@ def _case(run: Run, name: str) -> Case:
     return case._replace(details=(_speed(run), *texts(run), *run.advice))
 
 
-# end of the name, what it is, field of the run, and by what that is multiplied
-_METRICS = (
-    ("peak_ratio", "Share of the peak of the GPUs.", "percent_of_peak", 0.01),
-    ("memory_bandwidth_ratio", "Share of the GPUs' memory bandwidth.", "percent_of_bandwidth", 0.01),
-    ("cpu_speedup_ratio", "Speed over that of the CPU.", "speedup_vs_cpu", 1.0),
-    ("gpu_speedup_ratio", "Speed over that of one GPU.", "speedup_vs_1gpu", 1.0),
-    ("efficiency_ratio", "Speed-up over the number of GPUs.", "efficiency", 1.0),
-)
-
-
 def _values(run: Run) -> Iterator[tuple[str, str, Any, float]]:
+    """Yield the end of the name, what it is, the figure, and by what that is multiplied."""
     yield "step_seconds", "Median time of a step.", run.median_s, 1 / run.steps
     if run.throughput:
         yield rate(run.throughput.unit), "Work per second.", run.throughput, 1.0
-    yield from ((name, about, getattr(run, field), factor) for name, about, field, factor in _METRICS)
+    yield "peak_ratio", "Share of the peak of the GPUs.", run.percent_of_peak, 0.01
+    yield "memory_bandwidth_ratio", "Share of the GPUs' memory bandwidth.", run.percent_of_bandwidth, 0.01
+    yield "cpu_speedup_ratio", "Speed over that of the CPU.", run.speedup_vs_cpu, 1.0
+    yield "gpu_speedup_ratio", "Speed over that of one GPU.", run.speedup_vs_1gpu, 1.0
+    yield "efficiency_ratio", "Speed-up over the number of GPUs.", run.efficiency, 1.0
 
 
 def metrics(result: BenchResult) -> Iterator[Metric]:

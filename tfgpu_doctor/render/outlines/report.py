@@ -30,7 +30,7 @@ from tfgpu_doctor.findings.engine import ASK_DOCTOR, chosen
 from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
 from tfgpu_doctor.render.ci import lines_of
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import VERDICT_MARKS, answer, blocks, brief, details, least, open_checks, skipped
+from tfgpu_doctor.render.outline import VERDICT_MARKS, answer, blocks, brief, details, least, open_checks
 from tfgpu_doctor.render.prometheus import gauge, origin, states
 from tfgpu_doctor.render.shapes import (
     LEVELS,
@@ -74,7 +74,7 @@ def page(report: Report, detail: Detail = "shared") -> Page:
 def _examined(whole: Page, report: Report, stack: Table, found: tuple[Block, ...]) -> Page:
     """A first screen of a machine."""
     shown = tuple(map(brief, found))
-    reasons = skipped(report) if report.verdict == "unknown" else ()
+    reasons = Counter(item.reason for item in report.undetermined if report.verdict == "unknown").most_common()
     open_ones = tuple(f"skipped, {reason}: {count(number, 'check')}" for reason, number in reasons)
     hint = ""
     if [block.lines for block in shown] != [block.lines for block in found]:
