@@ -52,18 +52,17 @@ class Group(click.Group):
 class LazyGroup(Group):
     """A group that imports a command when it is called."""
 
-    def __init__(self, *arguments: Any, table: Mapping[str, tuple[str, str]], **options: Any) -> None:
-        """Take module and summary of each command, and the arguments of click.Group."""
+    def __init__(self, *arguments: Any, summaries: Mapping[str, str], **options: Any) -> None:
+        """Take the summary of each command, for lists and suggestions, and the arguments of click.Group."""
         super().__init__(*arguments, **options)
-        self._table = table
-        for name, (_, summary) in table.items():
-            self.commands[name] = click.Command(name, short_help=summary)  # for lists and suggestions
+        self.commands.update({name: click.Command(name, short_help=text) for name, text in summaries.items()})
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of `cmd_name`."""
-        if cmd_name not in self._table:
-            return super().get_command(ctx, cmd_name)
-        command: click.Command = importlib.import_module(self._table[cmd_name][0]).command
+        if cmd_name not in self.commands:
+            return None
+        name = "tfgpu_doctor.integrations.mcp.command" if cmd_name == "mcp" else f"tfgpu_doctor.cli.{cmd_name}"
+        command: click.Command = importlib.import_module(name).command
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
