@@ -20,7 +20,7 @@ from tfgpu_doctor.bench.results import BenchResult, Run, load_result
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.facts.report import ReportError
 from tfgpu_doctor.facts.schemas import FOLDER
-from tfgpu_doctor.redact.redaction import Redactor
+from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render.html.bench import render
 
 # an edit of the second run → what the message says of it
@@ -70,7 +70,7 @@ def test_a_page_of_many_runs_draws_those_that_need_a_look() -> None:
     runs[-1] = msgspec.structs.replace(runs[-1], throttled_samples=(1,))
     runs[-2] = msgspec.structs.replace(runs[-2], advice=("try a larger batch",))
     found = msgspec.structs.replace(result(), runs=tuple(runs))
-    page = render(Redactor(found).apply(found))
+    page = render(redact(found))
     drawn = re.findall(r'<svg role="img" aria-label="([^"]{1,40})', page)
     assert len(drawn) <= 3
     assert "12 of 50 runs are drawn, throttled ones and those with advice first; the table has all of them." in page
