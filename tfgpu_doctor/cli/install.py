@@ -12,7 +12,7 @@ from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import choice, define_command, machine_options, matrix_option, option, tensorflow_option
 from tfgpu_doctor.cli.output import note
 from tfgpu_doctor.cli.progress import spinner
-from tfgpu_doctor.render.streams import say
+from tfgpu_doctor.render.streams import guarded, say
 
 if TYPE_CHECKING:
     from tfgpu_doctor.install.making import Choice
@@ -75,7 +75,7 @@ def command(
         prefix = read_path(folder)
         chosen = _choose(known, tensorflow, method, machine)
         render_choice(chosen, prefix, console_for())
-        if not (dry_run or yes or click.confirm("Install it?", err=True)):
+        if not (dry_run or yes or _confirmed()):
             say("tfgpu: nothing was installed")
         elif not dry_run:
             state, text = make(chosen, prefix, known, lambda message: say(f"tfgpu: {message}"))
@@ -105,6 +105,14 @@ def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[st
         return choose(request, state, own_python=own, method=method, fixed_python=bool(machine["python"]))
     except TargetError as error:
         raise click.UsageError(f"--tensorflow: {error}") from error
+
+
+def _confirmed() -> bool:
+    """Ask at the terminal."""
+    stream = guarded(sys.stderr, may_fail=True)
+    stream.write("Install it? [y/N] ")
+    stream.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _can_ask() -> bool:

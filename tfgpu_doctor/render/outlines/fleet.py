@@ -119,12 +119,15 @@ def _block(group: Group, *, whole: bool = False) -> Block:
         lines.append(Line("expected", group.expected, group.source))
     lines.append(Line("why", group.cause))
     if group.explains:
-        labels = dict.fromkeys(compared(one).label for one in group.explains)
-        lines.append(Line("therefore", f"also odd there: {', '.join(labels)}"))
+        lines.append(Line("therefore", f"also odd there: {_labels(group.explains)}"))
     lines += [Line("fix", fix.text, commands=fix.commands) for fix in group.fixes[: None if whole else 1]]
     if not group.expected and group.source:
         lines.append(Line("", group.source))
     return Block(group.severity.value, _title(group), tuple(lines), (group.id,))
+
+
+def _labels(ids: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(compared(one).label for one in ids))
 
 
 def _title(group: Group) -> str:
