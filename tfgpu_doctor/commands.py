@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tfgpu_doctor.plan.ranking import MachineState
     from tfgpu_doctor.plan.records import Plan
     from tfgpu_doctor.plan.target import Target
-    from tfgpu_doctor.render.outlines.matrix import Answered, Sheet
+    from tfgpu_doctor.render.outlines.matrix import Answered
     from tfgpu_doctor.smoke.records import Smoke
     from tfgpu_doctor.smoke.running import SmokeOptions
 
@@ -533,18 +533,17 @@ def look_up(
     from tfgpu_doctor.matrix.queries import QueryError
     from tfgpu_doctor.plan.gpu_answers import read_filters
     from tfgpu_doctor.plan.target import TargetError
-    from tfgpu_doctor.render.outlines.matrix import Answered
 
     known = load_matrix(matrix)
     with refusing(QueryError, TargetError):
         if table == "tensorflow":
-            answer, sheet = _releases(known, name, newest, read_filters(known, note, **filters))
+            answer, shown = _releases(known, name, newest, read_filters(known, note, **filters))
         else:
-            answer, sheet = _rows(known, table, name, **filters)
-    return Answered(answer, sheet, known.revision)
+            answer, shown = _rows(known, table, name, **filters)
+    return shown._replace(answer=answer, revision=known.revision)
 
 
-def _releases(matrix: Matrix, version: str | None, newest: bool, filters: Filters) -> tuple[object, Sheet]:
+def _releases(matrix: Matrix, version: str | None, newest: bool, filters: Filters) -> tuple[object, Answered]:
     """List the releases that match the filters, or show one release."""
     from msgspec import structs
 
@@ -573,7 +572,7 @@ def _releases(matrix: Matrix, version: str | None, newest: bool, filters: Filter
 
 def _rows(
     matrix: Matrix, table: str, name: str | None, *, compute_capability: str | None = None, **platform: str | None
-) -> tuple[object, Sheet]:
+) -> tuple[object, Answered]:
     """List all rows of a table, or show one; a row of GPUs has a name or a compute capability."""
     from tfgpu_doctor.matrix import tables
     from tfgpu_doctor.plan.gpu_answers import all_gpus, gpu_answer
@@ -724,7 +723,7 @@ def bench(
             (`tfgpu bench matpow --help`).
     """
     from tfgpu_doctor.bench.devices import DeviceError, RequestError
-    from tfgpu_doctor.bench.plans.base import CannotRunError, TooLargeError, TooSlowError
+    from tfgpu_doctor.bench.plans.base import CannotRunError, TooSlowError
     from tfgpu_doctor.bench.requests import make_plan, measure, read_request, take_part
     from tfgpu_doctor.bench.runner.process import NoTensorFlowError, WorkerError
     from tfgpu_doctor.plan.windows_shell import quoted
@@ -742,7 +741,7 @@ def bench(
             environment = examined(executable, known)
             check_python(executable, environment.python.version)
             return measure(request, plan, known, environment, progress=progress, note=note, save=save)
-    except (DeviceError, TooLargeError, CannotRunError) as error:
+    except (DeviceError, CannotRunError) as error:
         raise TfgpuError(str(error), 3 if isinstance(error, TooSlowError) else 1) from error
     except (NoTensorFlowError, WorkerError) as error:
         named = quoted(executable, "windows" if sys.platform == "win32" else None)

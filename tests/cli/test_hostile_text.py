@@ -33,9 +33,9 @@ from tfgpu_doctor.facts.facts import compact, encode
 from tfgpu_doctor.facts.printable import clean, utf8
 from tfgpu_doctor.facts.report import load_report
 from tfgpu_doctor.render import streams
-from tfgpu_doctor.render.ci import xml
+from tfgpu_doctor.render.ci import junit
 from tfgpu_doctor.render.formats import choices
-from tfgpu_doctor.render.shapes import Case, Suite
+from tfgpu_doctor.render.shapes import Case, Checks, Suite
 
 LOG = "\n".join(text for _, text, _ in samples("driver"))
 QUOTED = json.dumps(BOMB)
@@ -163,9 +163,10 @@ def test_formats_with_escapes_keep_every_value(folder: Path) -> None:
     shown = tfgpu("doctor", "--from", "report.json", "--format", "json", cwd=folder).stdout
     assert json.loads(shown)["facts"] == json.loads(hostile_report())["facts"]
     facts = json.loads(shown)["facts"]["host"]["os"]["value"]
-    junit = xml("tfgpu", "", [Suite("s", (Case(facts, "::c", details=("::d", "###[e]")),))])
-    assert [*offences(junit)] == [] and streams.harmless(junit) == junit
-    case = ElementTree.fromstring(junit)[0][0]
+    suite = Suite("s", (Case(facts, "::c", details=("::d", "###[e]")),))
+    document = junit(Checks("tfgpu", "", (suite,), (), ()))
+    assert [*offences(document)] == [] and streams.harmless(document) == document
+    case = ElementTree.fromstring(document)[0][0]
     assert (case.get("name"), case.get("classname"), case[0].text) == (clean(facts), "::c", "::d\n###[e]")
 
 

@@ -47,7 +47,7 @@ def saved(tmp_path: Path) -> str:
 
 def test_help() -> None:
     page = " ".join(tfgpu("-h").stdout.split())
-    for name, (_, summary) in COMMANDS.items():
+    for name, summary in COMMANDS.items():
         assert f" {name} {summary}" in page
         assert cli.get_command(click.Context(cli), name) is not None
         done = tfgpu(name, "--help")

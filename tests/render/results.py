@@ -40,7 +40,7 @@ from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.plan.target import describe, read_specifier
 from tfgpu_doctor.render.formats import KINDS
-from tfgpu_doctor.render.outlines.matrix import Answered, Sheet, _card, _note, _sources, _table, release
+from tfgpu_doctor.render.outlines.matrix import Answered, _card, _note, _sources, _table, release
 from tfgpu_doctor.render.shapes import Block, Line
 from tfgpu_doctor.smoke.records import Smoke
 
@@ -202,13 +202,13 @@ def _answers() -> Iterator[Answered]:
     """Answers of the matrix, which knows no broken ones; the last has a bomb in every text."""
     for row in (MATRIX.tensorflow("2.15.1", "linux_x86_64"), MATRIX.tensorflow("2.15.0", "linux_x86_64")):
         assert row is not None
-        yield Answered(row, release(MATRIX, row), MATRIX.revision)
+        yield release(MATRIX, row)._replace(answer=row, revision=MATRIX.revision)
     line, block = Line("fix", EVIL, EVIL, EVIL, (EVIL,)), (EVIL,)
     parts = (
         *(_card({EVIL: EVIL}), _table((EVIL,), [(EVIL,)]), _note(EVIL), _sources({EVIL: EVIL})),
         Block("error", EVIL, (line,), block, EVIL),
     )
-    yield Answered({EVIL: EVIL}, Sheet(EVIL, EVIL, parts), EVIL)
+    yield Answered(EVIL, EVIL, parts, (), {EVIL: EVIL}, EVIL)
 
 
 def _with_ids(result: Any) -> Any:

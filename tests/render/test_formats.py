@@ -42,7 +42,7 @@ from tfgpu_doctor.findings.engine import restrict
 from tfgpu_doctor.render import ci, formats
 from tfgpu_doctor.render.formats import FORMATS, KINDS, Format, choices, renderer
 from tfgpu_doctor.render.markdown import LONGEST, fenced
-from tfgpu_doctor.render.shapes import Annotation, Case, Outcome, Page, Suite
+from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Outcome, Page, Suite
 from tfgpu_doctor.smoke.records import exit_code as exit_code_of_smoke
 
 
@@ -217,17 +217,22 @@ def test_what_check_finds_stands_at_its_line() -> None:
     assert result["level"] == "error" and json.loads(sarif(FINE))["runs"][0]["results"] == []
 
 
+def annotated(*annotations: Annotation) -> Any:
+    return commands(ci.github(Checks("", "", (), annotations, ())))
+
+
 def test_text_from_outside_is_only_text() -> None:
     """A case of each outcome, and how the runner reads."""
     text = "[[ATTACHMENT|/etc/passwd]] ]]> <![CDATA[ &#0; \x00\x0b\ufffe\ud800\r\nand\u2028more %0A::error::y"
     for outcome in get_args(Outcome):
         case = Case(text, text, outcome, "" if outcome == "passed" else "failed", text, (text, text), 0.25)
-        root = junit(ci.xml(text, "2026-11-21T08:00:00Z", [Suite(text, (case,)), Suite("empty", ())]))
+        suites = (Suite(text, (case,)), Suite("empty", ()))
+        root = junit(ci.junit(Checks(text, "2026-11-21T08:00:00Z", suites, (), ())))
         assert len(list(root.iter())) == 4 and root[0][0].attrib["time"] == "0.250"
         assert all(char.isprintable() or char == "\n" for char in "".join(root.itertext()))
-    found, rest = commands(ci.commands([Annotation("error", text, (text, "second")), Annotation("notice", "t", ("",))]))
+    found, rest = annotated(Annotation("error", text, (text, "second")), Annotation("notice", "t", ("",)))
     assert [one.level for one in found] == ["error", "notice"] and rest == []
     assert found[0].message.endswith("\nsecond") and found[0].message.count("\n") == 1 and "\n" not in found[0].title
     assert ci.escape("50 %\r\n%0A") == "50 %25%0D%0A%250A" and unquote(ci.escape("50 %\r\n%0A")) == "50 %\r\n%0A"
-    found, _ = commands(ci.commands([Annotation("error", "t" * 5000, ("x" * 900,) * 900)]))
+    found, _ = annotated(Annotation("error", "t" * 5000, ("x" * 900,) * 900))
     assert len(found[0].title) == 200 and len(found[0].message) == 4000

@@ -399,7 +399,8 @@ def _judged(change: RunChange, pair: Pair, results: tuple[BenchResult, BenchResu
         return replace(change, verdict="same", ratio=Ratio(value=1.0, low=1.0, high=1.0), reasons=why)
     whole = [_samples(run, result) for run, result in zip(pair, results, strict=True)]
     kept = [samples.undisturbed() for samples in whole]
-    if pair[0].devices[0].startswith("/GPU") and any(map(_is_disturbed, kept, whole)):
+    is_disturbed = any(len(left) < FEWEST <= len(every) for left, every in zip(kept, whole, strict=True))
+    if pair[0].devices[0].startswith("/GPU") and is_disturbed:
         # a CPU launches the kernels of a GPU and does not compute: its disturbed samples count where no others are left
         kept, note = whole, "other programs used the CPUs during the runs, which may have delayed kernel launches"
         change = replace(change, notes=(*change.notes, note))
@@ -411,10 +412,6 @@ def _judged(change: RunChange, pair: Pair, results: tuple[BenchResult, BenchResu
     base, new = (_measured(*one) for one in zip(pair, results, kept, strict=True))
     verdict = "cannot tell" if reason else verdict
     return replace(change, verdict=verdict, reasons=(reason,) if reason else (), ratio=ratio, base=base, new=new)
-
-
-def _is_disturbed(kept: Samples, whole: Samples) -> bool:
-    return len(kept) < FEWEST <= len(whole)
 
 
 def _too_few(kept: Sequence[Samples], whole: Sequence[Samples]) -> Iterator[str]:

@@ -7,40 +7,25 @@ import click
 from tfgpu_doctor import __version__
 from tfgpu_doctor.cli.options import LazyGroup
 
-# module and summary of each command, so that --help imports none
+# the summary of each command, so that --help imports none
 COMMANDS = {
-    "doctor": ("tfgpu_doctor.cli.doctor", "Diagnose why TensorFlow cannot use the GPU, and show how to fix it."),
-    "explain": ("tfgpu_doctor.cli.explain", "Diagnose a pasted log, traceback or nvidia-smi output."),
-    "plan": (
-        "tfgpu_doctor.cli.plan",
-        "Show which TensorFlow to install on this or another machine, with the commands.",
-    ),
-    "install": (
-        "tfgpu_doctor.cli.install",
-        "Create an environment with the TensorFlow that suits the GPU, and verify it.",
-    ),
-    "matrix": ("tfgpu_doctor.cli.matrix", "Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible."),
-    "check": ("tfgpu_doctor.cli.check", "Check requirements, Dockerfiles and manifests before building them."),
-    "bench": ("tfgpu_doctor.cli.bench", "Measure CPU, one GPU and several GPUs, and verify every result."),
-    "smoke": (
-        "tfgpu_doctor.cli.smoke",
-        "Test in a minute that TensorFlow works on the GPUs of this machine, for CI.",
-    ),
-    "compare": ("tfgpu_doctor.cli.compare", "Compare two doctor reports or two bench results."),
-    "fleet": (
-        "tfgpu_doctor.cli.fleet",
-        "Find the odd nodes of a cluster, and why, from the reports of all nodes.",
-    ),
-    "mcp": (
-        "tfgpu_doctor.integrations.mcp.command",
-        "Let an assistant diagnose, plan and check, over the Model Context Protocol.",
-    ),
+    "doctor": "Diagnose why TensorFlow cannot use the GPU, and show how to fix it.",
+    "explain": "Diagnose a pasted log, traceback or nvidia-smi output.",
+    "plan": "Show which TensorFlow to install on this or another machine, with the commands.",
+    "install": "Create an environment with the TensorFlow that suits the GPU, and verify it.",
+    "matrix": "Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible.",
+    "check": "Check requirements, Dockerfiles and manifests before building them.",
+    "bench": "Measure CPU, one GPU and several GPUs, and verify every result.",
+    "smoke": "Test in a minute that TensorFlow works on the GPUs of this machine, for CI.",
+    "compare": "Compare two doctor reports or two bench results.",
+    "fleet": "Find the odd nodes of a cluster, and why, from the reports of all nodes.",
+    "mcp": "Let an assistant diagnose, plan and check, over the Model Context Protocol.",
 }
 
 
 @click.group(
     cls=LazyGroup,
-    table=COMMANDS,
+    summaries=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "TFGPU"},
     epilog="Examples: tfgpu doctor; tfgpu bench matpow --gpus 2",
 )

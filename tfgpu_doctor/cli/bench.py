@@ -185,7 +185,7 @@ def _measured(workload: str, given: dict[str, Any], targets: list[Output], optio
 @html_option
 @click.pass_context
 def show(context: click.Context, file: str, results: Results, html: str | None) -> None:
-    """Print a result saved with --output, or make an HTML page with charts of it; nothing is measured.
+    """Print a result saved with --output, or make an HTML page with a chart of it; nothing is measured.
 
     Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result.
     """

@@ -99,21 +99,14 @@ def _judged(
 
 def _is_read(difference: Difference, finding: Finding, context: Context) -> bool:
     """True if a sign reads the fact and, of a collection, the finding names the element; of a GPU, its value."""
-    if difference.path not in facts_read(finding.id, context):
+    declared = DECLARATIONS.get(finding.id)
+    signs = (signs_that_show(declared, context) or declared.signs) if declared else ()
+    if not any(difference.path in facts_behind(name) for sign in signs for name in sign.inputs):
         return False
     if difference.path == "gpus":
         words = (difference.about.label.rpartition(": ")[2], difference.good, difference.bad)
         return difference.field is None or any(word and _is_named(word, finding) for word in words)
     return difference.key is None or _is_named(difference.key, finding)
-
-
-def facts_read(finding: str, context: Context | None = None) -> frozenset[str]:
-    """Paths of the facts that the signs of a finding read; with a context, the signs that show it there."""
-    declared = DECLARATIONS.get(finding)
-    if declared is None:
-        return frozenset()
-    signs = (signs_that_show(declared, context) if context else []) or declared.signs
-    return frozenset().union(*(facts_behind(name) for sign in signs for name in sign.inputs))
 
 
 def _lacks_facts(finding: str, context: Context) -> bool:

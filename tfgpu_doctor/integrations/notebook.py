@@ -6,7 +6,7 @@ import io
 import os
 import shlex
 import sys
-from typing import Any, Protocol
+from typing import Any
 
 import click
 
@@ -17,15 +17,7 @@ from tfgpu_doctor.render.streams import say
 _PRINTS = ("--format", "--output", "--html", "--help", "-h")  # with these, a command prints or writes its result itself
 
 
-class Shell(Protocol):
-    """The part of IPython's shell that is needed."""
-
-    def register_magic_function(self, func: Any, magic_kind: str, magic_name: str) -> None:
-        """Make a function a magic."""
-        ...
-
-
-def load_ipython_extension(shell: Shell) -> None:
+def load_ipython_extension(shell: Any) -> None:
     """Add the magic %tfgpu for lines and cells; called by `%load_ext tfgpu_doctor`."""
     shell.register_magic_function(run, "line_cell", "tfgpu")
 

@@ -20,8 +20,6 @@ from tfgpu_doctor.facts.units import memory_size, read_size
 from tfgpu_doctor.probes.process import end_running
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from tfgpu_doctor.facts.report import Report
 
 KEYWORDS = ("min", "memory", "compute_capability")
@@ -119,10 +117,6 @@ class Machine(NamedTuple):
         return one_line(f"needs {needs}: {found}")
 
 
-class _EndedError(BaseException):
-    """A signal came that ends this process."""
-
-
 @contextmanager
 def _leaving_nothing() -> Iterator[None]:
     """Let a signal that would end pytest at once end the doctor's children first; one that is handled is left to it."""
@@ -130,17 +124,15 @@ def _leaving_nothing() -> Iterator[None]:
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if is_main and hasattr(signal, name)]
     numbers = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
 
-    def leave(number: int, _frame: FrameType | None) -> None:
-        raise _EndedError(number)
+    def leave(number: int, _frame: object) -> None:
+        end_running()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
 
     for number in numbers:
         signal.signal(number, leave)
     try:
         yield
-    except _EndedError as ended:
-        end_running()  # that of other threads
-        signal.signal(ended.args[0], signal.SIG_DFL)
-        os.kill(os.getpid(), ended.args[0])
     finally:
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)

@@ -39,7 +39,8 @@ T = TypeVar("T")
 
 def redact(record: T) -> T:
     """Return the record (a report, a result, several of them in a tuple) with everything private replaced."""
-    return Redactor(record).apply(record)
+    redacted: T = changed(record, Redactor(record).replace)
+    return redacted
 
 
 class Redactor:
@@ -59,12 +60,8 @@ class Redactor:
         odd = ((value, kind) for kind, value in self._known if re.search(r"[^\w.+-]", value))
         self._spaced = KnownNames(((v, kind) for v, kind in odd if kind in ("user", "path")), parts_of_paths=True)
 
-    def apply(self, value: T) -> T:
-        """Return `value` (a record, a tuple, a dict, a text) with every text in it redacted."""
-        redacted: T = changed(value, self._replace)
-        return redacted
-
-    def _replace(self, name: str, text: str, own: bool) -> str:
+    def replace(self, name: str, text: str, own: bool) -> str:
+        """Return a text of the record redacted, as :func:`changed` asks for it."""
         self._own = own
         return self.text(text, name)
 

@@ -28,7 +28,7 @@ from tfgpu_doctor.facts.printable import clean, cut, escape_xml, utf8
 from tfgpu_doctor.facts.report import Checked, Finding
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.render.outline import LABEL_WIDTH, block
-from tfgpu_doctor.render.shapes import Annotation, Case, Checks, Level, Suite
+from tfgpu_doctor.render.shapes import Case, Checks, Level
 
 _LONGEST = 2000  # characters of one line
 
@@ -72,18 +72,13 @@ _LONGEST_XML = 100_000  # characters of one text
 
 
 def junit(checks: Checks) -> str:
-    """JUnit XML: a test case for each check."""
-    return xml(checks.name, checks.created, checks.suites)
-
-
-def xml(name: str, created: str, suites: Iterable[Suite]) -> str:
-    """Return the document; empty suites are left out."""
-    shown = [suite for suite in suites if suite.cases]
-    totals = _totals(name, [case for suite in shown for case in suite.cases])
+    """JUnit XML: a test case for each check; empty suites are left out."""
+    shown = [suite for suite in checks.suites if suite.cases]
+    totals = _totals(checks.name, [case for suite in shown for case in suite.cases])
     del totals["skipped"]
     root = ElementTree.Element("testsuites", totals)
     for suite in shown:
-        attributes = {**_totals(suite.name, suite.cases), "timestamp": _timestamp(created)}
+        attributes = {**_totals(suite.name, suite.cases), "timestamp": _timestamp(checks.created)}
         element = ElementTree.SubElement(root, "testsuite", attributes)
         for case in suite.cases:
             _xml_case(case, element)
@@ -138,19 +133,13 @@ _LONGEST_TITLE = 200
 
 def github(checks: Checks) -> str:
     """Return workflow commands: the annotations, the gravest first, then what is printed to the log."""
-    ordered = sorted(checks.annotations, key=lambda one: _ORDER.index(one.level))
-    # none of our lines begins with a colon, and none may hold the runner's older form of commands
-    return commands(ordered) + "".join(line(one).replace("##", "# #") + "\n" for one in checks.log)
-
-
-def commands(annotations: Iterable[Annotation]) -> str:
-    """Return the workflow commands, one a line."""
     text = ""
-    for one in annotations:
+    for one in sorted(checks.annotations, key=lambda one: _ORDER.index(one.level)):
         message = "\n".join(map(line, one.lines))
         where = f"file={_property(one.place[0])},line={one.place[1]}," if one.place else ""
         text += f"::{one.level} {where}title={_property(one.title)}::{escape(cut(message, _LONGEST_MESSAGE))}\n"
-    return text
+    # none of our lines begins with a colon, and none may hold the runner's older form of commands
+    return text + "".join(line(one).replace("##", "# #") + "\n" for one in checks.log)
 
 
 def escape(text: str) -> str:

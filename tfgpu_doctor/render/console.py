@@ -1,8 +1,9 @@
-"""Consoles that clean what they show, and symbols that the output can encode."""
+"""Consoles that clean what they show, and the symbols of what is shown; streams.py has those of other encodings."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 from typing import IO, NamedTuple, cast
@@ -16,10 +17,9 @@ from tfgpu_doctor.render.streams import StyledStream, guarded
 
 
 class Mark(NamedTuple):
-    """How a state looks: in a terminal, where there is no Unicode, in Markdown, in a page's column and its style."""
+    """How a state looks: in a terminal, in Markdown, in a page's column and its style."""
 
     symbol: str
-    ascii: str
     markdown: str
     style: str
     word: str
@@ -27,17 +27,16 @@ class Mark(NamedTuple):
 
 
 MARKS = {
-    "ok": Mark("✓", "+", "✓", "green", "ok", "good"),
-    "error": Mark("✗", "x", "✗", "bold red", "problem", "bad"),
-    "warning": Mark("!", "!", "⚠", "yellow", "warning", "warn"),
-    "note": Mark("i", "i", "ℹ", "cyan", "note", ""),
-    "unknown": Mark("?", "?", "?", "magenta", "unknown", ""),
-    "absent": Mark("–", "-", "–", "dim", "–", ""),
-    "": Mark(" ", " ", "", "", "", ""),  # of what is neither right nor wrong
+    "ok": Mark("✓", "✓", "green", "ok", "good"),
+    "error": Mark("✗", "✗", "bold red", "problem", "bad"),
+    "warning": Mark("!", "⚠", "yellow", "warning", "warn"),
+    "note": Mark("i", "ℹ", "cyan", "note", ""),
+    "unknown": Mark("?", "?", "magenta", "unknown", ""),
+    "absent": Mark("–", "–", "dim", "–", ""),
+    "": Mark(" ", "", "", "", ""),  # of what is neither right nor wrong
 }
 STYLES = {name: mark.style for name, mark in MARKS.items()}
-_SYMBOLS = {"from": "←", **{name: mark.symbol for name, mark in MARKS.items()}}
-_ASCII = {"from": "<-", **{name: mark.ascii for name, mark in MARKS.items()}}
+SYMBOLS = {name: mark.symbol for name, mark in MARKS.items()}
 _DEFAULT, _NARROWEST, _WIDEST = 80, 20, 1000  # columns; outside of the limits, the number is a mistake
 
 
@@ -73,19 +72,9 @@ def console_for(stream: IO[str] | None = None) -> Console:
 
 def columns(stream: StyledStream) -> int:
     """The width of a page: COLUMNS, else that of the terminal, else 80; what is no sensible width does not count."""
-    named = os.environ.get("COLUMNS", "")
-    if named.isascii() and named.isdigit() and len(named) < 5 and _NARROWEST <= int(named) <= _WIDEST:
-        return int(named)
-    try:
-        found = os.get_terminal_size(stream.fileno()).columns
-    except (OSError, ValueError):  # no terminal
-        return _DEFAULT
+    is_told = stream.isatty() or "COLUMNS" in os.environ
+    found = shutil.get_terminal_size((_DEFAULT, 0)).columns if is_told else _DEFAULT
     return found if _NARROWEST <= found <= _WIDEST else _DEFAULT
-
-
-def marks(console: Console) -> dict[str, str]:
-    """The symbols of the summary, in ASCII where the encoding has no others."""
-    return _SYMBOLS if console.encoding.lower().startswith("utf") else _ASCII
 
 
 def cleaned(text: Text) -> Text:

@@ -6,7 +6,6 @@ Text from outside (titles, evidence, commands) is returned as it is; who prints 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from msgspec import structs
@@ -24,8 +23,6 @@ _SHORT = 120  # characters of an evidence on a first screen
 _MOST_EVIDENCE = 24  # of one finding; the JSON report has all
 
 VERDICT_MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown"}
-
-_DRIVER_LIBRARIES = ("libcuda.so", "libnvidia-ml.so")
 
 _LOG = 40  # lines at the end of TensorFlow's log
 _OTHERS = 2  # causes beside the likeliest
@@ -219,17 +216,6 @@ def _found(finding: Finding) -> Iterator[Line]:
 
 def _fix(fix: Fix) -> Line:
     return Line("fix", fix.text, commands=fix.commands)
-
-
-def skipped(report: Report) -> list[tuple[str, int]]:
-    """Return why checks could not be made, and how many for each reason, the commonest reason first."""
-    none = value_or(report.facts.driver.libcuda, None) == ()  # one name for all that there is no driver to ask for
-    reasons = Counter(
-        "no NVIDIA driver" if none and any(name in item.reason for name in _DRIVER_LIBRARIES) else item.reason
-        for item in report.undetermined
-        if report.source != "text"
-    )
-    return reasons.most_common()
 
 
 def open_checks(report: Report) -> tuple[Table, ...]:

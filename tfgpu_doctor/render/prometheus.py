@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 
 from tfgpu_doctor.facts.printable import clean, cut
@@ -56,36 +57,25 @@ def _number(value: float) -> str:
 RATES = {"FLOP/s": "flop_per_second", "B/s": "bytes_per_second"}
 
 
-def gauge(name: str, about: str, *samples: Sample) -> Metric:
-    """A metric of these samples."""
-    return Metric(name, about, samples)
+def gauge(name: str, about: str, *samples: Sample | float) -> Metric:
+    """A metric of these samples; a number is one without labels."""
+    return Metric(name, about, tuple(one if isinstance(one, Sample) else Sample(one) for one in samples))
 
 
-def info(command: str, tool: Tool, **labels: str) -> Metric:
-    """What measured, and with which versions, as labels."""
+def origin(
+    command: str, tool: Tool, made: str, versions: Mapping[str, str] = {}, shared: Mapping[str, str] = {}
+) -> Iterator[Metric]:
+    """What measured, with the versions that it found, and when; without a time where a saved file has none."""
     about = f"Versions that tfgpu {command} found, and its own; always 1."
-    return gauge(f"tfgpu_{command}_info", about, Sample(1, {"version": tool.version, **labels}))
+    yield gauge(f"tfgpu_{command}_info", about, Sample(1, {"version": tool.version, **shared, **versions}))
+    with suppress(ValueError, OverflowError):
+        seconds = datetime.fromisoformat(made.replace("Z", "+00:00")).timestamp()
+        yield gauge(f"tfgpu_{command}_timestamp_seconds", "Unix time of the result.", Sample(seconds, shared))
 
 
-def created(command: str, text: str, labels: Mapping[str, str] | None = None) -> Metric:
-    """When that was; without a sample where a saved file has no such time."""
-    try:
-        seconds = datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-    except (ValueError, OverflowError):
-        return gauge(f"tfgpu_{command}_timestamp_seconds", "")
-    return gauge(f"tfgpu_{command}_timestamp_seconds", "Unix time of the result.", Sample(seconds, dict(labels or {})))
-
-
-def states(
-    name: str,
-    about: str,
-    all_of_them: Iterable[str],
-    current: str,
-    labels: Mapping[str, str] | None = None,
-    label: str = "verdict",
-) -> Metric:
+def states(every: Iterable[str], current: str, label: str = "verdict", labels: Mapping[str, str] = {}) -> list[Sample]:
     """One series for each state, of which one is 1."""
-    return gauge(name, about, *(Sample(one == current, {**(labels or {}), label: one}) for one in all_of_them))
+    return [Sample(one == current, {**labels, label: one}) for one in every]
 
 
 def rate(unit: str) -> str:

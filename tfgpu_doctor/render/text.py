@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from tfgpu_doctor.facts.printable import clean
-from tfgpu_doctor.render.console import STYLES, cleaned, marks
+from tfgpu_doctor.render.console import STYLES, SYMBOLS, cleaned
 from tfgpu_doctor.render.outline import LABEL_WIDTH
 from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part, Table, has_content
 
@@ -53,7 +53,7 @@ def _verdict(page: Page, console: Console) -> None:
     style, word = STYLES[page.mark], page.word.removeprefix(page.title).strip()
     sentence = f": {page.sentence}" if word and page.sentence else page.sentence
     text = Text.assemble((word, f"bold {style}"), (sentence, "" if word else "bold"))
-    hanging(Text(f"{marks(console)[page.mark]} " if page.mark else "", f"bold {style}"), text, console)
+    hanging(Text(f"{SYMBOLS[page.mark]} " if page.mark else "", f"bold {style}"), text, console)
 
 
 def _is_title(part: Part) -> bool:
@@ -86,7 +86,7 @@ def _items(part: Items, console: Console) -> None:
     if len(part.lines) == 1 and not part.title and not part.mark:
         hanging(Text(""), Text(part.lines[0]), console)
         return
-    symbol, style = (marks(console)[part.mark], STYLES[part.mark]) if part.mark else ("-", "dim")
+    symbol, style = (SYMBOLS[part.mark], STYLES[part.mark]) if part.mark else ("-", "dim")
     for line in part.lines:
         hanging(Text(f"{symbol} ", style), Text(line), console)
 
@@ -147,7 +147,7 @@ def show_block(block: Block, console: Console) -> None:
     style = STYLES.get(block.mark, "")
     ids = f"  {block.ids[0]}" if len(block.ids) == 1 else ""
     title = Text.assemble((block.title, f"bold {style}"), (ids, "dim"))
-    hanging(Text(f"{marks(console)[block.mark]} " if block.mark else "", style), title, console)
+    hanging(Text(f"{SYMBOLS[block.mark]} " if block.mark else "", style), title, console)
     indent = LABEL_WIDTH + _INDENT + 1 if any(line.label for line in block.lines) else _INDENT
     for line in block.lines:
         _line(line, indent, console)
@@ -161,7 +161,7 @@ def _line(line: Line, indent: int, console: Console) -> None:
     head = Text(f"    {line.label:{LABEL_WIDTH}} "[:indent] if line.label else " " * indent, "dim")
     commands = line.commands
     if line.text or not commands:
-        source = f" {marks(console)['from']} {line.source}" if line.source else ""
+        source = f" ← {line.source}" if line.source else ""
         about = f"  {line.id}" if line.id else ""
         hanging(head, Text.assemble(line.text, (source + about, "dim")), console)
         indent += 2
@@ -174,12 +174,12 @@ def _line(line: Line, indent: int, console: Console) -> None:
 
 def _pairs(rows: Sequence[tuple[str, ...]], signs: Sequence[str], console: Console) -> None:
     """Print labels with their texts beside them, behind their marks; a label that repeats the one above is left out."""
-    symbols, before = marks(console), None
+    before = None
     room = console.width // 2 - 5
     widest = max((len(label) for label, *_ in rows if len(label) <= room), default=0)
     for place, (label, *texts) in enumerate(rows):
         mark = signs[place] if signs else ""
-        symbol = (f"  {symbols.get(mark, ' ')} ", STYLES.get(mark, "")) if signs else "  "
+        symbol = (f"  {SYMBOLS.get(mark, ' ')} ", STYLES.get(mark, "")) if signs else "  "
         head = Text.assemble(symbol, (f"{'' if label == before else label:{widest}} ", "bold"))
         style = "dim" if mark == "absent" else ""
         if len(head) > console.width and " " in label:
@@ -191,7 +191,7 @@ def _pairs(rows: Sequence[tuple[str, ...]], signs: Sequence[str], console: Conso
 
 def _columns(part: Table, console: Console) -> None:
     """Print columns under their headings, the widest one wrapped; where that is too wide, a paragraph for each row."""
-    signs = [Text(f"{marks(console)[mark]} ", STYLES[mark]) for mark in part.marks] or [Text()] * len(part.rows)
+    signs = [Text(f"{SYMBOLS[mark]} ", STYLES[mark]) for mark in part.marks] or [Text()] * len(part.rows)
     marked = [
         [sign + clean(row[0]), *map(Text, map(clean, row[1:]))] for sign, row in zip(signs, part.rows, strict=True)
     ]

@@ -24,10 +24,6 @@ class TooSlowError(CannotRunError):
     """What was asked for takes longer than the time that was given; the message says what would fit."""
 
 
-class TooLargeError(Exception):
-    """Something does not fit into a memory; the message says which, and what would fit."""
-
-
 def too_slow(what: str, expected: float, deadline: float, shorter: str, longer: int) -> TooSlowError:
     """Return the error that `what` takes too long; `shorter` is an option, `longer` a deadline, that would do."""
     took = f"{what} would take about {duration(expected)}, too long for --deadline {deadline:g}"
@@ -71,8 +67,7 @@ class PlanBase:
 
         Raises:
             DeviceError: devices were asked for that are not there.
-            TooLargeError: something does not fit.
-            CannotRunError: what was asked for cannot be measured here.
+            CannotRunError: what was asked for cannot be measured here, or does not fit.
         """
         raise NotImplementedError
 
@@ -195,12 +190,11 @@ def shortage(needs: Iterable[tuple[Memory, int]], free: Free) -> tuple[Memory, i
     return next(((memory, need) for memory, need in total.items() if need > SHARE * free.get(memory, 2**62)), None)
 
 
-def too_large(what: str, short: tuple[Memory, int], free: Free, advice: str, name: str = "") -> TooLargeError:
-    """Return the error that `what` needs more of a memory than is free; `name` is that of the GPU."""
+def too_large(what: str, short: tuple[Memory, int], free: Free, advice: str) -> CannotRunError:
+    """Return the error that `what` needs more of a memory than is free."""
     memory, need = short
-    where = HOST if memory == HOST else f"GPU {memory}" + f" ({name})" * bool(name)
-    have = f"{free[memory] / 2**30:.1f} GiB are free"
-    return TooLargeError(f"{what} {need / 2**30:.1f} GiB of {where}, of which {have}; {advice}")
+    where, have = HOST if memory == HOST else f"GPU {memory}", f"{free[memory] / 2**30:.1f} GiB are free"
+    return CannotRunError(f"{what} {need / 2**30:.1f} GiB of {where}, of which {have}; {advice}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.bench.statistics import StoppingRule, quantile, quantile_interval
 from tfgpu_doctor.bench.workloads import inference
 from tfgpu_doctor.bench.workloads.models import MODELS
-from tfgpu_doctor.facts.units import approximate
 
 BATCHES = (1, 8, 32, 128)
 PREPARING = 900.0  # seconds that exporting, loading or a reference may take; large models are slow in float64
@@ -165,7 +164,7 @@ class Inference(PlanBase):
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
         notes = [f"Throughput: {sentence}." for sentence in saturation(runs, "batch", "batch")]
-        return (*notes, *latencies(runs), *super().notes(runs))
+        return (*notes, *super().notes(runs))
 
     def advice(self, run: Run, _runs: Sequence[Run]) -> tuple[str, ...]:
         """Say how many samples a percentile needs, where there were too few."""
@@ -186,20 +185,6 @@ def _check_saved_model(folder: Path, dtypes: Sequence[str]) -> None:
         )
     if other := [dtype for dtype in dtypes if dtype not in ("float32", "tf32")]:
         raise RequestError(f"--dtype {other[0]}: the types of a SavedModel are fixed; choose float32 or tf32")
-
-
-def latencies(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield sentences: latency against throughput for each device and type, where there are several batches."""
-    points: dict[str, list[str]] = {}
-    for run in runs:
-        found = {figure.name: approximate(figure.value, "s") for figure in run.figures}
-        if run.throughput and not run.virtual and "p50" in found:
-            last = f", p99 {found['p99']}" if "p99" in found else ""
-            point = f"{run.parameters['batch']}: {found['p50']}{last}, {approximate(run.throughput.value)}/s"
-            points.setdefault(f"{run.label}, {run.dtype}", []).append(point)
-    for name, latency in points.items():
-        if len(latency) > 1:
-            yield f"Latency and throughput by batch, {name}: {'; '.join(latency)}."
 
 
 def percentiles(samples: Sequence[float]) -> tuple[Figure, ...]:

@@ -62,7 +62,7 @@ def lacking(cases: Sequence[Case], size: int, dtype: str, free: Free) -> tuple[M
 def fit(cases: Sequence[Case], dtypes: Sequence[str], wanted: int | None, chosen: int, free: Free) -> int:
     """Return the size to run: `wanted` when the user named one, else `chosen` or the largest that fits below it.
 
-    Raises TooLargeError: `wanted` does not fit, or nothing does.
+    Raises CannotRunError: `wanted` does not fit, or nothing does.
     """
     size = wanted or chosen
     for dtype in dtypes:
@@ -212,7 +212,7 @@ class MatPow(PlanBase):
         """Return the cases that have the time, the size asked for or the one that suits the slowest device, and the
         seconds that a sample of it will take.
 
-        Raises TooLargeError and TooSlowError: it does not fit.
+        Raises CannotRunError: it does not fit, or takes too long.
         """
         wanted = self.sizes[0] if self.sizes else None
         session.show("estimating the time" if wanted else "choosing a size")

@@ -19,7 +19,6 @@ from tfgpu_doctor.bench.plans.base import (
     Free,
     Group,
     PlanBase,
-    TooLargeError,
     too_large,
     too_slow,
 )
@@ -244,9 +243,8 @@ class Cnn(TrainingPlan):
     def _choose_batch(self, session: Session, cases: Sequence[Case]) -> str:
         """Set the largest batch that fits into the case with the most GPUs; returns a note about it.
 
-        Raises:
-            TooLargeError: not even the smallest batch fits.
-            CannotRunError: there is no GPU, or a training failed for another reason than memory.
+        Raises CannotRunError: there is no GPU, not even the smallest batch fits, or a training failed for another
+        reason than memory.
         """
         if not cases:
             raise CannotRunError("--batch-size auto needs a GPU, whose memory limits the batch")
@@ -267,7 +265,7 @@ class Cnn(TrainingPlan):
         except WorkerError as error:
             raise CannotRunError(f"the search for the largest batch failed: {error}") from error
         if self.batch is None:
-            raise TooLargeError(f"not even {LEAST} images per device fit ({why})")
+            raise CannotRunError(f"not even {LEAST} images per device fit ({why})")
         return f"{self.batch} images per device fit into memory; {f'{failed} do not ({why})' if failed else why}."
 
     def cases(self, found: Sequence[GpuFound]) -> tuple[Case, ...]:

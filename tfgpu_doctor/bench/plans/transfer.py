@@ -52,14 +52,7 @@ class Transfer(PlanBase):
 
     def notes(self, runs: Sequence[Run]) -> tuple[str, ...]:
         measured = {run.parameters["route"] for run in runs}
-        sums = {
-            run.label: f"{run.label}, all-reduce: {check.saw}"
-            for run in runs
-            for check in (run.verified.checks if run.verified else ())
-            if run.parameters["route"] == transfer.ALL_REDUCE and check.name == "by"
-        }
-        notes = (f"{route}: {note}" for route, note in NOTES.items() if route in measured)
-        return (*notes, *sums.values(), *self.left_out)
+        return (*(f"{route}: {note}" for route, note in NOTES.items() if route in measured), *self.left_out)
 
     def advice(self, run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
         """Return what the links say of a speed: more than they carry, or less than half."""
@@ -107,7 +100,7 @@ class Transfer(PlanBase):
     def _fitting(self, session: Session, cases: Sequence[Case]) -> list[int]:
         """Return the sizes for which the processes of `cases` have memory, which are there at once.
 
-        Raises TooLargeError: a size that was asked for does not fit, or none does.
+        Raises CannotRunError: a size that was asked for does not fit, or none does.
         """
         free, fitting = session.free(cases), []
         for size in self.sizes:

@@ -319,8 +319,7 @@ class Session:
 
         Raises:
             DeviceError: GPUs were asked for that are not there.
-            TooLargeError: something does not fit.
-            CannotRunError: what was asked for cannot be measured.
+            CannotRunError: what was asked for cannot be measured, or does not fit.
             NoTensorFlowError: TensorFlow does not start.
         """
         self.progress("starting TensorFlow", 0.0)

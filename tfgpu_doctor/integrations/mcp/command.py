@@ -17,7 +17,6 @@ NEEDS = "mcp>=2"  # what pyproject.toml asks for
 
 @define_command(
     "mcp",
-    short_help="Let an assistant diagnose, plan and check, over the Model Context Protocol.",
     epilog="Examples: tfgpu mcp; tfgpu mcp --python ~/env/bin/python",
 )
 @python_option("Python interpreter, its environment, or its version, whose TensorFlow the assistant may diagnose.")

@@ -15,7 +15,7 @@ from tfgpu_doctor.bench.samples import DISTURBED
 from tfgpu_doctor.facts.facts import value_or
 from tfgpu_doctor.facts.units import digits, plural, quantity, scale_of, seconds
 from tfgpu_doctor.render import formats
-from tfgpu_doctor.render.prometheus import created, gauge, info, rate
+from tfgpu_doctor.render.prometheus import gauge, origin, rate
 from tfgpu_doctor.render.shapes import (
     Annotation,
     Block,
@@ -367,29 +367,23 @@ def _case(run: Run, name: str) -> Case:
     return case._replace(details=(_speed(run), *texts(run), *run.advice))
 
 
-# end of the name, what it is, field of the run, and by what that is multiplied
-_METRICS = (
-    ("peak_ratio", "Share of the peak of the GPUs.", "percent_of_peak", 0.01),
-    ("memory_bandwidth_ratio", "Share of the GPUs' memory bandwidth.", "percent_of_bandwidth", 0.01),
-    ("cpu_speedup_ratio", "Speed over that of the CPU.", "speedup_vs_cpu", 1.0),
-    ("gpu_speedup_ratio", "Speed over that of one GPU.", "speedup_vs_1gpu", 1.0),
-    ("efficiency_ratio", "Speed-up over the number of GPUs.", "efficiency", 1.0),
-)
-
-
 def _values(run: Run) -> Iterator[tuple[str, str, Any, float]]:
+    """Yield the end of the name, what it is, the figure, and by what that is multiplied."""
     yield "step_seconds", "Median time of a step.", run.median_s, 1 / run.steps
     if run.throughput:
         yield rate(run.throughput.unit), "Work per second.", run.throughput, 1.0
-    yield from ((name, about, getattr(run, field), factor) for name, about, field, factor in _METRICS)
+    yield "peak_ratio", "Share of the peak of the GPUs.", run.percent_of_peak, 0.01
+    yield "memory_bandwidth_ratio", "Share of the GPUs' memory bandwidth.", run.percent_of_bandwidth, 0.01
+    yield "cpu_speedup_ratio", "Speed over that of the CPU.", run.speedup_vs_cpu, 1.0
+    yield "gpu_speedup_ratio", "Speed over that of one GPU.", run.speedup_vs_1gpu, 1.0
+    yield "efficiency_ratio", "Speed-up over the number of GPUs.", run.efficiency, 1.0
 
 
 def metrics(result: BenchResult) -> Iterator[Metric]:
     """Of each run whether its result is right, its speed and its time; virtual devices have neither."""
     software = {name: result.software.get(name, "") for name in ("tensorflow", "python")}
     workload = {"workload": result.workload}
-    yield info("bench", result.tool, **workload, **software)
-    yield created("bench", result.created, workload)
+    yield from origin("bench", result.tool, result.created, software, workload)
     labels = [{**workload, "run": run.label, "dtype": run.dtype, "point": point(run)} for run in result.runs]
     pairs = list(zip(result.runs, labels, strict=True))
     verified = (Sample(bool(run.verified and run.verified.ok and not run.failure), where) for run, where in pairs)

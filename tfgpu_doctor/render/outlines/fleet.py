@@ -15,7 +15,8 @@ from tfgpu_doctor.fleet.nodes import compared
 from tfgpu_doctor.fleet.picture import exit_code
 from tfgpu_doctor.fleet.records import Common, Fleet, Group, Node, Verdict
 from tfgpu_doctor.render import formats
-from tfgpu_doctor.render.prometheus import created, gauge, info, states
+from tfgpu_doctor.render.outline import VERDICT_MARKS
+from tfgpu_doctor.render.prometheus import gauge, origin, states
 from tfgpu_doctor.render.shapes import (
     LEVELS,
     Annotation,
@@ -33,7 +34,6 @@ from tfgpu_doctor.render.shapes import (
     Table,
 )
 
-MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown"}
 # what a first screen shows of the picture; -v and pages have all of it
 _FIRST = {
     "host.distribution": "",
@@ -53,7 +53,7 @@ _MOST_RANGES = 4  # within brackets, which fit in a narrow terminal beside their
 def page(fleet: Fleet, detail: formats.Detail = "shared") -> Page:
     """What the nodes have, and the groups; or the first of them."""
     about = f"tfgpu fleet {fleet.tool.version}, {_about(fleet)}"
-    whole = Page("tfgpu fleet", (about,), MARKS[fleet.verdict], fleet.verdict, _verdict(fleet), ())
+    whole = Page("tfgpu fleet", (about,), VERDICT_MARKS[fleet.verdict], fleet.verdict, _verdict(fleet), ())
     blocks, unread, hint = [_block(group, whole=detail != "normal") for group in fleet.groups], _unread(fleet), ""
     values = tuple((row.label, _values(row, fleet)) for row in fleet.common)
     title, head = "All values, with the number of nodes", ("What", "Values")
@@ -189,41 +189,31 @@ def _case(node: Node, problems: list[tuple[Group, str]], grave: frozenset[Severi
 # ---------------------------------------------------------------------------------------------------- for monitoring
 
 
-def _series(fleet: Fleet) -> dict[tuple[tuple[str, str], ...], set[str]]:
-    """Return the nodes of groups by labels: those of one id are one series, as each differs from its own siblings."""
+def metrics(fleet: Fleet) -> Iterator[Metric]:
+    """The verdict, how many nodes have which one, and which nodes are in which group."""
+    yield from origin("fleet", fleet.tool, fleet.created)
+    about = "Verdict of the fleet; 1 for the one that holds."
+    yield gauge("tfgpu_fleet_verdict", about, *states(get_args(Verdict), fleet.verdict))
+    verdicts = Counter(node.verdict for node in fleet.nodes)
+    hardware = Counter(node.hardware for node in fleet.nodes)
+    severities = Counter(group.severity for group in fleet.groups)
+    by_verdict = (Sample(verdicts[word], {"verdict": word}) for word in get_args(Verdict))
+    yield gauge("tfgpu_fleet_nodes", "Nodes by the worst verdict of their results.", *by_verdict)
+    by_gpus = (Sample(many, {"hardware": name}) for name, many in sorted(hardware.items()))
+    yield gauge("tfgpu_fleet_hardware_nodes", "Nodes by their GPUs.", *by_gpus)
+    yield gauge("tfgpu_fleet_gpus", "GPUs that the nodes list.", sum(node.gpus or 0 for node in fleet.nodes))
+    yield gauge("tfgpu_fleet_unreadable_results", "Results that could not be read.", len(fleet.unreadable))
+    by_severity = (Sample(severities[one], {"severity": one.value}) for one in Severity)
+    yield gauge("tfgpu_fleet_groups", "Groups of nodes with the same problem or difference.", *by_severity)
+    # those of one id are one series, as each differs from its own siblings
     members: dict[tuple[tuple[str, str], ...], set[str]] = {}
     for group in fleet.groups:
         labels = (("id", group.id), ("kind", group.kind), ("severity", group.severity.value))
         members.setdefault(labels, set()).update(one.node for one in group.nodes)
-    return members
-
-
-def metrics(fleet: Fleet) -> Iterator[Metric]:
-    """The verdict, how many nodes have which one, and which nodes are in which group."""
-    yield info("fleet", fleet.tool)
-    yield created("fleet", fleet.created)
-    about = "Verdict of the fleet; 1 for the one that holds."
-    yield states("tfgpu_fleet_verdict", about, get_args(Verdict), fleet.verdict)
-    verdicts = Counter(node.verdict for node in fleet.nodes)
-    hardware = Counter(node.hardware for node in fleet.nodes)
-    severities = Counter(group.severity for group in fleet.groups)
-
-    def sample(name: str, about: str, *samples: tuple[float, dict[str, str]]) -> Metric:
-        return gauge(f"tfgpu_fleet_{name}", about, *(Sample(value, labels) for value, labels in samples))
-
-    every = [(verdicts[word], {"verdict": word}) for word in get_args(Verdict)]
-    yield sample("nodes", "Nodes by the worst verdict of their results.", *every)
-    by_gpus = [(many, {"hardware": name}) for name, many in sorted(hardware.items())]
-    yield sample("hardware_nodes", "Nodes by their GPUs.", *by_gpus)
-    yield sample("gpus", "GPUs that the nodes list.", (sum(node.gpus or 0 for node in fleet.nodes), {}))
-    yield sample("unreadable_results", "Results that could not be read.", (len(fleet.unreadable), {}))
-    by_severity = [(severities[one], {"severity": one.value}) for one in Severity]
-    yield sample("groups", "Groups of nodes with the same problem or difference.", *by_severity)
-    members = _series(fleet)
-    sizes = [(len(names), dict(labels)) for labels, names in members.items()]
-    yield sample("group_nodes", "Nodes with this problem or difference.", *sizes)
-    problems = [(1, {"node": one, **dict(labels)}) for labels, names in members.items() for one in sorted(names)]
-    yield sample("node_problem", "1 for each problem and each difference of a node.", *problems)
+    sizes = (Sample(len(names), dict(labels)) for labels, names in members.items())
+    yield gauge("tfgpu_fleet_group_nodes", "Nodes with this problem or difference.", *sizes)
+    found = (Sample(1, {"node": one, **dict(labels)}) for labels, names in members.items() for one in sorted(names))
+    yield gauge("tfgpu_fleet_node_problem", "1 for each problem and each difference of a node.", *found)
 
 
 # ---------------------------------------------------------------------------------------------------------------- words

@@ -24,21 +24,15 @@ _MANY, _FEW = 20, 5  # rows of a list that fit a screen; rows of any table that 
 Row: TypeAlias = Mapping[str, Any]  # an answer of matrix/tables.py
 
 
-class Sheet(NamedTuple):
-    """An answer for people; `brief` is what its first screen shows, where that is less."""
+class Answered(NamedTuple):
+    """An answer for people, and as data; `brief` is what its first screen shows, where that is less."""
 
     title: str
     detail: str
     parts: tuple[Part, ...]
     brief: tuple[Part, ...] = ()
-
-
-class Answered(NamedTuple):
-    """An answer as data and as a sheet."""
-
-    answer: Any
-    sheet: Sheet
-    revision: str  # of the matrix
+    answer: Any = None
+    revision: str = ""  # of the matrix
 
     def to_json(self) -> bytes:
         """Encode the answer alone."""
@@ -46,7 +40,7 @@ class Answered(NamedTuple):
 
     def __repr__(self) -> str:
         """Return a line."""
-        return f"<Answered: {self.sheet.title}>"
+        return f"<Answered: {self.title}>"
 
     def _repr_html_(self) -> str:
         from tfgpu_doctor.render.html.page import fragment
@@ -55,13 +49,12 @@ class Answered(NamedTuple):
 
 
 def page(answered: Answered, detail: formats.Detail = "shared") -> Page:
-    """Return the whole sheet, or its first screen."""
-    sheet = answered.sheet
+    """Return the whole answer, or its first screen."""
     about = f"{_COMMAND} {__version__}, matrix of {answered.revision}"
-    whole = Page(_COMMAND, (about,), "note", sheet.title, sheet.detail, sheet.parts)
+    whole = Page(_COMMAND, (about,), "note", answered.title, answered.detail, answered.parts)
     if detail == "shared":
         return whole
-    parts = sheet.parts if detail == "full" else sheet.brief or sheet.parts
+    parts = answered.parts if detail == "full" else answered.brief or answered.parts
     return whole._replace(mark="", parts=parts, is_brief=True)
 
 
@@ -134,18 +127,18 @@ def minor_ranges(versions: Iterable[str]) -> str:
 # ------------------------------------------------------------------------------------------------ TensorFlow's releases
 
 
-def releases_page(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Sheet:
+def releases_page(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Answered:
     """Return the releases that satisfy the filters, newest first, and what is worth knowing beside them."""
     first: dict[tuple[str, str], Release] = {}
     for row in rows:
         first.setdefault((minor(row.version), row.platform), row)
     notes = tuple(_notes(matrix, filters, rows))
     shown = (_release_table(matrix, rows, filters),) if rows else ()
-    sheet = Sheet("TensorFlow releases", f"for {filters.platform or 'all platforms'}", (*shown, *notes))
+    whole = Answered("TensorFlow releases", f"for {filters.platform or 'all platforms'}", (*shown, *notes))
     if len(rows) <= _MANY or len(first) == len(rows):
-        return sheet
+        return whole
     cut = _note(f"the newest of each minor version; -v lists all {len(rows)}")
-    return sheet._replace(brief=(_release_table(matrix, [*first.values()], filters), cut, *notes))
+    return whole._replace(brief=(_release_table(matrix, [*first.values()], filters), cut, *notes))
 
 
 def _release_table(matrix: Matrix, rows: Sequence[Release], filters: Filters) -> Table:
@@ -163,20 +156,13 @@ def _cells(row: Release, driver: str | None) -> dict[str, str]:
         "release": row.version,
         "package": row.package,
         "platform": row.platform,
-        "Python": _span(row.python),
+        "Python": minor_ranges(row.python).replace(" to ", "-"),  # columns are narrow
         "CUDA": row.cuda or "-",
         "cuDNN": row.cudnn or unknown,
         "driver": driver or unknown,
         "SASS": " ".join(row.sass) or unknown,
         "PTX": " ".join(row.ptx) or "-",
     }
-
-
-def _span(versions: Sequence[str]) -> str:
-    """Shorten consecutive minor versions: "3.9-3.12"."""
-    minors = [numbers(version)[-1] for version in versions]
-    whole = len(versions) > 2 and minors[-1] - minors[0] == len(versions) - 1
-    return f"{versions[0]}-{versions[-1]}" if whole else ", ".join(versions)
 
 
 def _notes(matrix: Matrix, filters: Filters, rows: Sequence[Release]) -> Iterator[Items]:
@@ -227,7 +213,7 @@ def _by_issue(broken: Iterable[tuple[Release, KnownIssue]]) -> list[tuple[KnownI
     return [(issue, minor_ranges(versions)) for issue, versions in found.values()]
 
 
-def release(matrix: Matrix, row: Release) -> Sheet:
+def release(matrix: Matrix, row: Release) -> Answered:
     """Return everything about one release; first its card and the titles of its bugs."""
     ptx: dict[str, list[str]] = {}
     for gpu, one in row.ptx_only.items():
@@ -242,7 +228,7 @@ def release(matrix: Matrix, row: Release) -> Sheet:
     blocks = tuple(_block(issue) for issue in row.known_issues)
     titles = tuple(block._replace(lines=(), docs="") for block in blocks)
     bugs: tuple[Part, ...] = (_note(_BUGS), *titles) if titles else ()
-    return Sheet(
+    return Answered(
         f"{row.package} {row.version}",
         f"for {row.platform}",
         (_card(shown), _note(*sentences), *blocks, _sources(row.sources)),
@@ -284,21 +270,21 @@ _LEGENDS = {
 }
 
 
-def card(table: str, answer: Row) -> Sheet:
+def card(table: str, answer: Row) -> Answered:
     """Return one toolkit, or one cuDNN line."""
     asked = f"for {answer['asked']}, of which the matrix has no row" if answer.get("asked") else ""
     shown = (_card(answer), _note(_LEGENDS[table]), _sources(answer["sources"]))
-    return Sheet(f"{table} {answer['version']}", asked, shown)
+    return Answered(f"{table} {answer['version']}", asked, shown)
 
 
-def listing(table: str, answers: Sequence[Row]) -> Sheet:
+def listing(table: str, answers: Sequence[Row]) -> Answered:
     """Return all toolkits, or all cuDNN lines, newest first."""
     columns = _COLUMNS[table]
     shown = _table(columns, ([_text(answer[field]) or "-" for field in columns.values()] for answer in answers))
-    return Sheet(f"{table} versions", "", (shown, _note(_LEGENDS[table])))
+    return Answered(f"{table} versions", "", (shown, _note(_LEGENDS[table])))
 
 
-def gpu(answer: Row) -> Sheet:
+def gpu(answer: Row) -> Answered:
     """Return one GPU, or one compute capability."""
     sentences = []
     if answer["newest_tensorflow"] is None:
@@ -312,10 +298,10 @@ def gpu(answer: Row) -> Sheet:
     broken = [f"{minor_ranges(one['tensorflow'])}: {one['title']} ({one['id']})" for one in answer["broken"]]
     names = () if answer["name"] else answer["same_compute_capability"]
     shown = (_card({**answer, "broken": broken, "names": names}), _note(*sentences), _sources(answer["sources"]))
-    return Sheet(answer["name"] or f"compute capability {answer['compute_capability']}", "", shown)
+    return Answered(answer["name"] or f"compute capability {answer['compute_capability']}", "", shown)
 
 
-def gpus(rows: Sequence[Row]) -> Sheet:
+def gpus(rows: Sequence[Row]) -> Answered:
     """Return all GPUs; first a line for each compute capability, with its first names."""
     head = ("GPU", "cc", "architecture", "driver branches")
     every = [(row["name"], row["compute_capability"], row["architecture"] or "?", _branches(row)) for row in rows]
@@ -328,7 +314,7 @@ def gpus(rows: Sequence[Row]) -> Sheet:
     ]
     legend = "cc: compute capability; -v lists every name with its drivers, --compute-capability 8.9 those of one"
     brief = (_table(("cc", "architecture", "names", "such as"), few), _note(legend))
-    return Sheet("GPUs", f"{len(rows)} names", (_table(head, every), _note("cc: compute capability")), brief)
+    return Answered("GPUs", f"{len(rows)} names", (_table(head, every), _note("cc: compute capability")), brief)
 
 
 def _branches(row: Row) -> str:
@@ -340,17 +326,17 @@ def _branches(row: Row) -> str:
     return ", ".join(filter(None, known)) or "unknown"
 
 
-def rows(key: str, found: Sequence[Row]) -> Sheet:
+def rows(key: str, found: Sequence[Row]) -> Answered:
     """Return the rows of that name in any other table, with their sources; of many, first tables and names."""
     parts: list[Part] = []
     for one in found:
         parts += (_card({"table": one["table"], **one["row"]}), _sources(one["sources"], documents_only=True))
     names = _table(("table", "row"), ((one["table"], one["name"]) for one in found))
     brief = (names, _note("-v shows the rows")) if len(found) > _FEW else ()
-    return Sheet(key, f"{len(found)} row{'s' if len(found) > 1 else ''}", tuple(parts), brief)
+    return Answered(key, f"{len(found)} row{'s' if len(found) > 1 else ''}", tuple(parts), brief)
 
 
-def about(answer: Row) -> Sheet:
+def about(answer: Row) -> Answered:
     """Return every table with its sources; first without them."""
     cells, blocks = [], []
     for one in answer["tables"]:
@@ -362,4 +348,4 @@ def about(answer: Row) -> Sheet:
     shown = _table(("table", "rows", "updated", "source"), cells)
     hint = _note("updated: when it was last held to its sources; -v lists them all")
     detail = f"revision {answer['revision']}, {answer['rows']} rows{layers}"
-    return Sheet("Compatibility matrix", detail, (shown, *blocks), (shown, hint))
+    return Answered("Compatibility matrix", detail, (shown, *blocks), (shown, hint))

@@ -30,8 +30,8 @@ from tfgpu_doctor.findings.engine import ASK_DOCTOR, chosen
 from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
 from tfgpu_doctor.render.ci import lines_of
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import VERDICT_MARKS, answer, blocks, brief, details, least, open_checks, skipped
-from tfgpu_doctor.render.prometheus import created, gauge, info, states
+from tfgpu_doctor.render.outline import VERDICT_MARKS, answer, blocks, brief, details, least, open_checks
+from tfgpu_doctor.render.prometheus import gauge, origin, states
 from tfgpu_doctor.render.shapes import (
     LEVELS,
     Annotation,
@@ -48,9 +48,6 @@ from tfgpu_doctor.render.shapes import (
     Suite,
     Table,
 )
-
-_SEVERITIES = tuple(severity.value for severity in Severity)
-_VERDICTS = get_args(Verdict)
 
 
 def command_of(report: Report) -> str:
@@ -77,7 +74,7 @@ def page(report: Report, detail: Detail = "shared") -> Page:
 def _examined(whole: Page, report: Report, stack: Table, found: tuple[Block, ...]) -> Page:
     """A first screen of a machine."""
     shown = tuple(map(brief, found))
-    reasons = skipped(report) if report.verdict == "unknown" else ()
+    reasons = Counter(item.reason for item in report.undetermined if report.verdict == "unknown").most_common()
     open_ones = tuple(f"skipped, {reason}: {count(number, 'check')}" for reason, number in reasons)
     hint = ""
     if [block.lines for block in shown] != [block.lines for block in found]:
@@ -213,51 +210,30 @@ def metrics(report: Report) -> Iterator[Metric]:
         "cudnn": facts.cudnn.runtime,
         "os": facts.host.os,
     }
-    known = {name: value_or(fact, "") for name, fact in versions.items()}
-    yield info("doctor", report.tool, matrix=report.matrix.revision, **known)
-    yield created("doctor", report.created)
-    yield states(
-        "tfgpu_doctor_verdict", "Verdict of the diagnosis; 1 for the one that holds.", _VERDICTS, report.verdict
-    )
-    counts = Counter(one.severity.value for one in roots)
-    total, gpus, devices = report.timings.get("total"), value_or(facts.gpus, ()), value_or(facts.tensorflow.devices, ())
-    labels = [{"gpu": str(gpu.index)} for gpu in gpus]
-    names = [
-        {"name": value_or(gpu.name, ""), "compute_capability": value_or(gpu.compute_capability, "")} for gpu in gpus
-    ]
-    memory = zip((gpu.memory_total for gpu in gpus), labels, strict=True)
-    # the end of its name, help, and the samples
-    rows: tuple[tuple[str, str, Iterable[Sample]], ...] = (
-        (
-            "findings",
-            "Root causes that were found.",
-            (Sample(counts[severity], {"severity": severity}) for severity in _SEVERITIES),
-        ),
-        (
-            "finding",
-            "1 for each root cause that was found.",
-            (Sample(1, {"id": one.id, "severity": one.severity.value}) for one in roots),
-        ),
-        ("undetermined_checks", "Checks that could not be made.", [Sample(len(report.undetermined))]),
-        ("duration_seconds", "Time that the diagnosis took.", [] if total is None else [Sample(total)]),
-        ("gpus", "GPUs that the driver lists.", [Sample(len(gpus))] * isinstance(facts.gpus, Known)),
-        (
-            "tensorflow_gpus",
-            "GPUs that TensorFlow lists.",
-            [Sample(sum(one.kind == "GPU" for one in devices))] * isinstance(facts.tensorflow.devices, Known),
-        ),
-        (
-            "gpu_info",
-            "Name and compute capability of a GPU.",
-            (Sample(1, {**number, **about}) for number, about in zip(labels, names, strict=True)),
-        ),
-        (
-            "gpu_memory_bytes",
-            "Memory of a GPU.",
-            (Sample(size.value, number) for size, number in memory if isinstance(size, Known)),
-        ),
-    )
-    yield from (gauge(f"tfgpu_doctor_{name}", about, *samples) for name, about, samples in rows)
+    known = {"matrix": report.matrix.revision, **{name: value_or(fact, "") for name, fact in versions.items()}}
+    yield from origin("doctor", report.tool, report.created, known)
+    about = "Verdict of the diagnosis; 1 for the one that holds."
+    yield gauge("tfgpu_doctor_verdict", about, *states(get_args(Verdict), report.verdict))
+    counts = Counter(one.severity for one in roots)
+    by_severity = (Sample(counts[one], {"severity": one.value}) for one in Severity)
+    yield gauge("tfgpu_doctor_findings", "Root causes that were found.", *by_severity)
+    causes = (Sample(1, {"id": one.id, "severity": one.severity.value}) for one in roots)
+    yield gauge("tfgpu_doctor_finding", "1 for each root cause that was found.", *causes)
+    yield gauge("tfgpu_doctor_undetermined_checks", "Checks that could not be made.", len(report.undetermined))
+    if (total := report.timings.get("total")) is not None:
+        yield gauge("tfgpu_doctor_duration_seconds", "Time that the diagnosis took.", total)
+    if isinstance(facts.gpus, Known):
+        yield gauge("tfgpu_doctor_gpus", "GPUs that the driver lists.", len(facts.gpus.value))
+    if isinstance(devices := facts.tensorflow.devices, Known):
+        listed = sum(one.kind == "GPU" for one in devices.value)
+        yield gauge("tfgpu_doctor_tensorflow_gpus", "GPUs that TensorFlow lists.", listed)
+    names, sizes = list[Sample](), list[Sample]()
+    for gpu in value_or(facts.gpus, ()):
+        number, capability = {"gpu": str(gpu.index)}, value_or(gpu.compute_capability, "")
+        names.append(Sample(1, {**number, "name": value_or(gpu.name, ""), "compute_capability": capability}))
+        sizes += [Sample(gpu.memory_total.value, number)] if isinstance(gpu.memory_total, Known) else []
+    yield gauge("tfgpu_doctor_gpu_info", "Name and compute capability of a GPU.", *names)
+    yield gauge("tfgpu_doctor_gpu_memory_bytes", "Memory of a GPU.", *sizes)
 
 
 # ------------------------------------------------------------------------------------------------------------ the stack

@@ -14,7 +14,7 @@ from tfgpu_doctor.render.ci import lines_of
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block
 from tfgpu_doctor.render.outlines import report as doctor
-from tfgpu_doctor.render.prometheus import created, gauge, info, rate, states
+from tfgpu_doctor.render.prometheus import gauge, origin, rate, states
 from tfgpu_doctor.render.shapes import Case, Checks, Metric, Outcome, Page, Part, Sample, Suite, Table, problems
 from tfgpu_doctor.smoke.records import Smoke, SmokeCheck, Status, Verdict
 
@@ -82,27 +82,23 @@ def _case(check: SmokeCheck, smoke: Smoke) -> Case:
 def metrics(smoke: Smoke) -> Iterator[Metric]:
     """The verdict and the time, and of each check its status, time and speed."""
     software = {name: smoke.software.get(name, "") for name in ("tensorflow", "python")}
-    yield info("smoke", smoke.tool, **software)
-    yield created("smoke", smoke.created)
-    yield states(
-        "tfgpu_smoke_verdict", "Verdict of the test; 1 for the one that holds.", get_args(Verdict), smoke.verdict
-    )
-    yield gauge("tfgpu_smoke_duration_seconds", "Time that the test took.", Sample(smoke.seconds))
-    yield gauge("tfgpu_smoke_budget_seconds", "Time that the test was given.", Sample(smoke.budget_s))
-    yield gauge("tfgpu_smoke_gpus", "GPUs that TensorFlow lists.", Sample(len(smoke.gpus)))
-    pairs = [(check, {"check": check.name, "device": check.on}) for check in smoke.checks]
-    every = (states("", "", get_args(Status), check.status, where, "status").samples for check, where in pairs)
-    yield gauge(
-        "tfgpu_smoke_check", "Status of a check; 1 for the one that holds.", *(one for each in every for one in each)
-    )
-    times = (Sample(check.seconds, where) for check, where in pairs if check.status in ("ok", "failed"))
+    yield from origin("smoke", smoke.tool, smoke.created, software)
+    about = "Verdict of the test; 1 for the one that holds."
+    yield gauge("tfgpu_smoke_verdict", about, *states(get_args(Verdict), smoke.verdict))
+    yield gauge("tfgpu_smoke_duration_seconds", "Time that the test took.", smoke.seconds)
+    yield gauge("tfgpu_smoke_budget_seconds", "Time that the test was given.", smoke.budget_s)
+    yield gauge("tfgpu_smoke_gpus", "GPUs that TensorFlow lists.", len(smoke.gpus))
+    statuses, times, speeds = list[Sample](), list[Sample](), dict[str, list[Sample]]()
+    for check in smoke.checks:
+        where = {"check": check.name, "device": check.on}
+        statuses += states(get_args(Status), check.status, "status", where)
+        times += [Sample(check.seconds, where)] if check.status in ("ok", "failed") else []
+        if check.throughput:
+            speeds.setdefault(rate(check.throughput.unit), []).append(Sample(check.throughput.value, where))
+    yield gauge("tfgpu_smoke_check", "Status of a check; 1 for the one that holds.", *statuses)
     yield gauge("tfgpu_smoke_check_duration_seconds", "Time that a check took.", *times)
-    speeds = [(check.throughput, where) for check, where in pairs if check.throughput]
-    for unit in dict.fromkeys(speed.unit for speed, _ in speeds):
-        name = f"tfgpu_smoke_check_{rate(unit)}"
-        yield gauge(
-            name, "Speed that a check measured.", *(Sample(one.value, at) for one, at in speeds if one.unit == unit)
-        )
+    for name, samples in speeds.items():
+        yield gauge(f"tfgpu_smoke_check_{name}", "Speed that a check measured.", *samples)
 
 
 # ---------------------------------------------------------------------------------------------------------------- words
