@@ -28,6 +28,7 @@ from tests.fleet.making import fleet
 from tests.healthy import gpu, known
 from tests.manifests.shapes import SHAPES
 from tests.tables import each, read_rows
+from tfgpu_doctor.cli.options import SUCCESSORS
 from tfgpu_doctor.facts.schemas import FOLDER as SCHEMAS
 
 BENCH, GOOD = result(run()).to_json(), report().to_json()
@@ -178,6 +179,11 @@ def holds(part: Any, whole: Any) -> bool:
     if isinstance(part, list) and isinstance(whole, list):
         return len(part) == len(whole) and all(map(holds, part, whole))
     return bool(part == (pytest.approx(whole) if isinstance(part, float) else whole))
+
+
+def test_what_is_gone_names_its_successor() -> None:
+    told = {message for _, message in WRONG if " was removed: " in message}
+    assert told == {f"{name} was removed: {instead}." for name, instead in SUCCESSORS.items()}
 
 
 @each("name", SHAPES)

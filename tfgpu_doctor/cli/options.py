@@ -15,6 +15,31 @@ from tfgpu_doctor.render.streams import say
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+# Commands and options that earlier commits had → what to use instead.
+_TWO_RESULTS = "--output FILE.json keeps a result, and tfgpu compare BASE.json NEW.json compares two"
+_COLLECTING = "docs/collecting.md has a line each for Ray, Slurm, Kubernetes, Ansible and ssh"
+SUCCESSORS = {
+    "memory": "tfgpu bench cnn --batch-size auto finds the largest batch that fits, and measures it",
+    "container": "tfgpu matrix find IMAGE:TAG shows it",
+    "jetpack": "tfgpu matrix find VERSION shows it",
+    "driver": "tfgpu matrix tensorflow --driver VERSION shows what runs on it",
+    "python": "tfgpu matrix tensorflow --python VERSION shows what has wheels for it",
+    "completion": 'eval "$(_TFGPU_COMPLETE=bash_source tfgpu)" enables completion',
+    "--against": _TWO_RESULTS,
+    "--history": _TWO_RESULTS,
+    "--baseline": "tfgpu compare BASE.json NEW.json compares two reports, or two results of a benchmark",
+    "--repair": "tfgpu doctor --python DIR prints the commands that repair an environment",
+    "--resolve": "uv pip compile asks the index whether requirements can be met",
+    "--sweep": "--size takes several sizes",
+    "--repeat": "a loop of the shell repeats a smoke test",
+    "--virtual-gpus": "tfgpu bench matpow --virtual-gpus N splits the first GPU into N logical devices",
+    "--collectives": "the gradients of GPUs are summed with NCCL, those of CPUs with TensorFlow's ring",
+    "--here": "tfgpu doctor --format json prints the result of a node",
+    **dict.fromkeys(("-q", "--quiet"), "the exit code tells the verdict, and >/dev/null silences a command"),
+    **dict.fromkeys(("collect", "--ray", "--slurm"), _COLLECTING),
+}
+
+
 class _Refused(click.UsageError):
     """Wrong usage in several messages, each of which is shown on a line of its own."""
 
@@ -25,6 +50,15 @@ class _Refused(click.UsageError):
 
 class Command(click.Command):
     """A command, whose function may raise the errors of the Python API."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Name the successor of an option that is gone."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name in SUCCESSORS:
+                ctx.fail(f"{error.option_name} was removed: {SUCCESSORS[error.option_name]}.")
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. Raises click.UsageError: an argument is wrong. Without a result, say why and exit."""
@@ -47,6 +81,14 @@ class Group(click.Group):
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Keep the order of the declarations."""
         return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the successor of a command that is gone."""
+        if args[0] in SUCCESSORS and args[0] not in self.commands:
+            ctx.fail(f"{args[0]} was removed: {SUCCESSORS[args[0]]}.")
+        return super().resolve_command(ctx, args)
 
 
 class LazyGroup(Group):
