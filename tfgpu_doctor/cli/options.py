@@ -29,6 +29,7 @@ SUCCESSORS = {
     "--history": _TWO_RESULTS,
     "--baseline": "tfgpu compare BASE.json NEW.json compares two reports, or two results of a benchmark",
     "--repair": "tfgpu doctor --python DIR prints the commands that repair an environment",
+    "--fix": "change the lines that tfgpu check names, then check again",
     "--resolve": "uv pip compile asks the index whether requirements can be met",
     "--sweep": "--size takes several sizes",
     "--repeat": "a loop of the shell repeats a smoke test",

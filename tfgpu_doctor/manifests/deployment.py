@@ -227,16 +227,20 @@ def _gpu_of_kubernetes(container: Node) -> GpuRequest | None:
         return GpuRequest(1, given.place, given.text)  # a template, which may ask for some
     for section, problem in (("limits", None), ("requests", "it stands under requests only, not under limits")):
         for name, node in container.pairs("resources", section):
-            if name == "alpha.kubernetes.io/nvidia-gpu":
-                return GpuRequest(
-                    None, node.place, f"{name}: {node.text or ''}", "Kubernetes 1.11 removed this resource"
-                )
-            if name.startswith("nvidia.com/"):
-                text = node.text or ""
-                count = int(text) if text.isdecimal() else 1 if hole(text) else None  # of a template one or more
-                return GpuRequest(count, node.place, f"{name}: {text}", "its limit is 0" if count == 0 else problem)
+            if name.startswith("nvidia.com/") or name == _REMOVED:
+                return _resource(name, node, problem)
     claim = next(iter(container.items("resources", "claims")), None)  # dynamic resource allocation
     return GpuRequest(None, claim.place, f"claims: {claim.string('name') or ''}") if claim else None
+
+
+_REMOVED = "alpha.kubernetes.io/nvidia-gpu"
+
+
+def _resource(name: str, node: Node, problem: str | None) -> GpuRequest:
+    text = node.text or ""
+    count = int(text) if text.isdecimal() else 1 if hole(text) else None  # of a template one or more
+    problem = "Kubernetes 1.11 removed this resource" if name == _REMOVED else problem
+    return GpuRequest(count, node.place, f"{name}: {text}", "its limit is 0" if count == 0 else problem)
 
 
 def _by_its_node(pod: Node) -> GpuRequest | None:

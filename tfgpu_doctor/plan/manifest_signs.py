@@ -396,8 +396,8 @@ def driver_in_an_image(view: PlannedEnvironment) -> Iterator[Problem]:
         if one.installer == "apt" and view.environment.image and _DRIVERS.fullmatch(one.name):
             yield Problem(
                 title=f"{one.name} puts a driver's libraries into the image",
-                cause="the NVIDIA Container Toolkit mounts those of the host; where their versions differ, NVML reports "
-                '"Driver/library version mismatch", and CUDA fails',
+                cause="the NVIDIA Container Toolkit mounts those of the host; where their versions differ, "
+                'NVML reports "Driver/library version mismatch", and CUDA fails',
                 evidence=_seen(one, "the host's driver alone", "https://github.com/NVIDIA/nvidia-container-toolkit"),
                 fixes=(remove(one),),
                 severity=Severity.WARNING,
@@ -801,22 +801,24 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     supposed = []
     if view.python is None and row.python:  # most likely the newest for which there is a wheel
         supposed = [one for one in of_release(python=row.python[-1]) if one not in issues]
-    sets_path = any(one.name == "LD_LIBRARY_PATH" for one in view.environment.settings)
     nearest = write_best(view) if row.extra and replacement(view) != requirement(row) else ()
     for issue in (*issues, *supposed):
         if _concerns(view, issue):
-            # for a plan it is a warning, which can install something else beside it; as the files are, it happens
-            happens = "cusolver-10" in issue.id or "unbounded" in issue.id
-            grave = Severity.ERROR if happens else Severity(issue.severity)
-            # whose folders are not known, and may be the missing ones
-            grave = Severity.NOTE if "runpath" in issue.id and sets_path else grave
             yield Problem(
                 title=f"TensorFlow {row.version}: {issue.title}",
                 cause=issue.symptom,
                 evidence=(evidence(f"TensorFlow {row.version}", view.where, "another release", issue.source),),
                 fixes=(*nearest, Fix(issue.fix, issue.commands)),
-                severity=Severity.WARNING if issue in supposed else grave,
+                severity=Severity.WARNING if issue in supposed else _gravity(view, issue),
             )
+
+
+def _gravity(view: PlannedEnvironment, issue: KnownIssue) -> Severity:
+    """How grave a bug is as the files are: a plan warns of what it can install something else beside."""
+    if "runpath" in issue.id and any(one.name == "LD_LIBRARY_PATH" for one in view.environment.settings):
+        return Severity.NOTE  # the folder that is missing may be one of those
+    happens = "cusolver-10" in issue.id or "unbounded" in issue.id
+    return Severity.ERROR if happens else Severity(issue.severity)
 
 
 def _has_other_cuda(view: PlannedEnvironment, issue: KnownIssue) -> bool:
