@@ -240,9 +240,9 @@ def _topic(sentence: str, line: str, whole: str) -> str | None:
     for one in _TOPICS:
         asked = _ASKS.search(line if one.about == "first-run" else sentence)
         never = one.never and one.never.search(sentence)
+        elsewhere = one.unnamed and _MACHINE.search(whole)
         there = one.around is None or one.around.search(whole)
-        there = there and not (one.unnamed and _MACHINE.search(whole))
-        if asked and there and not never and all(word.search(sentence) for word in one.words):
+        if asked and there and not elsewhere and not never and all(word.search(sentence) for word in one.words):
             return one.about
     return None
 
