@@ -376,12 +376,8 @@ def explain(
         data = text if isinstance(text, bytes) else utf8(text)
         return restrict(_explained(iter([data]), "the text", matrix, note), kept, left)
     path = os.fspath(text)
-
-    def cut(part: str) -> None:
-        note(f"{shown(path)} is larger than {reading.in_mib(LARGEST_LOG)}: read {part}")
-
     with _reading(path):
-        return restrict(_explained(reading.chunks(path, LARGEST_LOG, cut), shown(path), matrix, note), kept, left)
+        return restrict(_explained(reading.chunks(path, LARGEST_LOG), shown(path), matrix, note), kept, left)
 
 
 def _explained(chunks: Iterator[bytes], source: str, matrix_file: File | None, note: Note) -> Report:
