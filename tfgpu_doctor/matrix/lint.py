@@ -34,7 +34,6 @@ _NEWEST_FIRST = (
     ("ptx", "cuda"),
 )
 _ASCENDING = ("python", "sass", "ptx")  # of a wheel
-_OF_DERIVED_TABLES = ("wheel", "package-metadata")
 
 
 def contradictions(data: MatrixFile) -> Iterator[str]:
@@ -75,32 +74,6 @@ def _wheels(data: MatrixFile) -> Iterator[tuple[str, Wheel]]:
 # ------------------------------------------------------------------------------------------ all tables
 
 
-def used_sources(data: MatrixFile) -> dict[str, str]:
-    """Every source key that a row names → the first place that does."""
-    places = (
-        (getattr(row, name, None), f"{table}[{index}].{name}")
-        for table in TABLES
-        for index, row in enumerate(getattr(data, table))
-        for name in _SOURCES
-    )
-    used: dict[str, str] = {}
-    for key, place in places:
-        if key is not None:
-            used.setdefault(key, place)
-    return used
-
-
-def sources(data: MatrixFile) -> Iterator[str]:
-    """Every source key is a row of `sources`, and every one of those is used."""
-    used = used_sources(data)
-    for key, place in used.items():
-        if key not in data.sources:
-            yield f"{place}: no source {key!r}; there are {', '.join(data.sources)}"
-    for key in data.sources:
-        if key not in used and key not in _OF_DERIVED_TABLES:
-            yield f"sources.{key}: no row uses it"
-
-
 def unique(data: MatrixFile) -> Iterator[str]:
     """No row stands twice. A GPU's name may, under several compute capabilities: it was sold with several chips."""
     names = {table: [key_of(row, fields) for row in getattr(data, table)] for table, fields in KEYS.items()}
@@ -114,7 +87,7 @@ def unique(data: MatrixFile) -> Iterator[str]:
 
 
 def references(data: MatrixFile) -> Iterator[str]:
-    """What a row says of another table is there."""
+    """What a row says of another table, or of the sources, is there."""
     for place, value, known in _named(data):
         yield from _none_of(place, value, known)
     architectures = [row.compute_capability for row in data.architectures]
@@ -128,6 +101,9 @@ def _named(data: MatrixFile) -> Iterator[tuple[str, str, Collection[str]]]:
     """The places where a row names another, what stands there, and the names that there are."""
     toolkits = [row.version for row in data.cuda]
     gpus = dict.fromkeys(name for row in data.gpus for name in row.names)
+    rows = ((f"{table}[{index}]", row) for table in TABLES for index, row in enumerate(getattr(data, table)))
+    sourced = ((f"{place}.{name}", getattr(row, name, None)) for place, row in rows for name in _SOURCES)
+    yield from ((place, key, data.sources) for place, key in sourced if key)
     yield from ((f"updated.{table}", table, TABLES) for table in data.updated)
     yield from ((f"ptx {row.isa}.cuda", row.cuda, toolkits) for row in data.ptx)
     yield from ((f"official {row.version}.cuda", row.cuda, toolkits) for row in data.official if row.cuda)
@@ -231,42 +207,6 @@ def gpu_branches(data: MatrixFile) -> Iterator[str]:
             yield f"{name} is newer than last_driver_branch {last}"
 
 
-def device_ids(data: MatrixFile) -> Iterator[str]:
-    """A PCI device id is that of one GPU."""
-    seen: dict[str, str] = {}
-    listed = [(row.compute_capability, name, ids) for row in data.pci_devices for name, ids in row.devices.items()]
-    for card, name, ids in listed:
-        for device in ids.split():
-            if device in seen:
-                yield f"pci_devices {card}: {device} is {name!r}, and {seen[device]!r}"
-            seen[device] = name
-
-
-def peak_rates(data: MatrixFile) -> Iterator[str]:
-    """Tensor rates keep NVIDIA's proportions: bfloat16 like float16, TF32 half of it; no rate is zero."""
-    for row in data.peaks:
-        name = f"peaks {row.compute_capability} {row.products or ''}".strip()
-        if row.bfloat16 and row.bfloat16 != row.float16:
-            yield f"{name}.bfloat16: {row.bfloat16:g}, but float16 is {row.float16 or 0:g}"
-        if row.tf32 and row.float16 and 2 * row.tf32 != row.float16:
-            yield f"{name}.tf32: {row.tf32:g} is not half of float16 {row.float16:g}"
-        for rate in ("float64", "float64_tensor", "float32", "tf32", "float16", "bfloat16"):
-            value = getattr(row, rate)
-            if value is not None and value <= 0:
-                yield f"{name}.{rate}: {value:g} is no rate; leave it out where it is unknown"
-
-
-def peak_products(data: MatrixFile) -> Iterator[str]:
-    """The first product line whose name fits counts, so that "L40S" must stand before "L40"."""
-    before: dict[str, list[str]] = {}
-    for row in data.peaks:
-        earlier = before.setdefault(row.compute_capability, [])
-        for other in earlier if row.products else ():
-            if other.lower() in (row.products or "").lower():
-                yield f"peaks {row.compute_capability} {row.products}: never used, since {other!r} stands before it"
-        earlier += [row.products] if row.products else []
-
-
 def cudnn_floors(data: MatrixFile) -> Iterator[str]:
     """A cuDNN serves cards for which a toolkit of that major compiles; a later one serves none that were dropped."""
     compiled: dict[str, set[str]] = {}
@@ -339,15 +279,6 @@ def cpu_wheels(data: MatrixFile) -> Iterator[str]:
                 yield f"{name}.{part}: given for a wheel without CUDA"
 
 
-def wheel_names(data: MatrixFile) -> Iterator[str]:
-    """The wheel that was read is one of that package and version."""
-    for row in data.tensorflow:
-        start = f"{row.package.replace('-', '_')}-{row.version}-"
-        for platform, wheel in row.wheels.items() if row.source == "wheel" else ():
-            if not (wheel.wheel or "").startswith(start):
-                yield f"{row.package} {row.version} {platform}.wheel: {wheel.wheel} does not start with {start}"
-
-
 def official(data: MatrixFile) -> Iterator[str]:
     """TensorFlow's own table speaks of known versions that go together; it names some cuDNN by its major alone."""
     lines = {row.version: row.cuda_majors for row in data.cudnn}
@@ -394,18 +325,6 @@ def package_requirements(data: MatrixFile) -> Iterator[str]:
             yield from (f"{place}: {text!r} is said of {one}, which is none of its versions" for one in strange)
 
 
-def log_lines(data: MatrixFile) -> Iterator[str]:
-    """A message of the log tells releases apart, and names only releases that have a row."""
-    known = {row.version for row in data.tensorflow}
-    for row in data.log_lines:
-        place = f"log_lines {row.file} {row.message!r}"
-        if len(row.lines) < 2:
-            yield f"{place}: one line tells no release from another"
-        for line, releases in row.lines.items():
-            strange = [one for one in releases.split() if one not in known]
-            yield from (f"{place}.lines.{line}: {one} is no release of TensorFlow's table" for one in strange)
-
-
 def builds(data: MatrixFile) -> Iterator[str]:
     """What the libraries of a wheel say agrees with its row, and their PTX is of a known instruction set."""
     wheels = dict(_wheels(data))
@@ -444,7 +363,6 @@ def monthly_images(data: MatrixFile) -> Iterator[str]:
 
 
 LINTERS: tuple[Callable[[MatrixFile], Iterator[str]], ...] = (
-    sources, unique, references, order, drivers, toolkit_architectures, driver_branches, gpu_branches, device_ids,
-    peak_rates, peak_products, cudnn_floors, gpu_wheels, cpu_wheels, wheel_names, official, issues,
-    package_requirements, log_lines, builds, monthly_images,
+    unique, references, order, drivers, toolkit_architectures, driver_branches, gpu_branches, cudnn_floors,
+    gpu_wheels, cpu_wheels, official, issues, package_requirements, builds, monthly_images,
 )  # fmt: skip
