@@ -78,11 +78,6 @@ LARGEST_LOG = 1 << 30  # bytes; it takes half a minute
 _REPORT_START = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
 _PAIRS = "two doctor reports or two bench results"
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\b\t\n\v\f\r\x1b"))
-# first bytes of compressed and of other binary files
-_NOT_TEXT = (
-    *(b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"(\xb5/\xfd", b"PK\3\4", b"7z\xbc\xaf"),
-    *(b"%PDF-", b"\x89PNG", b"GIF8", b"\x7fELF"),
-)
 
 
 class TfgpuError(Exception):
@@ -150,8 +145,7 @@ def load_matrix(path: File | None = None) -> Matrix:
     try:
         return Matrix.load(*layers, None if path is None else os.fspath(path))
     except MatrixError as error:
-        marks = ("TFGPU_MATRIX: " if str(message).startswith(tuple(layers)) else "" for message in error.args)
-        raise UsageError(*(f"{mark}{text}" for mark, text in zip(marks, error.args, strict=True))) from error
+        raise UsageError(*error.args) from error
 
 
 def load_report(file: File, command: str = "tfgpu doctor --from") -> Report:
@@ -417,7 +411,7 @@ def _is_binary(first: bytes) -> bool:
         return False
     head = first[:1_000_000].replace(b"\0", b"")
     control = len(head) - len(head.translate(None, _CONTROL))
-    return first.startswith(_NOT_TEXT) or (control > 9 and control > len(head) * 0.03)
+    return control > max(3, len(head) * 0.03)
 
 
 # ------------------------------------------------------------------------------------------------------ plan and check

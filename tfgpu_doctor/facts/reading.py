@@ -162,8 +162,6 @@ def _of_standard_input() -> Iterator[bytes]:
 
 
 # ------------------------------------------------------------------------------------------------------------ listing
-#
-# The files below a folder that a user names: so many, so deep, and without what programs put there.
 
 DEEPEST = 6  # folders below the named one
 MOST_FOLDERS = 2_000

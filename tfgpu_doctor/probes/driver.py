@@ -285,8 +285,6 @@ def _xid_events(root: str, environ: Mapping[str, str], end: float) -> Fact[tuple
 
 
 # --------------------------------------------------------------------------------------------------- driver libraries
-#
-# Every libcuda.so.1 and libnvidia-ml.so.1 in the loader's reach, and the one that it takes.
 
 OUT_OF_REACH = (WSL_FOLDER, "/run/opengl-driver/lib")  # WSL2, NixOS: in reach only when configured
 NOT_REACHED = "not on the loader path"
@@ -319,8 +317,6 @@ def _files(soname: str, linker: LdSo, root: str) -> Iterator[LibraryFile]:
 
 
 # ------------------------------------------------------------------------------------------------------ kernel driver
-#
-# The kernel's half of the NVIDIA driver: module, device nodes, module files on disk, Xid events in its log.
 
 PROC_VERSION = "/proc/driver/nvidia/version"
 MODULES = "/lib/modules"

@@ -458,8 +458,6 @@ class Watch:
 
 
 # --------------------------------------------------------------------------------------------------------- exit codes
-#
-# What a return code says about how a process ended: the signal, or what Windows has instead of one.
 
 # fatal signals by their numbers on Linux and macOS, where Windows numbers some otherwise
 NAMES = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
