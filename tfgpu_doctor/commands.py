@@ -212,7 +212,7 @@ def verify_ids(only: Names, skip: Names) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def find_python(python: File | None) -> str:
-    """Find an interpreter: a path, a name on PATH, the folder of an environment, or a version. None: this one.
+    """Find an interpreter: a path, a name on PATH, or the folder of an environment. None: this one.
 
     Raises UsageError: there is none.
     """
@@ -223,13 +223,6 @@ def find_python(python: File | None) -> str:
     text = os.fspath(python)
     if find(text, os.environ):
         return text
-    if re.fullmatch(r"3\.\d{1,2}", text):
-        from tfgpu_doctor.install.tools import find_python as find_version
-
-        if found := find_version(text, os.environ):
-            return found
-        looked = f"python{text} on PATH, in /usr/bin and /usr/local/bin, and among those of pyenv and uv"
-        raise UsageError(f"found no Python {text}: looked for {looked}. Give the path of the interpreter")
     inside = (os.path.join(text, *path) for path in (("bin", "python"), ("Scripts", "python.exe")))
     executable = next((path for path in inside if os.path.isfile(path)), text)
     if find(executable, os.environ):
@@ -294,7 +287,7 @@ def diagnose(
     TensorFlow is imported in a child process, never in this one.
 
     Args:
-        python: interpreter, its environment, or its version; None: the one that runs this.
+        python: interpreter, or its environment; None: the one that runs this.
         saved: diagnose this saved report instead of this machine.
         import_tensorflow: False: only check what is installed, which takes a second.
         timeout: limit for importing and testing TensorFlow, in seconds.
@@ -694,7 +687,7 @@ def smoke(
 
     Args:
         options: what is tested, and for how long.
-        python: interpreter that has TensorFlow, its environment, or its version; None: the one that runs this.
+        python: interpreter that has TensorFlow, or its environment; None: the one that runs this.
     """
     from tfgpu_doctor.bench.runner.process import WorkerProcess
     from tfgpu_doctor.findings.engine import now

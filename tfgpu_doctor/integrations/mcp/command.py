@@ -20,7 +20,7 @@ NEEDS = "mcp>=2"  # what pyproject.toml asks for
     short_help="Let an assistant diagnose, plan and check, over the Model Context Protocol.",
     epilog="Examples: tfgpu mcp; tfgpu mcp --python ~/env/bin/python",
 )
-@python_option("Python interpreter, its environment, or its version, whose TensorFlow the assistant may diagnose.")
+@python_option("Python interpreter, or its environment, whose TensorFlow the assistant may diagnose.")
 @matrix_option
 @option(
     "--redact/--no-redact",
