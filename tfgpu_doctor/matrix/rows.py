@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from msgspec import field, structs
 
@@ -21,10 +20,6 @@ from tfgpu_doctor.matrix.schema import (
     ReleaseRow,
     Wheel,
 )
-
-if TYPE_CHECKING:
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import Version
 
 BUILD_INFO = "tensorflow/python/platform/build_info.py"
 CUDNN_HEADER = "cudnn_version.h"
@@ -186,21 +181,9 @@ def concerns(issue: KnownIssue, row: ReleaseRow, platform: str) -> bool:
 @lru_cache(maxsize=4096)  # few versions and specifiers, asked for every row
 def within(version: str, specifier: str) -> bool:
     """Whether a version meets a specifier; release candidates count."""
-    return _specifier(specifier).contains(_version(version), prereleases=True)
-
-
-@lru_cache(maxsize=512)
-def _specifier(text: str) -> SpecifierSet:
     from packaging.specifiers import SpecifierSet
 
-    return SpecifierSet(text)
-
-
-@lru_cache(maxsize=2048)
-def _version(text: str) -> Version:
-    from packaging.version import Version
-
-    return Version(text)
+    return SpecifierSet(specifier).contains(version, prereleases=True)
 
 
 def _issues(row: ReleaseRow, platform: str, wheel: Wheel, data: MatrixFile) -> Iterator[KnownIssue]:
