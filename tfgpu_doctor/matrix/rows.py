@@ -116,12 +116,13 @@ def build_release(
     bounds = _provider(data, platform, wheel) or wheel
     opened = next((one for one in data.libraries if one.id == wheel.libraries), None)
     libraries = opened.libraries if opened else {}
+    cudnn, cudnn_source = _cudnn(wheel, official, build, data)
     return Release(
         version=row.version,
         package=row.package,
         platform=platform,
         gpu=wheel.cuda is not None,
-        cudnn=_cudnn(wheel, official, build),
+        cudnn=cudnn,
         libraries=tuple(Library(soname=soname, component=name) for name, soname in libraries.items()),
         linked=opened is not None and opened.linked,
         min_driver_linux=toolkit.oldest_driver_linux if toolkit else None,
@@ -129,16 +130,21 @@ def build_release(
         ptx_only=dict(_ptx_only(data, build.parts if build else ())),
         released=row.released,
         known_issues=tuple(_issues(row, platform, wheel, data)),
-        sources=_sources(row, wheel, bounds, data, toolkit, official, build),
+        sources=_sources(row, wheel, bounds, data, toolkit, cudnn_source, build),
         **{name: getattr(wheel, name) for name in _OF_WHEEL},
         **{name: getattr(bounds, name) for name in (*_BOUNDS, "bounds_by_python")},
     )
 
 
-def _cudnn(wheel: Wheel, official: OfficialRow | None, build: Build | None) -> str | None:
-    """What the binary compares with, else the header in the wheel, else TensorFlow's own table."""
-    known = (build.cudnn if build else None) or wheel.cudnn
-    return known or (official.cudnn if official and wheel.cuda else None)
+def _cudnn(
+    wheel: Wheel, official: OfficialRow | None, build: Build | None, data: MatrixFile
+) -> tuple[str | None, str | None]:
+    """What the binary compares with, else the header in the wheel, else TensorFlow's own table; and where it stands."""
+    if build and build.cudnn:
+        return build.cudnn, f"{wheel.wheel}: what its binary compares the loaded cuDNN with"
+    if wheel.cudnn:
+        return wheel.cudnn, f"{wheel.wheel}: {CUDNN_HEADER}"
+    return (official.cudnn, data.sources[official.source].title) if official and wheel.cuda else (None, None)
 
 
 def _ptx_only(data: MatrixFile, parts: tuple[FatBinaries, ...]) -> Iterator[tuple[str, PtxOnly]]:
@@ -214,7 +220,7 @@ def _sources(
     bounds: Wheel,
     data: MatrixFile,
     toolkit: CudaToolkit | None,
-    official: OfficialRow | None,
+    cudnn: str | None,
     build: Build | None,
 ) -> dict[str, str]:
     """Where each field of a release was read."""
@@ -234,15 +240,9 @@ def _sources(
             "cuda": f"{file}: {BUILD_INFO}",
             **dict.fromkeys(("sass", "ptx"), f"{file}: {_FATBIN if wheel.kernels else BUILD_INFO}"),
             "libraries": f"{file}: {DSO_LOADER}",
-            "cudnn": _source_of_cudnn(wheel, data.sources[official.source].title if official else None, build),
+            "cudnn": cudnn,
             "pip_nvidia": f"{file}: METADATA" if wheel.extra else None,
             **dict.fromkeys(("min_driver_linux", "min_driver_windows"), driver),
             "ptx_only": f"{file}: the fat binaries of its libraries" if build and build.parts else None,
         }
     return {field: source for field, source in found.items() if source}
-
-
-def _source_of_cudnn(wheel: Wheel, official: str | None, build: Build | None) -> str | None:
-    if build and build.cudnn:
-        return f"{wheel.wheel}: what its binary compares the loaded cuDNN with"
-    return f"{wheel.wheel}: {CUDNN_HEADER}" if wheel.cudnn else official
