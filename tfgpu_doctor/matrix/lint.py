@@ -18,9 +18,7 @@ from tfgpu_doctor.matrix.schema import (
     KEYS,
     TABLES,
     Architecture,
-    Build,
     CudaToolkit,
-    KnownIssue,
     LibrarySet,
     MatrixFile,
     Wheel,
@@ -302,12 +300,9 @@ def issues(data: MatrixFile) -> Iterator[str]:
         specifiers = (where.versions, where.python, where.cudnn, where.ptxas, *where.beside.values())
         bad = [text for text in specifiers if text and not _readable(SpecifierSet, text)]
         yield from (f"{place}: {text!r} is no version specifier such as '>=2.16,<2.18'" for text in bad)
-        if not bad and not _speaks_of_a_release(issue, data):
+        platforms = ((row, name) for row in data.tensorflow for name in row.wheels or ("",))
+        if not bad and not any(concerns(issue, row, name) for row, name in platforms):
             yield f"{place}: no release fits it"
-
-
-def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
-    return any(concerns(issue, row, name) for row in data.tensorflow for name in row.wheels or ("",))
 
 
 def package_requirements(data: MatrixFile) -> Iterator[str]:
@@ -325,32 +320,6 @@ def package_requirements(data: MatrixFile) -> Iterator[str]:
             yield from (f"{place}: {text!r} is said of {one}, which is none of its versions" for one in strange)
 
 
-def builds(data: MatrixFile) -> Iterator[str]:
-    """What the libraries of a wheel say agrees with its row, and their PTX is of a known instruction set."""
-    wheels = dict(_wheels(data))
-    isas = [row.isa for row in data.ptx]
-    for build in data.builds:
-        place = f"builds {build.platform}"
-        for isa in sorted({isa for part in build.parts for isa in part.ptx.values()}):
-            yield from _none_of(place, isa, isas, f"PTX {isa}")
-        for release in (f"{name} {version}" for name, every in build.releases.items() for version in every.split()):
-            wheel = wheels.get(f"{release} {build.platform}")
-            if wheel is None or wheel.cuda is None:
-                yield f"{place}: {release} has no wheel with CUDA"
-            else:
-                yield from (f"{place}: {release}: {one}" for one in _differences(build, wheel))
-
-
-def _differences(build: Build, wheel: Wheel) -> Iterator[str]:
-    """The header of cuDNN is that of the same minor version; the fat binaries together have the wheel's lists."""
-    if build.cudnn and wheel.cudnn and build.cudnn != wheel.cudnn:
-        yield f"compiled with cuDNN {build.cudnn}, but its header is that of {wheel.cudnn}"
-    found = {one for part in build.parts for one in (*part.sass, *part.ptx)}
-    listed = {*wheel.sass, *wheel.ptx}
-    if build.parts and found != listed:
-        yield f"fat binaries for {', '.join(sorted(found))}, but the wheel lists {', '.join(sorted(listed))}"
-
-
 def monthly_images(data: MatrixFile) -> Iterator[str]:
     """A month is in one row, and the driver of its CUDA is known."""
     shipped = [row.version for row in data.cuda if row.min_driver_linux]
@@ -364,5 +333,5 @@ def monthly_images(data: MatrixFile) -> Iterator[str]:
 
 LINTERS: tuple[Callable[[MatrixFile], Iterator[str]], ...] = (
     unique, references, order, drivers, toolkit_architectures, driver_branches, gpu_branches, cudnn_floors,
-    gpu_wheels, cpu_wheels, official, issues, package_requirements, builds, monthly_images,
+    gpu_wheels, cpu_wheels, official, issues, package_requirements, monthly_images,
 )  # fmt: skip
