@@ -77,7 +77,7 @@ LARGEST = 64 * 2**20  # bytes of a report or result; the largest seen is a hundr
 LARGEST_LOG = 1 << 30  # bytes; it takes half a minute
 _REPORT_START = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
 _PAIRS = "two doctor reports or two bench results"
-_CONTROL = bytes({*range(1, 32), 127} - set(b"\b\t\n\v\f\r\x1b"))
+_CONTROL = bytes({*range(1, 32), 127} - set(b"\a\b\t\n\v\f\r\x1b"))
 
 
 class TfgpuError(Exception):

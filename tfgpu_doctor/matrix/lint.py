@@ -19,6 +19,7 @@ from tfgpu_doctor.matrix.schema import (
     TABLES,
     Architecture,
     CudaToolkit,
+    KnownIssue,
     LibrarySet,
     MatrixFile,
     Wheel,
@@ -86,7 +87,7 @@ def unique(data: MatrixFile) -> Iterator[str]:
 
 def references(data: MatrixFile) -> Iterator[str]:
     """What a row says of another table, or of the sources, is there."""
-    for place, value, known in _named(data):
+    for place, value, known in (*_sourced(data), *_named(data)):
         yield from _none_of(place, value, known)
     architectures = [row.compute_capability for row in data.architectures]
     for table in ("peaks", "gpus", "pci_devices"):
@@ -95,13 +96,17 @@ def references(data: MatrixFile) -> Iterator[str]:
             yield from _none_of(table, card, architectures, f"compute capability {card}")
 
 
+def _sourced(data: MatrixFile) -> Iterator[tuple[str, str, Collection[str]]]:
+    for table in TABLES:
+        for index, row in enumerate(getattr(data, table)):
+            keys = {name: getattr(row, name, None) for name in _SOURCES}
+            yield from ((f"{table}[{index}].{name}", key, data.sources) for name, key in keys.items() if key)
+
+
 def _named(data: MatrixFile) -> Iterator[tuple[str, str, Collection[str]]]:
     """The places where a row names another, what stands there, and the names that there are."""
     toolkits = [row.version for row in data.cuda]
     gpus = dict.fromkeys(name for row in data.gpus for name in row.names)
-    rows = ((f"{table}[{index}]", row) for table in TABLES for index, row in enumerate(getattr(data, table)))
-    sourced = ((f"{place}.{name}", getattr(row, name, None)) for place, row in rows for name in _SOURCES)
-    yield from ((place, key, data.sources) for place, key in sourced if key)
     yield from ((f"updated.{table}", table, TABLES) for table in data.updated)
     yield from ((f"ptx {row.isa}.cuda", row.cuda, toolkits) for row in data.ptx)
     yield from ((f"official {row.version}.cuda", row.cuda, toolkits) for row in data.official if row.cuda)
@@ -300,9 +305,12 @@ def issues(data: MatrixFile) -> Iterator[str]:
         specifiers = (where.versions, where.python, where.cudnn, where.ptxas, *where.beside.values())
         bad = [text for text in specifiers if text and not _readable(SpecifierSet, text)]
         yield from (f"{place}: {text!r} is no version specifier such as '>=2.16,<2.18'" for text in bad)
-        platforms = ((row, name) for row in data.tensorflow for name in row.wheels or ("",))
-        if not bad and not any(concerns(issue, row, name) for row, name in platforms):
+        if not bad and not _speaks_of_a_release(issue, data):
             yield f"{place}: no release fits it"
+
+
+def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
+    return any(concerns(issue, row, name) for row in data.tensorflow for name in row.wheels or ("",))
 
 
 def package_requirements(data: MatrixFile) -> Iterator[str]:
