@@ -155,6 +155,9 @@ def test_what_scripts_derive_of_the_same_wheels_agrees() -> None:
             wheel = wheels[package, version, build.platform]
             assert wheel.cuda and (None in (build.cudnn, wheel.cudnn) or build.cudnn == wheel.cudnn), version
             assert not build.parts or set().union(*map(card, build.parts)) == card(wheel), version
+    for rows in (data.cuda, data.cudnn, data.jetpacks):
+        versions = [row.version for row in rows]
+        assert versions == sorted(versions, key=numbers, reverse=True)
     ids = [one for row in data.pci_devices for several in row.devices.values() for one in several.split()]
     assert len(ids) == len(set(ids))
     named = {one for row in data.log_lines for some in row.lines.values() for one in some.split()}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 from tfgpu_doctor.facts.versions import major, minor, numbers
 from tfgpu_doctor.matrix.rows import concerns
@@ -27,12 +26,6 @@ from tfgpu_doctor.matrix.schema import (
 )
 
 _SOURCES = ("source", "driver_source", "minor_compat_source", "capabilities_source")
-_NEWEST_FIRST = (
-    *((table, "version") for table in ("cuda", "cudnn", "official", "jetpacks")),
-    ("ptx", "isa"),
-    ("ptx", "cuda"),
-)
-_ASCENDING = ("python", "sass", "ptx")  # of a wheel
 
 
 def contradictions(data: MatrixFile) -> Iterator[str]:
@@ -45,13 +38,6 @@ def _none_of(place: str, value: str, known: Collection[str], shown: str | None =
     """A message if a value is not among those that the matrix has."""
     if value not in known:
         yield f"{place}: {shown or value} is none of {', '.join(known)}"
-
-
-def _ordered(name: str, versions: Iterable[str], *, falling: bool = False) -> Iterator[str]:
-    given = list(versions)
-    wanted = sorted(given, key=numbers, reverse=falling)
-    if given != wanted:
-        yield f"{name}: {', '.join(given)} should be ordered {', '.join(wanted)}"
 
 
 @lru_cache(maxsize=4096)  # packages and releases have many in common
@@ -115,24 +101,6 @@ def _named(data: MatrixFile) -> Iterator[tuple[str, str, Collection[str]]]:
     yield from (
         (f"pci_devices {row.compute_capability}", name, gpus) for row in data.pci_devices for name in row.devices
     )
-
-
-def order(data: MatrixFile) -> Iterator[str]:
-    """Newest first in the tables of versions, ascending in lists of Pythons and compute capabilities."""
-    for table, column in _NEWEST_FIRST:
-        listed = [getattr(row, column) for row in getattr(data, table)]
-        yield from _ordered(f"{table}, {column}", listed, falling=True)
-    for table in ("architectures", "peaks"):
-        yield from _ordered(table, [row.compute_capability for row in getattr(data, table)])
-    ascending = [(f"cuda {row.version}.compute_capabilities", row.compute_capabilities) for row in data.cuda]
-    ascending += [(f"official {row.version}.python", row.python) for row in data.official]
-    ascending += [(f"{name}.{part}", getattr(one, part)) for name, one in _wheels(data) for part in _ASCENDING]
-    for name, versions in ascending:
-        yield from _ordered(name, versions)
-    for package in {row.package for row in data.tensorflow}:
-        found = [Version(row.version) for row in data.tensorflow if row.package == package]
-        if found != sorted(found, reverse=True):
-            yield f"tensorflow: the rows of {package} are not ordered newest first"
 
 
 # ------------------------------------------------------------------------------------------ toolkits and GPUs
@@ -340,6 +308,6 @@ def monthly_images(data: MatrixFile) -> Iterator[str]:
 
 
 LINTERS: tuple[Callable[[MatrixFile], Iterator[str]], ...] = (
-    unique, references, order, drivers, toolkit_architectures, driver_branches, gpu_branches, cudnn_floors,
+    unique, references, drivers, toolkit_architectures, driver_branches, gpu_branches, cudnn_floors,
     gpu_wheels, cpu_wheels, official, issues, package_requirements, monthly_images,
 )  # fmt: skip

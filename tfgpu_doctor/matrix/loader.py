@@ -78,7 +78,7 @@ _ASCENDING, _FALLING = ("architectures", "peaks"), ("cuda", "cudnn", "official",
 
 
 def layered(below: MatrixFile, above: MatrixFile) -> MatrixFile:
-    """`above` over `below`, in the order that the linters want."""
+    """`above` over `below`; versions newest first, compute capabilities ascending."""
     tables: dict[str, Any] = {}
     for table, fields in KEYS.items():
         own = getattr(above, table)

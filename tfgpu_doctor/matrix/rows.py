@@ -99,7 +99,7 @@ class Release(Record, frozen=True, kw_only=True):
         return re.search(r"rc|dev", self.version.partition("+")[0]) is not None
 
 
-_OF_WHEEL = ("cuda", "python", "sass", "ptx", "pip_nvidia", "extra", "glibc", "macos", "redirects", "yanked")
+_OF_WHEEL = ("cuda", "pip_nvidia", "extra", "glibc", "macos", "redirects", "yanked")
 _BOUNDS = ("numpy", "protobuf", "keras", "ml_dtypes")
 
 
@@ -131,9 +131,16 @@ def build_release(
         released=row.released,
         known_issues=tuple(_issues(row, platform, wheel, data)),
         sources=_sources(row, wheel, bounds, data, toolkit, cudnn_source, build),
+        python=_ascending(wheel.python),
+        sass=_ascending(wheel.sass),
+        ptx=_ascending(wheel.ptx),
         **{name: getattr(wheel, name) for name in _OF_WHEEL},
         **{name: getattr(bounds, name) for name in (*_BOUNDS, "bounds_by_python")},
     )
+
+
+def _ascending(versions: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(versions, key=numbers))
 
 
 def _cudnn(
