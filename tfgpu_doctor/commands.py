@@ -76,12 +76,7 @@ LARGEST = 64 * 2**20  # bytes of a report or result; the largest seen is a hundr
 LARGEST_LOG = 1 << 30  # bytes; it takes half a minute
 _REPORT_START = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
 _PAIRS = "two doctor reports or two bench results"
-_CONTROL = bytes({*range(1, 32), 127} - set(b"\b\t\n\v\f\r\x1b"))
-# first bytes of compressed and of other binary files
-_NOT_TEXT = (
-    *(b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"(\xb5/\xfd", b"PK\3\4", b"7z\xbc\xaf"),
-    *(b"%PDF-", b"\x89PNG", b"GIF8", b"\x7fELF"),
-)
+_CONTROL = bytes({*range(1, 32), 127} - set(b"\a\b\t\n\v\f\r\x1b"))
 
 
 class TfgpuError(Exception):
@@ -149,8 +144,7 @@ def load_matrix(path: File | None = None) -> Matrix:
     try:
         return Matrix.load(*layers, None if path is None else os.fspath(path))
     except MatrixError as error:
-        marks = ("TFGPU_MATRIX: " if str(message).startswith(tuple(layers)) else "" for message in error.args)
-        raise UsageError(*(f"{mark}{text}" for mark, text in zip(marks, error.args, strict=True))) from error
+        raise UsageError(*error.args) from error
 
 
 def load_report(file: File, command: str = "tfgpu doctor --from") -> Report:
@@ -217,7 +211,7 @@ def verify_ids(only: Names, skip: Names) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def find_python(python: File | None) -> str:
-    """Find an interpreter: a path, a name on PATH, the folder of an environment, or a version. None: this one.
+    """Find an interpreter: a path, a name on PATH, or the folder of an environment. None: this one.
 
     Raises UsageError: there is none.
     """
@@ -228,13 +222,6 @@ def find_python(python: File | None) -> str:
     text = os.fspath(python)
     if find(text, os.environ):
         return text
-    if re.fullmatch(r"3\.\d{1,2}", text):
-        from tfgpu_doctor.install.tools import find_python as find_version
-
-        if found := find_version(text, os.environ):
-            return found
-        looked = f"python{text} on PATH, in /usr/bin and /usr/local/bin, and among those of pyenv and uv"
-        raise UsageError(f"found no Python {text}: looked for {looked}. Give the path of the interpreter")
     inside = (os.path.join(text, *path) for path in (("bin", "python"), ("Scripts", "python.exe")))
     executable = next((path for path in inside if os.path.isfile(path)), text)
     if find(executable, os.environ):
@@ -299,7 +286,7 @@ def diagnose(
     TensorFlow is imported in a child process, never in this one.
 
     Args:
-        python: interpreter, its environment, or its version; None: the one that runs this.
+        python: interpreter, or its environment; None: the one that runs this.
         saved: diagnose this saved report instead of this machine.
         import_tensorflow: False: only check what is installed, which takes a second.
         timeout: limit for importing and testing TensorFlow, in seconds.
@@ -375,12 +362,8 @@ def explain(
         data = text if isinstance(text, bytes) else utf8(text)
         return restrict(_explained(iter([data]), "the text", matrix, note), kept, left)
     path = os.fspath(text)
-
-    def cut(part: str) -> None:
-        note(f"{shown(path)} is larger than {reading.in_mib(LARGEST_LOG)}: read {part}")
-
     with _reading(path):
-        return restrict(_explained(reading.chunks(path, LARGEST_LOG, cut), shown(path), matrix, note), kept, left)
+        return restrict(_explained(reading.chunks(path, LARGEST_LOG), shown(path), matrix, note), kept, left)
 
 
 def _explained(chunks: Iterator[bytes], source: str, matrix_file: File | None, note: Note) -> Report:
@@ -420,7 +403,7 @@ def _is_binary(first: bytes) -> bool:
         return False
     head = first[:1_000_000].replace(b"\0", b"")
     control = len(head) - len(head.translate(None, _CONTROL))
-    return first.startswith(_NOT_TEXT) or (control > 9 and control > len(head) * 0.03)
+    return control > max(3, len(head) * 0.03)
 
 
 # ------------------------------------------------------------------------------------------------------ plan and check
@@ -667,7 +650,7 @@ def smoke(
 
     Args:
         options: what is tested, and for how long.
-        python: interpreter that has TensorFlow, its environment, or its version; None: the one that runs this.
+        python: interpreter that has TensorFlow, or its environment; None: the one that runs this.
     """
     from tfgpu_doctor.bench.runner.process import WorkerProcess
     from tfgpu_doctor.findings.engine import now

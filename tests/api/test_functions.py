@@ -58,7 +58,7 @@ def test_a_wrong_argument_is_a_usage_error(capfd: pytest.CaptureFixture[str]) ->
         (lambda: plan(os="beos"), "'beos'"),  # type: ignore[arg-type]
         (lambda: plan(saved="/nowhere/report.json"), "No such file"),
         (lambda: explain(Path("/nowhere/log.txt")), "No such file"),
-        (lambda: explain(b"\x7fELF\x02"), "is a binary or compressed file"),
+        (lambda: explain(b"\x7fELF\x02" * 9), "is a binary or compressed file"),
         (lambda: diagnose("/nowhere/python"), "no such program"),
         (lambda: diagnose(require_gpus=-1), "-1 is not in the range"),
         (lambda: diagnose(timeout=0), "timeout"),

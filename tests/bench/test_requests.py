@@ -74,12 +74,12 @@ H200 = GpuFound("NVIDIA H200", "9.0")
 
 
 def test_options_are_read() -> None:
-    named = {"cpu": ("/CPU:0",), "GPU:1, cpu": ("/GPU:1", "/CPU:0"), "/device:GPU:1": ("/GPU:1",)}
+    named = {"cpu": ("/CPU:0",), "GPU:1,cpu": ("/GPU:1", "/CPU:0"), "/device:GPU:1": ("/GPU:1",)}
     named |= dict.fromkeys(("gpu", "gpu:0,gpu:00"), ("/GPU:0",))
-    assert {text: parse_devices(text) for text in named} == named
+    assert {text: parse_devices(text.split(",")) for text in named} == named
     for text in ("", "cpu,", "tpu", "gpu:-1", "cpu:1", "gpu:x", "gpu 1", "[red]"):
         with pytest.raises(RequestError, match="--devices"):
-            parse_devices(text)
+            parse_devices(text.split(","))
     assert [parse_gpus(text) for text in ("1", "8", "all", "ALL")] == [1, 8, None, None]
     for text in ("0", "-1", "", "two", "1.5", "²"):
         with pytest.raises(RequestError, match="must be a number from 1 up, or all"):

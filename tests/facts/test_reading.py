@@ -101,21 +101,14 @@ def test_what_has_no_end_in_sight_is_bounded(tmp_path: Path) -> None:
 def test_a_file_that_grows_while_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * reading.CHUNK)
-    size = 0
-    with guarded(20), path.open("ab") as stream:
-        for part in reading.chunks(str(path), 3 * reading.CHUNK):
-            size += len(part)
+    with guarded(20), path.open("ab") as stream, pytest.raises(OSError, match="larger than 3 MiB"):
+        for _ in reading.chunks(str(path), 3 * reading.CHUNK):
             stream.write(b"x" * 2 * reading.CHUNK)
             stream.flush()
-    assert size == 3 * reading.CHUNK
 
 
 def test_a_limit_is_met_exactly(tmp_path: Path) -> None:
-    path, told = tmp_path / "log", list[str]()
-    path.write_bytes(b"first\n" + b"-" * 5000 + b"\nlast")
-    found = b"".join(reading.chunks(str(path), 100, told.append))
-    assert found == b"first\n" + b"-" * 44 + b"\n" + b"-" * 45 + b"\nlast"
-    assert told == ["the first and the last 5e-05 MB"]
+    path = tmp_path / "log"
     path.write_bytes(b"x" * 1000)
     assert len(reading.read_whole(str(path), 1000)) == 1000
     with pytest.raises(OSError, match=r"larger than 0\.000999 MB") as error:

@@ -117,8 +117,8 @@ def test_pip_makes_it_from_wheels(tmp_path: Path) -> None:
     for name in ("json.py", "pip.py", "venv.py"):
         (tmp_path / "work" / name).write_text("raise SystemExit('code of the current directory')\n")
     elsewhere = {"PIP_TARGET": "/nowhere", "PYTHONPATH": "/nowhere", "PIP_NO_DEPS": "1"}
-    environ = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "../index", "PIP_CONFIG_FILE": os.devnull, **elsewhere}
-    done = install(tmp_path / "work", "two words", "--method", "pip", **environ)
+    own = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "index"), "PIP_CONFIG_FILE": os.devnull}
+    done = install(tmp_path / "work", "two words", "--method", "pip", **own, **elsewhere)
     prefix = tmp_path / "work" / "two words"
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in (tmp_path / "work").glob("*two*")) == ["two words"]

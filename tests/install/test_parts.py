@@ -116,8 +116,8 @@ def test_where_packages_come_from_is_the_users_and_where_they_go_is_ours() -> No
     users: dict[str, str] = ROWS["users"]
     harmful, active = (dict.fromkeys(ROWS[name], "/x") for name in ("harmful", "active"))
     ours = {"PIP_USER": "1", "UV_PYTHON_INSTALL_BIN": "1"}  # the latter makes a link in ~/.local/bin
-    found = of_children({**users, **harmful, **active, **ours}, "/project", "/env/tmp")
-    assert found == {**users, **tools._OURS, "PIP_CERT": "/project/certs/ca.pem", "TMPDIR": "/env/tmp"}
+    found = of_children({**users, **harmful, **active, **ours}, "/env/tmp")
+    assert found == {**users, **tools._OURS, "TMPDIR": "/env/tmp"}
     assert tools._OURS["UV_PYTHON_INSTALL_BIN"] == "0"
     assert set(dropped({**users, **harmful, **active})) == set(harmful)
 

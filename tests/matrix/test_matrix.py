@@ -144,6 +144,26 @@ def test_rows_do_not_contradict_each_other() -> None:
     assert parse(TEXT, "again") == MATRIX.data
 
 
+def test_what_scripts_derive_of_the_same_wheels_agrees() -> None:
+    data, card = MATRIX.data, lambda part: {*part.sass, *part.ptx}
+    wheels = {(row.package, row.version, name): one for row in data.tensorflow for name, one in row.wheels.items()}
+    for (package, version, _), wheel in wheels.items():
+        assert wheel.wheel is None or wheel.wheel.startswith(f"{package.replace('-', '_')}-{version}-")
+    for build in data.builds:
+        assert {isa for part in build.parts for isa in part.ptx.values()} <= {row.isa for row in data.ptx}
+        for package, version in ((name, one) for name, some in build.releases.items() for one in some.split()):
+            wheel = wheels[package, version, build.platform]
+            assert wheel.cuda and (None in (build.cudnn, wheel.cudnn) or build.cudnn == wheel.cudnn), version
+            assert not build.parts or set().union(*map(card, build.parts)) == card(wheel), version
+    for rows in (data.cuda, data.cudnn, data.jetpacks):
+        versions = [row.version for row in rows]
+        assert versions == sorted(versions, key=numbers, reverse=True)
+    ids = [one for row in data.pci_devices for several in row.devices.values() for one in several.split()]
+    assert len(ids) == len(set(ids))
+    named = {one for row in data.log_lines for some in row.lines.values() for one in some.split()}
+    assert named <= {row.version for row in data.tensorflow} and min(len(row.lines) for row in data.log_lines) > 1
+
+
 def with_condition(condition: Condition) -> Matrix:
     """The bundled matrix with one known issue."""
     issue = KnownIssue(

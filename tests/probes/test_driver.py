@@ -17,9 +17,9 @@ from tests.guard import guarded
 from tests.lab import Lab
 from tests.probes.test_cuda import write
 from tests.tables import each
-from tfgpu_doctor.facts.facts import CallResult, Gpu, GpuProcess, Known, NvLink, Unknown, map_fact, value_or
+from tfgpu_doctor.facts.facts import CallResult, Facts, Gpu, GpuProcess, Known, NvLink, Unknown, map_fact, value_or
 from tfgpu_doctor.probes import driver, driver_child, host
-from tfgpu_doctor.probes.driver import DriverFacts, Probe
+from tfgpu_doctor.probes.driver import Probe
 
 DEADLINE = 2.0  # seconds given to a driver that hangs
 PATIENCE = 120.0  # seconds: this machine may be busy; the point is that it ends
@@ -38,14 +38,14 @@ def nothing_stays_running() -> Iterator[None]:
 
 def examine(
     lab: Lab, root: Path, variables: dict[str, str] | None = None, *, deadline: float = 15.0, **choices: Any
-) -> DriverFacts:
+) -> Facts:
     """Examine a machine whose files are below `root`; an answer, whatever the fault."""
     root.mkdir(exist_ok=True)
     with guarded(PATIENCE, str(choices), waiting=True):
         return driver.examine(deadline, str(root), {**lab.environ(root=root, **choices), **(variables or {})})
 
 
-def gpu_of(found: DriverFacts) -> Gpu:
+def gpu_of(found: Facts) -> Gpu:
     (gpu,) = value_or(found.gpus, ())
     return gpu
 

@@ -17,9 +17,8 @@ from msgspec import structs
 from packaging.version import Version
 
 from tests.scripts.wheel_records import ROOT, Client, archive, module, names
-from tfgpu_doctor.matrix.lint import log_lines
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.matrix.schema import PLATFORMS, LogMessage, MatrixFile, ReleaseRow
+from tfgpu_doctor.matrix.schema import PLATFORMS, MatrixFile, ReleaseRow
 from tfgpu_doctor.parsers.remaining_releases import by_series
 
 if not (find_spec("pypi_simple") and find_spec("remotezip")):  # importing them takes every worker half a second
@@ -337,12 +336,3 @@ def test_every_wheel_that_is_run_has_a_row_and_check_writes_nothing(
     monkeypatch.setattr("sys.argv", ["x", *asked, "--check"])
     assert refresh_log_lines.main() == 1  # these logs have one message
     assert matrix.read_text(encoding="utf-8") == before
-
-
-def test_the_linter_names_what_tells_nothing_and_unknown_releases() -> None:
-    row = LogMessage(file="a.cc", message="b", lines={"1": "2.0.99 2.10.1"}, source="wheel-logs")
-    data = structs.replace(Matrix.load().data, log_lines=(row,))
-    assert list(log_lines(data)) == [
-        "log_lines a.cc 'b': one line tells no release from another",
-        "log_lines a.cc 'b'.lines.1: 2.0.99 is no release of TensorFlow's table",
-    ]

@@ -63,19 +63,17 @@ def parse_gpus(text: str) -> int | None:
     return int(text)
 
 
-def parse_devices(text: str) -> tuple[str, ...]:
-    """Read --devices "cpu,gpu:0,gpu:1": normalised names, each once.
+def parse_devices(names: Sequence[str]) -> tuple[str, ...]:
+    """Read --devices cpu,gpu:0,gpu:1: normalised names, each once.
 
-    Raises RequestError: a part is no device.
+    Raises RequestError: one is no device.
     """
-    found: list[str] = []
-    for part in text.split(","):
-        match = _DEVICE.fullmatch(part.strip())
+    found = dict[str, None]()
+    for name in names:
+        match = _DEVICE.fullmatch(name)
         if match is None:
-            raise RequestError(f"--devices: {part.strip()!r} is not a device; for example cpu,gpu:0,gpu:1")
-        name = "/CPU:0" if "cpu" in part.lower() else f"/GPU:{int(match.group(1) or 0)}"
-        if name not in found:
-            found.append(name)
+            raise RequestError(f"--devices: {name!r} is not a device; for example cpu,gpu:0,gpu:1")
+        found["/CPU:0" if "cpu" in name.lower() else f"/GPU:{int(match[1] or 0)}"] = None
     return tuple(found)
 
 

@@ -193,7 +193,7 @@ def _selection(options: Mapping[str, Any]) -> Selection:
     return Selection(
         gpus=1 if gpus is None else parse_gpus(gpus),
         explicit=gpus is not None,
-        devices=parse_devices(",".join(devices)) if devices else None,
+        devices=parse_devices(devices) if devices else None,
         virtual=virtual,
     )
 

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     "doctor",
     epilog="Examples: tfgpu doctor --python ~/env/bin/python; tfgpu doctor --format json --output report.json",
 )
-@python_option(
-    "Python interpreter, its environment, or its version, whose TensorFlow to diagnose; nothing is installed in it."
-)
+@python_option("Python interpreter, or its environment, whose TensorFlow to diagnose; nothing is installed in it.")
 @option(
     "--from",
     metavar="REPORT.json",

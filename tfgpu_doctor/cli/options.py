@@ -156,7 +156,7 @@ def python_option(text: str) -> Callable[[_Function], _Function]:
     return option("--python", metavar="EXE", help=f"{text}  [default: this one]")
 
 
-HAS_TENSORFLOW = "Python interpreter that has TensorFlow, its environment, or its version."
+HAS_TENSORFLOW = "Python interpreter that has TensorFlow, or its environment."
 checks_options = add_options(
     option("--only", metavar="ID,...", type=Listed(), help='Report only these findings, such as "cuda.*".'),
     option("--skip", metavar="ID,...", type=Listed(), help="Do not report these findings and their consequences."),

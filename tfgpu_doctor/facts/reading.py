@@ -47,7 +47,12 @@ def read_head(path: str, limit: int) -> bytes:
     """Return the first `limit` bytes of a regular file. Raises OSError: it cannot be read, or is something else."""
     handle = _opened(path, stat.S_ISREG)
     try:
-        return b"".join(_up_to(limit, _of_file(handle, min(limit, CHUNK))))
+        data = bytearray()
+        for chunk in _of_file(handle, min(limit, CHUNK)):
+            data += chunk
+            if len(data) >= limit:
+                break
+        return bytes(data[:limit])
     finally:
         os.close(handle)
 
@@ -57,37 +62,20 @@ def read_whole(path: str, limit: int) -> bytes:
 
     Raises OSError: it cannot be read, is larger than `limit` bytes, or is something else.
     """
-    data = b"".join(_up_to(limit + 1, chunks(path)))
-    if len(data) > limit:
-        raise OSError(errno.EFBIG, f"it is larger than {in_mib(limit)}", path)
-    return data
+    return b"".join(chunks(path, limit))
 
 
-def chunks(path: str, limit: int | None = None, cut: Callable[[str], None] | None = None) -> Iterator[bytes]:
+def chunks(path: str, limit: int = sys.maxsize) -> Iterator[bytes]:
     """Yield what a file, standard input (-) or a pipe holds; each chunk but the last has the full size.
 
-    Of a file larger than `limit` bytes the first and the last half of that is read, of other input the beginning; then
-    `cut` is called with the part that is read. Raises OSError: it cannot be read, or is something else.
+    Raises OSError: it cannot be read, is larger than `limit` bytes, or is something else.
     """
-    if path == STDIN:
-        yield from _up_to(limit, _of_standard_input(), cut)
-        return
-    handle = _opened(path, stat.S_ISREG, stat.S_ISFIFO)
-    try:
-        found = os.fstat(handle)
-        if stat.S_ISFIFO(found.st_mode):
-            yield from _up_to(limit, _of_pipe(handle), cut)
-        elif limit is None or found.st_size <= limit:
-            yield from _up_to(limit, _of_file(handle), cut)
-        else:
-            if cut:
-                cut(f"the first and the last {in_mib(limit // 2)}")
-            yield from _up_to(limit // 2, _of_file(handle))
-            yield b"\n"  # so that no line is made of two halves
-            os.lseek(handle, found.st_size - limit // 2, os.SEEK_SET)
-            yield from _up_to(limit // 2, _of_file(handle))
-    finally:
-        os.close(handle)
+    size = 0
+    for chunk in _of(path):
+        size += len(chunk)
+        if size > limit:
+            raise OSError(errno.EFBIG, f"it is larger than {in_mib(limit)}", path)
+        yield chunk
 
 
 def in_mib(size: int) -> str:
@@ -115,6 +103,17 @@ def _opened(path: str, *allowed: Callable[[int], bool]) -> int:
     if handle is not None:
         os.close(handle)
     raise other_kind(mode, path)
+
+
+def _of(path: str) -> Iterator[bytes]:
+    if path == STDIN:
+        yield from _of_standard_input()
+        return
+    handle = _opened(path, stat.S_ISREG, stat.S_ISFIFO)
+    try:
+        yield from _of_pipe(handle) if stat.S_ISFIFO(os.fstat(handle).st_mode) else _of_file(handle)
+    finally:
+        os.close(handle)
 
 
 def _of_file(handle: int, size: int = CHUNK) -> Iterator[bytes]:
@@ -162,21 +161,7 @@ def _of_standard_input() -> Iterator[bytes]:
         raise OSError(errno.EBADF, str(error)) from error
 
 
-def _up_to(limit: int | None, source: Iterator[bytes], cut: Callable[[str], None] | None = None) -> Iterator[bytes]:
-    left = sys.maxsize if limit is None else limit
-    for chunk in source:
-        if len(chunk) > left:
-            if cut and limit is not None:
-                cut(f"the first {in_mib(limit)}")
-            yield chunk[:left]
-            return
-        yield chunk
-        left -= len(chunk)
-
-
 # ------------------------------------------------------------------------------------------------------------ listing
-#
-# The files below a folder that a user names: so many, so deep, and without what programs put there.
 
 DEEPEST = 6  # folders below the named one
 MOST_FOLDERS = 2_000

@@ -48,11 +48,6 @@ def at_least(version: str | None, floor: str) -> bool | None:
     return _padded(have, length) >= _padded(need, length)
 
 
-def same_minor(version: str, other: str) -> bool:
-    """Whether two versions share major and minor: "2.15.0" and "2.15.1"."""
-    return minor(version) == minor(other)
-
-
 def padded(version: str) -> tuple[int, int, int]:
     """Turn "12.5" into (12, 5, 0), for comparing with "12.5.1".
 

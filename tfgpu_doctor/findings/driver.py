@@ -6,7 +6,7 @@ import re
 
 from tfgpu_doctor.facts.facts import CallResult, SmiResult, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix
-from tfgpu_doctor.facts.versions import at_least, numbers, parts, same_minor
+from tfgpu_doctor.facts.versions import at_least, minor, numbers, parts
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import MISMATCH, Card, Cards, Libraries, PciGpus, Variables
@@ -442,7 +442,7 @@ def _requirement(
     needed = published if ptx or refused else oldest
     if release:
         # where what fails is the CUDA of a known wheel, or its PTX, which may stand alone for the GPU
-        own = _alone(release, cards) if ptx else same_minor(release.cuda or "", cuda or "-")
+        own = _alone(release, cards) if ptx else minor(release.cuda) == minor(cuda or "-")
         needed = (_needed_on(context, release, cards) if own else None) or needed
     return needed, f"CUDA {cuda}"
 

@@ -233,7 +233,7 @@ def make(choice: Choice, prefix: Path, matrix: Matrix, tell: Callable[[str], Non
     tools.require_room(prefix)
     try:
         with tools.claimed(prefix, tell) as temporary:
-            env = tools.of_children(os.environ, os.getcwd(), temporary)
+            env = tools.of_children(os.environ, temporary)
             if choice.method == "conda":  # with its history, the folder is an environment of conda without packages
                 (prefix / "conda-meta").mkdir()
                 (prefix / "conda-meta" / "history").touch()

@@ -143,7 +143,7 @@ _FAILURES = (
 def run(what: str, argv: tuple[str, ...], env: Mapping[str, str]) -> None:
     """Run a command; `what` names the task in the message. Raises InstallError: it failed, or ran out of time."""
     # not in the user's folder: nothing there may be imported by python -m pip, or configure uv
-    done = process.run(argv, timeout=LIMIT, env=env, cwd=os.sep, merged=True)
+    done = process.run(argv, timeout=LIMIT, env=env, cwd=os.sep)
     if done.returncode != 0 or done.timed_out:
         raise failure(what, done)
 
@@ -177,11 +177,6 @@ _KEPT = re.compile(
     r"|CONDARC|MAMBA_(?:ROOT_PREFIX|EXE|SSL_VERIFY)|PYTHONUTF8|PYTHONIOENCODING"
 )
 _DISTURBING = re.compile(r"PYTHON(?:PATH|HOME)|(?:PIP|UV)_(?!(?:DISABLE_PIP_VERSION_CHECK|NO_INPUT|NO_PROGRESS)$).*")
-# a relative one is meant from the folder of the user, and programs run in another one
-_PATHS = re.compile(
-    r"PIP_(?:FIND_LINKS|CERT|CLIENT_CERT|CACHE_DIR|CONFIG_FILE)|UV_(?:FIND_LINKS|CACHE_DIR|CONFIG_FILE|INDEX)"
-    r"|UV_PYTHON_INSTALL_DIR|CONDARC|SSL_CERT_(?:FILE|DIR)|(?:REQUESTS|CURL)_CA_BUNDLE"
-)
 _OURS = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "PIP_NO_INPUT": "1",
@@ -195,32 +190,20 @@ _OURS = {
 }
 
 
-def of_children(environ: Mapping[str, str], folder: str, temporary: str) -> dict[str, str]:
+def of_children(environ: Mapping[str, str], temporary: str) -> dict[str, str]:
     """Return the environment for pip, uv and conda.
 
     Args:
         environ: of this process.
-        folder: the current directory, from which relative paths are meant.
         temporary: where they unpack; /tmp can be too small for wheels of 600 MB.
     """
-    kept = {
-        name: _absolute(value, folder) if _PATHS.fullmatch(name) else value
-        for name, value in environ.items()
-        if not _FAMILY.fullmatch(name) or _KEPT.fullmatch(name)
-    }
+    kept = {name: value for name, value in environ.items() if not _FAMILY.fullmatch(name) or _KEPT.fullmatch(name)}
     return {**kept, **_OURS, "TMPDIR": temporary}
 
 
 def dropped(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables that would send packages elsewhere, or bring others, and that the programs do not get."""
     return tuple(sorted(name for name in environ if _DISTURBING.fullmatch(name) and not _KEPT.fullmatch(name)))
-
-
-def _absolute(value: str, folder: str) -> str:
-    return " ".join(
-        os.path.join(folder, word) if word and "://" not in word and not word.startswith(("~", "name=")) else word
-        for word in value.split(" ")
-    )
 
 
 # ------------------------------------------------------------------------------------------------ how they are found

@@ -177,11 +177,6 @@ def _bounded(row: Release, bound: str | None, since: str, limit: str) -> str | N
     return f"{bound},{limit}" if lacks else bound
 
 
-def cudnn_limit(matrix: Matrix, row: Release, capabilities: Iterable[str]) -> str | None:
-    """The first cuDNN, from the one compiled against, that has dropped one of the cards; None: none has."""
-    return dropped_by(matrix, row.cudnn, row.cuda, capabilities)
-
-
 def dropped_by(matrix: Matrix, cudnn: str | None, cuda: str | None, capabilities: Iterable[str]) -> str | None:
     """The first cuDNN for a CUDA, from `cudnn` on, that has dropped one of the cards; None: none has, or unknown."""
     cards = [capability(one) for one in capabilities]
@@ -202,7 +197,7 @@ def cudnn_bound(matrix: Matrix, row: Release, capabilities: Iterable[str]) -> st
     """
     pins = {name: pin for name, pin in row.pip_nvidia.items() if name.startswith("nvidia-cudnn")}
     name = next((name for name, pin in pins.items() if not pin.startswith("==")), None)
-    limit = cudnn_limit(matrix, row, capabilities) if name else None
+    limit = dropped_by(matrix, row.cudnn, row.cuda, capabilities) if name else None
     return f"{name}<{limit}" if limit else None
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 from tfgpu_doctor.facts.versions import major, minor, numbers
 from tfgpu_doctor.matrix.rows import concerns
@@ -18,7 +17,6 @@ from tfgpu_doctor.matrix.schema import (
     KEYS,
     TABLES,
     Architecture,
-    Build,
     CudaToolkit,
     KnownIssue,
     LibrarySet,
@@ -28,13 +26,6 @@ from tfgpu_doctor.matrix.schema import (
 )
 
 _SOURCES = ("source", "driver_source", "minor_compat_source", "capabilities_source")
-_NEWEST_FIRST = (
-    *((table, "version") for table in ("cuda", "cudnn", "official", "jetpacks")),
-    ("ptx", "isa"),
-    ("ptx", "cuda"),
-)
-_ASCENDING = ("python", "sass", "ptx")  # of a wheel
-_OF_DERIVED_TABLES = ("wheel", "package-metadata")
 
 
 def contradictions(data: MatrixFile) -> Iterator[str]:
@@ -47,13 +38,6 @@ def _none_of(place: str, value: str, known: Collection[str], shown: str | None =
     """A message if a value is not among those that the matrix has."""
     if value not in known:
         yield f"{place}: {shown or value} is none of {', '.join(known)}"
-
-
-def _ordered(name: str, versions: Iterable[str], *, falling: bool = False) -> Iterator[str]:
-    given = list(versions)
-    wanted = sorted(given, key=numbers, reverse=falling)
-    if given != wanted:
-        yield f"{name}: {', '.join(given)} should be ordered {', '.join(wanted)}"
 
 
 @lru_cache(maxsize=4096)  # packages and releases have many in common
@@ -75,32 +59,6 @@ def _wheels(data: MatrixFile) -> Iterator[tuple[str, Wheel]]:
 # ------------------------------------------------------------------------------------------ all tables
 
 
-def used_sources(data: MatrixFile) -> dict[str, str]:
-    """Every source key that a row names → the first place that does."""
-    places = (
-        (getattr(row, name, None), f"{table}[{index}].{name}")
-        for table in TABLES
-        for index, row in enumerate(getattr(data, table))
-        for name in _SOURCES
-    )
-    used: dict[str, str] = {}
-    for key, place in places:
-        if key is not None:
-            used.setdefault(key, place)
-    return used
-
-
-def sources(data: MatrixFile) -> Iterator[str]:
-    """Every source key is a row of `sources`, and every one of those is used."""
-    used = used_sources(data)
-    for key, place in used.items():
-        if key not in data.sources:
-            yield f"{place}: no source {key!r}; there are {', '.join(data.sources)}"
-    for key in data.sources:
-        if key not in used and key not in _OF_DERIVED_TABLES:
-            yield f"sources.{key}: no row uses it"
-
-
 def unique(data: MatrixFile) -> Iterator[str]:
     """No row stands twice. A GPU's name may, under several compute capabilities: it was sold with several chips."""
     names = {table: [key_of(row, fields) for row in getattr(data, table)] for table, fields in KEYS.items()}
@@ -114,14 +72,21 @@ def unique(data: MatrixFile) -> Iterator[str]:
 
 
 def references(data: MatrixFile) -> Iterator[str]:
-    """What a row says of another table is there."""
-    for place, value, known in _named(data):
+    """What a row says of another table, or of the sources, is there."""
+    for place, value, known in (*_sourced(data), *_named(data)):
         yield from _none_of(place, value, known)
     architectures = [row.compute_capability for row in data.architectures]
     for table in ("peaks", "gpus", "pci_devices"):
         for row in getattr(data, table):
             card = row.compute_capability
             yield from _none_of(table, card, architectures, f"compute capability {card}")
+
+
+def _sourced(data: MatrixFile) -> Iterator[tuple[str, str, Collection[str]]]:
+    for table in TABLES:
+        for index, row in enumerate(getattr(data, table)):
+            keys = {name: getattr(row, name, None) for name in _SOURCES}
+            yield from ((f"{table}[{index}].{name}", key, data.sources) for name, key in keys.items() if key)
 
 
 def _named(data: MatrixFile) -> Iterator[tuple[str, str, Collection[str]]]:
@@ -136,24 +101,6 @@ def _named(data: MatrixFile) -> Iterator[tuple[str, str, Collection[str]]]:
     yield from (
         (f"pci_devices {row.compute_capability}", name, gpus) for row in data.pci_devices for name in row.devices
     )
-
-
-def order(data: MatrixFile) -> Iterator[str]:
-    """Newest first in the tables of versions, ascending in lists of Pythons and compute capabilities."""
-    for table, column in _NEWEST_FIRST:
-        listed = [getattr(row, column) for row in getattr(data, table)]
-        yield from _ordered(f"{table}, {column}", listed, falling=True)
-    for table in ("architectures", "peaks"):
-        yield from _ordered(table, [row.compute_capability for row in getattr(data, table)])
-    ascending = [(f"cuda {row.version}.compute_capabilities", row.compute_capabilities) for row in data.cuda]
-    ascending += [(f"official {row.version}.python", row.python) for row in data.official]
-    ascending += [(f"{name}.{part}", getattr(one, part)) for name, one in _wheels(data) for part in _ASCENDING]
-    for name, versions in ascending:
-        yield from _ordered(name, versions)
-    for package in {row.package for row in data.tensorflow}:
-        found = [Version(row.version) for row in data.tensorflow if row.package == package]
-        if found != sorted(found, reverse=True):
-            yield f"tensorflow: the rows of {package} are not ordered newest first"
 
 
 # ------------------------------------------------------------------------------------------ toolkits and GPUs
@@ -231,42 +178,6 @@ def gpu_branches(data: MatrixFile) -> Iterator[str]:
             yield f"{name} is newer than last_driver_branch {last}"
 
 
-def device_ids(data: MatrixFile) -> Iterator[str]:
-    """A PCI device id is that of one GPU."""
-    seen: dict[str, str] = {}
-    listed = [(row.compute_capability, name, ids) for row in data.pci_devices for name, ids in row.devices.items()]
-    for card, name, ids in listed:
-        for device in ids.split():
-            if device in seen:
-                yield f"pci_devices {card}: {device} is {name!r}, and {seen[device]!r}"
-            seen[device] = name
-
-
-def peak_rates(data: MatrixFile) -> Iterator[str]:
-    """Tensor rates keep NVIDIA's proportions: bfloat16 like float16, TF32 half of it; no rate is zero."""
-    for row in data.peaks:
-        name = f"peaks {row.compute_capability} {row.products or ''}".strip()
-        if row.bfloat16 and row.bfloat16 != row.float16:
-            yield f"{name}.bfloat16: {row.bfloat16:g}, but float16 is {row.float16 or 0:g}"
-        if row.tf32 and row.float16 and 2 * row.tf32 != row.float16:
-            yield f"{name}.tf32: {row.tf32:g} is not half of float16 {row.float16:g}"
-        for rate in ("float64", "float64_tensor", "float32", "tf32", "float16", "bfloat16"):
-            value = getattr(row, rate)
-            if value is not None and value <= 0:
-                yield f"{name}.{rate}: {value:g} is no rate; leave it out where it is unknown"
-
-
-def peak_products(data: MatrixFile) -> Iterator[str]:
-    """The first product line whose name fits counts, so that "L40S" must stand before "L40"."""
-    before: dict[str, list[str]] = {}
-    for row in data.peaks:
-        earlier = before.setdefault(row.compute_capability, [])
-        for other in earlier if row.products else ():
-            if other.lower() in (row.products or "").lower():
-                yield f"peaks {row.compute_capability} {row.products}: never used, since {other!r} stands before it"
-        earlier += [row.products] if row.products else []
-
-
 def cudnn_floors(data: MatrixFile) -> Iterator[str]:
     """A cuDNN serves cards for which a toolkit of that major compiles; a later one serves none that were dropped."""
     compiled: dict[str, set[str]] = {}
@@ -339,15 +250,6 @@ def cpu_wheels(data: MatrixFile) -> Iterator[str]:
                 yield f"{name}.{part}: given for a wheel without CUDA"
 
 
-def wheel_names(data: MatrixFile) -> Iterator[str]:
-    """The wheel that was read is one of that package and version."""
-    for row in data.tensorflow:
-        start = f"{row.package.replace('-', '_')}-{row.version}-"
-        for platform, wheel in row.wheels.items() if row.source == "wheel" else ():
-            if not (wheel.wheel or "").startswith(start):
-                yield f"{row.package} {row.version} {platform}.wheel: {wheel.wheel} does not start with {start}"
-
-
 def official(data: MatrixFile) -> Iterator[str]:
     """TensorFlow's own table speaks of known versions that go together; it names some cuDNN by its major alone."""
     lines = {row.version: row.cuda_majors for row in data.cudnn}
@@ -394,44 +296,6 @@ def package_requirements(data: MatrixFile) -> Iterator[str]:
             yield from (f"{place}: {text!r} is said of {one}, which is none of its versions" for one in strange)
 
 
-def log_lines(data: MatrixFile) -> Iterator[str]:
-    """A message of the log tells releases apart, and names only releases that have a row."""
-    known = {row.version for row in data.tensorflow}
-    for row in data.log_lines:
-        place = f"log_lines {row.file} {row.message!r}"
-        if len(row.lines) < 2:
-            yield f"{place}: one line tells no release from another"
-        for line, releases in row.lines.items():
-            strange = [one for one in releases.split() if one not in known]
-            yield from (f"{place}.lines.{line}: {one} is no release of TensorFlow's table" for one in strange)
-
-
-def builds(data: MatrixFile) -> Iterator[str]:
-    """What the libraries of a wheel say agrees with its row, and their PTX is of a known instruction set."""
-    wheels = dict(_wheels(data))
-    isas = [row.isa for row in data.ptx]
-    for build in data.builds:
-        place = f"builds {build.platform}"
-        for isa in sorted({isa for part in build.parts for isa in part.ptx.values()}):
-            yield from _none_of(place, isa, isas, f"PTX {isa}")
-        for release in (f"{name} {version}" for name, every in build.releases.items() for version in every.split()):
-            wheel = wheels.get(f"{release} {build.platform}")
-            if wheel is None or wheel.cuda is None:
-                yield f"{place}: {release} has no wheel with CUDA"
-            else:
-                yield from (f"{place}: {release}: {one}" for one in _differences(build, wheel))
-
-
-def _differences(build: Build, wheel: Wheel) -> Iterator[str]:
-    """The header of cuDNN is that of the same minor version; the fat binaries together have the wheel's lists."""
-    if build.cudnn and wheel.cudnn and build.cudnn != wheel.cudnn:
-        yield f"compiled with cuDNN {build.cudnn}, but its header is that of {wheel.cudnn}"
-    found = {one for part in build.parts for one in (*part.sass, *part.ptx)}
-    listed = {*wheel.sass, *wheel.ptx}
-    if build.parts and found != listed:
-        yield f"fat binaries for {', '.join(sorted(found))}, but the wheel lists {', '.join(sorted(listed))}"
-
-
 def monthly_images(data: MatrixFile) -> Iterator[str]:
     """A month is in one row, and the driver of its CUDA is known."""
     shipped = [row.version for row in data.cuda if row.min_driver_linux]
@@ -444,7 +308,6 @@ def monthly_images(data: MatrixFile) -> Iterator[str]:
 
 
 LINTERS: tuple[Callable[[MatrixFile], Iterator[str]], ...] = (
-    sources, unique, references, order, drivers, toolkit_architectures, driver_branches, gpu_branches, device_ids,
-    peak_rates, peak_products, cudnn_floors, gpu_wheels, cpu_wheels, wheel_names, official, issues,
-    package_requirements, log_lines, builds, monthly_images,
+    unique, references, drivers, toolkit_architectures, driver_branches, gpu_branches, cudnn_floors,
+    gpu_wheels, cpu_wheels, official, issues, package_requirements, monthly_images,
 )  # fmt: skip

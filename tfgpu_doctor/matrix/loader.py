@@ -78,9 +78,7 @@ _ASCENDING, _FALLING = ("architectures", "peaks"), ("cuda", "cudnn", "official",
 
 
 def layered(below: MatrixFile, above: MatrixFile) -> MatrixFile:
-    """`above` over `below`, in the order that the linters want, without those of our sources that are used no more."""
-    from tfgpu_doctor.matrix.lint import used_sources
-
+    """`above` over `below`; versions newest first, compute capabilities ascending."""
     tables: dict[str, Any] = {}
     for table, fields in KEYS.items():
         own = getattr(above, table)
@@ -91,9 +89,7 @@ def layered(below: MatrixFile, above: MatrixFile) -> MatrixFile:
         tables[table] = tuple(rows)
     tables["gpus"] = (*above.gpus, *_without(below.gpus, {name.lower() for row in above.gpus for name in row.names}))
     tables["tensorflow"] = _releases(below.tensorflow, above.tensorflow)
-    merged = structs.replace(below, sources=below.sources | above.sources, **tables)
-    used = {*used_sources(merged), *above.sources, "wheel"}
-    return structs.replace(merged, sources={key: one for key, one in merged.sources.items() if key in used})
+    return structs.replace(below, sources=below.sources | above.sources, **tables)
 
 
 def _without(rows: Iterable[GpuNames], names: set[str]) -> Iterator[GpuNames]:
@@ -242,9 +238,9 @@ class Matrix:
 
     def peak(self, compute_capability: str, name: str | None = None) -> Peak | None:
         """FLOP per cycle and multiprocessor; `name` tells product lines apart (GeForce at half tensor rate)."""
-        rows = [row for row in self.data.peaks if row.compute_capability == compute_capability]
-        own = (row for row in rows if row.products and name and row.products.lower() in name.lower())
-        return next(own, None) or next((row for row in rows if row.products is None), None)
+        rows = (row for row in self.data.peaks if row.compute_capability == compute_capability)
+        own = (row for row in rows if (row.products or "").lower() in (name or "").lower())
+        return max(own, key=lambda row: len(row.products or ""), default=None)  # "L40S" is no "L40"
 
     def gpu(self, name: str) -> Gpu | None:
         """A GPU by its name, as the driver or a person writes it: "NVIDIA GeForce RTX 4090 Laptop GPU", "rtx 4090".

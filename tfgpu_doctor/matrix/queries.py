@@ -279,15 +279,9 @@ def _unknown(text: str, platform: str, package: str, rows: _Rows) -> str:
 
 
 def _nearest(wanted: Version, known: list[Version]) -> list[Version]:
-    """Up to four known versions, newest first: for "2.15.7" 2.15.1, 2.15.0.post1, 2.15.0; of other minors the newest.
-
-    Release candidates only where there is nothing else.
-    """
-    stable = sorted(one for one in known if not one.is_prerelease)
-    patches = {one.release[:2]: one for one in stable}
-    of_minor = [one for one in known if one.release[:2] == wanted.release[:2]]
-    chosen = [one for one in of_minor if one in stable] or of_minor or list(patches.values()) or known
-    return sorted(sorted(chosen, key=lambda one: distance(one.release, wanted.release))[:4], reverse=True)
+    """Up to three known versions, newest first; release candidates only where there is nothing else."""
+    stable = [one for one in known if not one.is_prerelease] or known
+    return sorted(sorted(stable, key=lambda one: distance(one.release, wanted.release))[:3], reverse=True)
 
 
 def distance(one: tuple[int, ...], other: tuple[int, ...]) -> int:

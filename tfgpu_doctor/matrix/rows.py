@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from msgspec import field, structs
 
@@ -21,10 +20,6 @@ from tfgpu_doctor.matrix.schema import (
     ReleaseRow,
     Wheel,
 )
-
-if TYPE_CHECKING:
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import Version
 
 BUILD_INFO = "tensorflow/python/platform/build_info.py"
 CUDNN_HEADER = "cudnn_version.h"
@@ -104,7 +99,7 @@ class Release(Record, frozen=True, kw_only=True):
         return re.search(r"rc|dev", self.version.partition("+")[0]) is not None
 
 
-_OF_WHEEL = ("cuda", "python", "sass", "ptx", "pip_nvidia", "extra", "glibc", "macos", "redirects", "yanked")
+_OF_WHEEL = ("cuda", "pip_nvidia", "extra", "glibc", "macos", "redirects", "yanked")
 _BOUNDS = ("numpy", "protobuf", "keras", "ml_dtypes")
 
 
@@ -121,12 +116,13 @@ def build_release(
     bounds = _provider(data, platform, wheel) or wheel
     opened = next((one for one in data.libraries if one.id == wheel.libraries), None)
     libraries = opened.libraries if opened else {}
+    cudnn, cudnn_source = _cudnn(wheel, official, build, data)
     return Release(
         version=row.version,
         package=row.package,
         platform=platform,
         gpu=wheel.cuda is not None,
-        cudnn=_cudnn(wheel, official, build),
+        cudnn=cudnn,
         libraries=tuple(Library(soname=soname, component=name) for name, soname in libraries.items()),
         linked=opened is not None and opened.linked,
         min_driver_linux=toolkit.oldest_driver_linux if toolkit else None,
@@ -134,16 +130,28 @@ def build_release(
         ptx_only=dict(_ptx_only(data, build.parts if build else ())),
         released=row.released,
         known_issues=tuple(_issues(row, platform, wheel, data)),
-        sources=_sources(row, wheel, bounds, data, toolkit, official, build),
+        sources=_sources(row, wheel, bounds, data, toolkit, cudnn_source, build),
+        python=_ascending(wheel.python),
+        sass=_ascending(wheel.sass),
+        ptx=_ascending(wheel.ptx),
         **{name: getattr(wheel, name) for name in _OF_WHEEL},
         **{name: getattr(bounds, name) for name in (*_BOUNDS, "bounds_by_python")},
     )
 
 
-def _cudnn(wheel: Wheel, official: OfficialRow | None, build: Build | None) -> str | None:
-    """What the binary compares with, else the header in the wheel, else TensorFlow's own table."""
-    known = (build.cudnn if build else None) or wheel.cudnn
-    return known or (official.cudnn if official and wheel.cuda else None)
+def _ascending(versions: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(versions, key=numbers))
+
+
+def _cudnn(
+    wheel: Wheel, official: OfficialRow | None, build: Build | None, data: MatrixFile
+) -> tuple[str | None, str | None]:
+    """What the binary compares with, else the header in the wheel, else TensorFlow's own table; and where it stands."""
+    if build and build.cudnn:
+        return build.cudnn, f"{wheel.wheel}: what its binary compares the loaded cuDNN with"
+    if wheel.cudnn:
+        return wheel.cudnn, f"{wheel.wheel}: {CUDNN_HEADER}"
+    return (official.cudnn, data.sources[official.source].title) if official and wheel.cuda else (None, None)
 
 
 def _ptx_only(data: MatrixFile, parts: tuple[FatBinaries, ...]) -> Iterator[tuple[str, PtxOnly]]:
@@ -186,21 +194,9 @@ def concerns(issue: KnownIssue, row: ReleaseRow, platform: str) -> bool:
 @lru_cache(maxsize=4096)  # few versions and specifiers, asked for every row
 def within(version: str, specifier: str) -> bool:
     """Whether a version meets a specifier; release candidates count."""
-    return _specifier(specifier).contains(_version(version), prereleases=True)
-
-
-@lru_cache(maxsize=512)
-def _specifier(text: str) -> SpecifierSet:
     from packaging.specifiers import SpecifierSet
 
-    return SpecifierSet(text)
-
-
-@lru_cache(maxsize=2048)
-def _version(text: str) -> Version:
-    from packaging.version import Version
-
-    return Version(text)
+    return SpecifierSet(specifier).contains(version, prereleases=True)
 
 
 def _issues(row: ReleaseRow, platform: str, wheel: Wheel, data: MatrixFile) -> Iterator[KnownIssue]:
@@ -231,7 +227,7 @@ def _sources(
     bounds: Wheel,
     data: MatrixFile,
     toolkit: CudaToolkit | None,
-    official: OfficialRow | None,
+    cudnn: str | None,
     build: Build | None,
 ) -> dict[str, str]:
     """Where each field of a release was read."""
@@ -251,15 +247,9 @@ def _sources(
             "cuda": f"{file}: {BUILD_INFO}",
             **dict.fromkeys(("sass", "ptx"), f"{file}: {_FATBIN if wheel.kernels else BUILD_INFO}"),
             "libraries": f"{file}: {DSO_LOADER}",
-            "cudnn": _source_of_cudnn(wheel, data.sources[official.source].title if official else None, build),
+            "cudnn": cudnn,
             "pip_nvidia": f"{file}: METADATA" if wheel.extra else None,
             **dict.fromkeys(("min_driver_linux", "min_driver_windows"), driver),
             "ptx_only": f"{file}: the fat binaries of its libraries" if build and build.parts else None,
         }
     return {field: source for field, source in found.items() if source}
-
-
-def _source_of_cudnn(wheel: Wheel, official: str | None, build: Build | None) -> str | None:
-    if build and build.cudnn:
-        return f"{wheel.wheel}: what its binary compares the loaded cuDNN with"
-    return f"{wheel.wheel}: {CUDNN_HEADER}" if wheel.cudnn else official

@@ -57,15 +57,12 @@ def find_cuda(matrix: Matrix, text: str) -> CudaToolkit:
     Raises QueryError: no version, or of a minor that the matrix does not have; with the nearest that it has.
     """
     version = read_version(text, "CUDA", "12.5")
-    rows = {row.version: row for row in matrix.data.cuda}
-    row = rows.get(version) or rows.get(re.sub(r"^(\d+\.\d+)\.0$", r"\1", version))
-    if row is not None:
+    if (row := matrix.cuda(version)) is not None:
         return row
+    rows = {row.version: row for row in matrix.data.cuda}
     updates = [one for one in rows if same_as_far_as_given(one, version)]
     if updates and "." in version:
         return rows[min(updates, key=numbers)]  # the minor version stands in the file by its updates only
-    if "." in version and (row := matrix.cuda(version)) is not None:
-        return row
     raise QueryError(_unknown("CUDA", version, list(rows), updates))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from tfgpu_doctor.facts import distributions
 from tfgpu_doctor.facts.facts import NOT_IN_TEXT, Known, Message, lists_gpu
-from tfgpu_doctor.facts.versions import minor, same_minor
+from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.parsers import prose
 from tfgpu_doctor.parsers.machine_facts import devices, first_said
 from tfgpu_doctor.parsers.parsed_text import ParsedText
@@ -179,7 +179,7 @@ def _other_versions(text: ParsedText) -> Iterator[Message]:
     asked = [line.number for line in text.lines if "__version__" in line.text]
     for one in text.all_stated("tensorflow"):
         printed = _PRINTED_VERSION.fullmatch(one.raw) and any(0 < one.line - line <= _ANSWER_WITHIN for line in asked)
-        if printed and len(listed) == 1 and not any(same_minor(one.value, version) for version in listed):
+        if printed and len(listed) == 1 and minor(one.value) not in map(minor, listed):
             yield _message(text, "other-version-runs", one.line, version=one.value)
 
 

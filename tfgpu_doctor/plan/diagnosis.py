@@ -11,7 +11,7 @@ from msgspec import structs
 
 from tfgpu_doctor.facts.facts import Known, Message, PciGpu, TfDevice, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix
-from tfgpu_doctor.facts.versions import at_least, minor, numbers, same_minor
+from tfgpu_doctor.facts.versions import at_least, minor, numbers
 from tfgpu_doctor.findings import engine
 from tfgpu_doctor.findings.answers import WHICH
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, message_evidence
@@ -95,7 +95,7 @@ class _Answer:
         if version:  # the newest of that minor version that works here; else that very version
             rows = candidates(self.request.matrix, self.target.platform)
             same = sorted(
-                (row for row in rows if same_minor(row.version, version)), key=lambda row: row.version != version
+                (row for row in rows if minor(row.version) == minor(version)), key=lambda row: row.version != version
             )
             if row := next(iter(same_minor_releases(self.request, version) or same), None):
                 return self._about_release(row)

@@ -16,7 +16,7 @@ from tfgpu_doctor.matrix.compatibility import (
     XLA_COMPILER,
     XLA_READS_PACKAGES_SINCE,
     cudnn_bound,
-    cudnn_limit,
+    dropped_by,
     extra_fails,
     forgets_folders,
     numpy_bound,
@@ -75,7 +75,7 @@ class Installation:
         # NVIDIA's cu11 distributions have every library that this release opens
         self.cuda_from_pip = linux and not self.self_contained and opened.get("cusolver") == _SOLVER_OF_CU11
         # the first cuDNN that has dropped a card of the target
-        self.cudnn_limit = cudnn_limit(matrix, row, target.capabilities)
+        self.cudnn_limit = dropped_by(matrix, row.cudnn, row.cuda, target.capabilities)
         # what keeps pip from a cuDNN that has dropped a card or, without an extra, changed its soname
         self._cudnn = cudnn_bound(matrix, row, target.capabilities) if self.self_contained else None
         if self.cuda_from_pip and row.cudnn:

@@ -26,7 +26,7 @@ from tfgpu_doctor.findings.python import GUIDE, MUSL, MUSL_TITLE, pythons_of
 from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
 from tfgpu_doctor.manifests import Image, Place, Requirement
-from tfgpu_doctor.matrix.compatibility import cudnn_limit, driver_reaches, numpy_bound, requirement, runs_on
+from tfgpu_doctor.matrix.compatibility import driver_reaches, dropped_by, numpy_bound, requirement, runs_on
 from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
 from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.constraints import span
@@ -464,7 +464,7 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     pin = pinned(named) if named else None  # also a version that the matrix does not have
     chosen = (pin or view.resolved.versions.get(name, "0")) if named else "99"  # pip installs the newest
     for gpu in view.target.gpus if not release.pip_nvidia.get(name, "==").startswith("==") else ():
-        dropped = cudnn_limit(view.matrix, release, [gpu.compute_capability])
+        dropped = dropped_by(view.matrix, release.cudnn, release.cuda, [gpu.compute_capability])
         if dropped and at_least(chosen, dropped):
             yield Problem(
                 title=f"{f'cuDNN {pin}' if pin else 'The newest cuDNN'} has dropped {gpu.shown}",

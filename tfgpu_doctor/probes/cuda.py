@@ -132,8 +132,6 @@ def toolkit_version(path: str) -> tuple[str | None, str]:
 
 
 # -------------------------------------------------------------------------------------------------------------- cudnn
-#
-# cuDNN on disk: libraries, headers, and the version that each tells.
 
 HEADERS = ("cudnn_version.h", "cudnn.h")  # before cuDNN 8 the version stood in cudnn.h
 LIBRARY = re.compile(r"libcudnn\.so\.\d+(\.\d+)*|cudnn64_\d+\.dll")
@@ -187,8 +185,6 @@ def _cudnn_version(path: str, listing: Listing, root: str) -> tuple[str | None, 
 
 
 # ---------------------------------------------------------------------------------------------------------- xla files
-#
-# libdevice and ptxas, which XLA needs to compile for a GPU: where this TensorFlow looks, and what lies there.
 #
 # The order is XLA's own: tsl/platform/cuda_root_path.cc (CandidateCudaRoots), compiler/xla/service/gpu/nvptx_helper.cc
 # (GetLibdeviceDir: the first root that has the folder nvvm/libdevice), stream_executor/cuda/subprocess_compilation.cc

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,6 +23,7 @@ from tfgpu_doctor.facts.facts import (
     CallResult,
     Driver,
     Fact,
+    Facts,
     Gpu,
     Known,
     LibraryFile,
@@ -46,14 +46,6 @@ ROOM = 4_000_000  # characters kept of a child's answers; 16 GPUs with all of th
 PER_ANSWER = 200  # what the shortest one is counted as
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class DriverFacts:
-    """What the driver is and what it knows."""
-
-    driver: Driver
-    gpus: Fact[tuple[Gpu, ...]]
 
 
 class Probe:
@@ -140,8 +132,8 @@ class Probe:
         return Known((done.returncode, done.stdout + done.stderr), done.argv[0])
 
 
-def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] | None = None) -> DriverFacts:
-    """Ask everything about the driver within `deadline` seconds; nothing that was started stays running.
+def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] | None = None) -> Facts:
+    """Ask everything about driver and GPUs within `deadline` seconds; nothing that was started stays running.
 
     `root` is where /proc, /sys, /dev and library folders are looked for, those of LD_LIBRARY_PATH in `environ`, too.
     """
@@ -172,7 +164,7 @@ def examine(deadline: float = 5.0, root: str = "/", environ: Mapping[str, str] |
         unresponsive=Known(hung, "NVML, CUDA and nvidia-smi, asked with one deadline"),
         xid_events=xid_events,
     )
-    return DriverFacts(facts, _gpus(nvml, cuda, answer, environ, end))
+    return Facts(driver=facts, gpus=_gpus(nvml, cuda, answer, environ, end))
 
 
 def _command(child: str, soname: str, files: Fact[tuple[LibraryFile, ...]]) -> Sequence[str] | Unknown:
@@ -285,8 +277,6 @@ def _xid_events(root: str, environ: Mapping[str, str], end: float) -> Fact[tuple
 
 
 # --------------------------------------------------------------------------------------------------- driver libraries
-#
-# Every libcuda.so.1 and libnvidia-ml.so.1 in the loader's reach, and the one that it takes.
 
 OUT_OF_REACH = (WSL_FOLDER, "/run/opengl-driver/lib")  # WSL2, NixOS: in reach only when configured
 NOT_REACHED = "not on the loader path"
@@ -319,8 +309,6 @@ def _files(soname: str, linker: LdSo, root: str) -> Iterator[LibraryFile]:
 
 
 # ------------------------------------------------------------------------------------------------------ kernel driver
-#
-# The kernel's half of the NVIDIA driver: module, device nodes, module files on disk, Xid events in its log.
 
 PROC_VERSION = "/proc/driver/nvidia/version"
 MODULES = "/lib/modules"

@@ -102,8 +102,6 @@ def _python_of_pip(executable: str | None, environ: Mapping[str, str]) -> str | 
 
 # ---------------------------------------------------------------------------------------------------- jupyter kernels
 #
-# Jupyter's kernels: which interpreter each one starts. Its kernel.json files are read; Jupyter is not needed.
-#
 # Folders: Jupyter's documentation, "Common Directories and File Locations", Data files; jupyter_client's documentation,
 # "Kernel specs". A kernel whose first word is a bare python gets the interpreter of Jupyter's own environment.
 

@@ -102,7 +102,7 @@ def examine(
             "driver",
             timings,
             lambda: driver.examine(environ=environ),
-            lambda why: driver.DriverFacts(_all_unknown(Driver, why), Unknown(why)),
+            lambda why: Facts(driver=_all_unknown(Driver, why), gpus=Unknown(why)),
         )
         matrix = load_matrix()
         here = probe.python()

@@ -168,8 +168,6 @@ def container(root: str, environ: Mapping[str, str]) -> Fact[str]:
 
 # ------------------------------------------------------------------------------------------------------------ cgroups
 #
-# Limits that control groups set on this process: CPU time and memory, in versions 1 and 2.
-#
 # Sources: the kernel's Documentation/admin-guide/cgroup-v2.rst (cpu.max, memory.max),
 # admin-guide/cgroup-v1/memory.rst (memory.limit_in_bytes) and scheduler/sched-bwc.rst (cpu.cfs_quota_us).
 # A limit may be set on the process's own group or on any above it: the smallest counts.
@@ -260,8 +258,6 @@ def explain_kill(before: Mapping[str, int], after: Mapping[str, int]) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------------- limits
-#
-# What the system lets this process do: the size of its address space, and the folder for its temporary files.
 
 
 def address_space_limit() -> Fact[Limit]:
@@ -294,8 +290,6 @@ def temporary_folder(environ: Mapping[str, str], root: str = "/") -> Fact[Tempor
 
 
 # ---------------------------------------------------------------------------------------------------------------- pci
-#
-# NVIDIA GPUs on the PCI bus, from sysfs: seen without driver, lspci or privilege.
 
 DEVICES = "/sys/bus/pci/devices"
 NVIDIA = "0x10de"

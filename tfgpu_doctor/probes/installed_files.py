@@ -124,8 +124,6 @@ def _owners(folder: str, paths: set[str]) -> dict[str, tuple[str, str]]:
 
 
 # --------------------------------------------------------------------------------------------------- shadowed modules
-#
-# Modules that TensorFlow needs and that lie in a folder which comes before that of the installed packages.
 
 
 def examine_shadowed(

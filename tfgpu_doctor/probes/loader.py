@@ -193,8 +193,6 @@ class _Survey:
 
 
 # ----------------------------------------------------------------------------------------------------- library places
-#
-# Where CUDA libraries lie outside the loader's reach, and of which version a library file is.
 
 # Folders of a toolkit that hold libraries: the runfile's, Debian's, the redistributables' and conda's layouts.
 TOOLKIT_FOLDERS = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "extras/CUPTI/lib64")
@@ -281,8 +279,6 @@ class Listing:
 
 # -------------------------------------------------------------------------------------------------------------- ld so
 #
-# What glibc's dynamic loader does when a library is opened by its soname.
-#
 # The order is ld.so(8)'s and was compared with real ``dlopen`` calls: libraries that are loaded already;
 # DT_RPATH of the calling library and of those that loaded it, up to the program (all ignored when the caller has a
 # DT_RUNPATH); LD_LIBRARY_PATH; DT_RUNPATH of the caller; /etc/ld.so.cache; the default folders.
@@ -305,11 +301,6 @@ class Opening:
     hits: list[Candidate] = field(default_factory=list)
     winner: str | None = None
     failure: str | None = None  # "libz.so.1, not found"; None when it went well
-
-    @property
-    def is_decided(self) -> bool:
-        """True if a file was mapped, or failed for good."""
-        return bool(self.winner or self.failure)
 
 
 class LdSo:
@@ -376,27 +367,23 @@ class LdSo:
             return Opening([_hit(path, "already loaded")] if path else [], winner=path)
         result = Opening()
         for path, via in self._there(name, callers):
+            is_decided = bool(result.winner or result.failure)
+            if is_decided and not all_hits:
+                break
             found = self.check(path)
             problem, effect = found.problem, found.effect
-            if not result.is_decided:
-                problem, effect = self._decide(name, found, path, callers, result)
-            elif not all_hits:
-                break
+            if not is_decided and effect == "fatal":
+                result.failure = f"{name}: {problem}"
+            elif not is_decided and not problem:
+                result.failure = self._load(name, path, found, callers)
+                if result.failure:
+                    problem, effect = f"needs {result.failure}", "fatal"
+                else:
+                    result.winner = path
             result.hits.append(_hit(path, via, problem, effect))
-        if not result.is_decided:
+        if not (result.winner or result.failure):
             result.failure = f"{name}, not found"
         return result
-
-    def _decide(
-        self, name: str, found: Elf, path: str, callers: Sequence[Elf], result: Opening
-    ) -> tuple[str | None, Effect | None]:
-        """Say in `result` if this file ends the search; return its problem, and what follows from that."""
-        if not found.problem:
-            result.failure = self._load(name, path, found, callers)
-            result.winner = None if result.failure else path
-            return (f"needs {result.failure}", "fatal") if result.failure else (None, None)
-        result.failure = f"{name}: {found.problem}" if found.effect == "fatal" else None
-        return found.problem, found.effect
 
     def _there(self, name: str, callers: Sequence[Elf]) -> Iterator[tuple[str, str]]:
         """The files of that name in the loader's order, each once."""

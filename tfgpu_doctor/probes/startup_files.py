@@ -6,7 +6,6 @@ a file of another shell, or a line that another one replaces, is not the reason.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -23,13 +22,13 @@ _OF_SYSTEM = (
     *("/etc/environment", "/etc/profile", "/etc/bash.bashrc", "/etc/bashrc"),
     *("/etc/zsh/zshenv", "/etc/zsh/zshrc", "/etc/zshenv", "/etc/zshrc"),
 )
-CONDA_STATE = "conda-meta/state"  # what `conda env config vars set` writes
 _LINE = re.compile(
     r"""\s*(?:(?:export\s+|declare\s+-x\s+|typeset\s+-x\s+)?(?P<name>[A-Z][A-Z0-9_]*)=
     |set\s+(?:-\w+\s+)+(?P<fish>[A-Z][A-Z0-9_]*)\s+)
     (?P<value>"[^"]*"|'[^']*'|[^\s;&|\#"']*)\s*;?\s*(?:\#.*)?$""",
     re.VERBOSE,
 )
+_BACKEND = re.compile(r'"backend":\s*"(\w+)"')
 _REFERENCE = re.compile(r"\$\{[^}]{0,1000}\}|\$\w+|\$\([^)]{0,1000}\)|`[^`]*`")
 
 
@@ -44,9 +43,9 @@ def examine(environ: Mapping[str, str], prefix: str | None, root: str = "/") -> 
     ]
     if not environ.get("KERAS_BACKEND"):  # else Keras' own file does not count
         path = os.path.join(environ.get("KERAS_HOME") or os.path.join(home, ".keras"), "keras.json")
-        text = text_in(root, path)
-        if isinstance(backend := _object(text).get("backend"), str):
-            found.append(Setting("KERAS_BACKEND", backend, path, _line_of(text, "backend")))
+        for number, line in enumerate(text_in(root, path).splitlines(), 1):
+            if backend := _BACKEND.search(line):
+                found.append(Setting("KERAS_BACKEND", backend[1], path, number))
     return Known(tuple(found), "startup files of shells and environments")
 
 
@@ -58,34 +57,16 @@ def _files(home: str, environ: Mapping[str, str], prefix: str | None, root: str)
     yield from _OF_SYSTEM
     yield from scripts("/etc/profile.d")
     for one in dict.fromkeys(filter(None, (environ.get("VIRTUAL_ENV"), environ.get("CONDA_PREFIX"), prefix))):
-        yield from (os.path.join(one, "bin", "activate"), os.path.join(one, CONDA_STATE))
+        yield os.path.join(one, "bin", "activate")
         yield from scripts(os.path.join(one, "etc", "conda", "activate.d"))
 
 
 def _settings(path: str, text: str) -> Iterator[Setting]:
-    if path.endswith(CONDA_STATE):
-        values = _object(text).get("env_vars")
-        for name, value in values.items() if isinstance(values, dict) else ():
-            if matters(name):
-                yield Setting(name, str(value), path, _line_of(text, name))
-        return
     for number, line in enumerate(text.splitlines(), 1):
         found = _LINE.match(line)
         if found and matters(name := found["name"] or found["fish"]):
             value = found["value"]
             yield Setting(name, value[1:-1] if value[:1] in ('"', "'") else value, path, number)
-
-
-def _object(text: str) -> dict[str, object]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _line_of(text: str, name: str) -> int:
-    return next((number for number, line in enumerate(text.splitlines(), 1) if f'"{name}"' in line), 1)
 
 
 def _holds(written: str, value: str | None, home: str) -> bool:

@@ -119,7 +119,7 @@ class TensorFlowProbe:
         argv, environment = launch.command(environ, executable, str(SCRIPT), "--until", self._transcript.until)
         kills = host.oom_kills()
         try:
-            self._child = child = Child(argv, env=environment, tether=True)
+            self._child = child = Child(argv, env=environment)
         except OSError as error:
             note = f"cannot start {executable}: {(error.strerror or str(error)).lower()}"
             self._transcript.ending = Ending("not started", note=note)
@@ -349,8 +349,7 @@ class Transcript:
         if end is None:
             if self.ending is None:
                 return Unknown("the interpreter has not answered yet")
-            is_last = phase == self.broken_off_in
-            return Unknown(f"{phase}: {self.ending.described()}" if is_last else self._why_skipped(phase, self.ending))
+            return Unknown(self._why_missing(phase, self.ending))
         if end["outcome"] == "raised":
             return Unknown(f"{phase} raised {end['exception']}")
         if end["outcome"] == "skipped":
@@ -365,7 +364,7 @@ class Transcript:
         value = answer.value[name]
         return Unknown(f"{source} is not set") if value is None else Known(value, f"{source} in {answer.source}")
 
-    def _why_skipped(self, phase: str, ending: Ending) -> str:
+    def _why_missing(self, phase: str, ending: Ending) -> str:
         if PHASES.index(phase) > PHASES.index(self.until):
             return "TensorFlow was not started"
         if phase not in self.due:
@@ -458,7 +457,7 @@ class Transcript:
             found = {"name": name, **{key: end[key] for key in keys if key in end}}
             return msgspec.convert({**found, "log_tail": tail if end["outcome"] == "raised" else ()}, Phase)
         if name != self.broken_off_in:
-            return Phase(name=name, outcome="skipped", note=self._why_skipped(name, ending))
+            return Phase(name=name, outcome="skipped", note=self._why_missing(name, ending))
         by_itself = ending.outcome in ("ended", "foreign")
         code, name_of_signal = (ending.returncode, ending.signal) if by_itself else (None, None)
         return Phase(

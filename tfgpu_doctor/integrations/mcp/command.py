@@ -19,7 +19,7 @@ NEEDS = "mcp>=2"  # what pyproject.toml asks for
     "mcp",
     epilog="Examples: tfgpu mcp; tfgpu mcp --python ~/env/bin/python",
 )
-@python_option("Python interpreter, its environment, or its version, whose TensorFlow the assistant may diagnose.")
+@python_option("Python interpreter, or its environment, whose TensorFlow the assistant may diagnose.")
 @matrix_option
 @option(
     "--redact/--no-redact",
