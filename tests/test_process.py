@@ -71,10 +71,15 @@ def test_the_signal_that_ended_it_has_a_name() -> None:
     assert [process.run(python(code), timeout=GENEROUS).signal_name for code in codes] == names
 
 
-def test_lines_come_one_by_one(script: Script) -> None:
-    code = "import time\nfor i in range(4):\n    print(i, flush=True)\n    time.sleep(0.1)\ntime.sleep(300)"
+def test_lines_come_one_by_one_and_may_change_the_deadline(script: Script) -> None:
+    code = "import time\nfor i in range(4):\n    print(i, flush=True)\n    time.sleep(0.4)\ntime.sleep(300)"
     lines: list[str] = []
-    done = process.run(script.argv(code), timeout=3.0, on_line=lines.append)
+
+    def on_line(line: str) -> float:
+        lines.append(line)
+        return 0.2 if line == "3" else GENEROUS
+
+    done = process.run(script.argv(code), timeout=1.0, on_line=on_line)
     assert (lines, done.timed_out, done.stdout) == (["0", "1", "2", "3"], True, "0\n1\n2\n3\n")
     assert script.gone()
 
@@ -148,10 +153,12 @@ def test_the_whole_family_is_killed(known_by: str, script: Script, monkeypatch: 
     has_proc = known_by != "its process group"
     monkeypatch.setattr(process, "has_own_proc", lambda: has_proc)
 
-    code = FAMILY if has_proc else FAMILY.replace("True", "False")
-    with process.Child(script.argv(code)) as child:
-        assert child.read_line(GENEROUS) == "ready"
+    def on_line(line: str) -> float:
         assert eventually(lambda: len(script.alive()) == 6)  # the child, four children of its own, one grandchild
+        return 0.1
+
+    code = FAMILY if has_proc else FAMILY.replace("True", "False")
+    assert process.run(script.argv(code), timeout=GENEROUS, on_line=on_line).timed_out
     assert script.gone()
 
 
@@ -193,10 +200,18 @@ os.execve(sys.executable, [sys.executable, "-c", write, sys.argv[1]], {})
 
 @linux
 def test_what_escaped_and_writes_for_ever_does_not_keep_us(script: Script) -> None:
-    """Its environment is cleared, so that it is not known as the child's until the command ends."""
+    """Its environment is cleared, so that it is not known as the child's until the command ends.
+
+    A deadline that is renewed for ever, by what the child has left, ends with the child.
+    """
     lines: list[str] = []
+
+    def on_line(line: str) -> float:
+        lines.append(line)
+        return 300.0
+
     with guarded(4 * GENEROUS, waiting=True):
-        done = process.run(script.argv(ESCAPED), timeout=300, on_line=lines.append)
+        done = process.run(script.argv(ESCAPED), timeout=300, on_line=on_line)
     assert (done.returncode, done.timed_out, {line[:1] for line in lines}) == (0, False, {"y"})
     process.end_all()
     process.begin_again()

@@ -19,7 +19,7 @@ from tests.lab import compiler
 from tests.loop.environments import find_python
 from tests.tables import read_rows
 from tfgpu_doctor.facts.facts import ComputeCheck, Known, Phase, Unknown
-from tfgpu_doctor.probes import tensorflow
+from tfgpu_doctor.probes import launch, tensorflow
 from tfgpu_doctor.probes.process import VARIABLE
 from tfgpu_doctor.probes.tensorflow import ProbeResult, TensorFlowProbe
 
@@ -322,6 +322,60 @@ def test_until(start: Start, tmp_path: Path) -> None:
     assert outcomes(result) == ["ok", "ok", *["skipped"] * 6]
     assert {phase.note for phase in result.tensorflow.phases[2:]} == {"TensorFlow was not started"}
     assert known(result.python.installers) == ("pip", "uv")
+
+
+def test_child_dies_with_its_parent() -> None:
+    code = (
+        "import sys, time; from tfgpu_doctor.probes.tensorflow import TensorFlowProbe\n"
+        "patient = TensorFlowProbe(sys.executable); patient.python(); time.sleep(0.3)\n"
+        "print(patient._child.process.pid, flush=True); time.sleep(1000)"
+    )
+    dies_with_its_parent(code, {"PYTHONPATH": str(PATIENTS / "holds_the_gil")})
+
+
+def dies_with_its_parent(code: str, variables: dict[str, str]) -> None:
+    """A program that prints the id of its child is killed, and has no chance to clean up."""
+    environ = {**os.environ, **variables}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environ) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert psutil.pid_exists(child)
+        parent.kill()
+        assert gone(child)
+
+
+WORKER = """
+import sys, time
+from pathlib import Path
+from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
+worker = WorkerProcess(sys.argv[1], script=Path(sys.argv[2]))
+print(worker.ask(60, do="farewell")["pid"], flush=True)  # whose answer has no form
+time.sleep(1000)
+"""
+
+
+def test_a_worker_that_measures_dies_with_its_parent(tmp_path: Path) -> None:
+    """It reads no standard input then, whose end would tell it."""
+    script = tmp_path / "worker.py"
+    busy = "re.match('(a+)+b', 'a' * 50)"
+    script.write_text(f"import os, re\nprint('{{\"pid\": %d}}' % os.getpid(), flush=True)\n{busy}\n")
+    python = program(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    code = WORKER.replace("sys.argv[1]", repr(python)).replace("sys.argv[2]", repr(str(script)))
+    # a parent that is killed cannot remove the temporary folder of its worker
+    dies_with_its_parent(code, {"TMPDIR": str(tmp_path)})
+
+
+def test_a_tether_that_a_wrapper_has_closed_is_none() -> None:
+    """The number may be another file's then, which is left as it is."""
+    end, other = os.pipe()
+    try:
+        argv, environ = launch.command({**os.environ, launch.TETHER: f"{end}:1"}, sys.executable, os.devnull)
+        done = subprocess.run(argv, env=environ, pass_fds=[end], check=False, stderr=subprocess.PIPE)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert os.get_blocking(end)
+    finally:
+        os.close(end)
+        os.close(other)
 
 
 def test_environment_reaches_tensorflow_unchanged(start: Start, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 Standard library, NumPy and TensorFlow only, since that interpreter need not have tfgpu. Requests are JSON objects,
 one a line on standard input; each gets one JSON object on what was standard output when the process started.
-Everything that TensorFlow prints goes to standard error. The process ends with standard input.
+Everything that TensorFlow prints goes to standard error. The process ends with standard input, and with its parent.
 
 Requests, as keys beside "do" (workloads/__init__.py says what a workload answers):
     hello                                versions, and the GPUs that TensorFlow lists

@@ -143,7 +143,7 @@ _FAILURES = (
 def run(what: str, argv: tuple[str, ...], env: Mapping[str, str]) -> None:
     """Run a command; `what` names the task in the message. Raises InstallError: it failed, or ran out of time."""
     # not in the user's folder: nothing there may be imported by python -m pip, or configure uv
-    done = process.run(argv, timeout=LIMIT, env=env, cwd=os.sep)
+    done = process.run(argv, timeout=LIMIT, env=env, cwd=os.sep, merged=True)
     if done.returncode != 0 or done.timed_out:
         raise failure(what, done)
 

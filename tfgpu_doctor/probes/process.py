@@ -29,6 +29,7 @@ from itertools import count
 from typing import IO
 
 from tfgpu_doctor.facts.printable import utf8
+from tfgpu_doctor.probes import launch
 from tfgpu_doctor.probes.systems import find
 
 KILL_GRACE = 1.0  # seconds that a killed child has to go away before it is abandoned
@@ -110,9 +111,13 @@ class Child:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         stdin: bool = False,
+        tether: bool = False,
+        merged: bool = False,
     ) -> None:
         """Start `argv`; with `stdin`, a pipe for :meth:`send` is opened, else the child reads an empty input.
 
+        With `merged`, what it writes to standard error comes in its place within standard output.
+        With `tether`, a child that :mod:`tfgpu_doctor.probes.launch` starts also ends when this process is killed.
         A program without a folder is looked up on the PATH of `env`, see :func:`tfgpu_doctor.probes.systems.find`.
         """
         self.argv = tuple(argv)
@@ -125,14 +130,21 @@ class Child:
         self._ended = 0.0  # monotonic time at which it was seen that it has ended, and what it left behind was killed
         self._readers: list[threading.Thread] = []
         self._number = next(_numbers)
-        with _starting:
-            self._start(os.environ if env is None else env, cwd, stdin)
+        self._tether = list(os.pipe()) if tether and os.name == "posix" else []
+        try:
+            with _starting:
+                self._start(os.environ if env is None else env, cwd, stdin, merged)
+        except BaseException:  # also Ctrl-C: the pipe to the child would stay open
+            self._let_go()
+            raise
+        if self._tether:
+            os.close(self._tether.pop(0))  # the child's end
         drained = ((self.process.stdout, self._take), (self.process.stderr, self.stderr.add))
-        self._readers = [threading.Thread(target=self._drain, args=one, daemon=True) for one in drained]
+        self._readers = [threading.Thread(target=self._drain, args=one, daemon=True) for one in drained if one[0]]
         for reader in self._readers:
             reader.start()
 
-    def _start(self, environ: Mapping[str, str], cwd: str | None, stdin: bool) -> None:
+    def _start(self, environ: Mapping[str, str], cwd: str | None, stdin: bool, merged: bool) -> None:
         if _closed.is_set():
             raise InterruptedError(errno.EINTR, "the command ends")
         program = find(self.argv[0], environ)
@@ -143,9 +155,10 @@ class Child:
             [program or self.argv[0], *self.argv[1:]],
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**environ, VARIABLE: f"{TOKEN}.{self._number}."},
+            stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+            env={**environ, VARIABLE: f"{TOKEN}.{self._number}.", **launch.tether(self._tether)},
             cwd=cwd,
+            pass_fds=self._tether[:1],
             start_new_session=True,  # a process group of its own, so that the whole group can be killed
         )
         _running.add(self)
@@ -247,6 +260,10 @@ class Child:
         seconds = time.monotonic() - self.started
         return Completed(self.argv, self.process.poll(), self.stdout.text(), self.stderr.text(), seconds, timed_out)
 
+    def _let_go(self) -> None:
+        while self._tether:
+            os.close(self._tether.pop())
+
     def __enter__(self) -> Child:
         return self
 
@@ -255,6 +272,7 @@ class Child:
         self.kill()
         self._deaf = True  # what escaped may write for ever, and a server lives long
         _running.discard(self)
+        self._let_go()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None and not any(reader.is_alive() for reader in self._readers):
                 with suppress(BrokenPipeError):
@@ -267,22 +285,25 @@ def run(
     timeout: float,
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
-    on_line: Callable[[str], object] = lambda _: None,
+    on_line: Callable[[str], float | None] | None = None,
+    merged: bool = False,
 ) -> Completed:
     """Run `argv` to its end or for `timeout` seconds, and return what it wrote; never raises for the child's sake.
 
-    `on_line` sees each line of standard output as it comes.
+    `on_line` sees each line of standard output as it comes; when it returns a number, the deadline
+    becomes that many seconds from now (a deadline for each phase). With `merged`, standard error is among them.
     """
     started = time.monotonic()
     try:
-        child = Child(argv, env=env, cwd=cwd)
+        child = Child(argv, env=env, cwd=cwd, merged=merged)
     except OSError as error:
         return Completed(tuple(argv), None, "", "", time.monotonic() - started, error=error.strerror or str(error))
     with child:
         deadline = started + timeout
         try:
             while (line := child.read_line_or_end(deadline)) is not None:
-                on_line(line)
+                extended = on_line(line) if on_line else None
+                deadline = deadline if extended is None else time.monotonic() + extended
             ended = child.wait(deadline - time.monotonic()) is not None
         except TimeoutError:
             ended = False

@@ -119,7 +119,7 @@ class TensorFlowProbe:
         argv, environment = launch.command(environ, executable, str(SCRIPT), "--until", self._transcript.until)
         kills = host.oom_kills()
         try:
-            self._child = child = Child(argv, env=environment)
+            self._child = child = Child(argv, env=environment, tether=True)
         except OSError as error:
             note = f"cannot start {executable}: {(error.strerror or str(error)).lower()}"
             self._transcript.ending = Ending("not started", note=note)

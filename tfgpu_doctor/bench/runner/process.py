@@ -59,7 +59,7 @@ class WorkerProcess(AbstractContextManager["WorkerProcess"]):
             own = stack.enter_context(temporary_folder(environ or os.environ))
             argv, env = launch.command(own, executable, str(script))
             try:
-                self._child = stack.enter_context(Child(argv, env=env, stdin=True))
+                self._child = stack.enter_context(Child(argv, env=env, stdin=True, tether=True))
             except OSError as error:
                 raise WorkerError(f"{executable} cannot be started: {error.strerror or error}") from error
             self._stack = stack.pop_all()
