@@ -308,6 +308,8 @@ def _cudnn_to_install(context: Context) -> str | None:
     """The cuDNN that is compiled against, where neither pip nor an image brings it for the release that is there."""
     log, remedies = value_or(fetch("messages", context), MessageLog(())), context.remedies
     compiled = next((one.strip(".") for one in log.values("cudnn-version-differs", "compiled")), None)
+    if compiled and compiled.isdecimal() and len(compiled) == 4:  # 7005 is 7.0.5
+        compiled = f"{compiled[0]}.{compiled[1]}.{int(compiled[2:])}"
     return None if remedies.image or remedies.kept_release() else compiled
 
 

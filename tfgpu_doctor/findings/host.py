@@ -446,7 +446,7 @@ def no_wsl_driver(context: Context, os: str, libcuda: Libraries, dxg_device: boo
     return Problem(
         cause="the loader does not find Windows' libcuda: a Linux driver hides it, or its folder is not searched",
         evidence=(evidence(first, context.source("driver.libcuda"), "/usr/lib/wsl/lib/libcuda.so.1"),),
-        fixes=(REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST),
+        fixes=(REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST) if libcuda else (WSL_LIBRARIES_FIRST, REMOVE_LINUX_DRIVER),
     )
 
 

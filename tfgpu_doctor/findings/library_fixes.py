@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from tfgpu_doctor.facts.facts import Candidate, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.facts.versions import minor
-from tfgpu_doctor.findings.declaration import Context, Problem
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem
 from tfgpu_doctor.findings.inputs import Sonames, fetch
 from tfgpu_doctor.findings.libraries import good_candidate, hides_wheels, in_state, names, off_path_evidence
 from tfgpu_doctor.matrix.compatibility import forgets_folders
@@ -25,8 +25,18 @@ PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each w
 )
 
 
+_CUDA = "https://developer.nvidia.com/cuda-toolkit-archive"
+
+
 def install_libraries(context: Context) -> tuple[Fix, ...]:
     """Install the CUDA libraries of this TensorFlow; another release where this one cannot use them here."""
+    log = value_or(fetch("messages", context), MessageLog(()))
+    if "the program" in log.values("another-program", "program"):
+        return (Fix(f"Install the CUDA that it is linked to, beside the one that is there: {_CUDA}"),)
+    return _for_tensorflow(context)
+
+
+def _for_tensorflow(context: Context) -> tuple[Fix, ...]:
     source = "conda" if context.remedies.os == "windows" else "pip"
     remedies, why = context.remedies, f"it installs its CUDA libraries from {source}"
     release: Release | None = value_or(fetch("gpu_release", context), None)
@@ -45,6 +55,12 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     if not best and remedies.knows_gpu:
         best = remedies.beside_the_wheels("it brings its CUDA libraries")
     return (best or (own,)) if release.extra else _keep(release, best, context)
+
+
+def _is_linked(context: Context) -> bool:
+    """Whether a program that is linked to CUDA fails, which no package of Python changes."""
+    log = value_or(fetch("messages", context), MessageLog(()))
+    return "the program" in log.values("another-program", "program")
 
 
 def _for_what_is_installed(context: Context) -> tuple[Fix, ...]:

@@ -47,12 +47,14 @@ _BUILT_BY_USER = re.compile(
 _TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras|tfgpu", re.IGNORECASE)
 _PYTORCH = re.compile(r"\btorch\b|pytorch", re.IGNORECASE)
 _RAISED_BY_JAX = re.compile(r"\b(?:jaxlib|xla_extension|XlaRuntimeError|JaxRuntimeError)\b")
+# a program that is linked to CUDA says so; Python opens libraries, and says it in an ImportError
+_NATIVE = re.compile(r"error while loading shared libraries: lib(?:cu|nv)")
 _OTHER_FRAMEWORK = re.compile(r"\b(?:jax|torch|pytorch)\b", re.IGNORECASE)
 # failures that every program prints in these words
 _OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-invalid", "invalid-device-function")
 _JETSON = re.compile(
     r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bjetpack\b|\bdrive[- ](?:px ?2?|agx|orin|xavier)\b|\bjtop\b"
-    r"|\btegrastats\b|\bnvpmodel\b",
+    r"|\btegrastats\b|\bnvpmodel\b|@tegra-|\btegra x[12]\b|\btx[12]\b",
     re.IGNORECASE,
 )
 _PRINTED_VERSION = re.compile(r"(?:Out\[\d{1,4}\]: )?['\"(]*[\d.]+(?:rc\d+)?['\")]*")
@@ -98,7 +100,7 @@ def derived_messages(text: ParsedText) -> Iterator[Message]:
     """What was done around the failure, as messages; their roles stand in parsers/messages.py."""
     for read in (
         *(_of_container, _of_commands, _of_installers, _of_packages, _of_patterns, _source_build, _other_versions),
-        *(_of_tensorflow, _no_gpu_listed, _of_another_program, _without_gpu, _nobody_complains),
+        *(_of_tensorflow, _no_gpu_listed, _of_a_linked_program, _of_another_program, _without_gpu, _nobody_complains),
     ):
         yield from read(text)
 
@@ -224,6 +226,12 @@ def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:
         yield _message(text, "no-gpu-listed", int(line[1]))
     elif listed == NOT_IN_TEXT and (said := first_said(text, prose.gpu_fails)):
         yield _message(text, "gpu-fails-said", said)
+
+
+def _of_a_linked_program(text: ParsedText) -> Iterator[Message]:
+    """A program that is linked to CUDA, and not started by Python, fails to load it."""
+    if native := text.find(_NATIVE):
+        yield _message(text, "another-program", native[1], program="the program")
 
 
 def _of_another_program(text: ParsedText) -> Iterator[Message]:

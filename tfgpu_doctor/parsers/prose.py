@@ -111,7 +111,8 @@ _OTHER_GPU = re.compile(
 )
 # a bare number is a card only beside one of these words
 _CARD_WORD = re.compile(
-    r"gpu|card|nvidia|ge ?force|[gr]tx|laptop|显卡|tarjeta|placa|carte|karte|видеокарт",
+    r"gpu|card|nvidia|ge ?force|[gr]tx|laptop|显卡|tarjeta|placa|carte|karte|видеокарт"
+    r"|\b(?:on|my|with an?) (?:20[678]|30[5-9]|40[5-9]|50[6-9])0\b",
     re.IGNORECASE,
 )
 _NO_CARD = re.compile(r"^(?:t1|l4t|p4d)$", re.IGNORECASE)

@@ -14,7 +14,7 @@ from packaging.specifiers import SpecifierSet
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Known, Python, Setting, value_or
 from tfgpu_doctor.facts.report import Fix
-from tfgpu_doctor.facts.versions import at_least, major, minor
+from tfgpu_doctor.facts.versions import major, minor
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import PUBLISHED, alternatives, on_cpu
@@ -282,9 +282,9 @@ class Fixes(Situation):
             return ()
         row, version = self.release, self._installed_version()
         if row and version and (major(version), major(row.version)) == ("1", "2"):
-            # a program of TensorFlow 1 runs with no other; the package for GPUs was one of its own up to 1.14
-            apart = self.has("tensorflow-gpu") and at_least(version, "1.15") is False
-            return (f"{'tensorflow-gpu' if apart else 'tensorflow'}=={version}",)
+            # a program of TensorFlow 1 runs with no other; of most of its releases the package for GPUs is another one
+            there = self.matrix.tensorflow(version, self.target.platform)
+            return (f"{'tensorflow' if there and there.gpu else 'tensorflow-gpu'}=={version}",)
         if row and self.target.python in (None, *row.python):
             return self.installation(row).requirements
         version = self._with_a_wheel(version)
@@ -340,15 +340,21 @@ class Fixes(Situation):
             text = f"Install {new} (uv or conda can install that Python): {why}"
             return (*self._for_tensorflow_1(row, why), Fix(text=text, commands=self.new_environment(row)))
         if row := self.best_release(this_python=False, own_cuda=False):
-            return tuple(self.with_cuda_beside(row, f"Install TensorFlow {row.version}", why))
+            own = self.with_cuda_beside(row, f"Install TensorFlow {row.version}", why)
+            return (*self._for_tensorflow_1(row, why), *own)
         return ()
 
     def _for_tensorflow_1(self, best: Release, why: str) -> Iterator[Fix]:
-        """NVIDIA's image of TensorFlow 1, for a program of that, which the best release cannot run."""
+        """The newest TensorFlow 1 that runs here, for a program of that, which the best release cannot run."""
         if self.image or major(self._installed_version() or best.version) != "1" or major(best.version) == "1":
             return
+        rows = (row for row in candidates(self.matrix, self.target.platform) if major(row.version) == "1" and row.gpu)
+        if self.knows_gpu and (row := next(filter(self.can_use, rows), None)):
+            text = f"For a program of TensorFlow 1, install TensorFlow {row.version}"
+            yield from self.with_cuda_beside(row, text, why)
+            return
         for option in self._images("<2"):
-            text = f"For a program of TensorFlow 1, use {option.title}: {why}"
+            text = f"For a program of TensorFlow 1, use {option.title}"
             yield Fix(text, option.commands["docker"])
 
     def _images(self, wanted: str) -> Iterator[Option]:

@@ -186,10 +186,15 @@ def _first_cuda(card: str, matrix: Matrix) -> str | None:
 
 
 def lacks_cuda_on_a_jetson(repair: Repair, situation: Situation) -> bool:
-    """A TensorFlow of the index, whose wheels for aarch64 are for the CPU; NVIDIA's have a local version, +nv23.3."""
+    """A TensorFlow of the index, whose wheels for aarch64 are for the CPU; NVIDIA's have a local version, +nv23.3.
+
+    Nor an image or a package of conda: those for the drivers of servers do not run there.
+    """
     messages = value_or(situation.facts.messages, ())
+    if not any(one.kind == "jetson" for one in messages):
+        return False
     own = (one for one in repair.requirements if one.name in TENSORFLOW and "+nv" not in str(one.specifier))
-    return any(one.kind == "jetson" for one in messages) and any(own)
+    return any(own) or any(re.search(r"docker run(?!.*l4t)|conda create", one) for one in repair.fix.commands)
 
 
 def changes_an_image(repair: Repair, situation: Situation) -> bool:

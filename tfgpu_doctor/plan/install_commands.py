@@ -40,8 +40,14 @@ _OF_TODAY = frozenset({"3.10", "3.11", "3.12", "3.13"})  # python3 of the Ubuntu
 PIP_OF_OLD_PYTHONS = "pip>=20.3,<22"  # knows all tags, and runs on Python 3.6 (pip's NEWS: 20.3, 22.0)
 OLDEST_OF_UV = (3, 8)  # that `uv python list --all-versions` can bring
 _OLDEST_OF_DEADSNAKES = (3, 7)
-# versions of conda-forge's package cudatoolkit (the history of its feedstock)
-CONDA_TOOLKITS = ("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8")
+# Versions of the package cudatoolkit, and a channel that has them: conda-forge (the history of its feedstock), and
+# Anaconda's own (lists of installed packages: https://github.com/ContinuumIO/anaconda-issues/issues/11063 with CUDA 9.0
+# and cuDNN 7.6, https://github.com/omnia-md/conda-recipes/issues/813 with CUDA 8.0 and cuDNN 6.0).
+CONDA_TOOLKITS = {
+    **dict.fromkeys(("8.0", "9.0"), "defaults"),
+    **dict.fromkeys(("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8"), "conda-forge"),
+}
+_OLDEST_CUDNN = "6"  # of those that come with them
 
 
 def _lacking_bounds(row: Release) -> list[str]:
@@ -137,7 +143,8 @@ class Installation:
         if self.on_cpu and is_windows:  # by the launcher for Windows
             return {"pip": (f"py -{self.python} -m venv tf", f"tf\\Scripts\\python -m pip install {packages}")}
         if not self.on_cpu and (is_windows or not (self.self_contained or self.cuda_from_pip)):
-            return {"conda": tuple(self._with_condas_cuda())} if minor(self.row.cuda) in CONDA_TOOLKITS else {}
+            there = minor(self.row.cuda) in CONDA_TOOLKITS and at_least(self.row.cudnn or _OLDEST_CUDNN, _OLDEST_CUDNN)
+            return {"conda": tuple(self._with_condas_cuda())} if there else {}
         made = self._environments(packages)
         links = self._links(f"~/tf/lib/python{'3.*' if self.starts_python == 'python3' else self.python}")
         first = ("pip", "uv") if self.on_cpu or self.target.python == self.python else ("uv", "pip")
@@ -170,11 +177,12 @@ class Installation:
         return link_commands(self.row, f"{library}/site-packages", cuda_from_pip=self.cuda_from_pip, inside=inside)
 
     def _with_condas_cuda(self) -> Iterator[str]:
-        """CUDA and cuDNN from conda-forge, TensorFlow from pip (TensorFlow's install guide of 2.10 to 2.12)."""
+        """CUDA and cuDNN from conda, TensorFlow from pip (TensorFlow's install guide of 2.10 to 2.12)."""
         cuda, cudnn = minor(self.row.cuda), self.row.cudnn
+        channel = CONDA_TOOLKITS[cuda]
         limit = min([one for one in (str(int(major(cudnn or "7")) + 1), self.cudnn_limit) if one], key=Version)
         packages = self._quoted((requirement(self.row), *self._bounds))
-        create = f"conda create -y -n tf -c conda-forge python={self.python} pip cudatoolkit={cuda}"
+        create = f"conda create -y -n tf -c {channel} python={self.python} pip cudatoolkit={cuda}"
         yield create + (" " + self._quoted((f"cudnn>={cudnn},<{limit}",)) if cudnn else "")
         yield f"conda run -n tf python -m pip install {packages}"
         if self.target.os != "windows":  # there, activating puts the DLLs on PATH

@@ -105,9 +105,9 @@ def answer(report: Report) -> Iterator[Part]:
 def _causes(report: Report) -> list[Finding]:
     """What is certain, then what is possible, the likeliest first; symptoms only where nothing else is; no guess."""
     grave = [one for one in root_causes(report.findings) if one.severity is not Severity.NOTE]
-    possible = [finding for finding in report.findings if finding.possible]
+    possible = [finding for finding in report.findings if finding.possible and not finding.is_guess]
     certain = [one for one in grave if not possible or one.id not in WITHOUT_CAUSE]
-    return [*certain, *(one for one in possible if not one.is_guess)]
+    return [*certain, *possible]
 
 
 def _likeliest(finding: Finding) -> Block:
