@@ -166,7 +166,8 @@ def complaints(fix: Fix, facts: Facts) -> Iterator[str]:
             yield f"CUDA {cuda} for {card}"
     if re.search(r'^(?:set "|setx )|%\w+%', commands, re.MULTILINE):
         yield "a command of cmd"
-    if not cards and re.search(r"kernels for (?:this|your) GPU", fix.text):
+    on_bus = any(one.name for one in value_or(facts.host.pci_gpus, ()))
+    if not cards and not on_bus and re.search(r"kernels for (?:this|your) GPU", fix.text):
         yield "a GPU that nobody knows"
     installers = value_or(facts.python.installers, ())
     if commands.startswith("conda ") and "conda" not in installers and not re.search("conda|CUDA", fix.text):

@@ -72,7 +72,7 @@ def newest_by_pip_on_windows(
 def _native(context: Context) -> Iterator[Fix]:
     """The last release that uses a GPU there, where it can use this one."""
     row = context.matrix.tensorflow("2.10.1", "windows_amd64")
-    if row and context.remedies.can_use(row):
+    if row and not context.remedies.image and context.remedies.can_use(row):
         text = "Stay on Windows with 2.10 (Python 3.7 to 3.10, NumPy 1, CUDA 11.2 and cuDNN 8.1)"
         create = "conda create -n tf210 -c conda-forge python=3.10 cudatoolkit=11.2 cudnn=8.1.0"
         yield Alternative(text, (create, 'conda run -n tf210 python -m pip install "tensorflow==2.10.1" "numpy<2"'))
