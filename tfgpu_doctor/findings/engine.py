@@ -487,7 +487,8 @@ def _as_wanted(found: list[Shown], context: Context) -> list[Shown]:
 def _wants_cpu(context: Context) -> bool:
     """True if a text says that the CPU is what its writer wants, or asks how to compute there."""
     log = value_or(fetch("messages", context), MessageLog(()))
-    return log.has("wants-cpu") or "cpu" in log.values("question", "about")
+    asked = (one.values for one in log.all("question"))
+    return log.has("wants-cpu") or any((one["about"], one["trouble"]) == ("cpu", "no") for one in asked)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -123,7 +123,8 @@ _ON_CPU = re.compile(
 )
 _NOT_CPU = re.compile(
     r"fast|slow|speed|\btime\b|\blong\b|\bwhy\b|多久|多长|\bcompil|\bwant (?:the |a )?gpu|\bgpu instead|\bhow many\b"
-    r"|\byou (?:use|train)|\bthat you\b",
+    r"|\byou (?:use|train)|\bthat you\b|\b(?:onto|get|using) (?:my |the |a )?gpu|\berror|\bstill\b|\breally\b|\bsays\b"
+    r"|\b(?:sent|call) to\b|\bcan only\b",
     re.IGNORECASE,
 )
 _OF_MEMORY = re.compile(r"\bmemory\b|allow_growth|GPUOptions|显存", re.IGNORECASE)
