@@ -281,7 +281,7 @@ def illegal_instruction_message(
         text = "On Apple silicon: a native arm64 Python and TensorFlow, not the x86_64 ones under Rosetta"
         fixes = (Fix(text, native), *fixes)
     if not messages.has("another-program") or messages.has("cpu-instructions-missing", "emulated"):
-        return Problem(cause=cause, evidence=message_evidence(*seen), fixes=fixes)
+        return Problem(cause=cause, evidence=message_evidence(*seen), fixes=fixes, sure=bool(without))
     cause = f"any program can end like this, and the text does not name TensorFlow. If it is TensorFlow, {cause}"
     fixes = tuple(dict.fromkeys((_SEE_CPU, *fixes)))
     return Problem(possible=True, cause=cause, evidence=message_evidence(*seen), fixes=fixes)

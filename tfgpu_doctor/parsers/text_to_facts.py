@@ -208,6 +208,12 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
     return with_asks(with_report(facts))
 
 
+# as somebody names it: "an intel Xeon X5660", "Intel(R) Core(TM) i5 650"
+_CPU_NAMED = re.compile(
+    r"\b(?:Xeon|Core(?:\(TM\))?(?: ?i[357]| ?2)|Pentium|Celeron|Atom|Phenom|Athlon)\b[^\n,;.]{0,25}?\b\w?\d{3,4}\w?\b"
+)
+
+
 def _host(text: ParsedText, matrix: Matrix | None) -> Host:
     where, shown = text.hints, text.system.facts
     stated = next(iter(text.all_stated("os")), None)
@@ -220,6 +226,8 @@ def _host(text: ParsedText, matrix: Matrix | None) -> Host:
         at, (distribution_id, version) = f"line {named[1]}", platform_hints.distribution(named[0][0])
     version = None if "distribution_id" in shown else version
     distribution = Known(_as_written(stated), stated_at(stated), "stated") if stated else NOT_IN_TEXT
+    cpu = text.find(_CPU_NAMED)
+    cpu_model = _stated(cpu[0][0], f"line {cpu[1]}") if cpu else NOT_IN_TEXT
     return Host(
         os=Known(where.os, source) if where.os else NOT_IN_TEXT,
         distribution=distribution if stated else shown.get("distribution", NOT_IN_TEXT),
@@ -228,7 +236,8 @@ def _host(text: ParsedText, matrix: Matrix | None) -> Host:
         container=Known(where.container, f"line {where.container_line}") if where.container else NOT_IN_TEXT,
         pci_gpus=cards(text, matrix),
         address_space_limit=_address_space(text),
-        **{name: shown.get(name, NOT_IN_TEXT) for name in ("kernel", "machine", "cpu_model", "cpu_flags")},
+        cpu_model=shown.get("cpu_model", cpu_model),
+        **{name: shown.get(name, NOT_IN_TEXT) for name in ("kernel", "machine", "cpu_flags")},
     )
 
 

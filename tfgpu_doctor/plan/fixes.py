@@ -12,7 +12,7 @@ from msgspec import structs
 from packaging.specifiers import SpecifierSet
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Known, Python, Setting, value_or
+from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Known, Python, Setting, Unknown, value_or
 from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.facts.versions import major, minor
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
@@ -328,6 +328,8 @@ class Fixes(Situation):
 
     def _install(self, row: Release, why: str) -> tuple[Fix, ...]:
         is_other = major(self._installed_version() or row.version) != major(row.version)
+        if isinstance(version := self.facts.tensorflow.version, Unknown) and version.one_of:
+            is_other = minor(row.version) not in map(minor, version.one_of)
         condition = "Where the program runs with it, install" if is_other else "Install"
         return (Fix(f"{condition} TensorFlow {row.version}: {why}", self.install_tensorflow(row)),)
 
