@@ -216,6 +216,7 @@ def _is_spelled(word: str, flat: str) -> bool:
 
 def _idle(text: str, commands: Iterable[str]) -> Iterator[str]:
     """Commands that only ask for what the text lists already; TensorFlow itself may be asked for once more."""
+    text = re.sub(r"\b(?:has requirement|requires) \S+", "", text)  # which is not there
     for command in commands:
         asked = [one for one in _requirements(command) if one.specifier and not one.extras]
         if {one.name for one in asked} - {"tensorflow"} and all(_has(text, one) for one in asked):

@@ -86,7 +86,9 @@ def _answer(finding_id: str, about: dict[str, str | None], *fixes: Fix, **texts:
             return None
         answered = "in-use" in about and messages.has("gpu-created")  # the log answers itself
         title = about[found.values["about"]]
-        return None if answered else Problem(title=title, evidence=message_evidence(found), fixes=fixes)
+        return (
+            None if answered else Problem(title=title, evidence=message_evidence(found), fixes=fixes, rank_first=True)
+        )
 
     return declared
 

@@ -305,6 +305,32 @@ def _conflicts_of_majors(messages: MessageLog, name: str) -> tuple[Message, ...]
     return tuple(found)
 
 
+# what they break stands in findings of their own
+_OF_THEIR_OWN = ("numpy", "protobuf")
+
+
+def _unmet(context: Context, messages: MessageLog, *, name: str = "") -> Problem | None:
+    """pip's warning that requirements of TensorFlow are not met: those of NumPy or protobuf, or all others.
+
+    pip installs such packages all the same, and TensorFlow may run with them.
+    """
+    found = {}
+    for message in messages.all("requirement-conflict"):
+        values = message.values
+        is_asked = values["other"] == name if name else values["other"] not in _OF_THEIR_OWN
+        if is_asked and _TENSORFLOW.match(values["package"]):
+            found[values["need"]] = message
+    if not found or (context.probed and not messages.complains):
+        return None
+    return Problem(
+        title="TensorFlow requires other versions of packages that are installed",
+        cause="pip installs what does not go together, and says so",
+        evidence=message_evidence(*found.values()),
+        fixes=context.remedies.installing("Install what TensorFlow requires, and restart Python", *found),
+        severity=Severity.WARNING,
+    )
+
+
 ABI_NUMPY = finding(
     "tf.abi-numpy",
     layer="Python",
@@ -353,6 +379,12 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
 
 
 @ABI_NUMPY.sign()
+def numpy_of_another_release(context: Context, messages: MessageLog) -> Problem | None:
+    """pip says that the installed NumPy is not the one that TensorFlow requires."""
+    return _unmet(context, messages, name="numpy")
+
+
+@ABI_NUMPY.sign()
 def symbolic_tensor_message(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
     """np.prod gets a symbolic shape: recurrent layers of a TensorFlow before 2.6."""
     recurrent = re.compile(r"lstm|gru|rnn|bidirectional", re.I)
@@ -390,6 +422,18 @@ def protobuf_messages(context: Context, messages: MessageLog, release: Release |
     requirement = f"protobuf{bound or '<3.21'}"
     fixes = (*_install(context, requirement), *(() if bound else _or_newer(context, "protobuf")))
     return Problem(evidence=message_evidence(*seen, need=requirement), fixes=fixes)
+
+
+@ABI_PROTOBUF.sign()
+def protobuf_of_another_release(context: Context, messages: MessageLog) -> Problem | None:
+    """pip says that the installed protobuf is not the one that TensorFlow requires."""
+    return _unmet(context, messages, name="protobuf")
+
+
+@PACKAGE_CONFLICT.sign()
+def packages_of_another_release(context: Context, messages: MessageLog) -> Problem | None:
+    """pip says that packages are not those that TensorFlow requires."""
+    return _unmet(context, messages)
 
 
 def _for_older_runtime(context: Context, seen: tuple[Message, ...]) -> str | None:

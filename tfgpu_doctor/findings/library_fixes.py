@@ -33,7 +33,7 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     log = value_or(fetch("messages", context), MessageLog(()))
     if "the program" in log.values("another-program", "program"):
         return (Fix(f"Install the CUDA that it is linked to, beside the one that is there: {_CUDA}"),)
-    return _for_tensorflow(context)
+    return () if context.remedies.on_jetson else _for_tensorflow(context)
 
 
 def _for_tensorflow(context: Context) -> tuple[Fix, ...]:

@@ -362,7 +362,7 @@ def _environment_for(context: Context, row: Release | None = None) -> tuple[Fix,
     platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
     rows = [context.remedies.best_release(this_python=False), *context.matrix.stable(platform, "tensorflow")]
     row = next((one for one in ([row] if row else rows) if one and context.remedies.can_use(one)), None)
-    if row is None or context.remedies.image:
+    if row is None or context.remedies.image or context.remedies.on_jetson:
         return ()
     text = f"Create an environment with Python {context.remedies.python_for(row)} for TensorFlow {row.version}"
     return (Fix(text, context.remedies.new_environment(row)),)

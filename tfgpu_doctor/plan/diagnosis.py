@@ -16,7 +16,7 @@ from tfgpu_doctor.findings import engine
 from tfgpu_doctor.findings.answers import WHICH
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, message_evidence
 from tfgpu_doctor.findings.symptoms import nothing_fails
-from tfgpu_doctor.matrix.compatibility import arm_only
+from tfgpu_doctor.matrix.compatibility import arm_only, is_tegra
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.queries import Filters, also_load, releases, same_as_far_as_given, takes_cudnn
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, same_minor_releases, source, span, violations
@@ -63,6 +63,8 @@ def _names_enough(context: Context, question: Message) -> bool:
     """Whether it asks for versions, or whether something works with a version or graphics that it names."""
     if _OTHER_SUBJECTS.search(question.text):
         return False
+    if context.remedies.on_jetson and not any(map(is_tegra, _target(context, question).capabilities)):
+        return False  # which JetPack it has is the question
     named = ("tensorflow", "cuda", "cudnn", "python", "driver", "graphics")
     is_named = any(question.values.get(name) for name in named) or isinstance(context.facts.host.pci_gpus, Known)
     return question.values["about"] == "release" or is_named

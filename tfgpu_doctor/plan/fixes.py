@@ -213,6 +213,11 @@ class Fixes(Situation):
         return f"{self.python} -m pip uninstall -y {packages}"
 
     @property
+    def on_jetson(self) -> bool:
+        """True if a text is about a Jetson, for which only NVIDIA's own wheels are built."""
+        return any(one.kind == "jetson" for one in value_or(self.facts.messages, ()))
+
+    @property
     def knows_gpu(self) -> bool:
         """True if the compute capability of a GPU is known."""
         return bool(self.target.gpus)
@@ -260,8 +265,8 @@ class Fixes(Situation):
         Args:
             version: what was asked for, where nothing is installed.
         """
-        wanted = version or self._installed_version()
-        row = next(iter(same_minor_releases(self.request, wanted)), None) if wanted and not self.image else None
+        wanted = None if self.image or self.on_jetson else version or self._installed_version()
+        row = next(iter(same_minor_releases(self.request, wanted)), None) if wanted else None
         return row if row and (row.extra or self.installation(row).cuda_from_pip) else None
 
     def _installed_version(self) -> str | None:
@@ -278,7 +283,7 @@ class Fixes(Situation):
     @property
     def tensorflow(self) -> tuple[str, ...]:
         """What pip of this Python is asked for to get one release, never of any version; empty where none fits."""
-        if self.image:
+        if self.image or self.on_jetson:
             return ()
         row, version = self.release, self._installed_version()
         if row and version and (major(version), major(row.version)) == ("1", "2"):
@@ -362,7 +367,7 @@ class Fixes(Situation):
     def _images(self, wanted: str) -> Iterator[Option]:
         """Images of some releases that serve this machine."""
         request = replace(self.request, specifier=SpecifierSet(wanted))
-        return (option for option in alternatives(request) if option.kind == "container")
+        return (option for option in alternatives(request) if option.kind == "container" and not self.on_jetson)
 
     def for_cpu(self) -> tuple[Fix, ...]:
         """What a plan ranks first where there is no GPU; empty where there may be one."""
@@ -382,7 +387,7 @@ class Fixes(Situation):
             this_python: only releases with a wheel for the Python under test.
             own_cuda: only releases whose extra brings CUDA along.
         """
-        if self.image or self.target.os == "macos":  # 1.1 was the last release with CUDA there
+        if self.image or self.on_jetson or self.target.os == "macos":  # 1.1 was the last release with CUDA there
             return None
         target = self.target if this_python else structs.replace(self.target, python=None)
         request = PlanRequest(self.matrix, target)
@@ -391,7 +396,7 @@ class Fixes(Situation):
 
     def with_cuda_beside(self, row: Release, text: str, why: str = "") -> Iterator[Fix]:
         """A new environment for a release without an extra for CUDA; 9.1 and older is no longer installable so."""
-        if self.image or not self.can_use(row):
+        if self.image or self.on_jetson or not self.can_use(row):
             return
         libraries = f"CUDA {row.cuda}" + (f" and cuDNN {row.cudnn}" if row.cudnn else "")
         if commands := self.installation(row).commands:
@@ -400,7 +405,7 @@ class Fixes(Situation):
 
     def built_for(self, cuda: str, cudnn: str | None) -> tuple[Fix, ...]:
         """The newest release for this Python that is built for a CUDA and a cuDNN which are installed."""
-        if self.image:
+        if self.image or self.on_jetson:
             return ()
         for row in candidates(self.matrix, self.target.platform):
             same = row.cuda and row.cudnn and minor(row.cuda) == minor(cuda)
@@ -437,7 +442,7 @@ class Fixes(Situation):
 
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
         """Where no wheel fits: conda-forge's own build and container images, the newest TensorFlow first."""
-        found = alternatives(self.request)
+        found = [one for one in alternatives(self.request) if one.kind == "jetpack" or not self.on_jetson]
         if image := self.image:  # another one of the same publisher first
             found = [option for option in found if option.kind == "container" and image not in option.title]
             found.sort(key=lambda option: not image.startswith(f"{option.package}:"))

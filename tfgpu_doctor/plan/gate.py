@@ -194,7 +194,7 @@ def lacks_cuda_on_a_jetson(repair: Repair, situation: Situation) -> bool:
     if not any(one.kind == "jetson" for one in messages):
         return False
     own = (one for one in repair.requirements if one.name in TENSORFLOW and "+nv" not in str(one.specifier))
-    return any(own) or any(re.search(r"docker run(?!.*l4t)|conda create", one) for one in repair.fix.commands)
+    return any(own) or any(re.search("docker run .*--shm-size|conda create", one) for one in repair.fix.commands)
 
 
 def changes_an_image(repair: Repair, situation: Situation) -> bool:
