@@ -116,6 +116,10 @@ _DESCRIBED = re.compile(
     r"\bdevice: (?P<index>\d{1,3}), name: (?P<name>[^,]{1,80}), pci bus id: (?P<bus>[^\s,)\"']{1,40})"
     r"(?:, compute capability: (?P<capability>\d{1,2}\.\d))?"
 )
+_CREATED = re.compile(
+    r"Created (?:TensorFlow )?device \(?/job:\S{0,60}?GPU:(?P<index>\d{1,2})\)? with \d+ MB memory.{0,40}"
+    r"name: (?P<name>[^,]{3,60})"
+)
 _DESCRIPTION_BEGINS = re.compile(r"\bdevice: \d{1,3}, name: ")
 _XLA = re.compile(
     r"StreamExecutor(?: \S{1,20})? device \((?P<index>\d{1,3})\): (?P<name>[^,]{1,80}), "
@@ -199,7 +203,10 @@ def _described(text: str, lines: Sequence[Line], place: int) -> Iterator[GpuSeen
     """GPUs out of "device: 0, name: ..., pci bus id: ...", which a paste may have wrapped."""
     if _DESCRIPTION_BEGINS.search(text) and not _DESCRIBED.search(text) and place + 1 < len(lines):
         text = f"{text.rstrip()} {lines[place + 1].text[:LONGEST].lstrip()}"
-    for match in [*_DESCRIBED.finditer(text), *_XLA.finditer(text)]:
+    found = [*_DESCRIBED.finditer(text), *_XLA.finditer(text)]
+    if not found and (cut := _CREATED.search(text)):  # the rest of the line is missing
+        yield GpuSeen(lines[place].number, index=int(cut["index"]), name=cut["name"].strip(), created=True)
+    for match in found:
         values = match.groupdict()
         bus = (values.get("bus") or "").strip("<>")
         yield GpuSeen(
