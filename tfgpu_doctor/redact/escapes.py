@@ -46,7 +46,7 @@ def _decoded(match: re.Match[str]) -> str:
     own = 0 if escape.startswith("%") else len(slashes) & -len(slashes)
     if drive and own == len(slashes):
         return match[0]
-    octets = bytes.fromhex(re.sub(r"\\+[ux]|%", "", escape.lstrip("uUx%")))
+    octets = bytes.fromhex(re.sub(r"(?<!\\)\\+[ux]|%", "", escape.lstrip("uUx%")))
     for encoding in _ENCODINGS[escape[0]]:
         try:
             text = octets.decode(encoding)
