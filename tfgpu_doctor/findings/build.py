@@ -181,6 +181,7 @@ def wheel_on_jetson(messages: MessageLog, devices: Devices | None = None) -> Pro
     text = "See which JetPack it is, and install NVIDIA's TensorFlow for that, or use its container l4t-tensorflow"
     commands = ("cat /etc/nv_tegra_release", "apt-cache show nvidia-jetpack | grep Version")
     return Problem(
+        title="A Jetson needs the TensorFlow that NVIDIA builds for its JetPack",
         cause="the aarch64 wheels on the index, and most others, are CPU builds; a Jetson's GPU needs the build that "
         "NVIDIA publishes for its JetPack",
         evidence=message_evidence(*jetson),
