@@ -144,7 +144,8 @@ def _twice(roots: list[Finding]) -> Iterator[str]:
 def flaws(text: str, report: Report) -> list[str]:
     """What is wrong with a report on a text."""
     findings = report.findings
-    each = [fix.commands for one in findings for fix in one.fixes]
+    here = [one for one in findings if one.id != "tf.wrong-env"]  # what the text lists is somewhere else
+    each = [fix.commands for one in here for fix in one.fixes]
     commands = [line for lines in each if not any("uninstall" in line for line in lines) for line in lines]
     return [
         *complaints(findings),
