@@ -287,13 +287,19 @@ class Fixes(Situation):
             return ()
         row, version = self.release, self._installed_version()
         if row and version and (major(version), major(row.version)) == ("1", "2"):
-            # a program of TensorFlow 1 runs with no other; of most of its releases the package for GPUs is another one
-            there = self.matrix.tensorflow(version, self.target.platform)
-            return (f"{'tensorflow' if there and there.gpu else 'tensorflow-gpu'}=={version}",)
+            if own := self._of_tensorflow_1(version):
+                return (own,)
         if row and self.target.python in (None, *row.python):
             return self.installation(row).requirements
         version = self._with_a_wheel(version)
         return (f"tensorflow=={version}",) if version else ()
+
+    def _of_tensorflow_1(self, version: str) -> str | None:
+        """The same release, for a program that runs with no other; of most, the package for GPUs is another one."""
+        names = ("tensorflow", "tensorflow-gpu")
+        builds = [self.matrix.tensorflow(version, self.target.platform, name) for name in names]
+        own = next((one for one in builds if one and one.gpu and self.can_use(one)), None)
+        return f"{own.package if own else 'tensorflow-gpu'}=={version}" if own or not any(builds) else None
 
     def _with_a_wheel(self, version: str | None) -> str | None:
         """A release if it has a wheel for this Python, or is not known; else the newest that has one."""
