@@ -286,9 +286,9 @@ class Fixes(Situation):
         if self.image or self.on_jetson:
             return ()
         row, version = self.release, self._installed_version()
-        if row and version and (major(version), major(row.version)) == ("1", "2"):
-            if own := self._of_tensorflow_1(version):
-                return (own,)
+        is_other = row and version and (major(version), major(row.version)) == ("1", "2")
+        if version and is_other and (own := self._of_tensorflow_1(version)):
+            return (own,)
         if row and self.target.python in (None, *row.python):
             return self.installation(row).requirements
         version = self._with_a_wheel(version)
