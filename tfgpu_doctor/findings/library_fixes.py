@@ -57,12 +57,6 @@ def _for_tensorflow(context: Context) -> tuple[Fix, ...]:
     return (best or (own,)) if release.extra else _keep(release, best, context)
 
 
-def _is_linked(context: Context) -> bool:
-    """Whether a program that is linked to CUDA fails, which no package of Python changes."""
-    log = value_or(fetch("messages", context), MessageLog(()))
-    return "the program" in log.values("another-program", "program")
-
-
 def _for_what_is_installed(context: Context) -> tuple[Fix, ...]:
     """The release that is built for the CUDA which a text says is installed, where it does not tell the release."""
     cuda = value_or(fetch("reported_cuda", context), None)
