@@ -176,7 +176,9 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
 def wheel_on_jetson(messages: MessageLog, devices: Devices | None = None) -> Problem | None:
     """A Jetson that lists no GPU, and no other complaint."""
     jetson = messages.all("jetson")
-    if not jetson or messages.complains or messages.has("gpu-found") or lists_gpu(devices):
+    misses_one = devices is not None or messages.has("no-gpu-listed", "gpu-fails-said")
+    misses_one |= bool({"release", "works"} & {*messages.values("question", "about")})
+    if not (jetson and misses_one) or messages.complains or messages.has("gpu-found") or lists_gpu(devices):
         return None
     text = "See which JetPack it is, and install NVIDIA's TensorFlow for that, or use its container l4t-tensorflow"
     commands = ("cat /etc/nv_tegra_release", "apt-cache show nvidia-jetpack | grep Version")

@@ -22,6 +22,7 @@ from tfgpu_doctor.findings.inputs import Cards, Checks, Devices, Sonames, Toolki
 from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
 from tfgpu_doctor.findings.library_fixes import (
     PIP_FOLDERS,
+    growth,
     install_libraries,
     not_on_path,
     off_library_path,
@@ -555,13 +556,11 @@ def _needs_another(name: str, message: Message) -> bool:
 
 
 def _free_memory(context: Context) -> tuple[Fix, ...]:
-    growth = f"{'set' if context.remedies.os == 'windows' else 'export'} TF_FORCE_GPU_ALLOW_GROWTH=true"
     doctor = Fix("If memory is free, check that CUDA and cuDNN are those of this release", (context.remedies.doctor(),))
     holders = Fix("See which processes use the GPU's memory, and end them", ("nvidia-smi",))
-    as_needed = Fix("Let TensorFlow allocate memory as needed, so that some is left for cuDNN", (growth,))
     if context.probed:
-        return holders, as_needed
-    return as_needed, holders, doctor  # what cured most of those who told of their cure
+        return holders, growth(context)
+    return growth(context), holders, doctor  # what cured most of those who told of their cure
 
 
 CUDNN_INIT = finding(

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 
 from tfgpu_doctor.facts.facts import Candidate, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
-from tfgpu_doctor.facts.versions import minor
+from tfgpu_doctor.facts.versions import major, minor
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem
 from tfgpu_doctor.findings.inputs import Sonames, fetch
 from tfgpu_doctor.findings.libraries import good_candidate, hides_wheels, in_state, names, off_path_evidence
@@ -23,6 +23,14 @@ PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each w
         'print(":".join(glob.glob(list(nvidia.__path__)[0] + "/*/lib")))\')${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}',
     ),
 )
+
+
+def growth(context: Context) -> Fix:
+    """How TensorFlow takes memory as it needs it; releases of TensorFlow 1 know the variable only from some on."""
+    if major(value_or(context.facts.tensorflow.version, "2")) == "1":
+        options = "config = tf.ConfigProto(); config.gpu_options.allow_growth = True; tf.Session(config=config)"
+        return Fix(f"Let TensorFlow allocate only what it needs, in the program: {options}")
+    return Fix("Let TensorFlow allocate only what it needs", ("export TF_FORCE_GPU_ALLOW_GROWTH=true",))
 
 
 _CUDA = "https://developer.nvidia.com/cuda-toolkit-archive"

@@ -18,6 +18,7 @@ from tfgpu_doctor.findings.declaration import (
     message_evidence,
 )
 from tfgpu_doctor.findings.inputs import Checks, Variables, visible_devices
+from tfgpu_doctor.findings.library_fixes import growth
 
 _UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
 FREE = 0.5  # share of a GPU's memory; when less is free as TensorFlow starts, another process uses the rest
@@ -117,7 +118,6 @@ def different_results_message(context: Context, messages: MessageLog) -> Problem
 GPU_GUIDE = "https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth"
 _CONTEXT = 512 * MIB  # a CUDA context, cuDNN and cuBLAS need some hundred MiB before the first tensor
 _FREE_IN_TABLE = 0.3  # the same in nvidia-smi's table, which was printed at any time
-_GROWTH = Fix("Let TensorFlow allocate only what it needs", ("export TF_FORCE_GPU_ALLOW_GROWTH=true",))
 
 
 def _visible(gpus: Gpus, variables: Variables) -> list[Gpu]:
@@ -202,6 +202,7 @@ def _is_on_host(message: Message) -> bool:
 
 @OOM.sign(conclusive=False)
 def check_ran_out_of_memory(
+    context: Context,
     checks: Checks,  # noqa: ARG001  # they were tried
     messages: MessageLog | None = None,
 ) -> Problem | None:
@@ -210,12 +211,12 @@ def check_ran_out_of_memory(
     return Problem(
         cause="tfgpu's check needs only a few hundred MiB, most of it for CUDA itself: another process uses the memory",
         evidence=message_evidence(*failed),
-        fixes=(Fix("Find the process that uses it", ("nvidia-smi",)), _GROWTH),
+        fixes=(Fix("Find the process that uses it", ("nvidia-smi",)), growth(context)),
     )
 
 
 @OOM.sign(unless=("memory.taken", "gpu.fault"))
-def allocation_failed(messages: MessageLog) -> Problem | None:
+def allocation_failed(context: Context, messages: MessageLog) -> Problem | None:
     """An allocation on the GPU fails, and nothing shows that another process uses the memory."""
     failed = _not_allocated(messages)
     if all(map(_is_on_host, failed)):
@@ -224,7 +225,7 @@ def allocation_failed(messages: MessageLog) -> Problem | None:
     if program == "TensorFlow":
         # a library, not a tensor, gets none: TensorFlow has reserved all for tensors
         of_library = all("ALLOC_FAILED" in message.text for message in failed)
-        fixes = (_GROWTH, _SEE_OTHERS, _REDUCE) if of_library else None
+        fixes = (growth(context), _SEE_OTHERS, _REDUCE) if of_library else None
         return Problem(evidence=message_evidence(*failed), fixes=fixes)
     cause = f"{program} reports it: its step needs more memory than is free"
     return Problem(cause=cause, evidence=message_evidence(*failed), fixes=(_REDUCE, _SEE_OTHERS))
@@ -265,7 +266,7 @@ def _find_and_end(context: Context) -> tuple[Fix, ...]:
 def _share(context: Context) -> tuple[Fix, ...]:
     """How TensorFlow leaves memory to others; and how to see whether others hold some."""
     program = _program(MessageLog(value_or(context.facts.messages, ())))
-    return (*((_GROWTH,) if program == "TensorFlow" else ()), *(() if context.probed else (_DECIDE,)))
+    return (*((growth(context),) if program == "TensorFlow" else ()), *(() if context.probed else (_DECIDE,)))
 
 
 TAKEN = finding(
@@ -324,12 +325,12 @@ def allocation_failed_beside_another(context: Context, messages: MessageLog, gpu
 
 
 @TAKEN.sign(unless=("gpu.fault",))
-def takes_all_memory(messages: MessageLog) -> Problem | None:
+def takes_all_memory(context: Context, messages: MessageLog) -> Problem | None:
     """Nothing fails; somebody wonders about TensorFlow's default."""
     seen = messages.all("takes-all-memory") if messages.speaks_only_of("takes-all-memory") else ()
     return Problem(
         title="TensorFlow takes the whole memory of the GPU",
         cause="it reserves nearly all of it when it starts, and leaves nothing for a second program",
         evidence=message_evidence(*seen),
-        fixes=(_GROWTH,),
+        fixes=(growth(context),),
     )

@@ -166,7 +166,8 @@ _TOPICS = (
 # whoever writes such a word may have seen something fail, whatever they ask
 _TROUBLE = re.compile(
     r"\b(?:errors?|fail\w*|crash\w*|traceback|exception|(?:does|did)(?: not|n't)|can ?not|unable"
-    r"|(?:not|\w{2,5}n't) (?:work|found|find|detect|us|see|load|recogni)\w*|problem|issue|wrong|broken|stuck)\b",
+    r"|(?:not|\w{2,5}n't) (?:work|found|find|detect|us|see|load|recogni)\w*|problem|issue|wrong|broken|stuck"
+    r"|out of memory|oom)\b",
     re.IGNORECASE,
 )
 _NATIVE = re.compile(r"\b(?:no|not|without|instead of)\W{1,3}(?:\w+ )?wsl|\bnative(?:ly)?\b", re.IGNORECASE)

@@ -5,6 +5,7 @@ The environments that files describe are judged by the same findings as a machin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import partial
 
@@ -50,7 +51,7 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     undetermined = [Undetermined(id="tf.python-unsupported", reason=reason) for reason in reasons]
     for view in views:
         own = _findings(view, matrix)
-        found |= {_identity(one): one for one in own}
+        found |= {(one.id, one.title, one.evidence): one for one in own}
         if (reason := _not_in_matrix(view)) and not own:
             undetermined.append(Undetermined(id="cuda.version-mismatch", reason=reason))
     return Report(
@@ -75,7 +76,8 @@ def _is_known(view: PlannedEnvironment) -> bool:
 
 def _is_of_a_month(base: Base) -> bool:
     """Whether it is an image of NVIDIA's, whose TensorFlow and CUDA go together, and of which no more is known."""
-    return base.of_tensorflow and base.cuda is not None
+    month = (base.image.tag or "")[:5]
+    return base.of_tensorflow and (base.cuda is not None or bool(re.fullmatch(r"2[0-5]\.(?:0[1-9]|1[0-2])", month)))
 
 
 def _not_in_matrix(view: PlannedEnvironment) -> str | None:
@@ -85,7 +87,13 @@ def _not_in_matrix(view: PlannedEnvironment) -> str | None:
         return f"{one.place}: {one.text} comes from {one.elsewhere}, of which the matrix has nothing"
     if one and view.release is None and not view.allowed and not view.conda:
         return f"{one.place}: the matrix has no release that matches {one.text}"
-    if one is None and base and base.of_tensorflow and view.release is None and not (base.container or base.cuda):
+    if (
+        one is None
+        and base
+        and base.of_tensorflow
+        and view.release is None
+        and not (base.container or _is_of_a_month(base))
+    ):
         return f"{base.image.place}: {base.image.reference} is not in the matrix"
     return None
 
@@ -97,10 +105,6 @@ def _verdict(findings: Iterable[Finding], judged: bool) -> Verdict:
     if not judged:
         return "unknown"
     return "degraded" if Severity.WARNING in severities else "ok"
-
-
-def _identity(one: Finding) -> object:
-    return one.id, one.title, one.evidence
 
 
 def facts_of(one: PlannedEnvironment) -> Facts:

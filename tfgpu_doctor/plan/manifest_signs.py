@@ -7,7 +7,7 @@ adds them; `tfgpu check` does so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeAlias
 
@@ -316,15 +316,20 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
     chosen = view.resolved.versions.get("numpy")  # beside all that is known to be installed, else the newest
     newest = Version(chosen) if chosen else max(known.allowed(line.specifier if line else ""), default=None)
     # NumPy 2 is for Python 3.9 and later; most likely it is the newest for which there is a wheel
-    if newest and newest not in known.allowed(str(bound)) and capability(python or row.python[-1]) >= (3, 9):
+    takes_it = _takes_numpy_2([python] if python else row.python)
+    if newest and newest not in known.allowed(str(bound)) and any(takes_it):
         wheel = f"TensorFlow {row.version}"
         yield Problem(
             title=f"{wheel} will be installed with NumPy 2, and cannot be imported with it",
             cause="it is compiled for NumPy 1, but its metadata has no upper bound",
             evidence=_seen(line or tensorflow, f"numpy{bound}", wheel),
             fixes=(write(line, "numpy<2") if line else write_beside(tensorflow, "numpy<2"),),
-            severity=Severity.ERROR if python else Severity.WARNING,
+            severity=Severity.ERROR if all(takes_it) else Severity.WARNING,
         )
+
+
+def _takes_numpy_2(pythons: Iterable[str]) -> list[bool]:
+    return [capability(one) >= (3, 9) for one in pythons]
 
 
 @in_manifests("tf.abi-protobuf", unless=("tf.package-removed",))
@@ -734,7 +739,7 @@ def no_such_cudatoolkit(view: PlannedEnvironment) -> Iterator[Problem]:
 def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """cuDNN of another major version, or older than the one compiled against."""
     release = view.needs_cuda
-    if release is None or release.cudnn is None:
+    if release is None or release.cudnn is None or view.requirement("torch"):  # which brings a cuDNN of pip
         return
     for cudnn in view.cudnns:
         same = major(cudnn.version) == major(release.cudnn)

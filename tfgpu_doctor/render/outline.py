@@ -128,6 +128,8 @@ def _first_found(block: Block) -> list[Line]:
 def _to_type(finding: Finding) -> list[Fix]:
     """The first fix that repairs, or else decides; where it is a sentence, what can be typed, too."""
     repairs = [fix for fix in finding.fixes if not fix.decides]
+    if finding.cause == BECAUSE:  # the words of a text repair nothing
+        return [fix for fix in finding.fixes if fix.decides][:1]
     fixes = repairs[:1] or list(finding.fixes[:1])
     if fixes and not fixes[0].commands:
         fixes += [fix for fix in finding.fixes[1:] if fix.commands][:1]
