@@ -266,15 +266,15 @@ def access(context: Context, container: str | None, *, requested: bool = False) 
     first, then = ((), (_TRY,)) if requested else ((_REQUEST["docker"],), ())
     if host == "windows":  # the toolkit is a part of Docker Desktop (its WSL2 back end)
         return (*first, Fix("Use Docker Desktop with the WSL2 back end; update WSL", ("wsl --update", *then)))
-    where, restart = " on the host", "sudo systemctl restart docker"
+    where, restart = "", "sudo systemctl restart docker"
     distribution = value_or(context.facts.host.distribution_id, "")
     if host == "wsl2":  # which may lack systemd
         where, restart = " inside WSL; Docker Desktop contains it: update that instead", "sudo service docker restart"
         distribution = ""
-    text = f"If it is missing, install the NVIDIA Container Toolkit{where}"
-    install = Fix(text, _BY_DISTRIBUTION.get(distribution, _APT))
-    configure = "Configure Docker to use it; the restart of Docker stops all running containers"
-    return (*first, install, Fix(configure, ("sudo nvidia-ctk runtime configure --runtime=docker", restart, *then)))
+    text = f"If it is missing, install the NVIDIA Container Toolkit{where}. Docker has to be configured for it, and "
+    configure = ("sudo nvidia-ctk runtime configure --runtime=docker", restart, *then)
+    commands = (*_BY_DISTRIBUTION.get(distribution, _APT), *configure)
+    return (*first, Fix(f"{text}restarted, which stops all running containers", commands))
 
 
 def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:

@@ -338,8 +338,10 @@ def _no_gpu_build_for_macos(context: Context, refused: tuple[Message, ...], plat
 
 def _requested_row(context: Context, refused: tuple[Message, ...], platform: str | None) -> Release | None:
     """The release that was asked for by its version, if its wheels are known."""
-    version = next((version for message in refused if (version := requested(message)[1])), None)
+    name, version = next((one for one in map(requested, refused) if one[1]), ("", None))
     row = context.matrix.tensorflow(version, platform or "linux_x86_64") if version else None
+    if row and not row.gpu and name == "tensorflow-gpu":
+        row = context.matrix.tensorflow(row.version, row.platform, name) or row
     return row if row and row.python else None
 
 
