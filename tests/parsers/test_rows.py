@@ -27,6 +27,7 @@ from tfgpu_doctor.facts.facts import Build, Facts, Gpu, Known, Unknown, look_up,
 from tfgpu_doctor.facts.report import Severity
 from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.offers import versions_offered
 from tfgpu_doctor.parsers import (
     lines,
     nvidia_smi,
@@ -39,7 +40,6 @@ from tfgpu_doctor.parsers import (
     text_to_facts,
 )
 from tfgpu_doctor.parsers.lines import Excerpt, Line
-from tfgpu_doctor.parsers.remaining_releases import versions_offered
 from tfgpu_doctor.parsers.text_to_facts import _ASKS, _ON_WINDOWS
 from tfgpu_doctor.plan.diagnosis import diagnose
 

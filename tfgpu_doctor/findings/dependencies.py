@@ -95,10 +95,11 @@ def mixed_packages(
         return None  # where another version runs, the release is that of another environment
     wanted = [*_of_another_release(packages, release)]
     other_builds = (p.name for p in tensorflows if p.name != "tensorflow")  # beside which none can be installed
-    fixes = _again(context, (*other_builds, *(package.name for package, _ in wanted)))
     if all(package.name == "tf-keras" for package, _ in wanted):  # which TensorFlow does not bring along
         keras = (f"{package.name}{bound}" for package, bound in wanted)
         fixes = context.remedies.installing("Install the tf-keras of this release", *keras)
+    else:
+        fixes = _again(context, (*other_builds, *(package.name for package, _ in wanted)))
     wheel = f"TensorFlow {release.version} (wheel)"
     seen = (evidence(_listed(one), _where(one), f"{one.name} {bound}", wheel) for one, bound in wanted)
     cause = "they belong to another TensorFlow release than the one that is installed"

@@ -14,7 +14,7 @@ from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import Message, Package, Packages, ShadowedModule
 from tfgpu_doctor.facts.versions import parts
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.parsers.remaining_releases import versions_offered
+from tfgpu_doctor.matrix.offers import versions_offered
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Versions of packages against what TensorFlow and each other require.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from msgspec import field, structs
+from packaging.specifiers import SpecifierSet
 
 from tfgpu_doctor.facts.facts import Record
 from tfgpu_doctor.facts.versions import numbers
@@ -25,6 +26,7 @@ BUILD_INFO = "tensorflow/python/platform/build_info.py"
 CUDNN_HEADER = "cudnn_version.h"
 DSO_LOADER = "dso_loader.h and cuda_config.h"
 _FATBIN = ".nv_fatbin of its libraries"
+_specifiers = lru_cache(SpecifierSet)  # few, each asked of every row
 
 
 class Library(Record, frozen=True, kw_only=True):
@@ -191,12 +193,10 @@ def concerns(issue: KnownIssue, row: ReleaseRow, platform: str) -> bool:
     )
 
 
-@lru_cache(maxsize=4096)  # few versions and specifiers, asked for every row
+@lru_cache(maxsize=4096)
 def within(version: str, specifier: str) -> bool:
     """Whether a version meets a specifier; release candidates count."""
-    from packaging.specifiers import SpecifierSet
-
-    return SpecifierSet(specifier).contains(version, prereleases=True)
+    return _specifiers(specifier).contains(version, prereleases=True)
 
 
 def _issues(row: ReleaseRow, platform: str, wheel: Wheel, data: MatrixFile) -> Iterator[KnownIssue]:

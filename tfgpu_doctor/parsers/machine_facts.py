@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from msgspec import structs
-
 from tfgpu_doctor.facts.facts import (
     NOT_IN_TEXT,
     Build,
@@ -38,33 +36,7 @@ from tfgpu_doctor.parsers.cuda_results import CURESULTS
 from tfgpu_doctor.parsers.parsed_text import ParsedText, fact_from, line_of, stated_at
 from tfgpu_doctor.parsers.prose import card_in, stance
 from tfgpu_doctor.parsers.statements import names_no_gpu
-
-# ------------------------------------------------------------------------------------------ pci names
-
-# of lspci, for a device that its pci.ids does not have; of Windows, without a driver
-_NO_NAME = re.compile(r"\bDevice(?: (?P<number>[0-9a-f]{4}))?$|^Microsoft Basic Display Adapter$")
-
-
-def named(gpus: Fact[tuple[PciGpu, ...]], matrix: Matrix) -> Fact[tuple[PciGpu, ...]]:
-    """The same devices, those without a name with that of the matrix.
-
-    >>> from tfgpu_doctor.facts.facts import Known
-    >>> card = PciGpu("0000:01:00.0", "10de:2684")
-    >>> named(Known((card,), "/sys/bus/pci/devices"), Matrix.load()).value[0].name
-    'GeForce RTX 4090'
-    """
-    if not isinstance(gpus, Known):
-        return gpus
-    return structs.replace(gpus, value=tuple(_named(one, matrix) for one in gpus.value))
-
-
-def _named(gpu: PciGpu, matrix: Matrix) -> PciGpu:
-    nameless = _NO_NAME.search(gpu.name or "")
-    number = nameless["number"] if nameless else None
-    device_id = f"10de:{number}" if number and ":" not in gpu.device_id else gpu.device_id
-    model = matrix.gpu_of_device(device_id) if nameless or not gpu.name else None
-    return structs.replace(gpu, device_id=device_id, name=model.name) if model else gpu
-
+from tfgpu_doctor.parsers.system_outputs import named
 
 # ------------------------------------------------------------------------------------------ cards
 
@@ -396,7 +368,7 @@ def cudnn(text: ParsedText, matrix: Matrix | None = None) -> Cudnn:
         files = tuple(CudnnFile(where, one.cudnn, "stated") for one, where in _that_works(text, matrix))
     differs = next(iter(text.messages_of("cudnn-version-differs")), None)
     loaded = next(iter(text.messages_of("cudnn-loaded")), None)
-    version = differs.values["runtime"] if differs else _packed(loaded.values["version"]) if loaded else None
+    version = differs.values["runtime"] if differs else loaded.values["version"] if loaded else None
     return Cudnn(
         installed=Known(files, files[0].path, _grade(files[0].source)) if files else NOT_IN_TEXT,
         runtime=fact_from(dotted(version), differs or loaded),
@@ -429,12 +401,10 @@ def _grade(via: str | None) -> str:
 def dotted(version: str | None) -> str | None:
     """cuDNN's number as it was printed: "8.0.5", "5005" for 5.0.5, "8600" for 8.6.0."""
     version = version.strip(".") if version else None
-    return _packed(version) if version and version.isdecimal() else version
-
-
-def _packed(number: str) -> str:
-    """CUDNN_VERSION: major × 1000 + minor × 100 + patch up to 8, major × 10000 + ... from 9 on (cudnn_version.h)."""
-    value = int(number)
+    if version is None or not version.isdecimal():
+        return version
+    # CUDNN_VERSION: major × 1000 + minor × 100 + patch up to 8, major × 10000 + ... from 9 on (cudnn_version.h)
+    value = int(version)
     base = 10_000 if value >= 90_000 else 1_000
     return f"{value // base}.{value % base // 100}.{value % 100}"
 

@@ -14,9 +14,36 @@ from typing import Any
 
 from msgspec import structs
 
-from tfgpu_doctor.facts.facts import Known, PciGpu
+from tfgpu_doctor.facts.facts import Fact, Known, PciGpu
+from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers import platform_hints
 from tfgpu_doctor.parsers.lines import Line
+
+# ------------------------------------------------------------------------------------------ pci names
+
+# of lspci, for a device that its pci.ids does not have; of Windows, without a driver
+_NO_NAME = re.compile(r"\bDevice(?: (?P<number>[0-9a-f]{4}))?$|^Microsoft Basic Display Adapter$")
+
+
+def named(gpus: Fact[tuple[PciGpu, ...]], matrix: Matrix) -> Fact[tuple[PciGpu, ...]]:
+    """The same devices, those without a name with that of the matrix.
+
+    >>> card = PciGpu("0000:01:00.0", "10de:2684")
+    >>> named(Known((card,), "/sys/bus/pci/devices"), Matrix.load()).value[0].name
+    'GeForce RTX 4090'
+    """
+    if not isinstance(gpus, Known):
+        return gpus
+    return structs.replace(gpus, value=tuple(_named(one, matrix) for one in gpus.value))
+
+
+def _named(gpu: PciGpu, matrix: Matrix) -> PciGpu:
+    nameless = _NO_NAME.search(gpu.name or "")
+    number = nameless["number"] if nameless else None
+    device_id = f"10de:{number}" if number and ":" not in gpu.device_id else gpu.device_id
+    model = matrix.gpu_of_device(device_id) if nameless or not gpu.name else None
+    return structs.replace(gpu, device_id=device_id, name=model.name) if model else gpu
+
 
 # ------------------------------------------------------------------------------------------ system outputs
 

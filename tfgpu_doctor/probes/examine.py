@@ -30,7 +30,9 @@ from tfgpu_doctor.facts.facts import (
 )
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.parsers.machine_facts import named
+from tfgpu_doctor.parsers import messages as catalogue
+from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.system_outputs import named
 from tfgpu_doctor.probes import cuda, driver, elsewhere, host, installed_files, loader, startup_files
 from tfgpu_doctor.probes.tensorflow import Environment, TensorFlowProbe, tensorflow_distribution
 
@@ -168,10 +170,6 @@ def _messages(tensorflow: TensorFlow, driver: Driver) -> Fact[tuple[Message, ...
     """What TensorFlow and the kernel printed, as the catalogue of messages knows it; not read without TensorFlow."""
     if isinstance(tensorflow.log, Unknown):
         return tensorflow.log
-    # deferred: compiling the catalogue takes longer than all other imports
-    from tfgpu_doctor.parsers import messages as catalogue
-    from tfgpu_doctor.parsers.lines import Line
-
     texts = [*tensorflow.log.value, *value_or(driver.xid_events, ())]
     for phase in tensorflow.phases:
         texts += [*phase.log_tail, *phase.traceback, *([phase.exception] if phase.exception else [])]
