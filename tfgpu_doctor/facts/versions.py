@@ -78,5 +78,16 @@ def capability_of(name: str | None) -> str | None:
     return match[1] if match else None
 
 
+def dotted(version: str | None) -> str | None:
+    """cuDNN's number as it was printed: "8.0.5", "5005" for 5.0.5, "8600" for 8.6.0."""
+    version = version.strip(".") if version else None
+    if version is None or not version.isdecimal():
+        return version
+    # CUDNN_VERSION: major × 1000 + minor × 100 + patch up to 8, major × 10000 + ... from 9 on (cudnn_version.h)
+    value = int(version)
+    base = 10_000 if value >= 90_000 else 1_000
+    return f"{value // base}.{value % base // 100}.{value % 100}"
+
+
 def _padded(version: tuple[int, ...], length: int) -> tuple[int, ...]:
     return version + (0,) * (length - len(version))

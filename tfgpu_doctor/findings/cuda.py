@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tfgpu_doctor.facts.facts import CudnnFile, DamagedPackage, Message, Nvcc, Package, Packages, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
-from tfgpu_doctor.facts.versions import at_least, major, minor
+from tfgpu_doctor.facts.versions import at_least, dotted, major, minor
 from tfgpu_doctor.findings import libraries, symptoms
 from tfgpu_doctor.findings.declaration import (
     OF_ANY_CRASH,
@@ -308,9 +308,7 @@ _CUDNN_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
 def _cudnn_to_install(context: Context) -> str | None:
     """The cuDNN that is compiled against, where neither pip nor an image brings it for the release that is there."""
     log, remedies = value_or(fetch("messages", context), MessageLog(())), context.remedies
-    compiled = next((one.strip(".") for one in log.values("cudnn-version-differs", "compiled")), None)
-    if compiled and compiled.isdecimal() and len(compiled) == 4:  # 7005 is 7.0.5
-        compiled = f"{compiled[0]}.{compiled[1]}.{int(compiled[2:])}"
+    compiled = next(map(dotted, log.values("cudnn-version-differs", "compiled")), None)
     return None if remedies.image or remedies.kept_release() else compiled
 
 

@@ -29,7 +29,7 @@ from tfgpu_doctor.facts.facts import (
     Toolkit,
     lists_gpu,
 )
-from tfgpu_doctor.facts.versions import minor, of_capability
+from tfgpu_doctor.facts.versions import dotted, minor, of_capability
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers import prose, tensorflow_outputs
 from tfgpu_doctor.parsers.cuda_results import CURESULTS
@@ -396,17 +396,6 @@ def _cudnn_files(text: ParsedText) -> Iterator[CudnnFile]:
 
 def _grade(via: str | None) -> str:
     return "stated" if via == "stated" else "observed"
-
-
-def dotted(version: str | None) -> str | None:
-    """cuDNN's number as it was printed: "8.0.5", "5005" for 5.0.5, "8600" for 8.6.0."""
-    version = version.strip(".") if version else None
-    if version is None or not version.isdecimal():
-        return version
-    # CUDNN_VERSION: major × 1000 + minor × 100 + patch up to 8, major × 10000 + ... from 9 on (cudnn_version.h)
-    value = int(version)
-    base = 10_000 if value >= 90_000 else 1_000
-    return f"{value // base}.{value % base // 100}.{value % 100}"
 
 
 # ------------------------------------------------------------------------------------------ devices

@@ -17,12 +17,11 @@ from typing import NamedTuple
 from packaging.version import Version
 
 from tfgpu_doctor.facts.facts import Fact, Known, Python, Unknown, value_or
-from tfgpu_doctor.facts.versions import major, minor
+from tfgpu_doctor.facts.versions import dotted, major, minor
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.names import known_library
 from tfgpu_doctor.matrix.offers import versions_offered
 from tfgpu_doctor.matrix.schema import LogMessage
-from tfgpu_doctor.parsers.machine_facts import dotted
 from tfgpu_doctor.parsers.parsed_text import ParsedText
 
 # ------------------------------------------------------------------------------------------ log lines

@@ -213,11 +213,6 @@ class Fixes(Situation):
         return f"{self.python} -m pip uninstall -y {packages}"
 
     @property
-    def on_jetson(self) -> bool:
-        """True if a text is about a Jetson, for which only NVIDIA's own wheels are built."""
-        return any(one.kind == "jetson" for one in value_or(self.facts.messages, ()))
-
-    @property
     def knows_gpu(self) -> bool:
         """True if the compute capability of a GPU is known."""
         return bool(self.target.gpus)

@@ -71,6 +71,11 @@ class Situation:
         rows = self.matrix.data.containers
         return next((one for one in rows if f"{one.image}:{one.tag}" == self.image), None)
 
+    @property
+    def on_jetson(self) -> bool:
+        """True if a text is about a Jetson, for which only NVIDIA's own wheels are built."""
+        return any(one.kind == "jetson" for one in value_or(self.facts.messages, ()))
+
     def has(self, package: str) -> str | None:
         """The version of an installed package."""
         listed = value_or(self.facts.python.packages, ())
@@ -190,8 +195,7 @@ def lacks_cuda_on_a_jetson(repair: Repair, situation: Situation) -> bool:
 
     Nor an image or a package of conda: those for the drivers of servers do not run there.
     """
-    messages = value_or(situation.facts.messages, ())
-    if not any(one.kind == "jetson" for one in messages):
+    if not situation.on_jetson:
         return False
     own = (one for one in repair.requirements if one.name in TENSORFLOW and "+nv" not in str(one.specifier))
     return any(own) or any(re.search("docker run .*--shm-size|conda create", one) for one in repair.fix.commands)
