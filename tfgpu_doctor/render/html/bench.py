@@ -3,8 +3,7 @@
 The page is made for others to read: the caller hands over a result that was redacted (redact/).
 
 The picture is SVG that is part of the page. Colours are variables of the page, text is text, and the numbers stand in
-tables below it, too. It is 360 units wide and its letters are 10 high, so that they are still 9 pixels on a phone of
-360 pixels.
+tables below it, too. Its places are per cent of the column, so that it is as wide as the page, with letters of one size.
 """
 
 from __future__ import annotations
@@ -29,9 +28,8 @@ _READ = (
     "physical device: they prove function, never speed. Names of users and hosts, private paths, addresses, serial "
     "numbers and credentials are left out."
 )
-LONGEST = 34  # characters of a label
-_LEFT, _RIGHT = 12.0, 348.0
-_ROW = 34.0  # height
+LONGEST = 34  # characters of a label: with a speed beside it, it fits a phone of 360 pixels
+_ROW = 42  # height, pixels
 
 
 def short(name: str, longest: int = LONGEST) -> str:
@@ -41,9 +39,8 @@ def short(name: str, longest: int = LONGEST) -> str:
     return shown if len(shown) <= longest else f"{shown[: longest - tail - 1]}…{shown[-tail:]}"
 
 
-def _label(x: float, y: float, words_: str, anchor: str) -> str:
-    style = f"fill: var(--ink); font-size: 10px; text-anchor: {anchor}"
-    return f'<text x="{x:.2f}" y="{y:.2f}" style="{style}">{text(words_)}</text>'
+def _label(x: str, y: int, words_: str, anchor: str) -> str:
+    return f'<text x="{x}" y="{y}" style="fill: var(--ink); text-anchor: {anchor}">{text(words_)}</text>'
 
 
 def picture(runs: Sequence[Run]) -> str:
@@ -54,22 +51,20 @@ def picture(runs: Sequence[Run]) -> str:
     speeds = [None if run.virtual else run.throughput for run in runs]
     if len(runs) < 2 or len({speed.unit for speed in speeds if speed}) != 1:
         return ""
-    scale = (_RIGHT - _LEFT) / max(speed.ci95[1] for speed in speeds if speed)
+    scale = 100 / max(speed.ci95[1] for speed in speeds if speed)
     name_of, pieces, titles = words.namer(runs), list[str](), list[str]()
     for place, (run, speed) in enumerate(zip(runs[:ROWS], speeds, strict=False)):
         y, left, right = place * _ROW + 14, short(name_of(run)), short(words.throughput(run), 22)
-        pieces += [_label(_LEFT, y, left, "start"), _label(_RIGHT, y, right, "end")]
+        pieces += [_label("0", y, left, "start"), _label("100%", y, right, "end")]
         titles.append(f"{left} {right}")
         if speed:
             colour = "c1" if run.devices[0].startswith("/GPU") else "c2"
-            width, low, high = (scale * part for part in (speed.value, *speed.ci95))
-            size = f'width="{width:.2f}" height="14"'
-            pieces.append(f'<rect x="{_LEFT:.2f}" y="{y + 4:.2f}" {size} style="fill: var(--{colour})"/>')
-            ends, style = f"M{_LEFT + low:.2f} {y + 11:.2f}H{_LEFT + high:.2f}", "stroke: var(--ink); stroke-width: 1.6"
-            pieces.append(f'<path d="{ends}" style="{style}"/>')
-    box = f"0 0 {_LEFT + _RIGHT:.0f} {_ROW * len(titles) + 4:.0f}"
+            width, low, high = (f"{scale * part:.2f}%" for part in (speed.value, *speed.ci95))
+            pieces.append(f'<rect width="{width}" y="{y + 5}" height="14" style="fill: var(--{colour})"/>')
+            style = "stroke: var(--ink); stroke-width: 1.6"
+            pieces.append(f'<line x1="{low}" x2="{high}" y1="{y + 12}" y2="{y + 12}" style="{style}"/>')
     about = text(f"Speed of {len(titles)} runs: {'; '.join(titles)}")
-    return f'<svg role="img" aria-label="{about}" viewBox="{box}">{"".join(pieces)}</svg>'
+    return f'<svg role="img" aria-label="{about}" height="{_ROW * len(titles)}">{"".join(pieces)}</svg>'
 
 
 def render(result: BenchResult) -> str:

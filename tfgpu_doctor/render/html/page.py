@@ -157,7 +157,7 @@ def _block(block: Block) -> str:
     parts += [element("dl", *described)] if described else []
     for line in block.lines:
         if line.is_step:
-            label = "" if line.label == "fix" else f"{line.label}: " if line.text else line.label
+            label = f"{line.label}: " if line.text else line.label
             parts += [paragraph(label + line.text), *(_lines((command,)) for command in line.commands)]
     if block.docs.startswith("https://"):
         parts.append(element("p", "see ", link(block.docs), class_="muted"))
