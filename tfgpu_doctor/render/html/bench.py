@@ -3,7 +3,7 @@
 The page is made for others to read: the caller hands over a result that was redacted (redact/).
 
 The picture is SVG that is part of the page. Colours are variables of the page, text is text, and the numbers stand in
-tables below it, too. Its places are per cent of the column, so that it is as wide as the page, with letters of one size.
+tables below it, too. Its places are per cent of the column: it is as wide as the page, with letters of one size.
 """
 
 from __future__ import annotations
