@@ -79,9 +79,9 @@ def _runs_on(matrix: Matrix, row: Release, card: str, filters: Filters) -> bool:
     how = kernels_for(matrix, row, card)
     if how == "no" or (how == "ptx" and not filters.ptx) or broken_on(matrix, row, card, filters.python):
         return False
-    first, last = driver_branches(matrix, card, filters.gpu)
+    (first, last), architecture = driver_branches(matrix, card, filters.gpu), matrix.architecture(card)
     if filters.driver is not None:
-        return drives(filters.driver, first, last)
+        return drives(filters.driver, first or (architecture.first_driver_branch if architecture else None), last)
     needed = min_driver(matrix, row, filters)
     return needed is None or drives(needed, None, last)
 

@@ -141,7 +141,7 @@ def _driver_of_image(request: PlanRequest, row: Container, wheel: Release | None
         }
         need = next((there for here, there in pairs.items() if there and major(here) == major(need)), need)
     of_wheel = oldest_driver(wheel, request.target.capabilities, windows=windows) if wheel else None
-    need = max([one for one in (need, request.first_branch, of_wheel) if one], key=Version)
+    need = max([one for one in (need, request.least_branch, of_wheel) if one], key=Version)
     if request.driver_exists(need):
         return need
     return request.last_branch if request.last_branch in older else None
@@ -168,7 +168,7 @@ def _runs(request: PlanRequest, need: str | None, older: tuple[str, ...] = ()) -
     if have is None:
         return request.driver_exists(need)
     is_enough = driver_reaches(have, need) or major(have) in older
-    return is_enough and drives(have, request.first_branch, request.last_branch) and request.driver_exists(need)
+    return is_enough and drives(have, request.least_branch, request.last_branch) and request.driver_exists(need)
 
 
 def _driver_of_conda(request: PlanRequest, row: CondaBuild, cuda: str) -> str | None:
@@ -194,7 +194,7 @@ def _conda(request: PlanRequest, row: CondaBuild, cuda: str, need: str | None) -
         python=python,
         cuda=cuda,
         cudnn=row.cudnn,
-        min_driver=max((one for one in (need, request.first_branch) if one), key=Version, default=None),
+        min_driver=max((one for one in (need, request.least_branch) if one), key=Version, default=None),
         commands={"conda": (f"conda create -y -n tf -c conda-forge --override-channels python={python} {spec}{held}",)},
         then=(CHECK_CONDA,),
         notes=(f"Where conda detects no GPU (login node), prepend CONDA_OVERRIDE_CUDA={cuda} to the command",),

@@ -60,6 +60,12 @@ class PlanRequest:
         return max((first for first, _ in self._branches if first), key=int, default=None)
 
     @property
+    def least_branch(self) -> str | None:
+        """The same, where that of a card is unknown with the lower bound of its architecture."""
+        bounds = (driver_bound(self.matrix, gpu.compute_capability, gpu.name) for gpu in self.target.gpus)
+        return max((one for one in (self.first_branch, *bounds) if one), key=int, default=None)
+
+    @property
     def last_branch(self) -> str | None:
         """The last driver branch that drives all of the cards; None while they are supported."""
         return min((last for _, last in self._branches if last), key=int, default=None)
@@ -77,7 +83,7 @@ class PlanRequest:
     def driver_needed(self, row: Release) -> str | None:
         """The oldest driver that runs the CUDA of a release, compiles its PTX for the cards and drives them."""
         of_release = oldest_driver(row, self.target.capabilities, windows=self.target.has_windows_driver)
-        return max((one for one in (of_release, self.first_branch) if one), key=Version, default=None)
+        return max((one for one in (of_release, self.least_branch) if one), key=Version, default=None)
 
 
 _Unmet: TypeAlias = "tuple[str, str, str] | None"  # what there is, what it would take, source
@@ -122,8 +128,8 @@ def _driver(request: PlanRequest, row: Release) -> _Unmet:
         last = f"driver branch {request.last_branch} is the last that supports this GPU"
         return last, why, source(row, "cuda")
     if have and need and not driver_reaches(have, need):
-        if need == request.first_branch:
-            why = f"driver {need} or newer, the first for this GPU"
+        if need == request.least_branch:
+            why = f"driver {need} or newer, the first for this {'GPU' if request.first_branch else 'architecture'}"
         by_ptx = oldest_driver(row) != oldest_driver(row, cards)
         return f"driver {have}", why, source(row, "ptx_only" if by_ptx else "min_driver_linux")
     if back := request.branch_to_go_back_to:
@@ -293,10 +299,7 @@ def _has_any_kernels(matrix: Matrix, card: str) -> bool:
 
 def _other_driver(request: PlanRequest, have: str, cards: str) -> Iterator[str]:
     """The driver is older or newer than those for the GPUs."""
-    first = request.first_branch
-    # where the first of a card is unknown, that of its architecture is a lower bound
-    found = (driver_bound(request.matrix, gpu.compute_capability, gpu.name) for gpu in request.target.gpus)
-    bound = max((one for one in found if one), key=int, default=None)
+    first, bound = request.first_branch, request.least_branch
     if first and not driver_reaches(have, first):
         yield f"Driver {have} does not support {cards}: driver branch {first} is the first that does"
     elif bound and not driver_reaches(have, bound):
