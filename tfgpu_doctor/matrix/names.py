@@ -23,7 +23,7 @@ _LINES = frozenset({"geforce", "gtx", "rtx", "gts", "gt", "tesla", "quadro", "gr
 _GENERATIONS = frozenset({"ada", "generation", "blackwell", "pascal", "pro", "workstation", "server", "active"})
 _PREFIXES = frozenset({"tesla", "quadro", "grid", "jetson", "dgx", "hgx"})  # said before models of other lines, too
 
-_NOISE = re.compile(r"\((?:r|tm|c)\)|[®™©]|\(rev \w+\)|\brev\. \w+|\bnvidia\b|\bcorporation\b|\bgpu\b|\bmig \d.*$")
+_NOISE = re.compile(r"\((?:r|tm|c|nvgpu|rev \w+)\)|[®™©]|\brev\. \w+|\bnvidia\b|\bcorporation\b|\bgpu\b|\bmig \d.*$")
 _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bmax[- ]?q\b"), "max-q"),
     (re.compile(r"\bpci(?:[- ]?e|[- ]?express)\b"), "pcie"),

@@ -105,6 +105,8 @@ def describe(
 
     Raises TargetError: a GPU that the matrix does not know (with the nearest names), or a malformed value.
     """
+    if any(_SLICE.search(name) for name in several(gpu)):
+        note("an instance of MIG has the compute capability and the driver of its GPU; a process uses one instance")
     gpus = [read_gpu(matrix, name) for name in several(gpu)]
     gpus += [TargetGpu(None, read_capability(text, matrix)) for text in several(compute_capability)]
     arm = bool(gpus) and all(arm_only(one.name, one.compute_capability) for one in gpus)
