@@ -559,6 +559,7 @@ def _rows(
     """List all rows of a table, or show one; a row of GPUs has a name or a compute capability."""
     from tfgpu_doctor.matrix import tables
     from tfgpu_doctor.plan.gpu_answers import all_gpus, gpu_answer
+    from tfgpu_doctor.plan.planned import image_answer
     from tfgpu_doctor.plan.target import platform_of, read_capability, read_gpu
     from tfgpu_doctor.render.outlines import matrix as sheets
 
@@ -566,7 +567,7 @@ def _rows(
         raise UsageError("give either NAME or --compute-capability, not both")
     key = name or compute_capability
     if table == "find":
-        found: Any = tables.about(matrix) if key is None else tables.find(matrix, key)
+        found: Any = tables.about(matrix) if key is None else image_answer(key, matrix) or tables.find(matrix, key)
         return found, sheets.about(found) if key is None else sheets.rows(key, found)
     if table == "gpu":
         if key is None:

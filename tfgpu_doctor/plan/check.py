@@ -5,7 +5,6 @@ The environments that files describe are judged by the same findings as a machin
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import partial
 
@@ -32,7 +31,7 @@ from tfgpu_doctor.plan import manifest_signs as _signs_are_added  # noqa: F401
 from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.gate import admitted
-from tfgpu_doctor.plan.planned import Base, PlannedEnvironment
+from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.plan.target import Target, to_facts
 
 _ABOUT_VISIBILITY = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # judged by line, in files that ask for a GPU
@@ -71,13 +70,7 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
 def _is_known(view: PlannedEnvironment) -> bool:
     """Whether it names a TensorFlow of the usual places, or an image that has one; it may be newer than the matrix."""
     one, base = view.tensorflow, view.base
-    return not one.elsewhere if one else bool(base and (base.container or base.tensorflow or _is_of_a_month(base)))
-
-
-def _is_of_a_month(base: Base) -> bool:
-    """Whether it is an image of NVIDIA's, whose TensorFlow and CUDA go together, and of which no more is known."""
-    month = (base.image.tag or "")[:5]
-    return base.of_tensorflow and (base.cuda is not None or bool(re.fullmatch(r"2[0-5]\.(?:0[1-9]|1[0-2])", month)))
+    return not one.elsewhere if one else bool(base and (base.tensorflow or (base.of_tensorflow and base.cuda)))
 
 
 def _not_in_matrix(view: PlannedEnvironment) -> str | None:
@@ -87,13 +80,8 @@ def _not_in_matrix(view: PlannedEnvironment) -> str | None:
         return f"{one.place}: {one.text} comes from {one.elsewhere}, of which the matrix has nothing"
     if one and view.release is None and not view.allowed and not view.conda:
         return f"{one.place}: the matrix has no release that matches {one.text}"
-    if (
-        one is None
-        and base
-        and base.of_tensorflow
-        and view.release is None
-        and not (base.container or _is_of_a_month(base))
-    ):
+    cuda_unknown = base and base.gpu and not base.cuda
+    if one is None and base and base.of_tensorflow and ((view.release is None and not base.of_a_month) or cuda_unknown):
         return f"{base.image.place}: {base.image.reference} is not in the matrix"
     return None
 

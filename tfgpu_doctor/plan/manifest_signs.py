@@ -27,6 +27,7 @@ from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
 from tfgpu_doctor.manifests import Image, Place, Requirement
 from tfgpu_doctor.matrix.compatibility import driver_reaches, dropped_by, numpy_bound, requirement, runs_on
+from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
 from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.constraints import span
@@ -43,14 +44,7 @@ from tfgpu_doctor.plan.file_edits import (
     write_release,
 )
 from tfgpu_doctor.plan.install_commands import conda_library_path
-from tfgpu_doctor.plan.planned import (
-    PlannedEnvironment,
-    driver_of,
-    fitting,
-    pinned,
-    with_cudnn,
-    without_wheel,
-)
+from tfgpu_doctor.plan.planned import Base, PlannedEnvironment, driver_of, fitting, pinned, with_cudnn, without_wheel
 from tfgpu_doctor.plan.resolving import specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
@@ -447,15 +441,25 @@ def image_refuses_to_start(view: PlannedEnvironment) -> Iterator[Problem]:
     compatible = forward and base.container and major(driver) in base.container.data_center_branches
     if compatible or view.target.os == "windows":
         return
-    refuses = f'the container refuses to start: "unsatisfied condition: cuda>={minor(base.cuda)}"'
+    why, runs = _with_an_older_driver(base, driver, view.matrix)
     source = f"{base.image.place}: CUDA {base.cuda}"
     yield Problem(
         title=f"{base.image.reference} needs driver {needed}",
-        cause=f"{refuses}; on data-center GPUs, CUDA's forward compatibility can help" if forward else refuses,
+        cause=f"{why}; on data-center GPUs, CUDA's forward compatibility can help" if forward else why,
         evidence=(evidence(f"driver {driver}", "--driver", f"driver {needed} or newer", source),),
         fixes=(Fix(f"Install driver {needed} or newer on the host"), Alternative("Use an image with an older CUDA")),
-        severity=Severity.WARNING if forward else Severity.ERROR,
+        severity=Severity.WARNING if forward or runs else Severity.ERROR,
     )
+
+
+def _with_an_older_driver(base: Base, driver: str, matrix: Matrix) -> tuple[str, bool]:
+    """What an image does, and whether CUDA still runs. NVIDIA's of a month have NVIDIA_REQUIRE_CUDA=cuda>=9.0."""
+    toolkit = matrix.cuda(base.cuda) if base.of_a_month and base.cuda else None
+    if toolkit is None:
+        return f'the container refuses to start: "unsatisfied condition: cuda>={minor(base.cuda)}"', False
+    runs = driver_reaches(driver, toolkit.oldest_driver_linux)
+    then = "CUDA runs in minor version compatibility mode" if runs else "CUDA finds the driver insufficient"
+    return f"NVIDIA supports it with this driver and newer; with an older one, {then}", runs
 
 
 @in_manifests("gpu.arch-too-old", unless=_NOT_INSTALLED)

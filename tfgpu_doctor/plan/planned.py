@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import structs
 from packaging.specifiers import SpecifierSet
@@ -18,7 +18,8 @@ from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
 from tfgpu_doctor.manifests.variables import read_image
 from tfgpu_doctor.matrix.loader import Matrix, Release
-from tfgpu_doctor.matrix.schema import Container
+from tfgpu_doctor.matrix.rows import spelled_out
+from tfgpu_doctor.matrix.schema import Container, CudaImage
 from tfgpu_doctor.plan.resolving import (
     Universe,
     admits,
@@ -69,8 +70,10 @@ class Base:
     python: str | None = None
     tensorflow: str | None = None  # version of the TensorFlow inside
     gpu: bool = False  # made for GPUs
+    of_a_month: bool = False  # it is one of NVIDIA's series of monthly images
     of_tensorflow: bool = False  # it holds a TensorFlow, of whatever version
-    container: Container | None = None  # its row in the matrix
+    container: Container | None = None  # its row in the matrix, or that of its minor version
+    source: str = ""  # of the rule of the matrix that it follows, where it has no row
 
 
 def read_base(image: Image | None, matrix: Matrix) -> Base | None:
@@ -86,8 +89,8 @@ def read_base(image: Image | None, matrix: Matrix) -> Base | None:
         listed, found = _listed(image, matrix, f"nvcr.io/{name}", tag), _MONTH.match(tag)
         rows = (row for row in matrix.data.monthly_images if found and row.first <= found["month"] <= row.last)
         month = None if listed.container else next(rows, None)  # without a row of its own: of that month's images
-        listed = replace(listed, of_tensorflow=name == "nvidia/tensorflow")
-        return replace(listed, cuda=month.cuda, cudnn="") if month else listed
+        listed = replace(listed, of_tensorflow=name == "nvidia/tensorflow", of_a_month=True)
+        return replace(listed, cuda=month.cuda, cudnn="", source=month.source) if month else listed
     if name in _WITHOUT_CUDA:
         return Base(image, no_cuda=True, python=_python(name, tag))
     if name == "ghcr.io/astral-sh/uv" and (found := re.match(r"python(3\.\d+)", tag)):
@@ -101,16 +104,17 @@ def _cuda(image: Image, tag: str, matrix: Matrix) -> Base:
         return Base(image, gpu=True)
     # since CUDA 12.4 the tags say cudnn without its major version, which is 9
     cudnn, systems = (found["major"] or "9") if found["cudnn"] else None, _DISTRIBUTION.findall(tag)
-    cudnn = cudnn and (_cudnn_in(found["cuda"], cudnn, matrix) or cudnn)
+    told = _cudnn_in(found["cuda"], cudnn, matrix) if cudnn else None
     python = _SYSTEM_PYTHON.get("".join(systems[-1])) if systems else None
-    return Base(image, cuda=found["cuda"], cudnn=cudnn, flavour=found["flavour"], python=python, gpu=True)
+    base = Base(image, cuda=found["cuda"], cudnn=cudnn, flavour=found["flavour"], python=python, gpu=True)
+    return replace(base, cudnn=told.cudnn, source=told.source) if told else base
 
 
-def _cudnn_in(cuda: str, line: str, matrix: Matrix) -> str | None:
-    """The cuDNN of a major version in the images of a CUDA; None: unknown."""
+def _cudnn_in(cuda: str, line: str, matrix: Matrix) -> CudaImage | None:
+    """The row with the cuDNN of a major version in the images of a CUDA; None: unknown."""
     rows = [row for row in matrix.data.cuda_images if minor(row.cuda) == minor(cuda) and major(row.cudnn) == line]
     from_here = [row for row in rows if numbers(row.cuda) <= (*numbers(cuda), *(0,) * 3)[:3]]
-    return max(from_here, key=lambda row: numbers(row.cuda)).cudnn if from_here else None
+    return max(from_here, key=lambda row: numbers(row.cuda), default=None)
 
 
 def with_cudnn(base: Base, wanted: str, matrix: Matrix) -> str | None:
@@ -124,7 +128,7 @@ def with_cudnn(base: Base, wanted: str, matrix: Matrix) -> str | None:
     if (
         cuda < (9,)
         or there != major(wanted)
-        or (has and at_least(has, minor(wanted)) is False)
+        or (has and at_least(has.cudnn, minor(wanted)) is False)
         or base.flavour not in ("runtime", "devel")
     ):
         return None
@@ -145,7 +149,7 @@ def _tensorflow(image: Image, matrix: Matrix) -> Base:
     if version is None or not (near := _of_minor(rows, version)):
         return Base(image, tensorflow=version, gpu=True, of_tensorflow=True)
     listed = _listed(image, matrix, near[0].image, near[0].tag)
-    return listed if near[0].tensorflow == version else replace(listed, tensorflow=version, container=None)
+    return listed if image.tag == near[0].tag else replace(listed, tensorflow=version, source=near[0].source)
 
 
 def _of_minor(rows: Iterable[Container], version: str) -> list[Container]:
@@ -174,6 +178,17 @@ def _listed(image: Image, matrix: Matrix, name: str, tag: str) -> Base:
 def base_named(reference: str, matrix: Matrix) -> Base | None:
     """What the image of a command or a text is known to bring."""
     return read_base(read_image(reference, Place(reference, 1)), matrix)
+
+
+def image_answer(reference: str, matrix: Matrix) -> list[dict[str, Any]]:
+    """What the rules of the matrix tell of an image without a row, in the form of its rows; empty where none does."""
+    base = base_named(reference, matrix)
+    if base is None or not base.source:
+        return []
+    told = {"tensorflow": base.tensorflow, "cuda": base.cuda, "cudnn": base.cudnn, "python": base.python}
+    row = {key: value for key, value in {**told, "min_driver": driver_of(base, matrix)}.items() if value}
+    sources = {"source": spelled_out(matrix.data, base.source)}
+    return [{"table": "images", "name": reference, "row": row, "sources": sources}]
 
 
 def driver_of(base: Base, matrix: Matrix) -> str | None:
