@@ -131,7 +131,7 @@ class Printer:
             source = LAB / f"{stem.removesuffix('.so')}.c"
             for number in numbers:
                 if not (folder / f"{stem}.{number}").exists():
-                    self.lab._compile(folder / f"{stem}.{number}", source if source.exists() else LAB / "empty.c")
+                    self.lab.compile(folder / f"{stem}.{number}", source if source.exists() else LAB / "empty.c")
         for part in made.glob("libcudnn_*"):
             (folder / part.name).unlink(missing_ok=True)
             (folder / part.name).symlink_to(part)
@@ -140,7 +140,7 @@ class Printer:
     def numa(self) -> Path:
         """A library under which PCI devices belong to no NUMA node, which TensorFlow mentions."""
         made = self.lab.folder / "numa_node.so"
-        return made if made.exists() else self.lab._compile(made, LAB / "numa_node.c")
+        return made if made.exists() else self.lab.compile(made, LAB / "numa_node.c")
 
     def scenes(self) -> Mapping[str, tuple[dict[str, str], tuple[str, ...]]]:
         """Name of a run → its variables, and what is asked of the program."""
