@@ -107,7 +107,7 @@ TOOLKIT = _answer(
 IN_USE = _answer(
     "gpu.usage-unknown",
     {"in-use": None, "enable": None},
-    Fix("List the GPUs that TensorFlow sees, with the Python of the program", (_LIST_GPUS,)),
+    Fix("List the GPUs that TensorFlow sees (TensorFlow 1: tf.test.is_gpu_available())", (_LIST_GPUS,)),
     Fix("If the list is empty, find out why", ("tfgpu doctor",)),
     Fix("Watch the GPU while the program runs: it is in the list of processes, and its memory in use", ("nvidia-smi",)),
     layer="GPU",

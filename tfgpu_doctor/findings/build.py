@@ -9,6 +9,7 @@ from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Devices
+from tfgpu_doctor.findings.library_fixes import JETPACK
 from tfgpu_doctor.matrix.loader import Release
 
 GUIDE = "https://www.tensorflow.org/install/pip"
@@ -30,6 +31,7 @@ WINDOWS_NATIVE = finding(
     cause="the Windows wheels contain no CUDA since 2.11; WSL2 runs the Linux wheels on the same GPU",
     docs="https://www.tensorflow.org/install/pip#windows-native",
     about_gpus=True,
+    fixes=lambda _: (Fix("Use WSL2 and the Linux wheels there, or on Windows itself TensorFlow 2.10 with CUDA 11.2"),),
 )
 
 
@@ -78,6 +80,10 @@ def _native(context: Context) -> Iterator[Fix]:
         yield Alternative(text, (create, 'conda run -n tf210 python -m pip install "tensorflow==2.10.1" "numpy<2"'))
 
 
+_WITH_CUDA = Fix(
+    "Install the build with CUDA in its place: before 2.1 the package tensorflow-gpu of the same release, later "
+    "tensorflow itself, on Linux from 2.14 on as tensorflow[and-cuda]"
+)
 CPU_BUILD = finding(
     "tf.cpu-build",
     layer="TensorFlow",
@@ -87,6 +93,7 @@ CPU_BUILD = finding(
     pointless_after=("tf.windows-native", "tf.import-avx"),
     docs=GUIDE,
     about_gpus=True,
+    fixes=lambda _: (_WITH_CUDA,),
 )
 _CAUSES = {  # by the platform of the wheel
     "macos_arm64": "TensorFlow has no CUDA on macOS; Apple's GPUs are used through tensorflow-metal",
@@ -180,14 +187,12 @@ def wheel_on_jetson(messages: MessageLog, devices: Devices | None = None) -> Pro
     misses_one |= bool({"release", "works"} & {*messages.values("question", "about")})
     if not (jetson and misses_one) or messages.complains or messages.has("gpu-found") or lists_gpu(devices):
         return None
-    text = "See which JetPack it is, and install NVIDIA's TensorFlow for that, or use its container l4t-tensorflow"
-    commands = ("cat /etc/nv_tegra_release", "apt-cache show nvidia-jetpack | grep Version")
     return Problem(
         title="A Jetson needs the TensorFlow that NVIDIA builds for its JetPack",
         cause="the aarch64 wheels on the index, and most others, are CPU builds; a Jetson's GPU needs the build that "
         "NVIDIA publishes for its JetPack",
         evidence=message_evidence(*jetson),
-        fixes=(Fix(text, commands),),
+        fixes=(JETPACK,),
     )
 
 

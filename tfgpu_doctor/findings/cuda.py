@@ -206,6 +206,13 @@ def plain_pip_lists_no_gpu(messages: MessageLog, cards: Cards, reported_cuda: Re
     return Problem(possible=True, cause=WITHOUT_EXTRA, evidence=message_evidence(*lines, most=1))
 
 
+_SAME_PATH = Fix(
+    "Print the loader path where it works, and set the same before the other program starts (an IDE: start it there; "
+    "RStudio Server: rsession-ld-library-path in rserver.conf)",
+    ("echo $LD_LIBRARY_PATH",),
+)
+
+
 def _add_to_path(context: Context) -> tuple[Fix, ...]:
     """Let the loader find libraries that a text shows to be installed."""
     if context.remedies.os == "windows":
@@ -219,10 +226,7 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
     folder = "$CONDA_PREFIX/lib" if conda else "/usr/local/cuda/lib64"
     find = "find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null"
     path = f"export LD_LIBRARY_PATH={folder}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
-    return (
-        Fix("Find them, and add their folders to the loader path before Python starts", (find, path)),
-        Alternative("Let the doctor print the exact line for that environment", ("tfgpu doctor",)),
-    )
+    return (Fix("Find them, and add their folders to the loader path before Python starts", (find, path)),)
 
 
 CUDA_PATH = finding(
@@ -288,10 +292,11 @@ def cuda_not_opened_though_installed(
     elsewhere = "by the extra and-cuda" if by_pip else "another program finds it"
     where = ", ".join(dict.fromkeys(where for _, where in cuda.matching)) or elsewhere
     name = f"CUDA {minor(cuda.wanted)}" if cuda.wanted else "CUDA"
+    compare = () if cuda.matching or by_pip or context.remedies.os == "windows" else (_SAME_PATH,)
     return Problem(
         cause=f"{name} is installed ({where}), but not where the loader searches. {NOT_THE_DRIVER}",
         evidence=cuda.evidence,
-        fixes=(*((PIP_FOLDERS,) if by_pip else ()), *_add_to_path(context)),
+        fixes=(*((PIP_FOLDERS,) if by_pip else compare), *_add_to_path(context)),
     )
 
 
@@ -305,6 +310,14 @@ _DISABLES = "TensorFlow disables all GPUs if cuDNN cannot be loaded"
 _CUDNN_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
 
 
+_OLD_RULE = "this TensorFlow works with the minor version of cuDNN alone that it was compiled with"
+
+
+def _same_minor(messages: MessageLog | None) -> bool:
+    """Whether a later minor version is refused, too: old releases compare "compatibility versions"."""
+    return messages is not None and any("compatibility" in one.text for one in messages.all("cudnn-version-differs"))
+
+
 def _cudnn_to_install(context: Context) -> str | None:
     """The cuDNN that is compiled against, where neither pip nor an image brings it for the release that is there."""
     log, remedies = value_or(fetch("messages", context), MessageLog(())), context.remedies
@@ -316,7 +329,8 @@ def _one_version(context: Context) -> tuple[Fix, ...]:
     look = "ldconfig -p | grep libcudnn; echo $LD_LIBRARY_PATH; python3 -m pip list | grep -i cudnn"
     wrong = Fix("List the cuDNN versions, and remove the wrong one from the loader path", (look,))
     if not context.probed and (needed := _cudnn_to_install(context)):
-        text = f"Install cuDNN {needed}, or a later {major(needed)}.x, in place of the one that is loaded"
+        later = minor(needed) if _same_minor(value_or(fetch("messages", context), None)) else major(needed)
+        text = f"Install cuDNN {needed}, or a later {later}.x, in place of the one that is loaded"
         return (Fix(f"{text}: {_CUDNN_ARCHIVE}"), wrong)
     right = install_libraries(context) or context.remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
     return (*right, *(() if context.probed else (wrong,)))
@@ -372,6 +386,7 @@ def comparison_message(messages: MessageLog) -> Problem | None:
     known = runtime and compiled and compiled.strip(".")
     return Problem(
         title=f"cuDNN {runtime} is loaded, but TensorFlow was compiled with {known}" if known else None,
+        cause=_OLD_RULE if _same_minor(messages) else None,
         evidence=message_evidence(*differs, *mixed, *messages.all("no-dnn-library"), most=3),
     )
 
@@ -505,7 +520,7 @@ _FIND_DEPENDENCIES = Fix(
 )
 _LINK_NVRTC = Fix(  # opened when it is needed, so that ldd does not show it
     "cuDNN 8 opens libnvrtc.so, a name without a version: find CUDA's file, make a link of that name beside it, and "
-    "have the folder on the loader path",
+    "have the folder on the loader path; if there is none, pip's nvidia-cuda-nvrtc-cu11 or -cu12 contains it",
     ("find / -name 'libnvrtc.so*' 2>/dev/null",),
 )
 _ZLIB_ON_WINDOWS = (

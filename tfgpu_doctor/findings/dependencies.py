@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW, is_for_cpus
-from tfgpu_doctor.facts.facts import FailingFile, Message, Package, Packages, Phase, Phases
+from tfgpu_doctor.facts.facts import FailingFile, Known, Message, Package, Packages, Phase, Phases
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings import symptoms
@@ -55,12 +55,18 @@ def _without(context: Context, *names: str) -> tuple[Fix, ...]:
 _CONTENTS_OF_TENSORFLOW = frozenset({"tensorflow-intel", "tensorflow-macos", "tensorflow-cpu-aws"})
 # released with TensorFlow: same minor version until Keras 3 came with 2.16 (Requires-Dist of the wheels)
 _COMPANIONS = ("keras", "tensorboard", "tensorflow-estimator", "tf-keras")
+_OF_ONE_RELEASE = (
+    "See which TensorFlow it is, and install keras, tensorboard and tensorflow-estimator of its minor version "
+    "('keras==2.6.*' beside TensorFlow 2.6); of two TensorFlow packages keep one, and install it anew"
+)
 _REINSTALL = "Uninstall all of them, and install one release with its dependencies"
 
 
 def _again(context: Context, names: Sequence[str]) -> tuple[Fix, ...]:
-    """The one release of this report; where none fits this Python, another environment."""
+    """The one release of this report, or another environment; a text without a release is about a program of some."""
     remedies = context.remedies
+    if not context.probed and not isinstance(context.facts.tensorflow.version, Known):
+        return (Fix(_OF_ONE_RELEASE, (remedies.filtered("python -m pip list", "tensorflow", "keras"),)),)
     again = remedies.installing(_REINSTALL, *remedies.tensorflow, first=(remedies.pip_uninstall(*names),))
     return again or remedies.reinstall_best("it brings its dependencies")
 
@@ -357,6 +363,11 @@ def numpy_messages(context: Context, messages: MessageLog, release: Release | No
     cause = None
     if any("numpy.core._multiarray_umath" in message.text for message in seen):  # a module of NumPy 1.16 and later
         requirement, cause = requirement.replace("numpy<", "numpy>=1.16,<"), "it is compiled for a newer NumPy"
+    if any(" API version" in message.text for message in seen):  # of NumPy's C functions: printed by an older NumPy
+        cause = "a module was compiled for a newer NumPy than the one that is imported first"
+        text = "Upgrade NumPy in this Python, remove an older one of the distribution or of conda, and restart Python"
+        fixes = context.remedies.installing(text, "--upgrade", requirement)
+        return Problem(cause=cause, evidence=message_evidence(*seen, need="a newer NumPy"), fixes=fixes)
     fixes = (*_install(context, requirement), *_or_newer(context, "NumPy"))
     return Problem(cause=cause, evidence=message_evidence(*seen, need=requirement), fixes=fixes)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec import structs
+
 from tfgpu_doctor.facts.facts import CallResult, SmiResult, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix
 from tfgpu_doctor.facts.versions import at_least, minor, numbers, parts
@@ -43,10 +45,20 @@ def hung_task_message(messages: MessageLog) -> Problem | None:
     return Problem(evidence=message_evidence(*hung, *inputs.hook_failures(messages, "timed out|timeout")))
 
 
+_OF_THE_IMAGE = Fix(
+    "If nvidia-smi works on the host, the image brings a libcuda of its own: remove it (package cuda-compat, or its "
+    "folder from LD_LIBRARY_PATH), so that the host's is used; else restart the host",
+    ("find / -name 'libcuda.so.*' 2>/dev/null",),
+)
+
+
 def _restart(context: Context) -> tuple[Fix, ...]:
     """Let the same version of the driver be loaded everywhere."""
     if context.remedies.os == "wsl2":
         return (Fix("Restart WSL from Windows", ("wsl.exe --shutdown",)),)
+    log, inside = MessageLog(value_or(context.facts.messages, ())), value_or(context.facts.host.container, "none")
+    if not (context.probed or inside == "none" or log.has("nvml-mismatch")):
+        return (_OF_THE_IMAGE, inputs.RESTART)
     reload = ("sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia", "nvidia-smi")
     return (inputs.RESTART, Alternative("Load the new module without a restart, while nothing uses the GPU", reload))
 
@@ -113,7 +125,9 @@ def _remove_stubs(context: Context) -> tuple[Fix, ...]:
     path = value_or(context.facts.variables, {}).get("LD_LIBRARY_PATH", "")
     show = Fix("Remove folders named stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d", ("ldconfig -p | grep libcuda",))
     container = Fix("In a container without a GPU: start it with access to one (Docker: --gpus all)")
-    return (*(off_library_path(context, {one for one in path.split(":") if "stubs" in one}) or (show,)), container)
+    remove = off_library_path(context, {one for one in path.split(":") if "stubs" in one}) or (show,)
+    in_one = not context.probed and MessageLog(value_or(context.facts.messages, ())).has("container-start")
+    return (container, *remove) if in_one else (*remove, container)
 
 
 STUB_LOADED = finding(
@@ -192,12 +206,13 @@ def libcuda_message(
         return None
     found = message_evidence(*messages.all("driver-not-installed"), *inputs.driver_messages(messages))
     if not kernel_module_loaded and not inputs.smi_works(nvidia_smi):
-        is_open = not context.probed and has_gpu is None
+        is_open, install = not context.probed and has_gpu is None, context.remedies.install_driver()
+        text = f"If the machine has an NVIDIA GPU, {install.text[:1].lower()}{install.text[1:]}; else do nothing"
         return Problem(
             title="The NVIDIA driver is not found" if is_open else None,
             cause=_NEEDED_WITH_A_GPU if is_open else None,
             evidence=found,
-            fixes=(context.remedies.install_driver(), inputs.RUN_ON_HOST),
+            fixes=(structs.replace(install, text=text) if is_open else install, inputs.RUN_ON_HOST),
         )
     return Problem(
         title="The driver is loaded, but its library libcuda.so.1 is not found",

@@ -127,8 +127,12 @@ def write_refused(messages: MessageLog) -> Problem | None:
 def _fixes(context: Context) -> tuple[Fix, ...]:
     """A text is judged elsewhere, where no option applies."""
     require_none = Fix("If this machine is to run on the CPU only, require no GPU", ("tfgpu doctor --require-gpus 0",))
+    log = MessageLog(value_or(context.facts.messages, ()))
+    fails = log.stops_import or log.has("native-runtime-failed", "traceback", "exception")
+    first = "Run this" if context.probed or fails else "For the CPU nothing is to be done; for a GPU, run this"
     return (
-        Fix("Run this on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one"),
+        *(context.remedies.for_cpu() if fails and not context.probed else ()),
+        Fix(f"{first} on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one"),
         *((require_none,) if context.probed and context.require_gpus is None else ()),
         Fix("In a virtual machine, pass the GPU through to it (vfio, or a vGPU profile)"),
     )
@@ -340,7 +344,10 @@ _DRIVER_OF_HOST = Fix(
     "On the host, not in the container: install the NVIDIA driver, or load it; nvidia-smi must work there first",
     ("nvidia-smi",),
 )
-_RUN_LATER = Fix("Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is")
+_RUN_LATER = Fix(
+    "Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is; where the build "
+    'itself needs the GPU, "default-runtime": "nvidia" in /etc/docker/daemon.json gives it one'
+)
 
 
 @NO_GPU.sign(unless=("gpu.none",))

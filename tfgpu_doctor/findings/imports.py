@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import DamagedPackage, Packages, Phases, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
-from tfgpu_doctor.facts.versions import major
+from tfgpu_doctor.facts.versions import at_least, major
 from tfgpu_doctor.findings.declaration import (
     Context,
     MessageLog,
@@ -189,11 +189,21 @@ def _on_library_path(texts: list[str], library_path: str) -> tuple[str, str] | N
     return None
 
 
+_OLDEST = Fix(  # today's images need the system calls of Linux 3.2 (glibc 2.26, release notes), which RHEL 6 lacks
+    "Use a newer distribution, or a newer base image: TensorFlow needs glibc 2.17 at least (RHEL 7, Ubuntu 14.04), and "
+    "a container on this one helps only where uname -r shows 3.10 or newer",
+    ("uname -r",),
+)
+
+
 def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
     container = Fix("Use a newer distribution, or a container on this one", (_CONTAINER,))
     if context.remedies.image:
         return (container,)
-    if any("GLIBC_" in version for version in versions):
+    glibc = [version.rpartition("GLIBC_")[2] for version in versions if "GLIBC_" in version]
+    if glibc and all(at_least("2.17", version) for version in glibc):
+        return (_OLDEST,)
+    if glibc:
         return container, Alternative("Use conda, which installs its own libstdc++", CONDA_TENSORFLOW)
     update = "conda install -c conda-forge 'libstdcxx-ng>=12'"
     path = "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -213,7 +223,8 @@ _SEE_CPU = Fix("See the instructions of the CPU", ("grep -o -w -E 'avx|avx2|fma|
 
 
 def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
-    host = Fix("In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host)")
+    cpu = "In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host; VMware: no older EVC mode)"
+    host = Fix(f"{cpu}; where TensorFlow was compiled on another machine, install pip's, which needs AVX alone")
     conda = Fix("Without AVX in the hardware: conda-forge's build, or TensorFlow 1.5", CONDA_TENSORFLOW)
     return (host, *(() if context.remedies.image else (conda,)), _SEE_CPU)
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 
 from tfgpu_doctor.facts.facts import Candidate, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
-from tfgpu_doctor.facts.versions import major, minor
+from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem
 from tfgpu_doctor.findings.inputs import Sonames, fetch
 from tfgpu_doctor.findings.libraries import good_candidate, hides_wheels, in_state, names, off_path_evidence
@@ -27,12 +27,18 @@ PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each w
 
 def growth(context: Context) -> Fix:
     """How TensorFlow takes memory as it needs it; releases of TensorFlow 1 know the variable only from some on."""
-    if major(value_or(context.facts.tensorflow.version, "2")) == "1":
-        options = "config = tf.ConfigProto(); config.gpu_options.allow_growth = True; tf.Session(config=config)"
+    version = value_or(context.facts.tensorflow.version, None)
+    options = "config = tf.ConfigProto(); config.gpu_options.allow_growth = True; tf.Session(config=config)"
+    if major(version or "2") == "1":
         return Fix(f"Let TensorFlow allocate only what it needs, in the program: {options}")
-    return Fix("Let TensorFlow allocate only what it needs", ("export TF_FORCE_GPU_ALLOW_GROWTH=true",))
+    old = "" if version or context.probed else f" (in a program of TensorFlow 1: {options})"
+    return Fix(f"Let TensorFlow allocate only what it needs{old}", ("export TF_FORCE_GPU_ALLOW_GROWTH=true",))
 
 
+JETPACK = Fix(
+    "See which JetPack it is, and install NVIDIA's TensorFlow for that, or use its container l4t-tensorflow",
+    ("cat /etc/nv_tegra_release", "apt-cache show nvidia-jetpack | grep Version"),
+)
 _CUDA = "https://developer.nvidia.com/cuda-toolkit-archive"
 
 
@@ -41,7 +47,8 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     log = value_or(fetch("messages", context), MessageLog(()))
     if "the program" in log.values("another-program", "program"):
         return (Fix(f"Install the CUDA that it is linked to, beside the one that is there: {_CUDA}"),)
-    return () if context.remedies.on_jetson else _for_tensorflow(context)
+    other = JETPACK if context.remedies.on_jetson else _of_another_build(context)
+    return (other,) if other else _for_tensorflow(context)
 
 
 def _for_tensorflow(context: Context) -> tuple[Fix, ...]:
@@ -63,6 +70,19 @@ def _for_tensorflow(context: Context) -> tuple[Fix, ...]:
     if not best and remedies.knows_gpu:
         best = remedies.beside_the_wheels("it brings its CUDA libraries")
     return (best or (own,)) if release.extra else _keep(release, best, context)
+
+
+def _of_another_build(context: Context) -> Fix | None:
+    """What asks for a CUDA that is not the release's, such as a custom op, is not repaired by that of the release."""
+    release: Release | None = value_or(fetch("gpu_release", context), None)
+    cuda = None if context.probed else value_or(fetch("reported_cuda", context), None)
+    if release is None or cuda is None:
+        return None
+    wanted, own = minor(cuda.wanted), minor(release.cuda)
+    if not wanted or at_least(own, "11") is not False or wanted == own:
+        return None
+    what = f"What asks for CUDA {wanted} was not compiled for TensorFlow {release.version} and its CUDA {own}"
+    return Fix(f"{what}: compile or install that op or package anew, or install CUDA {wanted} beside: {_CUDA}")
 
 
 def _for_what_is_installed(context: Context) -> tuple[Fix, ...]:

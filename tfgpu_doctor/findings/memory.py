@@ -257,7 +257,8 @@ def _find_and_end(context: Context) -> tuple[Fix, ...]:
     processes = [f"ps -o pid,user,etime,command -p {','.join(pids)}" if pids else "sudo fuser -v /dev/nvidia*"]
     if context.remedies.os == "windows":
         processes = [f'tasklist /fi "PID eq {pid}"' for pid in pids]
-    find = Fix("Find the processes that use it, and end those not needed", (listed, *processes))
+    beside = "programs that run beside each other need a GPU each (CUDA_VISIBLE_DEVICES), or to allocate as they need"
+    find = Fix(f"Find the processes that use it, and end those not needed; {beside}", (listed, *processes))
     other = ("export CUDA_DEVICE_ORDER=PCI_BUS_ID", f"export CUDA_VISIBLE_DEVICES={free or 1}")
     choose = (Fix("Use another GPU", other),) if (held and free) or not visible else ()
     return (find, *choose, *_share(context))

@@ -12,6 +12,7 @@ from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Sonames, Variables
 from tfgpu_doctor.findings.libraries import in_state
+from tfgpu_doctor.findings.library_fixes import JETPACK
 from tfgpu_doctor.findings.requirements import newest_minor, offered, python_offered_to, requested
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
@@ -20,22 +21,18 @@ _ACTIVATED = ("VIRTUAL_ENV", "CONDA_PREFIX")
 _EXECUTABLE = "python -c 'import sys; print(sys.executable)'"
 
 
-def _compare_interpreters(context: Context) -> tuple[Fix, ...]:
-    install = context.remedies.pip_install(*context.remedies.tensorflow, python="python")
-    kernel = "python -m pip install ipykernel && python -m ipykernel install --user --name tf"
-    here = Fix("Install into the Python that runs, or make its environment a kernel", (*install, kernel))
-    where = "Compare the interpreters, in the program or notebook and in the terminal"
-    compare = Fix(where, (_EXECUTABLE, "python -m pip -V", "jupyter kernelspec list"))
-    return (compare, here) if install else (compare,)
-
-
+_COMPARE = Fix(
+    "Compare the interpreters, in the program or notebook and in the terminal; start the program with the one that "
+    "imports TensorFlow (R: reticulate::use_python), or make that a kernel, and choose it in the notebook",
+    (_EXECUTABLE, "python -m pip install ipykernel", "python -m ipykernel install --user --name tf"),
+)
 WRONG_ENV = finding(
     "tf.wrong-env",
     layer="Python",
     title="TensorFlow is installed, but in another environment",
     cause="each Python has its own packages; pip, conda or the terminal use one Python, and the program or the "
     "notebook's kernel another",
-    fixes=_compare_interpreters,
+    fixes=lambda _: (_COMPARE,),
     symptoms=(symptoms.NO_TENSORFLOW_MODULE,),
     docs="https://ipython.readthedocs.io/en/stable/install/kernel_install.html",
 )
@@ -262,10 +259,13 @@ _NOTHING_OFFERED = "no wheel is for this Python or system (Alpine has no glibc),
 
 def _what_decides(context: Context, row: Release | None) -> Fix:
     """Why pip offers nothing: the same command in the same environment would fail again."""
-    row = row or next(one for one in context.matrix.stable(package="tensorflow") if one.gpu)
-    python = context.remedies.python
+    if context.remedies.on_jetson:
+        return JETPACK
+    newest = context.matrix.stable(package="tensorflow")
+    python, have = context.remedies.python, minor(value_or(context.facts.python.version, ""))
+    row = row or next((one for one in newest if have in one.python), next(one for one in newest if one.gpu))
     system = "import platform as p, sys; print(sys.version, p.architecture()[0], p.machine(), p.libc_ver())"
-    wheels = f"for {pythons_of(row)}, 64-bit, x86_64 or aarch64, and glibc"
+    wheels = f"for {pythons_of(row)} (TensorFlow {row.version}), 64-bit, x86_64 or aarch64, and glibc"
     text = f"See why no wheel matches: they are {wheels}. The second command fails if the index cannot be reached"
     return Fix(text, (f'{python} -c "{system}"', f"{python} -m pip download --no-deps pip"))
 
@@ -580,7 +580,8 @@ def shadowing_messages(
             evidence=message_evidence(*sources),
             fixes=(Fix("Start Python in another folder", ("cd ~", "python -c 'import tensorflow'")),),
         )
-    return Problem(evidence=message_evidence(*certain, *empty))
+    own = [m.values["file"] for m in messages.all("own-tensorflow-file")]
+    return Problem(evidence=message_evidence(*certain, *empty), fixes=(_rename(context, own[0]),) if own else None)
 
 
 def _shadowed_standard_module(context: Context, messages: MessageLog) -> Problem | None:

@@ -123,6 +123,14 @@ ERROR = finding(
 )
 
 
+_MORE_SHARED_MEMORY = Fix("In a container, give NCCL shared memory: docker run --shm-size=1g --ulimit memlock=-1")
+_BY_NETWORK = Fix(
+    "Between hosts, name the network interface that connects them (here eth0)",
+    ("ip -brief address", "export NCCL_SOCKET_IFNAME=eth0"),
+)
+_OF_A_SOCKET = re.compile(r"\bsocket\b|Connection (?:timed out|refused|closed)|No route to host", re.IGNORECASE)
+
+
 @ERROR.sign()
 def nccl_message(messages: MessageLog) -> Problem | None:
     """NCCL reports an error, its library is missing, or TensorFlow has no kernel that uses it."""
@@ -134,7 +142,10 @@ def nccl_message(messages: MessageLog) -> Problem | None:
         found = messages.all("collective-aborted")
     without = "tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())"
     debug = Fix("Show what NCCL does", ("export NCCL_DEBUG=INFO", _TOPOLOGY))
-    fixes = (debug, Fix(f"Let TensorFlow reduce without NCCL: {without}"))
+    fixes: tuple[Fix, ...] = (debug, Fix(f"Let TensorFlow reduce without NCCL: {without}"))
+    first = _BY_NETWORK if any(_OF_A_SOCKET.search(m.text) for m in found) else _MORE_SHARED_MEMORY
+    if first is _BY_NETWORK or any("system error" in m.text for m in found):
+        fixes = (first, *fixes)
     return Problem(evidence=message_evidence(*found), fixes=fixes)
 
 
@@ -264,16 +275,17 @@ def input_bound(messages: MessageLog) -> Problem | None:
     )
 
 
-_MEASURE_ONE = Fix(
-    "To decide, measure: where the GPU is several times the CPU, it is sound, and the program gives it too little at "
-    "a time: double the batch size until a step takes longer, and use cuDNN's options of recurrent layers",
-    ("tfgpu bench cnn",),
+_MORE_AT_A_TIME = Fix(
+    "Give the GPU more at a time: a larger batch; in a loop model(x) or predict_on_batch instead of predict(); cuDNN's "
+    "options of recurrent layers; several environments at once. A model that stays small is as fast on the CPU"
 )
-_MEASURE_SEVERAL = Fix(
-    "To decide, measure: where two GPUs are nearly twice one, they are sound, and each gets too little at a time: "
-    "multiply the batch size by the number of GPUs; where they are not, they wait for the exchange of gradients",
-    ("tfgpu bench cnn --gpus 2",),
+_BY_EXAMPLES = Fix(
+    "Compare examples per second, and multiply the batch size by the number of GPUs; a small network gains nothing "
+    "from a second one, and others may wait for the exchange of gradients"
 )
+_MEASURE = "To decide, measure: where {0}, it is sound, and the program gives it too little at a time"
+_MEASURE_ONE = Fix(_MEASURE.format("the GPU is several times the CPU"), ("tfgpu bench cnn",))
+_MEASURE_SEVERAL = Fix(_MEASURE.format("a second GPU nearly doubles the speed"), ("tfgpu bench cnn --gpus 2",))
 
 
 def _asks_several(context: Context) -> bool:
@@ -289,7 +301,9 @@ SMALL_WORK = finding(
     docs="https://www.tensorflow.org/guide/gpu_performance_analysis",
     cause="each kernel takes some microseconds to start, and each step copies its data; with a small model or batch, "
     "or a recurrent layer that runs step by step, this overhead dominates",
-    fixes=lambda context: (_MEASURE_SEVERAL if _asks_several(context) else _MEASURE_ONE,),
+    fixes=lambda context: (
+        (_BY_EXAMPLES, _MEASURE_SEVERAL) if _asks_several(context) else (_MORE_AT_A_TIME, _MEASURE_ONE)
+    ),
 )
 
 

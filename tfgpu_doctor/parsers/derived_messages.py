@@ -48,13 +48,21 @@ _TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras|tfgpu", re.IGNORECASE)
 _PYTORCH = re.compile(r"\btorch\b|pytorch", re.IGNORECASE)
 _RAISED_BY_JAX = re.compile(r"\b(?:jaxlib|xla_extension|XlaRuntimeError|JaxRuntimeError)\b")
 # a program that is linked to CUDA says so; Python opens libraries, and says it in an ImportError
-_NATIVE = re.compile(r"error while loading shared libraries: lib(?:cu|nv)")
+_NATIVE = re.compile(  # or a binding of C#
+    r"error while loading shared libraries: lib(?:cu|nv)|\bTensorFlow\.NET\b|\busing (?:\w+ = )?Tensorflow[.;]"
+)
 _OTHER_FRAMEWORK = re.compile(r"\b(?:jax|torch|pytorch)\b", re.IGNORECASE)
 # failures that every program prints in these words
 _OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-invalid", "invalid-device-function")
 _JETSON = re.compile(
     r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bjetpack\b|\bdrive[- ](?:px ?2?|agx|orin|xavier)\b|\bjtop\b"
     r"|\btegrastats\b|\bnvpmodel\b|@tegra-|\btegra x[12]\b|\btx[12]\b",
+    re.IGNORECASE,
+)
+_HOSTED = re.compile(
+    r"(?<![\w.-])/content/|/kaggle/(?:input|working)\b|\bgoogle\.colab\b|\bcolab (?:pro|runtime|session)\b"
+    r"|\b(?:run|runs|running|ran|train|training|execute|work|example)\b.{0,60}\b(?:in|on|with) (?:google )?colab\b"
+    r"(?!.{0,80}\b(?:works?|fine|but|without|success\w*|no (?:problem|error)s?)\b)",
     re.IGNORECASE,
 )
 _PRINTED_VERSION = re.compile(r"(?:Out\[\d{1,4}\]: )?['\"(]*[\d.]+(?:rc\d+)?['\")]*")
@@ -153,7 +161,7 @@ def _of_patterns(text: ParsedText) -> Iterator[Message]:
         if found := text.find(pattern):
             yield _message(text, "log-era", found[1], cuda=cuda)
             break
-    for kind, pattern in (("jetson", _JETSON), ("notebook", _NOTEBOOK)):
+    for kind, pattern in (("jetson", _JETSON), ("notebook", _NOTEBOOK), ("hosted-notebook", _HOSTED)):
         if found := text.find(pattern):
             yield _message(text, kind, found[1])
     for one in text.prose:

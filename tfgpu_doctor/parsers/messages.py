@@ -83,7 +83,7 @@ HARMLESS = tuple(one for one in TEMPLATES if one.role == "harmless")
 _DERIVED = (
     *("another-program", "conda-tensorflow", "container-start", "image-named"),
     *("cuda-versions-compared", "cuda-wanted", "gpu-created", "gpu-fails-said", "gpu-found", "jetson"),
-    *("log-era", "notebook", "no-gpu-listed", "only-printed", "own-report", "few-words"),
+    *("log-era", "notebook", "hosted-notebook", "no-gpu-listed", "only-printed", "own-report", "few-words"),
     *("other-framework", "wants-cpu", "question", "source-build"),
 )
 # Kinds that are no failures

@@ -91,7 +91,7 @@ class _Answer:
         self.works = self.named["about"] == "works"
 
     def find(self, *, without_nvidia: bool) -> Problem:
-        cuda, version = self.named.get("cuda"), self.named.get("tensorflow")
+        cuda, version = minor(self.named.get("cuda")), self.named.get("tensorflow")
         if without_nvidia:
             return self._planned(MachineState(no_gpu=True))
         if version:  # the newest of that minor version that works here; else that very version
@@ -101,7 +101,7 @@ class _Answer:
             )
             if row := next(iter(same_minor_releases(self.request, version) or same), None):
                 return self._about_release(row)
-        if cuda is None or at_least(cuda, _BROUGHT_ALONG):
+        if not cuda or at_least(cuda, _BROUGHT_ALONG):
             return self._planned()
         for cudnn in dict.fromkeys((self.named.get("cudnn"), None)):
             filters = Filters(platform=self.target.platform, cuda=cuda, cudnn=cudnn)

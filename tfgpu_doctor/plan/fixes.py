@@ -14,12 +14,12 @@ from packaging.specifiers import SpecifierSet
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Known, Python, Setting, Unknown, value_or
 from tfgpu_doctor.facts.report import Fix
-from tfgpu_doctor.facts.versions import major, minor
+from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import PUBLISHED, alternatives, on_cpu
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, same_minor_releases, violations
-from tfgpu_doctor.plan.gate import Situation, admitted, has_pip, refused
+from tfgpu_doctor.plan.gate import Repair, Situation, admitted, has_pip, needs_a_machine_of_its_own, refused
 from tfgpu_doctor.plan.install_commands import Installation, link_commands, xla_line, xla_line_command
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import has_no_gpu
@@ -33,7 +33,12 @@ _OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tenso
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
 _BY_PIP = re.compile(r"\bpip (?:un)?install\b")
 _NAME = re.compile(r"[\w.-]*")
+_NONE_YET = ("module-not-found", "no-distribution", "wheel-not-supported")
 _UNSET, _EXPORT = re.compile(r"\bunset ([A-Za-z_]\w*(?: [A-Za-z_]\w*){0,50})$"), re.compile(r"export (\w+)=([^$]*)")
+_HOSTED = Fix(
+    "On Colab and Kaggle, use the TensorFlow that is installed there, which fits its CUDA: start a new session (Colab: "
+    "Disconnect and delete runtime), and install no other; what needs another release needs another machine"
+)
 
 
 _UPDATE = "sudo apt-get update"
@@ -96,9 +101,14 @@ class Fixes(Situation):
         if any(one.kind == "another-program" and one.values.get("program") for one in messages):
             # PyTorch or JAX computes: settings of TensorFlow change nothing there
             fixes = tuple(one for one in fixes if not any(map(_OF_TENSORFLOW.search, (one.text, *one.commands))))
-        found = [(fix, self.where_it_belongs(fix)) for fix in fixes]
+        found = [(fix, self.where_it_belongs(fix)) for fix in self._in_a_hosted_notebook(fixes)]
         useful = tuple(here for fix, here in found if here.commands or not fix.commands)
         return admitted(useful or tuple(here for _, here in found), self.facts, self.matrix)
+
+    def _in_a_hosted_notebook(self, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
+        if not any(needs_a_machine_of_its_own(Repair(fix), self) for fix in fixes):
+            return fixes
+        return (_HOSTED, *(fix for fix in fixes if fix.decides))
 
     def refuses(self, fix: Fix) -> bool:
         """True if the gate refuses a fix."""
@@ -286,8 +296,9 @@ class Fixes(Situation):
             return (own,)
         if row and self.target.python in (None, *row.python):
             return self.installation(row).requirements
-        version = self._with_a_wheel(version)
-        return (f"tensorflow=={version}",) if version else ()
+        version, name = self._with_a_wheel(version), value_or(self.facts.tensorflow.distribution, "")
+        of_gpu = version and name == "tensorflow-gpu" and self.matrix.tensorflow(version, self.target.platform, name)
+        return (f"{name if of_gpu else 'tensorflow'}=={version}",) if version else ()
 
     def _of_tensorflow_1(self, version: str) -> str | None:
         """The same release, for a program that runs with no other; of most, the package for GPUs is another one."""
@@ -333,11 +344,30 @@ class Fixes(Situation):
         return self._install(row, why) if row else self.reinstall_best(why)
 
     def _install(self, row: Release, why: str) -> tuple[Fix, ...]:
-        is_other = major(self._installed_version() or row.version) != major(row.version)
-        if isinstance(version := self.facts.tensorflow.version, Unknown) and version.one_of:
+        text = f"{self._verb(row)} TensorFlow {row.version}: {why}{self._driver_for(row)}"
+        return (Fix(text, self.install_tensorflow(row)),)
+
+    @property
+    def _of_text(self) -> bool:
+        """True for a pasted text, as Context.probed is False."""
+        return not isinstance(self.facts.driver.unresponsive, Known) and isinstance(self.facts.messages, Known)
+
+    def _verb(self, row: Release) -> str:
+        """Install; on a condition where the program was, or may have been, written for another TensorFlow."""
+        have, version, text = self._installed_version(), self.facts.tensorflow.version, self._of_text
+        is_other = text and not any(one.kind in _NONE_YET for one in value_or(self.facts.messages, ()))
+        if have:  # from 2.16 on, its Keras is Keras 3
+            keras = text and at_least(have, "2.16") != at_least(row.version, "2.16")
+            is_other = keras or major(have) != major(row.version)
+        elif isinstance(version, Unknown) and version.one_of:
             is_other = minor(row.version) not in map(minor, version.one_of)
-        condition = "Where the program runs with it, install" if is_other else "Install"
-        return (Fix(f"{condition} TensorFlow {row.version}: {why}", self.install_tensorflow(row)),)
+        return "Where the program runs with it, install" if is_other else "Install"
+
+    def _driver_for(self, row: Release) -> str:
+        """The driver that a release needs, where a text does not tell which one is there."""
+        need = row.min_driver_windows if self.os == "wsl2" else row.min_driver_linux
+        is_open = self._of_text and self.target.driver is None and self.os in ("linux", "wsl2")
+        return f" (driver {need} or newer)" if is_open and need else ""
 
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:
         """Advise the best release for this machine; empty when none fits."""
@@ -345,10 +375,10 @@ class Fixes(Situation):
             return (*self._for_tensorflow_1(row, why), *self._install(row, why))
         if row := self.best_release(this_python=False):
             new = f"TensorFlow {row.version} with Python {self.python_for(row)}"
-            text = f"Install {new} (uv or conda can install that Python): {why}"
+            text = f"{self._verb(row)} {new} (uv or conda can install that Python): {why}{self._driver_for(row)}"
             return (*self._for_tensorflow_1(row, why), Fix(text=text, commands=self.new_environment(row)))
         if row := self.best_release(this_python=False, own_cuda=False):
-            own = self.with_cuda_beside(row, f"Install TensorFlow {row.version}", why)
+            own = self.with_cuda_beside(row, f"{self._verb(row)} TensorFlow {row.version}", why)
             return (*self._for_tensorflow_1(row, why), *own)
         return ()
 

@@ -44,6 +44,7 @@ _PROMISE = re.compile(r"^(?:Or )?(?:re)?(?:install|place)\b|\b(?:and|then) (?:re
 _ADDS = re.compile(r"\b(?:install|create|sync)\b|\bpacman -S|\bdocker run\b|\brpm-ostree\b|\bakmods\b")
 _REMOVES = re.compile(r"\b(?:uninstall|remove)\b")
 _SERVER = re.compile(r"/serving\b|/tritonserver\b")
+_OF_A_MACHINE = re.compile(r"\bconda create\b|\bvenv\b|\bdocker run\b|\breboot\b|NVIDIA driver|-archive\b")
 _LOOKS_UP = ("tfgpu matrix", "tfgpu plan")
 _OF_A_RELEASE = ("build", "gpu", "cudnn", "driver", "python", "glibc", "yanked")  # constraints that a fix must meet
 
@@ -242,6 +243,14 @@ def is_for_another_shell(repair: Repair, situation: Situation) -> bool:
     return elsewhere and any(map(_OF_CMD.search, repair.fix.commands))
 
 
+def needs_a_machine_of_its_own(repair: Repair, situation: Situation) -> bool:
+    """A hosted notebook has one Python, whose TensorFlow fits its CUDA and its driver."""
+    if not any(one.kind == "hosted-notebook" for one in value_or(situation.facts.messages, ())):
+        return False
+    shown = any(map(_OF_A_MACHINE.search, (repair.fix.text, *repair.fix.commands)))
+    return shown or any(one.name in TENSORFLOW for one in repair.requirements)
+
+
 def does_not_do_what_it_says(repair: Repair, _situation: Situation) -> bool:
     """A release or a CUDA in the sentence that no command installs; a look-up, or a removal, that is "installed"."""
     text, commands = repair.fix.text, " ".join(repair.fix.commands)
@@ -265,6 +274,7 @@ REASONS: tuple[Reason, ...] = (
     changes_an_image,
     is_there,
     is_for_another_shell,
+    needs_a_machine_of_its_own,
     does_not_do_what_it_says,
 )
 

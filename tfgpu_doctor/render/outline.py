@@ -128,18 +128,29 @@ def _first_found(block: Block) -> list[Line]:
 def _to_type(finding: Finding) -> list[Fix]:
     """The first fix that repairs, or else decides; where it is a sentence, what can be typed, too."""
     repairs = [fix for fix in finding.fixes if not fix.decides]
-    if finding.cause == BECAUSE:  # the words of a text repair nothing
-        return [fix for fix in finding.fixes if fix.decides][:1]
+    if finding.cause == BECAUSE:
+        return _if_so([fix for fix in finding.fixes if fix.decides][:1], repairs[:1])
     fixes = repairs[:1] or list(finding.fixes[:1])
     if fixes and not fixes[0].commands:
         fixes += [fix for fix in finding.fixes[1:] if fix.commands][:1]
     return [fix for fix in fixes if fix.commands != (ASK_DOCTOR,)]
 
 
+def _if_so(decides: list[Fix], repairs: list[Fix]) -> list[Fix]:
+    """The repair on a condition: nothing but the words of a text speaks for the cause."""
+    shown = {command for fix in decides for command in fix.commands}
+    for fix in repairs:
+        commands = tuple(one for one in fix.commands if one not in shown)
+        text = f"If it is that: {fix.text[:1].lower()}{fix.text[1:]}"
+        decides.append(structs.replace(fix, text=text, commands=commands))
+    return decides
+
+
 def _other(finding: Finding, shown: set[str]) -> Line:
     """Another cause in a line, with a command, not yet shown, that decides on it, or repairs what is certain."""
     fixes = sorted(finding.fixes, key=lambda fix: fix.decides is not finding.possible)
-    commands = [one for fix in fixes for one in fix.commands if one not in (ASK_DOCTOR, *shown)][:1]
+    whole = (fix for fix in fixes if fix.decides or len(fix.commands) == 1)  # no first of several steps
+    commands = [one for fix in whole for one in fix.commands if one not in (ASK_DOCTOR, *shown)][:1]
     shown.update(commands)
     return Line("", finding.title, id=finding.id, commands=tuple(commands))
 
