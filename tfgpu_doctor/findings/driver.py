@@ -46,9 +46,9 @@ def hung_task_message(messages: MessageLog) -> Problem | None:
 
 
 _OF_THE_IMAGE = Fix(
-    "If nvidia-smi works on the host, the image brings a libcuda of its own: remove it (package cuda-compat, or its "
-    "folder from LD_LIBRARY_PATH), so that the host's is used; else restart the host",
-    ("find / -name 'libcuda.so.*' 2>/dev/null",),
+    "If nvidia-smi works on the host, the image brings driver libraries of its own: remove them (package "
+    "cuda-compat, or others of the driver), so that the host's are used; else restart the host",
+    ("find / -name 'libcuda.so.*' -o -name 'libnvidia-ml.so.*' 2>/dev/null",),
 )
 
 
@@ -56,8 +56,7 @@ def _restart(context: Context) -> tuple[Fix, ...]:
     """Let the same version of the driver be loaded everywhere."""
     if context.remedies.os == "wsl2":
         return (Fix("Restart WSL from Windows", ("wsl.exe --shutdown",)),)
-    log, inside = MessageLog(value_or(context.facts.messages, ())), value_or(context.facts.host.container, "none")
-    if not (context.probed or inside == "none" or log.has("nvml-mismatch")):
+    if not context.probed and value_or(context.facts.host.container, "none") != "none":
         return (_OF_THE_IMAGE, inputs.RESTART)
     reload = ("sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia", "nvidia-smi")
     return (inputs.RESTART, Alternative("Load the new module without a restart, while nothing uses the GPU", reload))

@@ -128,7 +128,7 @@ def _fixes(context: Context) -> tuple[Fix, ...]:
     """A text is judged elsewhere, where no option applies."""
     require_none = Fix("If this machine is to run on the CPU only, require no GPU", ("tfgpu doctor --require-gpus 0",))
     log = MessageLog(value_or(context.facts.messages, ()))
-    fails = log.stops_import or log.has("native-runtime-failed", "traceback", "exception")
+    fails = log.stops_import or log.has("native-runtime-failed", "traceback", "exception", "loader-error")
     first = "Run this" if context.probed or fails else "For the CPU nothing is to be done; for a GPU, run this"
     return (
         *(context.remedies.for_cpu() if fails and not context.probed else ()),

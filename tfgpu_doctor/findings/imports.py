@@ -200,7 +200,7 @@ def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
     container = Fix("Use a newer distribution, or a container on this one", (_CONTAINER,))
     if context.remedies.image:
         return (container,)
-    glibc = [version.rpartition("GLIBC_")[2] for version in versions if "GLIBC_" in version]
+    glibc = [found[1] for version in versions if (found := re.search(r"GLIBC[_ ](\d[\d.]*)", version))]
     if glibc and all(at_least("2.17", version) for version in glibc):
         return (_OLDEST,)
     if glibc:

@@ -81,8 +81,9 @@ def _of_another_build(context: Context) -> Fix | None:
     wanted, own = minor(cuda.wanted), minor(release.cuda)
     if not wanted or at_least(own, "11") is not False or wanted == own:
         return None
-    what = f"What asks for CUDA {wanted} was not compiled for TensorFlow {release.version} and its CUDA {own}"
-    return Fix(f"{what}: compile or install that op or package anew, or install CUDA {wanted} beside: {_CUDA}")
+    what = f"CUDA {wanted} is not that of TensorFlow {release.version}, which is {own}: see whether that is what runs"
+    text = f"{what}. If it is, compile or install the op or package anew that wants it, or add that CUDA: {_CUDA}"
+    return Fix(text, (context.remedies.filtered("python -m pip list", "tensorflow"),))
 
 
 def _for_what_is_installed(context: Context) -> tuple[Fix, ...]:

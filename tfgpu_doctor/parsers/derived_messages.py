@@ -48,8 +48,8 @@ _TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras|tfgpu", re.IGNORECASE)
 _PYTORCH = re.compile(r"\btorch\b|pytorch", re.IGNORECASE)
 _RAISED_BY_JAX = re.compile(r"\b(?:jaxlib|xla_extension|XlaRuntimeError|JaxRuntimeError)\b")
 # a program that is linked to CUDA says so; Python opens libraries, and says it in an ImportError
-_NATIVE = re.compile(  # or a binding of C#
-    r"error while loading shared libraries: lib(?:cu|nv)|\bTensorFlow\.NET\b|\busing (?:\w+ = )?Tensorflow[.;]"
+_NATIVE = re.compile(  # or a binding of C# or Java
+    r"error while loading shared libraries: lib(?:cu|nv)|\bTensorFlow\.NET\b|\bFiji\b|\busing (?:\w+ = )?Tensorflow[.;]"
 )
 _OTHER_FRAMEWORK = re.compile(r"\b(?:jax|torch|pytorch)\b", re.IGNORECASE)
 # failures that every program prints in these words
