@@ -455,7 +455,7 @@ def _for_older_runtime(context: Context, seen: tuple[Message, ...]) -> str | Non
     """
     if any(_BEFORE_3_20.search(message.text) for message in seen):
         return ">=3.20.3,<3.21"
-    if any("GetPrototype" in message.text for message in seen):  # protobuf 6.31 has it no more (release notes)
+    if any("GetPrototype" in message.text for message in seen):  # until protobuf 6 (Migration Guide, v30.0)
         return "<6"
     if not any(_BEFORE_RUNTIME_VERSION.search(message.text) for message in seen):
         return None

@@ -189,7 +189,7 @@ def _on_library_path(texts: list[str], library_path: str) -> tuple[str, str] | N
     return None
 
 
-_OLDEST = Fix(  # today's images need the system calls of Linux 3.2 (glibc 2.26, release notes), which RHEL 6 lacks
+_OLDEST = Fix(  # the glibc of today's images needs Linux 3.2 (its README), and RHEL 6 has 2.6.32
     "Use a newer distribution, or a newer base image: TensorFlow needs glibc 2.17 at least (RHEL 7, Ubuntu 14.04), and "
     "a container on this one helps only where uname -r shows 3.10 or newer",
     ("uname -r",),
