@@ -116,6 +116,7 @@ class Environment:
     packages_of: Image | None = None  # of the stage that installed packages which this one copies
     settings: tuple[Setting, ...] = ()
     gpu: GpuRequest | None = None
+    apt_update: Place | None = None  # the first one of a build, unless what apt reads is changed before it
 
     build_context: str | None = None  # compose build: the folder or Dockerfile that it is built from
     channels: tuple[str, ...] = ()  # conda

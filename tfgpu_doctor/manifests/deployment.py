@@ -110,6 +110,7 @@ def merged(one: Environment, found: Environment) -> Environment:
         python=found.python,
         requirements=found.requirements,
         packages_of=found.packages_of,
+        apt_update=found.apt_update,
         settings=(*found.settings, *one.settings),
         not_understood=(*one.not_understood, *found.not_understood),
     )

@@ -8,13 +8,14 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, TypeAlias
 
 from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Setting, quoted
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.shell import (
     MOST_SOURCES,
+    SOURCES,
     Installed,
     brings,
     environment,
@@ -188,6 +189,7 @@ class _Reader:
         for stage in self.stages:
             if stage in needed:
                 installed.take(stage.installed)
+        installed.updates = [*chain.from_iterable(one.installed.updates for one in ancestry)]
         makers = [one.image for stage in ancestry for one in stage.taken if one.image]
         return {
             "installed": installed,
@@ -219,6 +221,8 @@ class _Reader:
     def _copy(self, value: str) -> None:
         """COPY --from=builder /opt/venv /opt/venv brings what the builder installed there."""
         words = [word.strip("[]\",'") for word in value.split()]
+        if SOURCES.search(value):
+            self.stages[-1].installed.updates.append(None)
         paths = [word for word in words if word and not word.startswith("--")][:-1][:MOST_SOURCES]
         others = [word for word in words if word.startswith("--from")]
         if others:

@@ -24,7 +24,7 @@ from tfgpu_doctor.manifests import (
 from tfgpu_doctor.manifests.pip import Include, Lines, documents, read_environment
 from tfgpu_doctor.manifests.pyproject import read_pyproject
 from tfgpu_doctor.manifests.requirement import conda_requirement, other_index, pip_requirement, poetry_specifier
-from tfgpu_doctor.manifests.variables import complaint, unknown_part
+from tfgpu_doctor.manifests.variables import complaint, fill, unknown_part
 
 _QUOTED = r"""'[^']*'|"(?:\\.|[^"\\])*"|\\."""
 _TOKEN = re.compile(
@@ -131,6 +131,7 @@ class Installed:
     files: list[File] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)  # from the build context, by COPY and ADD
     not_understood: list[str] = field(default_factory=list)
+    updates: list[Place | None] = field(default_factory=list)  # of apt; None: its sources or keys are changed
 
     def take(self, other: Installed) -> None:
         """What another stage brings."""
@@ -145,12 +146,33 @@ class Installed:
 
 def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> None:
     """Read the commands on numbered lines, which belong to one RUN; what stands between if and fi may not be run."""
-    depth = 0
+    depth, values = 0, dict[str, str]()
     for words in commands(code):
+        words = [replace(word, text=fill(word.text, values)) for word in words] if values else words
         first = next((word.text for word in words if word.text not in ("then", "else", "do")), "")
         depth = max(0, depth + (first == "if") - (first == "fi"))
         if not depth:
+            values |= _assigned(words)
+            found.updates += _updates(words, path)
             read_command(words, path, found)
+
+
+def _updates(words: list[Word], path: str) -> list[Place | None]:
+    texts = [word.text for word in words]
+    if SOURCES.search(" ".join(texts)):
+        return [None]
+    return [Place(path, words[0].line)] if "update" in texts and not _APT.isdisjoint(texts) else []
+
+
+def _assigned(words: list[Word]) -> dict[str, str]:
+    """The variables of the shell that a command sets: URL=... or export URL=..."""
+    texts = [word.text for word in words if word.text != "export"]
+    pairs = [re.fullmatch(r"([A-Za-z_]\w*)=(.*)", text[:LONGEST]) for text in texts]
+    return {one[1]: one[2] for one in pairs if one} if all(pairs) else {}
+
+
+# what mends apt in an old image: NVIDIA's new key, its list taken out, the archive of a distribution
+SOURCES = re.compile(r"3bf863cc|A4B469963BF863CC|cuda-keyring|sources\.list|archive\.debian")
 
 
 def read_command(words: list[Word], path: str, found: Installed) -> None:
@@ -361,7 +383,8 @@ def environment(
             for one in lines.requirements[before:]
         ]
     complaints = (*unknown_part(image), *lines.not_understood)
-    made = environment_of(kind, path, lines.found(), complaints, label=label or path, image=image, **others)
+    others |= {"image": image, "apt_update": next(iter(installed.updates), None)}
+    made = environment_of(kind, path, lines.found(), complaints, label=label or path, **others)
     pythons = tuple(python) or _pythons(installed, made)
     return replace(made, python=pythons, place=place or made.place)
 
