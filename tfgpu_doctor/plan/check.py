@@ -120,6 +120,8 @@ def _findings(view: PlannedEnvironment, matrix: Matrix) -> list[Finding]:
     """The findings, gravest first; what an edit of a file brings is not installed by hand."""
     facts = facts_of(view)
     found = root_causes(diagnose(facts, matrix, fixes=partial(FileEdits, planned=view), planned=view).findings)
+    harmless = "" if any(one.severity is Severity.ERROR for one in found) else "env."  # ids of notes that are left out
+    found = [one for one in found if one.severity is not Severity.NOTE or not one.id.startswith(harmless)]
     for index, one in enumerate(found):
         fixes = list(one.fixes)
         for number, fix in enumerate(fixes if any(fix.edits for fix in fixes) else ()):
