@@ -7,7 +7,7 @@ adds them; `tfgpu check` does so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeAlias
 
@@ -27,7 +27,7 @@ from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
 from tfgpu_doctor.manifests import Image, Place, Requirement
 from tfgpu_doctor.matrix.compatibility import driver_reaches, dropped_by, numpy_bound, requirement, runs_on
-from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
 from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.constraints import span
@@ -44,7 +44,16 @@ from tfgpu_doctor.plan.file_edits import (
     write_release,
 )
 from tfgpu_doctor.plan.install_commands import conda_library_path
-from tfgpu_doctor.plan.planned import Base, PlannedEnvironment, driver_of, fitting, pinned, with_cudnn, without_wheel
+from tfgpu_doctor.plan.planned import (
+    Base,
+    PlannedEnvironment,
+    driver_of,
+    fitting,
+    missing_tag,
+    pinned,
+    with_cudnn,
+    without_wheel,
+)
 from tfgpu_doctor.plan.resolving import specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
@@ -128,10 +137,10 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
     if not allowed:
         yield from _no_release(view, tensorflow)
         return
-    without = without_wheel(view, allowed)
+    without, newest = without_wheel(view, allowed), allowed[0]
     if not without:
+        yield from _for_old_pythons(view, tensorflow)
         return
-    newest = allowed[0]
     wheels = f"{tensorflow.text} ({tensorflow.place}; wheels of {newest.version})"
     seen = (evidence(f"Python {', '.join(without)}", view.python_place, pythons_of(newest), wheels),)
     # the Pythons for which the newest goes with everything else; else any release; else those of the newest
@@ -154,16 +163,30 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
         )
 
 
+_OLDEST_SUPPORTED = "3.11"  # 3.10 has reached its end of life in October 2026: devguide.python.org/versions
+
+
+def _for_old_pythons(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
+    """No Python is named, and the release has no wheel for those that are still supported."""
+    newest, own = view.allowed[0], fitting(view)
+    described = view.environment.image or view.target.gpus or view.target.driver
+    if view.pythons or described or not own or at_least(newest.python[-1], _OLDEST_SUPPORTED):
+        return
+    yield Problem(
+        title=f"{tensorflow.text} has no wheel for Python {_OLDEST_SUPPORTED} and later, and no file names a Python",
+        cause=_NO_MATCH,
+        evidence=(evidence(tensorflow.text, str(tensorflow.place), pythons_of(newest), f"wheels of {newest.version}"),),
+        fixes=(Fix(f"Make the environment with Python {own[-1]}, and say so: tfgpu check . --python {own[-1]}"),),
+        severity=Severity.WARNING,
+    )
+
+
 def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
     """No release that is published for the platform matches the requirement."""
     newest = next(iter(view.matrix.stable(platform=view.target.platform, package=tensorflow.name)), None)
     wanted = specifier(tensorflow.specifier)
-    if (
-        tensorflow.elsewhere
-        or newest is None
-        or wanted is None
-        or (tensorflow.name == "tensorflow-gpu" and wanted.contains("2.12.0"))
-    ):
+    is_empty = tensorflow.name == "tensorflow-gpu" and wanted is not None and wanted.contains("2.12.0")
+    if tensorflow.elsewhere or newest is None or wanted is None or is_empty:
         return
     first, second, *_ = numbers(newest.version)
     if any(wanted.contains(f"{first}.{second + ahead}.0") for ahead in (1, 2, 3)):
@@ -196,6 +219,61 @@ def refused_by_pip(view: PlannedEnvironment) -> Iterator[Problem]:
                 cause="a requirement of pip needs == before a version; = alone is conda's",
                 evidence=_seen(line, f"{found['head']}=={found['version']}", "PEP 508"),
                 fixes=(write(line, f"{found['head']}=={found['version']}"),) if works else (),
+            )
+
+
+# why apt-get update fails in an image, where that is written, and what mends it (Debian: masif-neosurf pull request 30)
+_NO_APT = (
+    "NVIDIA changed the key of its packages in April 2022, after this image was built: NO_PUBKEY A4B469963BF863CC",
+    "https://developer.nvidia.com/blog/updating-the-cuda-linux-gpg-repository-key/",
+    "rm -f /etc/apt/sources.list.d/cuda.list /etc/apt/sources.list.d/nvidia-ml.list",
+)
+_ARCHIVED = (
+    "this Debian has moved to archive.debian.org: 404 Not Found",
+    "https://www.debian.org/releases/",
+    r"sed -i -e 's/\(deb\|security\).debian.org/archive.debian.org/' -e '/-updates/d' /etc/apt/sources.list",
+)
+_NEW_KEY = {"2.8": "2.8.1", "2.7": "2.7.2", "2.6": "2.6.4"}  # NVIDIA/cuda-repo-management issue 7
+_OTHER_IMAGE = Fix("Start from the image of TensorFlow itself, which holds its CUDA, or from another tag")
+
+
+@in_manifests("tf.not-installed")
+def image_cannot_be_built(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The base image is gone, or apt in it does not work any more: the build ends before anything is installed."""
+    base, update = view.base, view.environment.apt_update
+    if base is None:
+        return
+    image, (is_missing, better) = base.image, missing_tag(base.image)
+    is_archived = re.search(r"buster|stretch|^debian:(?:10|9)\b", image.reference)
+    new_key = _NEW_KEY.get(minor(base.tensorflow), "2.9") if base.gpu and "tensorflow/tensorflow" in image.name else ""
+    reasons = _NO_APT if at_least(base.tensorflow, new_key) is False else _ARCHIVED if is_archived else None
+    if is_missing:
+        yield Problem(
+            title=f"The registry does not have {image.reference}",
+            cause='NVIDIA deletes old tags: "manifest unknown", and nothing is built',
+            evidence=_seen(image, better or "a tag that exists", "https://hub.docker.com/r/nvidia/cuda/tags"),
+            fixes=(write_image(image, better) if better else _OTHER_IMAGE,),
+        )
+    elif update and reasons:
+        yield Problem(
+            title=f"apt-get update fails in {image.reference}, and the build ends",
+            cause=reasons[0],
+            evidence=(evidence(image.reference, str(update), None, reasons[1]),),
+            fixes=(Fix(f"In the build, before the first apt-get update, run: {reasons[2]}"),),
+        )
+    if image.reference in ("ubuntu", "ubuntu:latest") or at_least(base.python, "3.8"):
+        yield from _python_2(image, [one for one in view.environment.requirements if one.installer == "apt"])
+
+
+def _python_2(image: Image, packages: list[Requirement]) -> Iterator[Problem]:
+    there = any(one.name == "python3-pip" for one in packages)
+    for one in packages:
+        if one.name == "python-pip":
+            yield Problem(
+                title=f"{image.reference} has no package python-pip, and the build ends",
+                cause="it was that of Python 2",
+                evidence=_seen(one, "python3-pip", "https://packages.ubuntu.com"),
+                fixes=(remove(one) if there else write(one, "python3-pip"),),
             )
 
 
@@ -300,7 +378,7 @@ def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Proble
 @in_manifests("tf.abi-numpy", unless=("tf.package-removed",))
 def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A NumPy that the release cannot be imported with, or no upper bound where the release needs one."""
-    row, tensorflow, python = view.release, view.tensorflow, view.python
+    row, tensorflow = view.release, view.tensorflow
     bound = numpy_bound(row) if row else None
     yield from _refused(view, "numpy")
     yield from _outside_bounds(view, "numpy", bound)
@@ -309,8 +387,7 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
     line, known = view.requirement("numpy"), view.resolved.universe.package("numpy")
     chosen = view.resolved.versions.get("numpy")  # beside all that is known to be installed, else the newest
     newest = Version(chosen) if chosen else max(known.allowed(line.specifier if line else ""), default=None)
-    # NumPy 2 is for Python 3.9 and later; most likely it is the newest for which there is a wheel
-    takes_it = _takes_numpy_2([python] if python else row.python)
+    takes_it = _takes_numpy_2(view, row)
     if newest and newest not in known.allowed(str(bound)) and any(takes_it):
         wheel = f"TensorFlow {row.version}"
         yield Problem(
@@ -322,7 +399,9 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
         )
 
 
-def _takes_numpy_2(pythons: Iterable[str]) -> list[bool]:
+def _takes_numpy_2(view: PlannedEnvironment, row: Release) -> list[bool]:
+    """NumPy 2 is for Python 3.9 and later; where none is named, it is most likely the newest that has a wheel."""
+    pythons = [view.python] if view.python else row.python if view.pythons else row.python[-1:]
     return [capability(one) >= (3, 9) for one in pythons]
 
 
@@ -460,6 +539,26 @@ def _with_an_older_driver(base: Base, driver: str, matrix: Matrix) -> tuple[str,
     runs = driver_reaches(driver, toolkit.oldest_driver_linux)
     then = "CUDA runs in minor version compatibility mode" if runs else "CUDA finds the driver insufficient"
     return f"NVIDIA supports it with this driver and newer; with an older one, {then}", runs
+
+
+@in_manifests("gpu.arch-too-new", unless=(*_NOT_INSTALLED, "tf.not-installed"))
+def built_before_ampere(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A GPU is meant, no file says which, and the CUDA is one without kernels for those of 2020 and later."""
+    row, base, one = view.release, view.base, view.tensorflow
+    cuda = row.cuda if row and one else base.cuda if base and base.of_tensorflow else None
+    is_meant = view.wants_gpu or view.package == "tensorflow-gpu" or "conda" in [each.by for each in view.cudas]
+    graver = [one.severity for one in (*bug_of_required_release(view), *nothing_brings_it_planned(view))]
+    if not is_meant or view.target.gpus or at_least(cuda, "11") is not False or Severity.ERROR in graver:
+        return
+    shown = one.text if one else base.image.reference if base else ""
+    yield Problem(
+        title=f"{shown} has CUDA {cuda}, which has no kernels for Ampere and later GPUs",
+        cause="on a GPU of 2020 or later everything is compiled from PTX for half an hour, or gives wrong results; "
+        "GPUs up to Turing (compute capability 7.5) work",
+        evidence=(evidence(shown, view.where, "CUDA 11 or later", "tensorflow issue 44200"),),
+        fixes=(Fix("Say which GPU it is for, and it is judged for that one: tfgpu check . --gpu NAME"),),
+        severity=Severity.WARNING,
+    )
 
 
 @in_manifests("gpu.arch-too-old", unless=_NOT_INSTALLED)
@@ -693,25 +792,18 @@ def conda_folder_not_searched(view: PlannedEnvironment) -> Iterator[Problem]:
     """TensorFlow of pip beside the CUDA of conda: since 2.7 it does not look into the environment's lib folder."""
     release, conda = view.needs_cuda, [one for one in view.cudas if one.by == "conda"]
     is_set = any(one.name == "LD_LIBRARY_PATH" for one in view.environment.settings)
-    if (
-        release is None
-        or not conda
-        or is_set
-        or view.target.os == "windows"
-        or at_least(release.version, "2.7") is False
-    ):
+    is_found = is_set or view.target.os == "windows"
+    if release is None or not conda or is_found or at_least(release.version, "2.7") is False:
         return
-    issue = "https://github.com/tensorflow/tensorflow/issues/52988"
+    issue, variables = (
+        "https://github.com/tensorflow/tensorflow/issues/52988",
+        conda_library_path("$CONDA_PREFIX/etc/conda"),
+    )
     yield Problem(
         title=f"TensorFlow {release.version} of pip does not look for CUDA in conda's lib folder",
         cause="up to 2.6 it found the libraries there; later releases need the folder in LD_LIBRARY_PATH",
         evidence=tuple(evidence(one.text, one.place, "LD_LIBRARY_PATH with $CONDA_PREFIX/lib", issue) for one in conda),
-        fixes=(
-            Fix(
-                "Once, in the activated environment, let its activation set it",
-                conda_library_path("$CONDA_PREFIX/etc/conda"),
-            ),
-        ),
+        fixes=(Fix("Once, in the activated environment, let its activation set it", variables),),
         severity=Severity.WARNING,
     )
 
@@ -807,18 +899,19 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
         return
     of_release = partial(view.matrix.issues_for, row, compute_capabilities=view.target.capabilities, extra=view.extra)
     issues = list(of_release(python=view.python))
-    supposed = []
-    if view.python is None and row.python:  # most likely the newest for which there is a wheel
-        supposed = [one for one in of_release(python=row.python[-1]) if one not in issues]
+    # without a Python, most likely the newest for which there is a wheel
+    likely = of_release(python=row.python[-1]) if view.python is None and row.python else ()
+    supposed = [one for one in likely if one not in issues]
     nearest = write_best(view) if row.extra and replacement(view) != requirement(row) else ()
     for issue in (*issues, *supposed):
         if _concerns(view, issue):
+            gravity = _gravity(view, issue)
             yield Problem(
                 title=f"TensorFlow {row.version}: {issue.title}",
                 cause=issue.symptom,
                 evidence=(evidence(f"TensorFlow {row.version}", view.where, "another release", issue.source),),
                 fixes=(*nearest, Fix(issue.fix, issue.commands)),
-                severity=Severity.WARNING if issue in supposed else _gravity(view, issue),
+                severity=gravity if issue not in supposed or "unbounded" in issue.id else Severity.WARNING,
             )
 
 

@@ -51,6 +51,9 @@ _SYSTEMS_WITH = {
     "3.13": ("debian13", "debiantrixie"),
 }
 _SYSTEM_PYTHON = {system: python for python, systems in _SYSTEMS_WITH.items() for system in systems}
+# nvidia/cuda: CUDA 10 and older, and superseded patches, were deleted in 2023 (NVIDIA/cudf-spark-examples pull
+# request 311, nvidia-docker issues 1735, 1768, 1790); a tag without a patch number is one of these, or never was
+_LAST_PATCH = {f"11.{line}": f"11.{line}.{patch}" for line, patch in enumerate((3, 1, 2, 1, 3, 2, 2, 1, 0))}
 # "20.10-tf2-py3", "21.12-tf2-python-py3"; those with vLLM and TensorRT-LLM have a CUDA of their own
 _MONTH = re.compile(r"(?P<month>\d\d\.\d\d)(?!.*(?:llm|igpu))")
 _OF_A_MONTH = ("nvidia/tensorflow", "nvidia/tritonserver", "nvidia/tensorrtserver")
@@ -133,23 +136,44 @@ def with_cudnn(base: Base, wanted: str, matrix: Matrix) -> str | None:
     ):
         return None
     word = "cudnn" if cuda >= (12, 4) else f"cudnn{there}"
-    return f"{base.image.name}:{re.sub(f'-(?={base.flavour})', f'-{word}-', base.image.tag or '', count=1)}"
+    made = replace(base.image, tag=re.sub(f"-(?={base.flavour})", f"-{word}-", base.image.tag or "", count=1))
+    return missing_tag(made)[1] or made.reference
 
 
 def _tensorflow(image: Image, matrix: Matrix) -> Base:
     found = _TENSORFLOW_TAG.fullmatch(image.tag or "latest")
     if found is None:
         return Base(image)
-    version = found["version"] if found["version"][0].isdigit() else None
+    # tags with -py3 were last written for 2.1: tensorflow.org/install/docker
+    named = "2.1.0" if found["version"] == "latest" and "-py3" in found["rest"] else found["version"]
+    version = named if named[0].isdigit() else None
     if "-gpu" not in found["rest"]:
         return Base(image, tensorflow=version, no_cuda=True, of_tensorflow=True)
     rows = [one for one in matrix.data.containers if one.image == "tensorflow/tensorflow"]
-    if found["version"] == "latest" and "-py" not in found["rest"]:  # -py3 was last written for 2.1
+    if named == "latest":
         version = max((one.tensorflow for one in rows), key=Version)
     if version is None or not (near := _of_minor(rows, version)):
-        return Base(image, tensorflow=version, gpu=True, of_tensorflow=True)
+        return Base(image, cuda=_cuda_of(version, matrix), tensorflow=version, gpu=True, of_tensorflow=True)
     listed = _listed(image, matrix, near[0].image, near[0].tag)
     return listed if image.tag == near[0].tag else replace(listed, tensorflow=version, source=near[0].source)
+
+
+def _cuda_of(version: str | None, matrix: Matrix) -> str | None:
+    """The CUDA of a release's wheel, which its image has, too."""
+    wheels = (matrix.tensorflow(version or "", "linux_x86_64", name) for name in ("tensorflow-gpu", "tensorflow"))
+    return next((row.cuda for row in wheels if row and row.cuda), None)
+
+
+def missing_tag(image: Image) -> tuple[bool, str | None]:
+    """Whether the registry lacks a tag of nvidia/cuda; and the tag of the last patch of its CUDA, which it has."""
+    name, tag = image.name.removeprefix("docker.io/").removeprefix("nvcr.io/"), image.tag or ""
+    found = _CUDA_TAG.match(tag)
+    if name != "nvidia/cuda" or found is None:  # of which NVIDIA has no tag latest
+        return name == "nvidia/cuda" and tag in ("", "latest") and "$" not in image.text, None
+    cuda, last = found["cuda"], _LAST_PATCH.get(minor(found["cuda"]))
+    is_superseded = last is not None and cuda != last and at_least(cuda, "11.2") is True
+    is_old = at_least(cuda, "11") is False or cuda.count(".") < 2
+    return is_old or is_superseded, f"{image.name}:{last}{tag[len(cuda) :]}" if last else None
 
 
 def _of_minor(rows: Iterable[Container], version: str) -> list[Container]:
@@ -268,7 +292,9 @@ class PlannedEnvironment:
         by_extra = self.tensorflow is not None and self.tensorflow.extras != ()
         by_package = any(one.by == "pip" for one in (*self.cudas, *self.cudnns))
         by_image = self.base is not None and self.base.gpu
-        return bool(self.target.gpus or self.environment.gpu or by_image or by_extra or by_package)
+        named = self.environment.label.lower()  # requirements-gpu.txt, pyproject.toml, extra cuda
+        by_name = bool(self.tensorflow) and re.search("gpu|cuda", named) is not None and "cpu" not in named
+        return bool(self.target.gpus or self.environment.gpu or by_image or by_extra or by_package or by_name)
 
     def _python_of(self, target: Target) -> tuple[tuple[str, ...] | None, str]:
         environment = self.environment
@@ -293,7 +319,7 @@ class PlannedEnvironment:
             name = packages.get(one.installer)
             if name and (found := re.fullmatch(name, one.name)):
                 named = ".".join(filter(None, found.groups()))
-                version = named if packages is _CUDAS and named else pinned(one) or named
+                version = named if packages is _CUDAS and named else pinned(one) or named or _floor(one)
                 if version or packages is _CUDNNS:
                     yield Cuda(version, one.text, str(one.place), one.installer)
 
@@ -457,6 +483,12 @@ def pinned(one: Requirement) -> str | None:
     """The version that a requirement pins: "11.2" for ==11.2.* and for ==11.2."""
     found = re.match(r"={2,3}\s*v?(\d+(?:\.\d+)*)", one.specifier)
     return found[1] if found else None
+
+
+def _floor(one: Requirement) -> str:
+    """The version that a range of conda's cudatoolkit begins with, where it stays within one minor version."""
+    found = re.search(r">=\s*(\d+\.\d+)", one.specifier) if "<" in one.specifier else None
+    return found[1] if found and one.name == "cudatoolkit" else ""
 
 
 # ----------------------------------------------------------------------------------- lines that exclude each other
