@@ -322,7 +322,9 @@ def allocation_failed_beside_another(context: Context, messages: MessageLog, gpu
     if not failed or not (certain or (launch and not allocations and not context.probed)):
         return None
     seen = (*message_evidence(*others, *failed), *in_use[:2])
-    return Problem(possible=not certain, severity=Severity.ERROR if certain else None, evidence=seen)
+    measured = bool(_little_free(messages) and allocations)  # TensorFlow printed it before it allocated anything
+    severity = Severity.ERROR if certain else None
+    return Problem(possible=not certain, severity=severity, evidence=seen, sure=measured)
 
 
 @TAKEN.sign(unless=("gpu.fault",))
@@ -334,4 +336,5 @@ def takes_all_memory(context: Context, messages: MessageLog) -> Problem | None:
         cause="it reserves nearly all of it when it starts, and leaves nothing for a second program",
         evidence=message_evidence(*seen),
         fixes=(growth(context),),
+        sure=True,
     )

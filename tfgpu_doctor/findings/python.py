@@ -288,8 +288,8 @@ def no_matching_distribution(
     if (alpine := messages.all("musl-system")) and any(offered(message) in ([], None) for message in refused):
         seen = (*message_evidence(*refused, most=2), *message_evidence(*alpine, need=_GLIBC, most=2))
         return Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen, fixes=_for_glibc(context))
-    if context.remedies.os == "macos" and any("tensorflow-gpu" in message.text for message in refused):
-        return _no_gpu_build_for_macos(context, refused, wheel_platform)
+    if _gpu_package_on_macos(context, refused):
+        return None  # no Python has a wheel
     return _refused(context, refused, python_version, wheel_platform)
 
 
@@ -322,17 +322,6 @@ def _nothing_offered(context: Context, row: Release | None, title: str | None, s
         cause=_NOTHING_OFFERED,
         evidence=seen,
         fixes=(*first, _what_decides(context, row), *last),
-    )
-
-
-def _no_gpu_build_for_macos(context: Context, refused: tuple[Message, ...], platform: str | None) -> Problem:
-    row, text = _requested_row(context, refused, platform), "Install TensorFlow without a GPU"
-    plain = Fix("Install the package tensorflow instead, which does not use the GPU")
-    return Problem(
-        title="tensorflow-gpu has had no wheels for macOS since 1.2",
-        cause="macOS has no CUDA; the package tensorflow is the build for the CPU",
-        evidence=message_evidence(*refused),
-        fixes=context.remedies.installing(text, f"tensorflow=={row.version}") if row else (plain,),
     )
 
 
@@ -430,6 +419,32 @@ def removal_message(messages: MessageLog, os: str | None = None) -> Problem | No
     return Problem(evidence=message_evidence(*seen))
 
 
+@PACKAGE_REMOVED.sign()
+def no_gpu_package_for_macos(
+    context: Context, messages: MessageLog, wheel_platform: str | None = None
+) -> Problem | None:
+    """Pip on macOS finds no such tensorflow-gpu."""
+    refused = messages.all("no-distribution", "wheel-not-supported", "requires-python")
+    if not _gpu_package_on_macos(context, refused):
+        return None
+    row, text = _requested_row(context, refused, wheel_platform), "Install TensorFlow without a GPU"
+    plain = Fix("Install the package tensorflow instead, which does not use the GPU")
+    return Problem(
+        title="tensorflow-gpu has had no wheels for macOS since 1.2",
+        cause="macOS has no CUDA; the package tensorflow is the build for the CPU",
+        evidence=message_evidence(*refused),
+        fixes=context.remedies.installing(text, f"tensorflow=={row.version}") if row else (plain,),
+        sure=True,
+    )
+
+
+def _gpu_package_on_macos(context: Context, refused: tuple[Message, ...]) -> bool:
+    """Whether tensorflow-gpu is refused on macOS; a list that ends with 1.1 is offered there alone."""
+    asked = [message for message in refused if "tensorflow-gpu" in message.text]
+    ends = any(newest_minor(versions) == _LAST_ON_MACOS for message in asked if (versions := offered(message)))
+    return bool(asked) and (ends or context.remedies.os == "macos")
+
+
 def _after_the_last(version: str, versions: list[str] | None, os: str | None) -> bool:
     """Whether tensorflow-gpu ended before that version, and nothing else explains what pip offers."""
     wanted, last_on_windows = newest_minor([version]), (2, 10)
@@ -438,6 +453,7 @@ def _after_the_last(version: str, versions: list[str] | None, os: str | None) ->
     return versions is None and wanted > (last_on_windows if os == "windows" else (2, 11))
 
 
+_LAST_ON_MACOS = (1, 1)  # of tensorflow-gpu, whose wheels for other systems go on to 2.11 (the index's list of files)
 # what every TensorFlow since 1.0 has, so that a module without it is another one
 _IN_EVERY_TENSORFLOW = (
     *("__version__", "constant", "Variable", "keras", "config", "test", "nn", "python", "io", "float32"),
@@ -581,7 +597,8 @@ def shadowing_messages(
             fixes=(Fix("Start Python in another folder", ("cd ~", "python -c 'import tensorflow'")),),
         )
     own = [m.values["file"] for m in messages.all("own-tensorflow-file")]
-    return Problem(evidence=message_evidence(*certain, *empty), fixes=(_rename(context, own[0]),) if own else None)
+    fixes = (_rename(context, own[0]),) if own else None
+    return Problem(evidence=message_evidence(*certain, *empty), fixes=fixes, sure=bool(certain))
 
 
 def _shadowed_standard_module(context: Context, messages: MessageLog) -> Problem | None:
