@@ -483,7 +483,8 @@ def cudnn_not_opened_though_installed(messages: MessageLog, reported_cudnn: Repo
     named = messages.libraries("library-not-opened", "cudnn-part-missing", "loader-error")
     parts = [message for name, message in named if libraries.CUDNN_PART.search(name)]
     parts += [message for message in messages.all("cudnn-part-missing") if "Unable to load any" in message.text]
-    installed = () if messages.has("image-without-cudnn") else reported_cudnn.installed
+    usable = not reported_cudnn.only_other_major and not messages.has("image-without-cudnn")
+    installed = reported_cudnn.installed if usable else ()
     main = [message for message in reported_cudnn.not_opened if message.kind != "self-check"]
     shown = (*(main if installed or libraries.is_said_to_work(messages) else ()), *parts)
     if not shown or (messages.stops_import and not messages.has("loader-error")):

@@ -212,7 +212,7 @@ def no_device_named(
 ) -> Problem | None:
     """CUDA_VISIBLE_DEVICES leaves no device, or NVIDIA_VISIBLE_DEVICES is void in a container."""
     # set for another run, naming GPUs that exist, or of a program that ends before it asks
-    if messages is not None and (messages.stops_import or messages.has("gpu-created", "native-traceback")):
+    if messages is not None and (messages.stops_import or messages.has("gpu-created", "gpu-found", "native-traceback")):
         return None
     found: list[Evidence] = []
     fixes: list[Fix] = []

@@ -179,7 +179,8 @@ def other_graphics_message(
     is_field = context.is_stated("host.pci_gpus") and not missed  # of a form, and nobody misses a GPU
     if reported and (harmless := _expected_without_one(found, messages)):
         return harmless
-    return Problem(evidence=found, severity=Severity.WARNING if is_field else _severity(messages))
+    severity = Severity.WARNING if is_field else _severity(messages)
+    return Problem(evidence=found, severity=severity, sure=bool(reported) and messages.has(*_WITHOUT_ONE))
 
 
 # what TensorFlow misses on a machine without a GPU, and says at each start
@@ -469,6 +470,15 @@ def _without_device(messages: MessageLog) -> Problem | None:
     fixes = (convert, update) if messages.has("wsl-1") else (update, convert)
     seen = message_evidence(*messages.all("wsl-1", "no-dxg"), *old)
     return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=fixes) if seen else None
+
+
+@SETUP.sign()
+def library_of_windows_missing(messages: MessageLog, os: str) -> Problem | None:
+    """DirectX, which Windows provides, is not there."""
+    # Windows puts both into /usr/lib/wsl/lib (Microsoft, "DirectX is coming to the Windows Subsystem for Linux")
+    named = messages.libraries("loader-error") if os == "wsl2" else ()
+    missing = [message for name, message in named if name.startswith(("libd3d12", "libdxcore"))]
+    return Problem(evidence=message_evidence(*missing), cause=_NO_GPU_FROM_WINDOWS, fixes=(UPDATE_WSL,), sure=True)
 
 
 @SETUP.sign()

@@ -315,6 +315,8 @@ def allocation_failed_beside_another(context: Context, messages: MessageLog, gpu
     allocations = failed_allocations(messages)
     failed = (*allocations, *messages.all("cudnn-handle", "cublas-handle", "no-dnn-library", "devices-busy"))
     others, in_use = another_holder(messages), _in_use(gpus)
+    if not allocations:  # no tensor was refused: what TensorFlow reserves for tensors is what a library lacks
+        others += messages.all("takes-all-memory")
     certain = bool(others or in_use)
     # a routine that was executed had its memory
     texts = "\n".join(message.text for message in messages.all("cublas-handle"))

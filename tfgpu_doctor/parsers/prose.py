@@ -265,6 +265,9 @@ _SEES = (
     r"|work(?! normally)|show|reach|start|enable|engage|activate|load|compute|train)\w*"
 )
 _A_GPU = r"(?:gpus?\b|graphics? cards?\b|video cards?\b|cuda devices?\b|nvidia cards?\b|[gr]tx ?\d{3,4}(?: ?ti\b)?)"
+_IN_PART = (
+    r"(?! (?:\w+ )?(?:efficiently|effectively|sufficiently|fully|properly|well|much|enough|completely|optimally)\b)"
+)
 _NEVER = (
     r"(?:\bnot|\b(?:is|are|was|were|do|does|did|can|could|wo|wil|has|have)n['’]?t|\bcan['’]?t|\bnever|\bno longer"
     r"|\bunable to|\bfail(?:s|ed)? to|\bcannot|\bwithout)"
@@ -278,10 +281,11 @@ _ABOUT_GPU = (
 )
 _NO_GPU = re.compile(
     rf"{_NEVER}(?! ?\d)\W+(?:(?:get|make)\W+(?:\w+\W+){{1,3}}?to\W+|(?:\w+\W+){{0,2}}?){_SEES}\W+"
-    rf"(?:\w+\W+){{0,5}}?{_A_GPU}(?! (?:efficiently|fully|properly|well|much|enough|completely)\b)"
+    rf"(?:\w+\W+){{0,5}}?{_A_GPU}{_IN_PART}"
     rf"|{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:get|make)\W+(?:\w+\W+){{0,3}}?{_A_GPU}\W+(?:to\W+)?{_SEES}"
     rf"|\b{_A_GPU}(?! version| memory)[^\w.!?]+(?:\w+[^\w.!?]+){{0,3}}?{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:{_SEES}|found"
-    rf"|available|visible|seen)|\b(?:is|are|was|were)n['’]?t (?:my |the )?{_A_GPU} (?:being |getting |even )?(?:used"
+    rf"|available|visible|seen)\b{_IN_PART}"
+    rf"|\b(?:is|are|was|were)n['’]?t (?:my |the )?{_A_GPU} (?:being |getting |even )?(?:used"
     rf"|detected|found|recogni|seen)|\bonly (?:takes?|uses?|has) (?:up )?(?:the |my )?cpu\b|\bonly (?:the )?cpu (?:is"
     rf"|was|gets) (?:utili[sz]ed|used)\b|\bin cpu mode\b(?! (?:it|works))|\bno {_A_GPU} (?:\w+ ){{0,2}}(?:found|used"
     rf"|detected|listed|available|visible|seen|support|usage|acceleration)|\b(?:sees?|finds?|detects?|shows?|lists?"
