@@ -719,23 +719,32 @@ def _unseen(
 ) -> Iterator[Shown]:
     """Causes that the text may have, that nothing shows and no fact contradicts."""
     said = {one.values.get("cause"): one for one in reversed(text.log.all("cause-said"))}
-    causes, never = {*text.likeness, *said, *text.usual} - {*NO_CAUSE, *shown}, tuple(_ruled_out(text))
-    package = context.facts.tensorflow.distribution
-    assumed = not isinstance(package, Known) or package.grade == "inferred"  # that it was the one with CUDA
-    out = {name for name, one in judged.items() if one.contradicted and not (name == "tf.cpu-build" and assumed)}
-    odds = {
-        one: exp(much) for one, much in likely.items() if one not in out and not one.startswith((*never, "question"))
-    }
-    enough = NAMED_FROM * sum(odds.values())
-    named = enough / 2 if max((much for one, much in odds.items() if one != "ok"), default=0.0) >= enough else _LARGEST
+    causes = {*text.likeness, *said, *text.usual} - {*NO_CAUSE, *shown}
+    left = {one: much for one, much in likely.items() if not one.startswith((*_ruled_out(text), "question"))}
+    for cause in _contradicted(judged, context):
+        left.pop(cause, None)
+    probable = _probable(left)
+    if text.seen != "fails" and not text.tells_enough:  # in a few words the situation says more than likeness
+        probable |= {*text.usual}
     for cause, one in judged.items():
-        if cause in causes and not cause.startswith(never) and not one.shown and cause not in out:
-            # in a few words the situation says more than likeness; that something fails is none
-            alike = odds.get(cause, 0.0) >= named or (
-                cause in text.usual and text.seen != "fails" and not text.tells_enough
-            )
-            because, words = (SAID, said[cause]) if cause in said else (BECAUSE if alike else GUESSED, text.shows)
-            yield _as_possible(one.declared, because, words)
+        if cause in causes and cause in left and not one.shown:
+            because = BECAUSE if cause in probable else GUESSED
+            yield _as_possible(one.declared, *((SAID, said[cause]) if cause in said else (because, text.shows)))
+
+
+def _contradicted(judged: Mapping[str, Judged], context: Context) -> Iterator[str]:
+    """The causes that facts rule out, but for a build for the CPU where the one with CUDA was only assumed."""
+    package = context.facts.tensorflow.distribution
+    assumed = not isinstance(package, Known) or package.grade == "inferred"
+    yield from (name for name, one in judged.items() if one.contradicted and not (name == "tf.cpu-build" and assumed))
+
+
+def _probable(likely: Mapping[str, float]) -> set[str]:
+    """The causes with a chance that is worth naming, of these and of nothing being wrong."""
+    odds = {cause: exp(much) for cause, much in likely.items()}
+    enough = NAMED_FROM * sum(odds.values())
+    best = max((much for cause, much in odds.items() if cause != "ok"), default=0.0)
+    return {cause for cause, much in odds.items() if best >= enough and 2 * much >= enough}
 
 
 def _is_trouble(text: Text, certain: list[Shown]) -> bool:

@@ -180,7 +180,7 @@ def other_graphics_message(
     if reported and (harmless := _expected_without_one(found, messages)):
         return harmless
     severity = Severity.WARNING if is_field else _severity(messages)
-    return Problem(evidence=found, severity=severity, sure=bool(reported) and messages.has(*_WITHOUT_ONE))
+    return Problem(evidence=found, severity=severity, sure=messages.has(*_WITHOUT_ONE))
 
 
 # what TensorFlow misses on a machine without a GPU, and says at each start
