@@ -26,7 +26,7 @@ from tests.cli.runner import tfgpu
 from tests.healthy import MATRIX
 from tests.tables import each
 from tfgpu_doctor import __version__
-from tfgpu_doctor.cli import COMMANDS
+from tfgpu_doctor.cli import cli
 from tfgpu_doctor.plan.ranking import make_plan
 from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.render.formats import FORMATS
@@ -120,7 +120,7 @@ def test_what_is_generated_is_up_to_date(page: str, name: str) -> None:
 
 def test_every_command_has_a_page_with_its_options() -> None:
     names = {name for _, name in GENERATED}
-    for command in COMMANDS:
+    for command in cli.commands:
         assert f"docs/commands/{command}.md" in TEXTS
         assert any(name.startswith(f"options {command}") for name in names), command
 

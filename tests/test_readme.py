@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.tables import each
-from tfgpu_doctor.cli import COMMANDS
+from tfgpu_doctor.cli import cli
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8") if (ROOT / "README.md").is_file() else ""
@@ -97,5 +97,5 @@ def test_ci_runs_the_test_command_and_every_night_everything() -> None:
 
 
 def test_every_command_stands_in_the_table() -> None:
-    for name in COMMANDS:
+    for name in cli.commands:
         assert re.search(rf"^\| \[`tfgpu {name}[^\n]+\(docs/commands/{name}\.md\)", README, re.MULTILINE), name

@@ -109,12 +109,25 @@ def _refused(error: ClickException) -> int:
 
     from tfgpu_doctor.facts.printable import one_line
 
-    message = "\n".join(map(one_line, getattr(error, "messages", None) or (error.format_message(),)))
+    messages = getattr(error, "messages", None) or (error.format_message(),)
+    message = "\n".join(_wrapped(one_line(one)) for one in messages)
     is_usage = isinstance(error, UsageError)
     if not isinstance(error, NoArgsIsHelpError):
         error = UsageError(message, error.ctx) if isinstance(error, UsageError) else ClickException(message)
     error.show()
     return EXIT_USAGE if is_usage else EXIT_UNKNOWN
+
+
+def _wrapped(message: str) -> str:
+    """Break a message between its words for the terminal it goes to; a command, which is indented, stays one line."""
+    import shutil
+    import textwrap
+
+    if message.startswith("    ") or not sys.stderr.isatty():
+        return message
+    wrap = textwrap.TextWrapper(shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False)
+    wrap.initial_indent, wrap.subsequent_indent = "Error: ", "       "
+    return wrap.fill(message).removeprefix("Error: ")
 
 
 def _is_out_of_memory(error: Exception) -> bool:

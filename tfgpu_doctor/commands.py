@@ -64,11 +64,10 @@ class Machine(TypedDict, total=False):
     driver: str | None
     os: Os | None
     machine: Processor | None
-    platform: str | None  # os and machine in one word, one of PLATFORMS
     python: str | None  # "3.12"
 
 
-HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine", "platform")  # of another machine than this one
+HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine")  # of another machine than this one
 OSES: tuple[Os, ...] = get_args(Os)
 PROCESSORS: tuple[Processor, ...] = get_args(Processor)
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64")
@@ -211,7 +210,7 @@ def verify_ids(only: Names, skip: Names) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def find_python(python: File | None) -> str:
-    """Find an interpreter: a path, a name on PATH, or the folder of an environment. None: this one.
+    """Find an interpreter: a path, a name on PATH or its version, or the folder of an environment. None: this one.
 
     Raises UsageError: there is none.
     """
@@ -220,8 +219,9 @@ def find_python(python: File | None) -> str:
     from tfgpu_doctor.probes.systems import find
 
     text = os.fspath(python)
-    if find(text, os.environ):
-        return text
+    for name in (text, f"python{text}")[: 1 + text[:1].isdigit()]:
+        if find(name, os.environ):
+            return name
     inside = (os.path.join(text, *path) for path in (("bin", "python"), ("Scripts", "python.exe")))
     executable = next((path for path in inside if os.path.isfile(path)), text)
     if find(executable, os.environ):
@@ -423,7 +423,7 @@ def plan(
         tensorflow: consider only these releases, such as "2.15" or ">=2.12,<2.16".
         saved: plan for the machine of this saved report.
         note: called with how a value was read.
-        machine: gpu, compute_capability, driver, os, machine and platform of another machine; without any of them, the
+        machine: gpu, compute_capability, driver, os and machine of another machine; without any of them, the
             plan is for this one. python: version of Python, such as "3.12".
 
     >>> plan(gpu="RTX 3090", driver="535", python="3.11").is_found
@@ -460,7 +460,7 @@ def check(
         kind: of the files, if their names do not show it.
         target: stage of the Dockerfiles to build.
         note: called with the names of files that were left out.
-        machine: gpu, compute_capability, driver, python, os, machine, platform: the machine that the files are for.
+        machine: gpu, compute_capability, driver, python, os, machine: the machine that the files are for.
 
     >>> checked = check(texts={"requirements.txt": "tensorflow[and-cuda]==2.16.1"}, python="3.13")
     >>> [finding.id for finding in checked.report.findings]
@@ -511,7 +511,7 @@ def look_up(
         name: the row; None: all rows, or those that match the filters.
         newest: of tensorflow: only the newest row.
         note: called with how a value was read.
-        filters: the fields of Machine; and of tensorflow: package, cuda, cudnn, ptx, pre.
+        filters: the fields of Machine; and of tensorflow: package, platform, cuda, cudnn, ptx, pre.
     """
     from tfgpu_doctor.matrix.queries import QueryError
     from tfgpu_doctor.plan.gpu_answers import read_filters
@@ -554,7 +554,7 @@ def _releases(matrix: Matrix, version: str | None, newest: bool, filters: Filter
 
 
 def _rows(
-    matrix: Matrix, table: str, name: str | None, *, compute_capability: str | None = None, **platform: str | None
+    matrix: Matrix, table: str, name: str | None, *, compute_capability: str | None = None, **system: str | None
 ) -> tuple[object, Answered]:
     """List all rows of a table, or show one; a row of GPUs has a name or a compute capability."""
     from tfgpu_doctor.matrix import tables
@@ -575,7 +575,7 @@ def _rows(
             return every, sheets.gpus(every)
         card = None if name is None else read_gpu(matrix, name)
         capability = card.compute_capability if card else read_capability(key, matrix)
-        answer = gpu_answer(matrix, capability, card.name if card else None, platform_of(**platform))
+        answer = gpu_answer(matrix, capability, card.name if card else None, platform_of(**system))
         return answer, sheets.gpu(answer)
     lists: dict[str, tuple[str, Any, Any, Callable[..., Any]]] = {
         "cuda": ("CUDA", matrix.data.cuda, tables.find_cuda, tables.cuda_answer),

@@ -21,13 +21,14 @@ import jsonschema
 import pytest
 
 from tests.bench.samples import failures, four, result, run
-from tests.cli.runner import tfgpu
+from tests.cli.runner import commands, tfgpu
 from tests.facts.test_report import report
 from tests.findings.rows_over_facts import FIRES, NO_GPU_USED, WHY
 from tests.fleet.making import fleet
 from tests.healthy import gpu, known
 from tests.manifests.shapes import SHAPES
 from tests.tables import each, read_rows
+from tfgpu_doctor.bench.results import WORKLOADS
 from tfgpu_doctor.cli.options import SUCCESSORS
 from tfgpu_doctor.facts.schemas import FOLDER as SCHEMAS
 
@@ -179,6 +180,16 @@ def holds(part: Any, whole: Any) -> bool:
     if isinstance(part, list) and isinstance(whole, list):
         return len(part) == len(whole) and all(map(holds, part, whole))
     return bool(part == (pytest.approx(whole) if isinstance(part, float) else whole))
+
+
+def test_every_command_prints_the_text_beside_a_file() -> None:
+    """What is measured has no row; of benches, test_bench_cli.py has one."""
+    have = {path for path, command in commands() if any("--output" in one.opts for one in command.params)}
+    rows = [row for row in ROWS if "--output" in row.run and "--format" not in row.run and row.says and row.written]
+    assert have - {path for path in have for row in rows if row.run.startswith(f"{path} ")} == {
+        *(f"bench {name}" for name in WORKLOADS),
+        "smoke",
+    }
 
 
 def test_what_is_gone_names_its_successor() -> None:

@@ -28,7 +28,7 @@ from tests.guard import guarded
 from tests.tiers import usual
 from tfgpu_doctor import commands
 from tfgpu_doctor.bench.results import BenchResult
-from tfgpu_doctor.cli import COMMANDS, cli
+from tfgpu_doctor.cli import PURPOSES, cli
 from tfgpu_doctor.cli.bench import _measured
 from tfgpu_doctor.cli.output import NotWrittenError, Output
 from tfgpu_doctor.render.console import console_for
@@ -46,9 +46,13 @@ def saved(tmp_path: Path) -> str:
 
 
 def test_help() -> None:
-    page = " ".join(tfgpu("-h").stdout.split())
-    for name, summary in COMMANDS.items():
-        assert f" {name} {summary}" in page
+    page, whole = tfgpu("-h").stdout, tfgpu("-h", "-v").stdout
+    places = [
+        page.index(one) for one in ("Diagnose:", "  bench ", "  plan ", "More: install", "Options:", "Exit codes:")
+    ]
+    assert places == sorted(places)
+    for name, summary in [row for summaries in PURPOSES.values() for row in summaries.items()]:
+        assert f" {name} {summary}" in " ".join(whole.split())
         assert cli.get_command(click.Context(cli), name) is not None
         done = tfgpu(name, "--help")
         assert (done.returncode, f"tfgpu {name}" in done.stdout, "xample" in done.stdout) == (0, True, True), name

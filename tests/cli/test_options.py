@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import click
 import pytest
 
-from tests.cli.runner import commands
-from tfgpu_doctor.bench.results import WORKLOADS
+from tests.cli.runner import commands, tfgpu
+from tests.tables import each
 from tfgpu_doctor.cli.options import Command
 from tfgpu_doctor.facts.parameters import Listed, Option, Seconds, Size
 
@@ -22,7 +23,6 @@ DIFFERENT = {
     "--dtype": "one or several; workloads compute in different types",
     "--fail-on": "benches compare speed, reports severity",
     "--factor": "compare refuses infinity, too, and says what 1.05 means",
-    "--platform": "the list of releases can show all",
     "--compute-capability": "of a machine several, of the table of GPUs one",
 }
 
@@ -52,12 +52,21 @@ def test_options_of_one_name_and_of_one_type_are_alike() -> None:
         assert name in DIFFERENT or seen.setdefault(name, kind) == kind, f"{path} {name} differs"
 
 
-def test_every_text_has_more_and_a_diagnosis_less() -> None:
-    assert {path for path, name, _ in options() if name == "--quiet"} == {"doctor", "explain"}
-    more = {path for path, name, _ in options() if name == "--verbose"}
-    benches = {f"bench {name}" for name in (*WORKLOADS, "show")}
-    answers = {path for path, *_ in options() if path.startswith("matrix ")}
-    assert more == {"doctor", "explain", "plan", "check", "smoke", "compare", "fleet", *benches, *answers}
+@each("path", [path for path, command in commands() if command.params])
+def test_help_shows_what_is_needed_every_day(path: str) -> None:
+    command = dict(commands())[path]
+    known = [one for one in command.params if isinstance(one, Option) and not one.hidden]
+    everyday = [one for one in known if not one.rare]
+    assert len(everyday) <= 8, [one.name for one in everyday]
+    short, whole = (tfgpu(*path.split(), *words.split()).stdout for words in ("--help", "-v --help"))
+    listed = [set(re.findall(r"^  (?:-., )?(--[a-z-]+)", page, re.MULTILINE)) - {"--help"} for page in (short, whole)]
+    assert listed == [{max(one.opts, key=len) for one in several} for several in (everyday, known)]
+    last = f"\nAll options: tfgpu {path} --help -v\n" if everyday != known else ""
+    assert short.endswith(last) and "--help -v" not in whole
+    assert (path in ("install", "mcp")) != (listed[0] >= {"--verbose", "--format", "--output"})
+    assert (path in ("doctor", "explain")) == ("--quiet" in listed[0])
+    for name in ("json", "markdown") if "--format" in listed[0] else ():
+        assert f"Error: --{name}: use --format {name}\n" in tfgpu(*path.split(), f"--{name}").stderr
 
 
 def test_sizes_and_times() -> None:

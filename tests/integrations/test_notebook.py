@@ -100,7 +100,7 @@ def test_errors_are_sentences(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     shell.register_magic_function.assert_called_once_with(run, "line_cell", "tfgpu")
     for line, says in {
         "plan --gpu 'RTX 9999'": "unknown GPU 'RTX 9999'",
-        "docter": "No such command 'docter'. Did you mean 'doctor'?",
+        "docter": "No such command 'docter'. Did you mean doctor?",
         "explain": "standard input contains no text",
         "doctor 'x": "No closing quotation",
         "doctor --from nowhere.json": "cannot read nowhere.json: No such file",

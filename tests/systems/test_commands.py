@@ -11,7 +11,7 @@ import pytest
 from tests.cli.runner import tfgpu
 from tests.systems.recorded import MACHINES, TOOLKIT, stand
 from tests.systems.shells import posix
-from tfgpu_doctor.cli import COMMANDS
+from tfgpu_doctor.cli import cli
 
 SMALL = ("--size", "64", "--min-samples", "3", "--deadline", "1")
 
@@ -67,7 +67,7 @@ TEXT = "OS: Windows 11\nTensorFlow 2.18.0 on Python 3.11 does not list my RTX 40
 
 
 def test_every_other_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {"doctor", *(call[0][0] for call in CALLS)} == set(COMMANDS)
+    assert {"doctor", *(call[0][0] for call in CALLS)} == set(cli.commands)
     python = stand(MACHINES["with a GPU"], tmp_path, monkeypatch)
     (tmp_path / "requirements.txt").write_text("tensorflow-cpu==2.18.0\n")
     wrong = []

@@ -6,13 +6,14 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfgpu_doctor.bench.devices import SPREADS, DeviceError, RequestError, Selection, parse_devices, parse_gpus
-from tfgpu_doctor.facts.parameters import Listed, Option, Seconds, Size
+from tfgpu_doctor.facts.parameters import Listed, Option, Seconds, Size, Word
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.cluster import Cluster, Watch
@@ -55,28 +56,25 @@ def _option(name: str, kind: Any, text: str, default: Any = None, **more: Any) -
     return Option([name], type=kind, help=text, **more)
 
 
-def _choice(choices: Iterable[str]) -> Any:
-    return click.Choice(tuple(choices), case_sensitive=False)
+_rare = partial(_option, rare=True)
 
 
-def _dtype(types: Iterable[str]) -> Option:
+def _dtype(types: Iterable[str], **more: Any) -> Option:
     text = "Data type of the computation; float32 means without TF32.  [default: float32]"
-    return _option("--dtype", Listed(_choice(types)), text)
+    return _option("--dtype", Listed(Word(types)), text, **more)
 
 
 _ONE_BATCH = "Images per device: more devices do more work (weak scaling)"
 _NETWORK = "mnist: three convolutions, 28×28; cifar: ResNet-20, 32×32; resnet50: ResNet-50, 224×224."
 SHARED = (
     _option("--gpus N|all", None, "Number of GPUs to use together.  [default: 1, if there is one]"),
-    _option("--devices DEVICE,...", Listed(), "Use exactly these devices, for example cpu,gpu:0,gpu:1."),
-    _option(
+    _rare("--devices DEVICE,...", Listed(), "Use exactly these devices, for example cpu,gpu:0,gpu:1."),
+    _rare(
         "--virtual-gpus N", click.IntRange(2, 16), "N logical devices on one GPU (or the CPU): no speed is reported."
     ),
-    _option("--min-samples N", click.IntRange(3, 1000), "Samples per run, at least.  [default: 10; inference: 368]"),
-    _option(
-        "--deadline S", Seconds(), "Seconds per run, at most.  [default: 20; inference: 60, input: 8, transfer: 3]"
-    ),
-    _option(
+    _rare("--min-samples N", click.IntRange(3, 1000), "Samples per run, at least.  [default: 10; inference: 368]"),
+    _rare("--deadline S", Seconds(), "Seconds per run, at most.  [default: 20; inference: 60, input: 8, transfer: 3]"),
+    _rare(
         "--processes N",
         click.IntRange(1, 100),
         "Repeat each run in N consecutive processes, which share the deadline, to average out start-up effects; "
@@ -93,27 +91,27 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
             "not fit into memory, or take too long for --deadline, are skipped and listed.  [default: a sample takes "
             "about a second on the slowest device; GPUs are also measured at a size that fills them]",
         ),
-        _option("--power n", click.IntRange(2, 1000), "The n of A^n.", 10),
+        _rare("--power n", click.IntRange(2, 1000), "The n of A^n.", 10),
         _dtype(MATRIX_TYPES),
-        _option(
+        _rare(
             "--spread",
-            _choice((*SPREADS, "both")),
+            Word((*SPREADS, "both")),
             "How to distribute the work over several devices: terms computes one power per device (weak scaling "
             "beyond two), rows a share of the rows of both powers per device (strong scaling).",
             "both",
         ),
     ),
     "cnn": (
-        _option("--model", _choice(MODELS), _NETWORK, "mnist"),
+        _option("--model", Word(MODELS), _NETWORK, "mnist"),
         _option(
             "--batch-size N|auto",
             Size(2, 2**20, auto=True),
             f"{_ONE_BATCH}; auto: the largest that fits into memory.  [default: mnist 256, cifar 128, resnet50 32]",
         ),
-        _option("--global-batch-size N", Size(2, 2**20), "Images of all devices together (strong scaling)."),
+        _rare("--global-batch-size N", Size(2, 2**20), "Images of all devices together (strong scaling)."),
         _dtype(NETWORK_TYPES),
-        Option(["--xla"], is_flag=True, help="Compile forward and backward pass with XLA, in every run."),
-        _option("--join-timeout S", Seconds(1), "Several machines: seconds to wait for all of them, at most.", 120.0),
+        Option(["--xla"], is_flag=True, rare=True, help="Compile forward and backward pass with XLA, in every run."),
+        _rare("--join-timeout S", Seconds(1), "Several machines: seconds to wait for all of them, at most.", 120.0),
     ),
     "transfer": (
         _option(
@@ -123,27 +121,27 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         ),
     ),
     "inference": (
-        _option("--model", _choice(MODELS), "A built-in network, exported as a SavedModel.  [default: mnist]"),
+        _option("--model", Word(MODELS), "A built-in network, exported as a SavedModel.  [default: mnist]"),
         _option("--saved-model DIR", click.Path(exists=True, file_okay=False), "Your own SavedModel."),
-        _option("--signature NAME", None, "Signature of --saved-model.  [default: serving_default, or the only one]"),
-        _option(
+        _rare("--signature NAME", None, "Signature of --saved-model.  [default: serving_default, or the only one]"),
+        _rare(
             "--shape [INPUT=]N,N,…",
             None,
             "Shape of one item of an input of --saved-model whose signature has unknown dimensions: 224,224,3.",
             multiple=True,
         ),
         _option("--batch-size N,...", Listed(Size(1, 65536)), "Items per call.  [default: 1,8,32,128]"),
-        _dtype(NETWORK_TYPES),
-        Option(["--xla"], is_flag=True, help="Compile the signature with XLA, on every device."),
+        _dtype(NETWORK_TYPES, rare=True),
+        Option(["--xla"], is_flag=True, rare=True, help="Compile the signature with XLA, on every device."),
     ),
     "input": (
-        _option("--model", _choice(MODELS), "The network to train; images are resized to its input.", "mnist"),
+        _option("--model", Word(MODELS), "The network to train; images are resized to its input.", "mnist"),
         _option("--batch-size N", Size(1, 2**20), "Images per device.  [default: the network's]"),
-        _option("--dtype", _choice(NETWORK_TYPES), "Data type of the training.", "float32"),
+        _rare("--dtype", Word(NETWORK_TYPES), "Data type of the training.", "float32"),
         _option(
             "--dataset DIR|synthetic", click.Path(), "Folder of JPEG, PNG or BMP files, or synthetic.", "synthetic"
         ),
-        _option("--images N", Size(16, 1_000_000), "Number of images per epoch.", 512),
+        _rare("--images N", Size(16, 1_000_000), "Number of images per epoch.", 512),
     ),
     "gan": (_option("--batch-size N", Size(2, 2**20), f"{_ONE_BATCH}.", 128), _dtype(NETWORK_TYPES)),
 }

@@ -7,33 +7,46 @@ import click
 from tfgpu_doctor import __version__
 from tfgpu_doctor.cli.options import LazyGroup
 
-# the summary of each command, so that --help imports none
-COMMANDS = {
-    "doctor": "Diagnose why TensorFlow cannot use the GPU, and show how to fix it.",
-    "explain": "Diagnose a pasted log, traceback or nvidia-smi output.",
-    "plan": "Show which TensorFlow to install on this or another machine, with the commands.",
-    "install": "Create an environment with the TensorFlow that suits the GPU, and verify it.",
-    "matrix": "Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible.",
-    "check": "Check requirements, Dockerfiles and manifests before building them.",
-    "bench": "Measure CPU, one GPU and several GPUs, and verify every result.",
-    "smoke": "Test in a minute that TensorFlow works on the GPUs of this machine, for CI.",
-    "compare": "Compare two doctor reports or two bench results.",
-    "fleet": "Find the odd nodes of a cluster, and why, from the reports of all nodes.",
-    "mcp": "Let an assistant diagnose, plan and check, over the Model Context Protocol.",
+# the summary of each command by what it is for, so that --help imports none
+PURPOSES = {
+    "Diagnose": {
+        "doctor": "Diagnose why TensorFlow cannot use the GPU, and show how to fix it.",
+        "explain": "Diagnose a pasted log, traceback or nvidia-smi output.",
+    },
+    "Measure": {
+        "bench": "Measure CPU, one GPU and several GPUs, and verify every result.",
+        "compare": "Compare two doctor reports or two bench results.",
+    },
+    "Rely on it in CI and clusters": {
+        "smoke": "Test in a minute that TensorFlow works on the GPUs of this machine.",
+        "fleet": "Find the odd nodes of a cluster, and why, from their reports.",
+    },
+    "Look up": {"plan": "Show which TensorFlow to install on this or another machine."},
+    "More": {
+        "install": "Create an environment with what tfgpu plan shows, and verify it.",
+        "matrix": "Look up which TensorFlow, CUDA, cuDNN, driver and GPU are compatible.",
+        "check": "Check requirements, Dockerfiles and manifests before building them.",
+        "mcp": "Let an assistant diagnose, plan and check (Model Context Protocol).",
+    },
 }
 
 
 @click.group(
     cls=LazyGroup,
-    summaries=COMMANDS,
+    purposes=PURPOSES,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "TFGPU"},
-    epilog="Examples: tfgpu doctor; tfgpu bench matpow --gpus 2",
+    epilog="Examples: tfgpu; tfgpu doctor --python ~/env/bin/python; TFGPU_DOCTOR_PYTHON=~/env/bin/python tfgpu",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="tfgpu", allow_from_autoenv=False)
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Diagnose and benchmark TensorFlow on NVIDIA GPUs.
 
-    Exit codes: 0 no problem, 1 a problem was found, 2 wrong usage, 3 could not determine, 130 interrupted.
-
-    An environment variable sets an option, too: TFGPU_DOCTOR_TIMEOUT=60 is tfgpu doctor --timeout 60.
+    Without a command, tfgpu checks this machine: the verdict, the first fix, and what to type next.
     """
+    if context.invoked_subcommand is None:
+        from tfgpu_doctor.cli.doctor import command
+
+        with command.make_context("doctor", ["--quiet"], parent=context) as doctor:
+            command.invoke(doctor)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,18 +11,8 @@ from click.core import ParameterSource
 from tfgpu_doctor import commands
 from tfgpu_doctor.bench.requests import OPTIONS, SHARED
 from tfgpu_doctor.bench.results import WORKLOADS
-from tfgpu_doctor.cli.options import HAS_TENSORFLOW, Group, define_command, matrix_option, option, python_option
-from tfgpu_doctor.cli.output import (
-    NotWrittenError,
-    Output,
-    Results,
-    check_writable,
-    note,
-    redact_option,
-    result_options,
-    write,
-    write_file,
-)
+from tfgpu_doctor.cli.options import HAS_TENSORFLOW, Group, define_command, matrix_option, python_option
+from tfgpu_doctor.cli.output import NotWrittenError, Output, Results, note, result_options, write, write_file
 from tfgpu_doctor.cli.progress import bar
 from tfgpu_doctor.facts.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 
@@ -36,14 +25,6 @@ _EXIT_CODES = """
 Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs or the SavedModel cannot be used,
 2 wrong usage, 3 TensorFlow could not be used, or a requested run did not take place.
 """
-
-html_option = option(
-    "--html",
-    metavar="FILE.html",
-    type=click.Path(dir_okay=False),
-    hidden=True,
-    help="Also write an HTML page: what --format html --output FILE.html does.",
-)
 
 
 @click.group("bench", cls=Group, epilog="Example: tfgpu bench matpow --gpus 2 --output result.json")
@@ -119,17 +100,11 @@ def _add(name: str) -> None:
     )
     @python_option(HAS_TENSORFLOW)
     @matrix_option
-    @result_options("bench")
-    @html_option
+    @result_options("bench", more="Show the details of each run.")
     @click.pass_context
-    def workload(
-        context: click.Context, /, results: Results, html: str | None, matrix: str | None, **asked: Any
-    ) -> None:
+    def workload(context: click.Context, /, results: Results, matrix: str | None, **asked: Any) -> None:
         given = {one: value for one, value in asked.items() if context.get_parameter_source(one) in _GIVEN}
-        targets = _with_html(results.targets, html)
-        if not context.params["format"] and all(target.path is not None for target in targets):
-            targets = [Output("text", None), *targets]
-        result = _measured(name, {**given, "matrix": matrix}, targets, results.options)
+        result = _measured(name, {**given, "matrix": matrix}, results.targets, results.options)
         failed = any(run.failure for run in result.runs)
         context.exit(EXIT_PROBLEM if failed else EXIT_UNKNOWN if result.not_run else EXIT_OK)
 
@@ -180,30 +155,13 @@ def _measured(workload: str, given: dict[str, Any], targets: list[Output], optio
     epilog="Examples: tfgpu bench show result.json --format markdown; tfgpu bench show r.json --output r.html",
 )
 @click.argument("file", metavar="RESULT.json|-", type=click.Path())
-@redact_option
-@result_options("bench")
-@html_option
+@result_options("bench", more="Show the details of each run.")
 @click.pass_context
-def show(context: click.Context, file: str, results: Results, html: str | None) -> None:
+def show(context: click.Context, file: str, results: Results) -> None:
     """Print a result saved with --output, or make an HTML page with a chart of it; nothing is measured.
 
     Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result.
     """
-    only_page = html and not (context.params["format"] or context.params["output"])
-    targets = _with_html([] if only_page else results.targets, html)
     result = commands.load_bench(file, "tfgpu bench show")
-    write(result, "bench", targets, **results.options)
+    results.write(result, "bench")
     context.exit(EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_OK)
-
-
-def _with_html(targets: list[Output], name: str | None) -> list[Output]:
-    """Return these targets and the file of --html; refuse what could not be written after minutes of measuring.
-
-    Raises click.UsageError: no such folder, or no permission.
-    """
-    if name == "-":
-        raise click.UsageError("--html needs a file name; standard output gets the text")
-    if name:
-        check_writable("--html", name)
-        targets = [*targets, Output("html", Path(name))]
-    return targets

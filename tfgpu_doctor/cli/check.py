@@ -8,7 +8,7 @@ import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import choice, define_command, machine_options, matrix_option, option
-from tfgpu_doctor.cli.output import Results, fail_on_option, note, redact_option, result_options
+from tfgpu_doctor.cli.output import Results, fail_on_option, note, result_options
 from tfgpu_doctor.manifests import KINDS
 
 if TYPE_CHECKING:
@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     epilog="Examples: tfgpu check requirements.txt Dockerfile; tfgpu check pod.yaml --gpu A100 --driver 535",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
-@option("--target", metavar="STAGE", help="Stage of the Dockerfiles to build, if not the last.")
-@choice("--kind", choices=KINDS, help="Kind of the files, if their names do not show it.")
-@machine_options()
+@option("--target", metavar="STAGE", rare=True, help="Stage of the Dockerfiles to build, if not the last.")
+@choice("--kind", choices=KINDS, rare=True, help="Kind of the files, if their names do not show it.")
+@machine_options
 @matrix_option
 @fail_on_option
-@redact_option
 @result_options("check", more="Show the ids of checks that are open.")
 @click.pass_context
 def command(

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import choice, define_command, matrix_option, option
-from tfgpu_doctor.cli.output import Results, redact_option, result_options
+from tfgpu_doctor.cli.options import choice, define_command, matrix_option, option, rare_option
+from tfgpu_doctor.cli.output import Results, result_options
 from tfgpu_doctor.facts.parameters import Listed
 from tfgpu_doctor.render.formats import choices
 
@@ -29,13 +29,13 @@ _FAIL_ON = {"report": ("error", "warning", "never"), "bench": ("slower", "faster
     type=float,
     help="Bench results: smallest change of the time that counts, as a factor.  [default: 1.05]",
 )
-@option(
+@rare_option(
     "--across",
     metavar="NAME,...",
     type=Listed(),
     help="Bench results: what may differ between the two, such as tensorflow,driver; or all.",
 )
-@option(
+@rare_option(
     "--require-gpus",
     metavar="N",
     type=click.IntRange(min=0),
@@ -47,7 +47,6 @@ _FAIL_ON = {"report": ("error", "warning", "never"), "bench": ("slower", "faster
     choices=("error", "warning", "slower", "faster", "change", "never"),
     help="Severity or verdict for which the exit code is 1.  [default: error for reports, slower for bench results]",
 )
-@redact_option
 @result_options(
     "report comparison",
     "bench comparison",

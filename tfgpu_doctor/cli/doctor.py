@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option, option, python_option
-from tfgpu_doctor.cli.output import Results, fail_on_option, quiet_option, redact_option, result_options
+from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option, option, python_option, rare_option
+from tfgpu_doctor.cli.output import Results, fail_on_option, result_options
 from tfgpu_doctor.cli.progress import spinner
 from tfgpu_doctor.facts.facts import encode
 from tfgpu_doctor.facts.parameters import Seconds
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 )
 @matrix_option
 @option("--no-import", is_flag=True, help="Do not import TensorFlow; only check what is installed.")
-@option(
+@rare_option(
     "--timeout",
     metavar="S",
     type=Seconds(),
@@ -47,11 +47,9 @@ if TYPE_CHECKING:
     help="Report an error if TensorFlow can use fewer than N GPUs.",
 )
 @checks_options
-@option("--list-checks", is_flag=True, help="List all findings with their ids, and exit.")
+@rare_option("--list-checks", is_flag=True, help="List all findings with their ids, and exit.")
 @fail_on_option
-@redact_option
 @result_options("report")
-@quiet_option
 @click.pass_context
 def command(
     context: click.Context,
@@ -79,7 +77,8 @@ def command(
     saved = asked.pop("from")
     with spinner("checking this machine" if no_import or saved else "checking this machine and TensorFlow"):
         report = commands.diagnose(saved=saved, import_tensorflow=not no_import, **asked)
-    results.write(report, "report", fail_on=fail_on, only=asked["only"], skip=asked["skip"])
+    is_alone = context.parent is not None and not context.parent.invoked_subcommand  # tfgpu, and nothing else
+    results.write(report, "report", fail_on=fail_on, only=asked["only"], skip=asked["skip"], guides=is_alone)
     context.exit(exit_code(report, fail_on))
 
 

@@ -13,7 +13,7 @@ import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option
-from tfgpu_doctor.cli.output import Results, fail_on_option, note, quiet_option, redact_option, result_options
+from tfgpu_doctor.cli.output import Results, fail_on_option, note, result_options
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 _ID = re.compile(r"[a-z0-9]+\.[a-z0-9-]+")
 # what is a message, and no name of a file: CUDA_ERROR_NO_DEVICE, or several words without the ending of a file
-_MESSAGE = re.compile(r"[A-Z]+(?:_[A-Z]+)+|(?:[^\s/\\]+\s+){3}(?!.*\.[A-Za-z]{2,5}$).*", re.DOTALL)
+_MESSAGE = re.compile(
+    r"[A-Z]+(?:_[A-Z]+)+|(?!.*\.(?:txt|log|out|err|md|json|html|gz|zip)$)[^\s/\\]+\s+[^\s/\\]+(?:\s.*)?", re.DOTALL
+)
 _PIPE = "To explain a text, pipe it: echo '...' | tfgpu explain -"
 
 
@@ -33,9 +35,7 @@ _PIPE = "To explain a text, pipe it: echo '...' | tfgpu explain -"
 @matrix_option
 @checks_options
 @fail_on_option
-@redact_option
 @result_options("report")
-@quiet_option
 @click.pass_context
 def command(
     context: click.Context,

@@ -9,7 +9,7 @@ import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import SUCCESSORS, define_command
-from tfgpu_doctor.cli.output import Results, fail_on_option, redact_option, result_options
+from tfgpu_doctor.cli.output import Results, fail_on_option, result_options
 
 if TYPE_CHECKING:
     from tfgpu_doctor.facts.report import FailOn
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 @define_command("fleet", epilog="Examples: tfgpu fleet reports/; tfgpu fleet - < nodes.jsonl")
 @click.argument("files", metavar="[FILE|FOLDER|-]...", nargs=-1, type=click.Path())
 @fail_on_option
-@redact_option
 @result_options("fleet", more="Show everything: all that nodes have in common, all nodes of a group, and all fixes.")
 @click.pass_context
 def command(context: click.Context, /, files: tuple[str, ...], fail_on: FailOn, results: Results, **asked: Any) -> None:

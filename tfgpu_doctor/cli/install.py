@@ -27,7 +27,7 @@ _LAST_LINES = 20  # of a program that failed
     'tfgpu install /opt/tf --yes --gpu H100 --driver 570 --python 3.12; tfgpu install ~/tf --tensorflow "<2.18"',
 )
 @click.argument("folder", metavar="DIR")
-@machine_options()
+@machine_options
 @tensorflow_option
 @choice(
     "--method",

@@ -11,11 +11,13 @@ from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import (
     Group,
     add_options,
+    choice,
     define_command,
     machine_options,
     matrix_option,
     option,
-    platform_options,
+    rare_option,
+    system_options,
 )
 from tfgpu_doctor.cli.output import Results, note, result_options
 
@@ -40,7 +42,7 @@ def _add(name: str, argument: str, summary: str, epilog: str, page: str, *option
     @click.argument("words", metavar=f"[{argument}]", nargs=-1)
     @add_options(*options)
     @matrix_option
-    @result_options("matrix")
+    @result_options("matrix", more="Show everything: whole rows with their sources, and the fixes of known bugs.")
     def table(words: tuple[str, ...], results: Results, version: str | None = None, **asked: Any) -> None:
         if version and words:
             raise click.UsageError(f"give one version: {' '.join(words)} or {version}")
@@ -68,17 +70,23 @@ _add(
     Exit codes: 0 success, even if the list is empty, 2 wrong usage, or an unknown version or GPU.
     """,
     _version,
-    option(
+    rare_option(
         "--package",
         metavar="NAME",
         help="Package, such as tensorflow-gpu.  [default: tensorflow; all with a GPU filter]",
     ),
     option("--cuda", metavar="V", help="Releases built for this CUDA, such as 11, 11.8 or 12.5.1."),
-    option("--cudnn", metavar="V", help="Releases built for this cuDNN, such as 8 or 8.6."),
-    machine_options("all"),
-    option("--ptx", is_flag=True, help="Include releases whose kernels must be compiled from PTX for that GPU first."),
-    option("--pre", is_flag=True, help="Include release candidates and nightly builds."),
-    option("--newest", is_flag=True, help="Only the newest matching release."),
+    rare_option("--cudnn", metavar="V", help="Releases built for this cuDNN, such as 8 or 8.6."),
+    machine_options,
+    choice(
+        "--platform",
+        choices=(*commands.PLATFORMS, "all"),
+        rare=True,
+        help="--os and --machine in one word; all is for lists.",
+    ),
+    rare_option("--ptx", is_flag=True, help="Include releases whose kernels are compiled from PTX for that GPU first."),
+    rare_option("--pre", is_flag=True, help="Include release candidates and nightly builds."),
+    rare_option("--newest", is_flag=True, help="Only the newest matching release."),
 )
 _add(
     "gpu",
@@ -90,7 +98,7 @@ _add(
     Without NAME and --compute-capability, list all GPUs.
     """,
     option("--compute-capability", metavar="X.Y", help="A compute capability instead of a name."),
-    platform_options(),
+    system_options,
 )
 _add(
     "cuda",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import takewhile
 from typing import Any, TypeVar
 
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.facts.parameters import Listed, Option
+from tfgpu_doctor.facts.parameters import EVERYDAY, Listed, Option, Word
+from tfgpu_doctor.facts.similar import did_you_mean, similar
 from tfgpu_doctor.render.streams import say
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -42,17 +45,33 @@ class _Refused(click.UsageError):
         self.messages = error.messages
 
 
-class Command(click.Command):
-    """A command, whose function may raise the errors of the Python API."""
+class _Asked(click.Command):
+    """What commands and groups have in common: how they show help, and what they answer to a mistake."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Name the successor of an option that is gone."""
+        """Show help before anything else is read; name what was meant by an option that there is not."""
+        is_group = isinstance(self, click.Group)
+        words = list(takewhile(lambda word: word.startswith("-") if is_group else word != "--", args))
+        if not (ctx.resilient_parsing or set(ctx.help_option_names).isdisjoint(words)):
+            ctx.meta[EVERYDAY] = {"-v", "--verbose"}.isdisjoint(words)
+            args = ctx.help_option_names[:1]
         try:
             return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if error.option_name in SUCCESSORS:
-                ctx.fail(f"{error.option_name} was removed: {SUCCESSORS[error.option_name]}.")
-            raise
+        except (click.NoSuchOption, click.BadOptionUsage) as error:
+            ctx.fail(self._instead(error.option_name) or error.message)
+
+    def _instead(self, name: str) -> str:
+        """What to use instead of an option that there is not, or that lacks its value."""
+        if name in SUCCESSORS:
+            return f"{name} was removed: {SUCCESSORS[name]}."
+        from tfgpu_doctor.render.formats import FORMATS
+
+        word, has = name.lstrip("-"), {one for parameter in self.params for one in parameter.opts}
+        if word in FORMATS and ("--format" in has or isinstance(self, click.Group)):
+            return f"{name}: use --format {word}"
+        near = similar(word, [one[2:] for one in (*has, "--help") if one[:2] == "--"]) if name[:2] == "--" else ()
+        hint = f" Did you mean {' or '.join(f'--{one}' for one in near)}?" if near else ""
+        return "" if name in has else f"No such option {name!r}.{hint}"
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. Raises click.UsageError: an argument is wrong. Without a result, say why and exit."""
@@ -66,8 +85,20 @@ class Command(click.Command):
                 say(line)
             ctx.exit(error.exit_code)
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show each example on a line, which can be copied whole, and how to see the rare options."""
+        title, _, examples = (self.epilog or "").partition(": ")
+        with formatter.section(title):
+            formatter.write("".join(f"  {line}\n" for line in examples.split("; ")))
+        if ctx.meta.get(EVERYDAY) and any(getattr(one, "rare", False) for one in self.params):
+            formatter.write(f"\nAll options: {ctx.command_path} --help -v\n")
 
-class Group(click.Group):
+
+class Command(_Asked):
+    """A command, whose function may raise the errors of the Python API."""
+
+
+class Group(_Asked, click.Group):
     """A group of commands, in the order of their declarations."""
 
     command_class = Command
@@ -79,19 +110,24 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name the successor of a command that is gone."""
-        if args[0] in SUCCESSORS and args[0] not in self.commands:
-            ctx.fail(f"{args[0]} was removed: {SUCCESSORS[args[0]]}.")
+        """Name the successor of a command that is gone, or what was meant by one that there is not."""
+        name = args[0]
+        if name in SUCCESSORS and name not in self.commands:
+            ctx.fail(f"{name} was removed: {SUCCESSORS[name]}.")
+        if name not in self.commands and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}.{did_you_mean(name, self.commands, 1)}")
         return super().resolve_command(ctx, args)
 
 
 class LazyGroup(Group):
-    """A group that imports a command when it is called."""
+    """A group that imports a command when it is called, and lists its commands by what they are for."""
 
-    def __init__(self, *arguments: Any, summaries: Mapping[str, str], **options: Any) -> None:
-        """Take the summary of each command, for lists and suggestions, and the arguments of click.Group."""
+    def __init__(self, *arguments: Any, purposes: Mapping[str, Mapping[str, str]], **options: Any) -> None:
+        """Take the summaries of commands by purpose, and the arguments of click.Group."""
         super().__init__(*arguments, **options)
-        self.commands.update({name: click.Command(name, short_help=text) for name, text in summaries.items()})
+        self.purposes = purposes
+        for summaries in purposes.values():
+            self.commands.update({name: click.Command(name, short_help=text) for name, text in summaries.items()})
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of `cmd_name`."""
@@ -101,10 +137,17 @@ class LazyGroup(Group):
         command: click.Command = importlib.import_module(name).command
         return command
 
-    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, one.get_short_help_str(100)) for name, one in self.commands.items()])
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands, without importing them, then the options."""
+        for purpose, summaries in self.purposes.items():
+            if purpose == "More" and ctx.meta.get(EVERYDAY):
+                formatter.write(f"\nMore: {', '.join(summaries)} (tfgpu --help -v)\n")
+            else:
+                with formatter.section(purpose):
+                    formatter.write_dl([(f"{name:7}", text) for name, text in summaries.items()])
+        click.Command.format_options(self, ctx, formatter)
+        with formatter.section("Exit codes"):
+            formatter.write_text("0 no problem, 1 a problem was found, 2 wrong usage, 3 could not determine")
 
 
 def option(*names: str, **attributes: Any) -> Callable[[_Function], _Function]:
@@ -114,7 +157,7 @@ def option(*names: str, **attributes: Any) -> Callable[[_Function], _Function]:
 
 def choice(*names: str, choices: Iterable[str], **attributes: Any) -> Callable[[_Function], _Function]:
     """Declare an option that is one of several words."""
-    return option(*names, type=click.Choice(tuple(choices), case_sensitive=False), **attributes)
+    return option(*names, type=Word(choices), **attributes)
 
 
 def define_command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], Command]:
@@ -136,7 +179,8 @@ def add_options(*options: Callable[[Any], Any]) -> Callable[[_Function], _Functi
     return add
 
 
-matrix_option = option(
+rare_option = partial(option, rare=True)
+matrix_option = rare_option(
     "--matrix",
     metavar="FILE",
     type=click.Path(),
@@ -151,45 +195,30 @@ def python_option(text: str) -> Callable[[_Function], _Function]:
 
 HAS_TENSORFLOW = "Python interpreter that has TensorFlow, or its environment."
 checks_options = add_options(
-    option("--only", metavar="ID,...", type=Listed(), help='Report only these findings, such as "cuda.*".'),
-    option("--skip", metavar="ID,...", type=Listed(), help="Do not report these findings and their consequences."),
+    rare_option("--only", metavar="ID,...", type=Listed(), help='Report only these findings, such as "cuda.*".'),
+    rare_option("--skip", metavar="ID,...", type=Listed(), help="Do not report these findings and their consequences."),
 )
 tensorflow_option = option(
     "--tensorflow", metavar="SPEC", help="Consider only these releases, such as 2.15 or '>=2.12,<2.16'."
 )
-
-
-def platform_options(*more: str) -> Callable[[_Function], _Function]:
-    """Declare --os, --machine and --platform; `more` are platforms beside those of wheels."""
-    known = commands.PLATFORMS
-    also = "".join(f"; {name} is for lists only" for name in more)
-    return add_options(
-        choice("--os", choices=commands.OSES, help="Operating system.  [default: linux]"),
-        choice(
-            "--machine",
-            choices=commands.PROCESSORS,
-            help="Processor architecture.  [default: x86_64, unless the GPU or system implies another]",
-        ),
-        choice(
-            "--platform",
-            choices=(*known, *more),
-            metavar="NAME",
-            help=f"--os and --machine in one word: {', '.join(known[:-1])} or {known[-1]}{also}.",
-        ),
-    )
-
-
-def machine_options(*more: str) -> Callable[[_Function], _Function]:
-    """Declare the options that describe a machine; `more` are platforms beside those of wheels."""
-    return add_options(
-        option("--gpu", metavar="NAME,...", type=Listed(), help='GPU name, such as "RTX 4090".'),
-        option(
-            "--compute-capability",
-            metavar="X.Y,...",
-            type=Listed(),
-            help="Compute capability of a GPU, instead of its name.",
-        ),
-        option("--driver", metavar="V", help="Version of the NVIDIA driver (570.86.10) or its branch (570)."),
-        option("--python", metavar="V", help="Python version, such as 3.12."),
-        platform_options(*more),
-    )
+system_options = add_options(
+    choice("--os", choices=commands.OSES, help="Operating system.  [default: linux]"),
+    choice(
+        "--machine",
+        choices=commands.PROCESSORS,
+        rare=True,
+        help="Processor architecture.  [default: x86_64, unless the GPU or system implies another]",
+    ),
+)
+machine_options = add_options(
+    option("--gpu", metavar="NAME,...", type=Listed(), help='GPU name, such as "RTX 4090".'),
+    rare_option(
+        "--compute-capability",
+        metavar="X.Y,...",
+        type=Listed(),
+        help="Compute capability of a GPU, instead of its name.",
+    ),
+    option("--driver", metavar="V", help="Version of the NVIDIA driver (570.86.10) or its branch (570)."),
+    option("--python", metavar="V", help="Python version, such as 3.12."),
+    system_options,
+)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from tfgpu_doctor.cli.options import add_options, choice, option
+from tfgpu_doctor.cli.options import add_options, choice, option, rare_option
 from tfgpu_doctor.facts import writing
-from tfgpu_doctor.facts.parameters import Listed
+from tfgpu_doctor.facts.parameters import Listed, Word
 from tfgpu_doctor.facts.printable import utf8
 from tfgpu_doctor.facts.reading import why
 from tfgpu_doctor.render.formats import FORMATS, PUBLIC, choices, renderer
@@ -33,51 +33,58 @@ fail_on_option = choice(
     choices=("error", "warning", "never"),
     default="error",
     show_default=True,
+    rare=True,
     help="Lowest severity for which the exit code is 1.",
 )
 _SHARED = [row.name for row in FORMATS.values() if row.shared]
-redact_option = option(
+_redact = rare_option(
     "--redact/--no-redact",
     "redact",
     default=None,
     help="Replace names of users and hosts, private paths, addresses, UUIDs, serial numbers and credentials.  "
     f"[default: in {', '.join(_SHARED[:-1])} and {_SHARED[-1]}]",
 )
-
-
-quiet_option = option("-q", "--quiet", "detail", flag_value="least", help="Show only the verdict and the first fix.")
+_quiet = option("-q", "--quiet", "detail", flag_value="least", help="Show only the verdict and the first fix.")
 
 
 def result_options(
-    *kinds: str, more: str = "Show all evidence, fixes and checks, and all options of a plan."
+    *kinds: str, more: str = "Show everything: all evidence, fixes and checks."
 ) -> Callable[[_Function], _Function]:
-    """Declare how a result of one of these kinds is shown: -v, --format and --output; `more` is the help of -v.
+    """Declare how results of these kinds are shown, the same in every command; `more` is the help of -v.
 
     The command gets `results`, a Results, whose files are checked before any work is done.
     """
     options = (
         option("-v", "--verbose", "detail", flag_value="full", help=more),
+        *((_quiet,) if kinds == ("report",) else ()),
         option(
             "--format",
-            type=Listed(click.Choice(choices(*kinds), case_sensitive=False), unique=False),
-            help="Output format, or several.  [default: text]",
+            type=Listed(Word(choices(*kinds)), unique=False),
+            help="Output format, or several.  [default: text, and for a file what its ending says]",
         ),
         option(
             "--output",
             metavar="FILE",
             type=click.Path(dir_okay=False),
             multiple=True,
-            help="Output file; one for each --format, in the same order. - is standard output.",
+            help="Write to FILE, such as x.json or x.html, and print the text, too. With --format: one FILE for each "
+            "format, in the same order; - is standard output.",
         ),
+        rare_option(
+            "--html", metavar="FILE", type=click.Path(), help="Write a page to FILE, too, as --output x.html does."
+        ),
+        *(() if PUBLIC.issuperset(kinds) else (_redact,)),
     )
 
     def add(function: _Function) -> _Function:
         @wraps(function)
         def collected(*arguments: Any, format: tuple[str, ...], output: tuple[str, ...], **values: Any) -> Any:
-            shown = {"detail": values.pop("detail") or "normal"}
-            shown |= {name: values.pop(name) for name in ("redact",) if name in values}
-            results = Results(pair_outputs(format, output, *kinds), shown)
-            return function(*arguments, results=results, **values)
+            shown = {"detail": values.pop("detail") or "normal", "redact": values.pop("redact", None)}
+            targets = pair_outputs(format, output, *kinds)
+            if (html := values.pop("html")) == "-":
+                raise click.UsageError("--html needs a file name; --format html prints the page")
+            targets += [Output("html", writable("--html", html))] if html else []
+            return function(*arguments, results=Results(targets, shown), **values)
 
         return add_options(*options)(collected)  # type: ignore[return-value]
 
@@ -88,7 +95,7 @@ class Results(NamedTuple):
     """Where the results of a command go, and how they are shown."""
 
     targets: list[Output]
-    options: dict[str, Any]  # detail; redact, where the command has it
+    options: dict[str, Any]  # detail, redact
 
     def write(self, result: Any, kind: str, **options: Any) -> None:
         """Show a result once for each target, as :func:`write` does."""
@@ -142,32 +149,32 @@ class Output(NamedTuple):
 def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str) -> list[Output]:
     """Pair formats with files by position; a file without a format takes it from its ending, where results allow it.
 
+    Without any format, the text is printed, too: with one, nothing but what it says.
+
     Raises click.UsageError: two results for standard output, or a file that cannot be written.
     """
-    if not outputs:
-        formats = formats or ("text",)
+    if not formats and "-" not in outputs:
+        formats, outputs = ("text",), ("-", *outputs)
     wanted = list(formats)
     by_ending = {FORMATS[name].ending: name for name in choices(*kinds)}
     wanted += [by_ending.get(Path(name).suffix or "none", "text") for name in outputs[len(wanted) :]]
-    paths = [None if name == "-" else Path(name) for name in outputs]
+    paths = [None if name == "-" else writable("--output", name) for name in outputs]
     paths += [None] * (len(wanted) - len(paths))
     if paths.count(None) > 1:
         raise click.UsageError(
             f"{paths.count(None)} formats would go to standard output: give each an --output, "
             "as in --format text --format json --output - --output report.json"
         )
-    for path in paths:
-        if path is not None:
-            check_writable("--output", str(path))
     return [Output(kind, path) for kind, path in zip(wanted, paths, strict=True)]
 
 
-def check_writable(option: str, path: str) -> None:
-    """Refuse a file before the work that it is for. Raises click.UsageError: it cannot be written."""
+def writable(option: str, path: str) -> Path:
+    """Return the path of a file; refuse it before the work that it is for, where it cannot be written."""
     try:
         writing.check(path)
     except OSError as error:
         raise click.UsageError(f"{option} {path}: {why(error)}") from error
+    return Path(path)
 
 
 def write_file(path: Path, data: bytes) -> None:

@@ -9,7 +9,7 @@ import click
 from tfgpu_doctor import commands
 from tfgpu_doctor.bench.requests import MATRIX_TYPES
 from tfgpu_doctor.cli.options import HAS_TENSORFLOW, choice, define_command, matrix_option, option, python_option
-from tfgpu_doctor.cli.output import Results, redact_option, result_options
+from tfgpu_doctor.cli.output import Results, result_options
 from tfgpu_doctor.cli.progress import bar
 from tfgpu_doctor.facts.parameters import Seconds
 
@@ -43,12 +43,12 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     choices=MATRIX_TYPES,
     default="float32",
     show_default=True,
+    rare=True,
     help="Data type; float32 is without TF32. Training uses the corresponding mixed precision.",
 )
 @option("--min-tflops", metavar="X", type=_POSITIVE, help="Fail if a GPU computes a matrix product with fewer TFLOP/s.")
 @python_option(HAS_TENSORFLOW)
 @matrix_option
-@redact_option
 @result_options("smoke", more="Show every check that was not run, and the whole findings of a diagnosis that failed.")
 @click.pass_context
 def command(

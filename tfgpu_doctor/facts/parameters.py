@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from tfgpu_doctor.facts.similar import did_you_mean
 from tfgpu_doctor.facts.units import read_size
 
 if TYPE_CHECKING:
@@ -16,6 +18,21 @@ else:
     _Type = click.ParamType
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+EVERYDAY = "tfgpu.everyday"  # key of a context's meta: show no rare option
+
+
+class Word(click.Choice):  # type: ignore[type-arg]  # not generic before click 8.2
+    """One of several words; a misspelt one is answered with the one that was meant."""
+
+    def __init__(self, choices: Iterable[str]) -> None:
+        """Take the words, which may be typed in any case."""
+        super().__init__(tuple(choices), case_sensitive=False)
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Add the word that is written most like it; fp16 and bf16 are common names of float16 and bfloat16."""
+        written = re.sub(r"(?<![a-z])(b?)fp?(?=\d)", r"\1float", str(value).lower())
+        message = super().get_invalid_choice_message(value, ctx).removesuffix(".")
+        return f"{message}.{did_you_mean(written, map(str, self.choices), 1)}"
 
 
 class Listed(_Type):
@@ -48,13 +65,18 @@ class Listed(_Type):
 
 
 class Option(click.Option):
-    """An option; one of the type Listed may be repeated."""
+    """An option; one of the type Listed may be repeated, and a rare one is left out where everyday ones are listed."""
 
-    def __init__(self, *arguments: Any, **attributes: Any) -> None:
-        """Take the arguments of click.Option."""
+    def __init__(self, *arguments: Any, rare: bool = False, **attributes: Any) -> None:
+        """Take the arguments of click.Option, and whether only `--help -v` shows it."""
+        self.rare = rare
         if isinstance(attributes.get("type"), Listed):
             attributes["multiple"] = True
         super().__init__(*arguments, **attributes)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Describe it, unless it is rare and --help was asked for without -v."""
+        return None if self.rare and ctx.meta.get(EVERYDAY) else super().get_help_record(ctx)
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         """Convert the value; one flat tuple of a list."""

@@ -6,15 +6,16 @@ from collections.abc import Iterable
 
 
 def similar(word: str, known: Iterable[str], n: int = 2) -> tuple[str, ...]:
-    """Up to `n` of the known words that are written most like `word`; none where nothing is like it.
+    """Up to `n` of the known words that are written most like `word`, about equally; none where nothing is like it.
 
     >>> similar("juint", ["text", "json", "junit"], 1)
     ('junit',)
     """
-    from difflib import get_close_matches
+    from difflib import SequenceMatcher
 
-    words = {one.lower(): one for one in known}
-    return tuple(words[one] for one in get_close_matches(word.lower()[:80], words, n=n, cutoff=0.55))
+    alike = {one: SequenceMatcher(None, one.lower(), word.lower()[:80]).ratio() for one in known}
+    least = max(0.55, max(alike.values(), default=0.0) - 0.1)
+    return tuple(one for one in sorted(alike, key=alike.__getitem__, reverse=True)[:n] if alike[one] >= least)
 
 
 def did_you_mean(word: str, known: Iterable[str], n: int = 2) -> str:

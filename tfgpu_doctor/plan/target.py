@@ -98,7 +98,6 @@ def describe(
     python: str | None = None,
     os: str | None = None,
     machine: str | None = None,
-    platform: str | None = None,
     note: Callable[[str], object] = str,
 ) -> Target:
     """Build the target that a person describes; `note` is called with how a value was read.
@@ -110,9 +109,6 @@ def describe(
     gpus = [read_gpu(matrix, name) for name in several(gpu)]
     gpus += [TargetGpu(None, read_capability(text, matrix)) for text in several(compute_capability)]
     arm = bool(gpus) and all(arm_only(one.name, one.compute_capability) for one in gpus)
-    if platform:
-        platform_of(os, machine, platform)
-        os, _, machine = platform.replace("amd64", "x86_64").partition("_")
     system = _one_of("os", os, OSES) or "linux"
     usual = "arm64" if system == "macos" else "aarch64" if arm else "x86_64"
     return Target(

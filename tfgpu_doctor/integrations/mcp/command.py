@@ -6,10 +6,8 @@ import shlex
 import sys
 from functools import partial
 
-import click
-
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import define_command, matrix_option, option, python_option
+from tfgpu_doctor.cli.options import define_command, matrix_option, python_option, rare_option
 from tfgpu_doctor.render.streams import say
 
 NEEDS = "mcp>=2"  # what pyproject.toml asks for
@@ -21,7 +19,7 @@ NEEDS = "mcp>=2"  # what pyproject.toml asks for
 )
 @python_option("Python interpreter, or its environment, whose TensorFlow the assistant may diagnose.")
 @matrix_option
-@option(
+@rare_option(
     "--redact/--no-redact",
     "redact",
     default=True,
@@ -32,8 +30,8 @@ def command(python: str | None, matrix: str | None, redact: bool) -> None:
     """Let an assistant diagnose, plan and check, over the Model Context Protocol.
 
     An assistant (a client of the protocol) starts this command and speaks to it over standard input and output. It gets
-    the tools doctor, explain, plan, matrix and check, which change nothing and use no network. It needs the
-    MCP SDK: pip install 'mcp>=2'.
+    the tools doctor, explain, plan, matrix and check, which change nothing and use no network. If the
+    MCP SDK is missing, the command that installs it is shown.
 
     Exit codes: 0 the assistant has ended, 2 wrong usage, or the SDK is missing.
     """
@@ -41,7 +39,7 @@ def command(python: str | None, matrix: str | None, redact: bool) -> None:
         from tfgpu_doctor.integrations.mcp.server import Tools, serve
     except ImportError as error:  # it is missing, or too old
         install = shlex.join([sys.executable, "-m", "pip", "install", NEEDS])
-        raise click.UsageError(f"the MCP SDK cannot be used ({error}). To install it: {install}") from error
+        raise commands.UsageError(f"the MCP SDK cannot be used ({error}). To install it:", f"    {install}") from error
     executable = None if python is None else commands.find_python(python)
     commands.load_matrix(matrix)  # a wrong one is refused here, not at the first question
     if sys.stdin and sys.stdin.isatty():

@@ -55,13 +55,16 @@ def command_of(report: Report) -> str:
     return "tfgpu explain" if report.source == "text" else "tfgpu doctor"
 
 
-def page(report: Report, detail: Detail = "shared") -> Page:
-    """Return the stack, what was found, and what a helper asks for next; or a screen of it, or the first problem."""
+def page(report: Report, detail: Detail = "shared", guides: bool = False) -> Page:
+    """Return the stack, what was found, and what a helper asks for next; or a screen of it, or the first problem.
+
+    `guides` adds what to type next.
+    """
     whole = head(report, command_of(report), verdict_sentence(report), ())
     if value_or(report.facts.host.os, "") == "windows":
         whole = whole._replace(language="bat")
     if detail == "least":
-        return whole._replace(parts=tuple(least(report)), is_brief=True)
+        return whole._replace(parts=(*least(report), *(_next(report),)[: int(guides)]), is_brief=True)
     layers, found = layers_of(report), tuple(blocks(report))
     rows = tuple((layer.name, layer.text) for layer in layers)
     stack = Table("The stack", ("Layer", "Found"), rows, tuple(layer.mark for layer in layers))
@@ -69,6 +72,15 @@ def page(report: Report, detail: Detail = "shared") -> Page:
         facts = details(report.facts) if detail == "shared" else ()
         return whole._replace(parts=(stack, *found, *open_checks(report), *facts))
     return _answered(whole, report, layers) if report.source == "text" else _examined(whole, report, stack, found)
+
+
+def _next(report: Report) -> Table:
+    """What to type after the verdict, and after the first fix where there is one."""
+    works = report.verdict in ("ok", "degraded") and lists_gpu(value_or(report.facts.tensorflow.devices, None))
+    bench = ("tfgpu bench", "how fast the GPU is, compared with the CPU")
+    plan = ("tfgpu plan", "which TensorFlow to install on this machine")
+    seen = ("tfgpu doctor", "what was checked, with the evidence and all fixes")
+    return Table("Next", ("Command", "What it shows"), (bench, seen) if works else (seen, plan), is_named=True)
 
 
 def _examined(whole: Page, report: Report, stack: Table, found: tuple[Block, ...]) -> Page:
