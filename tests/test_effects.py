@@ -22,7 +22,7 @@ import tfgpu_doctor
 from tests.bench.samples import result, run
 from tests.healthy import MATRIX, healthy
 from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess
-from tfgpu_doctor.cli import COMMANDS
+from tfgpu_doctor.cli import cli
 from tfgpu_doctor.facts.facts import Known
 from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.probes.tensorflow import ProbeResult, TensorFlowProbe
@@ -145,7 +145,7 @@ def called(planted: Planted) -> Called:
 
 
 def test_no_command_executes_what_lies_in_the_current_directory(called: Called) -> None:
-    assert CALLS.keys() == COMMANDS.keys()
+    assert CALLS.keys() == cli.commands.keys()
     assert called.executed == []
 
 

@@ -69,6 +69,8 @@ COMPETING = {
     r"\bloader's path\b": "loader path",
     r"\bcommonest\b": "most common",
     r"\b[Rr]eplaced? [^.;]{1,60} by (?!hand)": "replace ... with",
+    r"\bFOLDER\b": "DIR",
+    r"(?<!-m )(?<!uv )\bpip3? install (?!without)": "INTERPRETER -m pip install",
 }
 
 

@@ -27,6 +27,7 @@ from tests.findings.rows_over_facts import FIRES, NO_GPU_USED
 from tests.guard import guarded
 from tests.tiers import usual
 from tfgpu_doctor import commands
+from tfgpu_doctor.__main__ import _wrapped
 from tfgpu_doctor.bench.results import BenchResult
 from tfgpu_doctor.cli import PURPOSES, cli
 from tfgpu_doctor.cli.bench import _measured
@@ -47,10 +48,8 @@ def saved(tmp_path: Path) -> str:
 
 def test_help() -> None:
     page, whole = tfgpu("-h").stdout, tfgpu("-h", "-v").stdout
-    places = [
-        page.index(one) for one in ("Diagnose:", "  bench ", "  plan ", "More: install", "Options:", "Exit codes:")
-    ]
-    assert places == sorted(places)
+    order = [page.index(one) for one in ("Diagnose:", "  bench ", "More: install", "Options:", "Exit codes:")]
+    assert order == sorted(order)
     for name, summary in [row for summaries in PURPOSES.values() for row in summaries.items()]:
         assert f" {name} {summary}" in " ".join(whole.split())
         assert cli.get_command(click.Context(cli), name) is not None
@@ -87,6 +86,14 @@ def test_sizes_that_make_no_sense(name: str, monkeypatch: pytest.MonkeyPatch) ->
     for found, used in ((0, 80), (1, 80), (60, 60), (5000, 80)):
         monkeypatch.setattr(os, "get_terminal_size", lambda *_, found=found: os.terminal_size((found, 1)))
         assert console_for(sys.stdout).width == used
+
+
+def test_a_terminal_gets_errors_that_end_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Mock(isatty=lambda: True))
+    monkeypatch.setenv("COLUMNS", "60")
+    message = "give each an --output, as in " + "--compute-capability --output-of-some-length " * 4
+    assert max(len(line) for line in f"Error: {_wrapped(message)}".splitlines()) <= 60
+    assert _wrapped(message).split() == message.split() and "\n" not in _wrapped(f"    {message}")
 
 
 def test_what_the_system_refuses_and_defects_are_said(

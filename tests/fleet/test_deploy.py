@@ -21,7 +21,7 @@ import yaml
 from tests.cli.runner import tfgpu
 from tests.fleet.test_reading import gathered, names
 from tests.healthy import MATRIX, healthy, known, spoil
-from tfgpu_doctor.cli import COMMANDS, cli
+from tfgpu_doctor.cli import cli
 from tfgpu_doctor.fleet.reading import read_fleet
 from tfgpu_doctor.plan.diagnosis import make_report
 
@@ -151,7 +151,7 @@ def test_the_dockerfile_copies_what_is_there_and_checks_itself() -> None:
     assert int(user) > 0 and int(group) > 0  # numbers, so that Kubernetes can see it (runAsNonRoot)
     limit, health = re.findall(r"^HEALTHCHECK .*--timeout=(\d+)s.* CMD (.+)$", text, re.M)[-1]
     grace, seconds, command = re.fullmatch(r"timeout -k (\d+) (\d+) tfgpu (\w+).* \|\| exit 1", health).groups()  # type: ignore[union-attr]
-    assert int(grace) + int(seconds) < int(limit) and command in COMMANDS
+    assert int(grace) + int(seconds) < int(limit) and command in cli.commands
 
 
 EACH = 'for node in gpu-01 gpu-02; do export NODE="$node"; {} done\n'
@@ -168,8 +168,7 @@ ENGINES = {
 }
 TFGPU = """#!/bin/sh
 case "$1 $2" in
-    "doctor --format") sed "s/gpu-1.internal/$NODE/" {folder}/report.json; exit 1 ;;
-    "doctor --output") sed "s/gpu-1.internal/$NODE/" {folder}/report.json > "$3"; exit 1 ;;
+    "doctor --format") sed "s/gpu-1.internal/$NODE/" {folder}/report.json > "${{5:-/dev/stdout}}"; exit 1 ;;
     "fleet -"*) exec cat ;;
     *) exit 9 ;;
 esac

@@ -73,10 +73,7 @@ def test_a_new_format_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in KINDS:
         assert "toy" in choices(kind)
         assert " says " in renderer("toy", kind, {})(results(kind)["broken"])
-    assert output.pair_outputs((), ("x.toy",), "report") == [
-        *output.pair_outputs((), ()),
-        output.Output("toy", Path("x.toy")),
-    ]
+    assert output.pair_outputs((), ("x.toy",), "report")[1:] == [output.Output("toy", Path("x.toy"))]
 
 
 def test_formats_import_no_renderer(monkeypatch: pytest.MonkeyPatch) -> None:

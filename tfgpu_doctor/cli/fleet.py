@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @define_command("fleet", epilog="Examples: tfgpu fleet reports/; tfgpu fleet - < nodes.jsonl")
-@click.argument("files", metavar="[FILE|FOLDER|-]...", nargs=-1, type=click.Path())
+@click.argument("files", metavar="[FILE|DIR|-]...", nargs=-1, type=click.Path())
 @fail_on_option
 @result_options("fleet", more="Show everything: all that nodes have in common, all nodes of a group, and all fixes.")
 @click.pass_context
@@ -24,7 +24,7 @@ def command(context: click.Context, /, files: tuple[str, ...], fail_on: FailOn, 
     """Show what the nodes of a cluster have in common, which nodes differ, in what, and how to repair them.
 
     FILE holds results of tfgpu doctor, smoke or bench as JSON: one, several one after another, or one on a line. Of a
-    FOLDER all such files are read; - is standard input.
+    DIR all such files are read; - is standard input.
 
     Nodes with the same GPUs are siblings. What few of them have is a difference; a run is slow if it is far below those
     of its siblings.

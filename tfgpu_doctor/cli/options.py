@@ -54,7 +54,7 @@ class _Asked(click.Command):
         words = list(takewhile(lambda word: word.startswith("-") if is_group else word != "--", args))
         if not (ctx.resilient_parsing or set(ctx.help_option_names).isdisjoint(words)):
             ctx.meta[EVERYDAY] = {"-v", "--verbose"}.isdisjoint(words)
-            args = ctx.help_option_names[:1]
+            args = ["--help"]
         try:
             return super().parse_args(ctx, args)
         except (click.NoSuchOption, click.BadOptionUsage) as error:
