@@ -83,7 +83,7 @@ def result_options(
             targets = pair_outputs(format, output, *kinds)
             if (html := values.pop("html")) == "-":
                 raise click.UsageError("--html needs a file name; --format html prints the page")
-            targets += [Output("html", writable("--html", html))] if html else []
+            targets += [Output("html", check_writable("--html", html))] if html else []
             return function(*arguments, results=Results(targets, shown), **values)
 
         return add_options(*options)(collected)  # type: ignore[return-value]
@@ -158,7 +158,7 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str
     wanted = list(formats)
     by_ending = {FORMATS[name].ending: name for name in choices(*kinds)}
     wanted += [by_ending.get(Path(name).suffix or "none", "text") for name in outputs[len(wanted) :]]
-    paths = [None if name == "-" else writable("--output", name) for name in outputs]
+    paths = [None if name == "-" else check_writable("--output", name) for name in outputs]
     paths += [None] * (len(wanted) - len(paths))
     if paths.count(None) > 1:
         raise click.UsageError(
@@ -168,7 +168,7 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str
     return [Output(kind, path) for kind, path in zip(wanted, paths, strict=True)]
 
 
-def writable(option: str, path: str) -> Path:
+def check_writable(option: str, path: str) -> Path:
     """Return the path of a file; refuse it before the work that it is for, where it cannot be written."""
     try:
         writing.check(path)

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 # the stack from the hardware up to TensorFlow
 Layer = Literal["Machine", "GPU", "Driver", "CUDA", "cuDNN", "Python", "TensorFlow", "Devices", "Compute"]
+SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl2": "WSL2", "macos": "macOS"}
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 
 # the units of texts that are names, whatever they look like: of a host, and those that people give to what is theirs

@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 
+from tfgpu_doctor.facts.about import SYSTEMS
 from tfgpu_doctor.plan.constraints import Violation, span
 from tfgpu_doctor.plan.records import Kind, Option, Plan, RuledOut
 from tfgpu_doctor.plan.target import Target
@@ -13,7 +14,6 @@ from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.shapes import Block, Items, Line, Page, Table
 
 _COMMAND = "tfgpu plan"
-_SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl2": "WSL2", "macos": "macOS"}
 _WHY: dict[Kind, str] = {  # of the others, the title says it
     "as-is": "matches everything that is known",
     "wsl2": "Windows itself ends with 2.10",
@@ -129,7 +129,7 @@ def target_line(target: Target) -> str:
         " and ".join(counted) or "GPU not given",
         f"driver {target.driver}" if target.driver else "driver not given",
         f"Python {target.python}" if target.python else "Python not given",
-        f"{_SYSTEMS[target.os]} {target.machine}",
+        f"{SYSTEMS[target.os]} {target.machine}",
     ]
     return ", ".join(parts)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
-from tfgpu_doctor.facts.about import LAYERS
+from tfgpu_doctor.facts.about import LAYERS, SYSTEMS
 from tfgpu_doctor.facts.facts import NOT_EXAMINED, Fact, Facts, Known, Soname, Unknown, lists_gpu, map_fact, value_or
 from tfgpu_doctor.facts.report import (
     EXIT_OK,
@@ -299,8 +299,8 @@ def _known(*facts: Fact[Any], form: str = "{}") -> list[str]:
 
 def _machine(facts: Facts) -> Described:
     host = facts.host
-    parts = _known(host.distribution, host.os)[:1] or ["unknown system"]
-    parts += ["WSL2"] if value_or(host.os, "") == "wsl2" else []
+    parts = _known(host.distribution, map_fact(host.os, lambda name: SYSTEMS.get(name, name)))[:1] or ["unknown system"]
+    parts += ["WSL2"] if value_or(host.os, "") == "wsl2" and "wsl2" not in parts[0].lower() else []
     parts += [*_known(host.machine, host.libc), *_known(host.cpus, form="{} CPUs")]
     parts += _known(map_fact(host.memory, memory_size))
     parts += _known(host.container, form="{} container") if value_or(host.container, "none") != "none" else []
