@@ -43,8 +43,12 @@ def _content(name: str) -> str:
 def options(words: list[str]) -> str:
     """Usage, arguments, options and exit codes of a command; of a group, what its commands have in common."""
     command, path = _find(words)
-    if isinstance(command, click.Group) and not command.invoke_without_command:
-        return "\n".join(_of_a_group(command, path))
+    return "\n".join(_of_a_group(command, path)) if isinstance(command, click.Group) else alone(words)
+
+
+def alone(words: list[str]) -> str:
+    """The same of a group that does something itself, without its commands."""
+    command, path = _find(words)
     return "\n".join(["```text", _usage(command, path), "```", "", *_table(_rows(command)), "", *_exit_codes(command)])
 
 
@@ -137,7 +141,7 @@ def formats(_words: list[str]) -> str:
 
 def _offered(command: click.Command) -> set[str]:
     """What --format of a command takes; of a group, of all its commands."""
-    if isinstance(command, click.Group) and not command.invoke_without_command:
+    if isinstance(command, click.Group):
         context = click.Context(command)
         commands = [command.get_command(context, name) for name in command.list_commands(context)]
         return {name for found in commands if found for name in _offered(found)}
@@ -181,7 +185,12 @@ def _newest(matrix: Matrix, capability: str, branch: str, python: str) -> str:
     return ""
 
 
-_KINDS: dict[str, Callable[[list[str]], str]] = {"options": options, "formats": formats, "generation": generation}
+_KINDS: dict[str, Callable[[list[str]], str]] = {
+    "options": options,
+    "alone": alone,
+    "formats": formats,
+    "generation": generation,
+}
 
 
 def main() -> int:

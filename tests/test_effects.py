@@ -33,7 +33,7 @@ TENSORFLOW = str(Path(__file__).parent / "patients" / "import_error")
 
 # Every command, with what it reads. doctor, bench and smoke go on to a TensorFlow that cannot be imported.
 CALLS = {
-    "bench": (["show", "result.json", "--html", "result.html"], ["matpow", "--size", "64"]),
+    "bench": (["show", "result.json", "--output", "result.html"], ["matpow", "--size", "64"]),
     "check": (["requirements.txt"],),
     "compare": (["report.json", "report.json"],),
     "doctor": (["--format", "html", "--output", "page.html"], ["--no-import"], ["--from", "report.json"]),

@@ -684,7 +684,7 @@ def fleet(*files: File, matrix: File | None = None) -> Fleet:
 
 
 def bench(
-    workload: str,
+    workload: str | None = None,
     *,
     python: File | None = None,
     matrix: File | None = None,
@@ -699,7 +699,7 @@ def bench(
     reason in `failure`, and has no speed.
 
     Args:
-        workload: "matpow", "cnn", "gan", "inference", "input", "transfer".
+        workload: "matpow", "cnn", "gan", "inference", "input", "transfer"; None: matpow and cnn, within a minute.
         python: interpreter that has TensorFlow; None: the one that runs this.
         note: called with a line before the measurement begins.
         save: called with the result so far, after each run.
@@ -709,12 +709,13 @@ def bench(
     from tfgpu_doctor.bench.devices import DeviceError, RequestError
     from tfgpu_doctor.bench.plans.base import CannotRunError, TooSlowError
     from tfgpu_doctor.bench.requests import make_plan, measure, read_request, take_part
+    from tfgpu_doctor.bench.results import OVERVIEW
     from tfgpu_doctor.bench.runner.process import NoTensorFlowError, WorkerError
     from tfgpu_doctor.plan.windows_shell import quoted
 
     executable = find_python(python)
     with refusing(RequestError):
-        request = read_request(workload, executable, options, {"python": python, "matrix": matrix})
+        request = read_request(workload or OVERVIEW, executable, options, {"python": python, "matrix": matrix})
     try:
         with refusing(RequestError):
             plan = make_plan(request)
@@ -724,12 +725,29 @@ def bench(
             progress("examining this machine", 0.0)
             environment = examined(executable, known)
             check_python(executable, environment.python.version)
-            return measure(request, plan, known, environment, progress=progress, note=note, save=save)
+            result = measure(request, plan, known, environment, progress=progress, note=note, save=save)
+            return result if workload else _without_gpu(result, known)
     except (DeviceError, CannotRunError) as error:
         raise TfgpuError(str(error), 3 if isinstance(error, TooSlowError) else 1) from error
     except (NoTensorFlowError, WorkerError) as error:
         named = quoted(executable, "windows" if sys.platform == "win32" else None)
         raise TfgpuError(f"cannot measure with {executable}: {error}\nNext: tfgpu doctor --python {named}") from error
+
+
+def _without_gpu(result: BenchResult, matrix: Matrix) -> BenchResult:
+    """Add why no GPU was measured, as the doctor says it, to a result that has none."""
+    from msgspec.structs import replace
+
+    from tfgpu_doctor.facts.facts import Known
+    from tfgpu_doctor.plan.diagnosis import make_report
+
+    if any(run.devices[0].startswith("/GPU") for run in result.runs):
+        return result
+    facts, listed = result.environment, Known((), "TensorFlow")
+    facts = replace(facts, tensorflow=replace(facts.tensorflow, devices=listed))
+    report = make_report(facts, matrix, source="live", timings={})
+    cause = next((f"{one.title} ({one.id})" for one in report.findings if one.root_cause), "TensorFlow lists none")
+    return replace(result, conclusions=(f"No GPU was measured: {cause}. Next: tfgpu doctor",))
 
 
 def _html(document: Document) -> str | None:

@@ -72,8 +72,10 @@ def test_the_share_of_the_peak_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """H200: 132 multiprocessors × 1980 MHz × 256 FLOP per cycle are 66.9 TFLOP/s in float32."""
     hot = "sw_thermal_slowdown"
     seen = (telemetry(pci_bus_id="0000:65:00.0"), telemetry("/GPU:1", throttled=(hot,)))
-    calls = {"start": lambda: None, "pause": lambda: (hot,), "close": lambda: None, "summary": lambda _: seen}
-    monkeypatch.setattr(runner, "Telemetry", lambda _: SimpleNamespace(**calls))
+    calls = {"start": lambda: None, "pause": lambda: (), "close": lambda: None}
+    of = lambda found: lambda _: tuple(one for one in seen if one.device in found)  # noqa: E731 - GPU 1 takes no part
+    monkeypatch.setattr(runner, "bus_ids", lambda _: dict.fromkeys(("/GPU:0", "/GPU:1"), ""))
+    monkeypatch.setattr(runner, "Telemetry", lambda found: SimpleNamespace(**calls, summary=of(found)))
     card = gpu(0, pci_bus_id="0000:65:00.0", multiprocessors=132, sm_clock_max=1980)
     smoke = Machine(facts=spoil(machine(1), {"gpus": known((card,), "NVML")})).smoke()
     assert check(smoke, "matpow", "GPU 0").saw == "49.48 TFLOP/s (74 % of peak), verified in float32"

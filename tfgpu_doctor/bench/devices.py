@@ -40,6 +40,7 @@ class Case:
     gpus: tuple[int, ...]  # physical GPUs that the worker makes visible
     spread: str = "one device"
     virtual: bool = False
+    sees: tuple[int, ...] = ()  # of a process that all cases share: the GPUs of all of them, which it makes visible
 
     @property
     def terms(self) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor.bench.devices import SPREADS, DeviceError, RequestError, Selection, parse_devices, parse_gpus
+from tfgpu_doctor.bench.results import OVERVIEW
 from tfgpu_doctor.facts.parameters import Listed, Option, Seconds, Size, Word
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         _rare("--images N", Size(16, 1_000_000), "Number of images per epoch.", 512),
     ),
     "gan": (_option("--batch-size N", Size(2, 2**20), f"{_ONE_BATCH}.", 128), _dtype(NETWORK_TYPES)),
+    OVERVIEW: (_option("--gpus N|all", None, "Number of GPUs to use together.  [default: all]"),),
 }
 
 
@@ -173,23 +175,25 @@ def read_request(workload: str, executable: str, given: Mapping[str, Any], more:
     """
     if workload not in OPTIONS:
         raise RequestError(f"no workload {workload!r}: choose from {', '.join(OPTIONS)}")
-    command = click.Command(workload, params=[*OPTIONS[workload], *SHARED], add_help_option=False)
+    params = {one.name: one for one in (*SHARED, *OPTIONS[workload])}
+    command = click.Command(workload, params=list(params.values()), add_help_option=False)
     try:
         options = command.make_context(workload, _words(given)).params
     except click.UsageError as error:
         raise RequestError(error.format_message()) from error
-    typed = shlex.join(["tfgpu", "bench", workload, *_words({**given, **more})])
-    return Request(workload, executable, options, _selection(options), typed)
+    named = [] if workload == OVERVIEW else [workload]
+    typed = shlex.join(["tfgpu", "bench", *named, *_words({**given, **more})])
+    return Request(workload, executable, options, _selection(options, None if workload == OVERVIEW else 1), typed)
 
 
-def _selection(options: Mapping[str, Any]) -> Selection:
+def _selection(options: Mapping[str, Any], usual: int | None) -> Selection:
     gpus, devices, virtual = (options[name] for name in ("gpus", "devices", "virtual_gpus"))
     if devices and (gpus is not None or virtual):
         raise RequestError("--devices cannot be combined with --gpus or --virtual-gpus")
     if gpus is not None and virtual:
         raise RequestError("--gpus (physical GPUs) cannot be combined with --virtual-gpus (logical ones)")
     return Selection(
-        gpus=1 if gpus is None else parse_gpus(gpus),
+        gpus=usual if gpus is None else parse_gpus(gpus),
         explicit=gpus is not None,
         devices=parse_devices(devices) if devices else None,
         virtual=virtual,
@@ -207,6 +211,7 @@ _PLANS = {
     "transfer": "transfer:Transfer",
     "inference": "inference:Inference",
     "input": "input:Input",
+    OVERVIEW: "overview:Overview",
 }
 
 
@@ -266,11 +271,12 @@ def measure(
     save: Callable[[BenchResult], None],
 ) -> BenchResult:
     """Measure; of several machines, lead them. Raises what Session.run raises."""
+    from tfgpu_doctor.bench.plans.overview import in_time
     from tfgpu_doctor.bench.runner.runner import Session
     from tfgpu_doctor.bench.statistics import StoppingRule
 
     start, _ = _workers(request, getattr(plan, "cluster", None), request.options.get("join_timeout", 0.0))
-    return Session(
+    session = Session(
         plan,
         matrix,
         environment,
@@ -281,7 +287,9 @@ def measure(
         announce=note,
         save=save,
         command=request.typed,
-    ).run()
+        shared=request.workload == OVERVIEW,
+    )
+    return in_time(session) if session.shared else session.run()
 
 
 def _workers(request: Request, cluster: Cluster | None, patience: float) -> tuple[Callable[[], Worker], Watch | None]:

@@ -44,6 +44,8 @@ WORKLOADS = {
     "gan": Workload("Training steps of a small GAN: generator and discriminator.", larger="a larger --batch-size"),
 }
 
+OVERVIEW = "overview"  # several of them: `tfgpu bench` alone; the parameter "workload" of a run says which is its own
+
 SCHEMA: Literal["tfgpu.bench/1"] = "tfgpu.bench/1"
 
 Time: TypeAlias = Annotated[float, Meta(gt=1e-12, lt=1e12)]  # that something took

@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.bench.requests import OPTIONS, SHARED
-from tfgpu_doctor.bench.results import WORKLOADS
-from tfgpu_doctor.cli.options import HAS_TENSORFLOW, Group, define_command, matrix_option, python_option
-from tfgpu_doctor.cli.output import NotWrittenError, Output, Results, note, result_options, write, write_file
+from tfgpu_doctor.bench.requests import MODELS, OPTIONS, SHARED
+from tfgpu_doctor.bench.results import OVERVIEW, WORKLOADS
+from tfgpu_doctor.cli.options import (
+    HAS_TENSORFLOW,
+    SUCCESSORS,
+    Group,
+    add_options,
+    define_command,
+    matrix_option,
+    python_option,
+    rare_option,
+)
+from tfgpu_doctor.cli.output import (
+    NotWrittenError,
+    Output,
+    Results,
+    check_writable,
+    note,
+    report_written,
+    result_options,
+    write,
+    write_file,
+)
 from tfgpu_doctor.cli.progress import bar
+from tfgpu_doctor.facts.facts import encode
 from tfgpu_doctor.facts.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
+from tfgpu_doctor.facts.similar import similar
 
 if TYPE_CHECKING:
     from tfgpu_doctor.bench.results import BenchResult
@@ -27,12 +49,66 @@ Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs or
 """
 
 
-@click.group("bench", cls=Group, epilog="Example: tfgpu bench matpow --gpus 2 --output result.json")
-def command() -> None:
-    """Measure CPU, one GPU and several GPUs, and verify every result.
+def _writable(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value:
+        check_writable(parameter.opts[0], value)
+    return value
 
-    A run is a workload on one set of devices, with one data type. It is timed repeatedly; each time is a sample.
+
+reference_option = rare_option(
+    "--save-reference",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    callback=_writable,
+    help="Also save the speeds of one GPU as a reference for its model (CONTRIBUTING.md says where to send it).",
+)
+# what others call a workload
+_MEANT = {network: f"cnn --model {network}" for network in MODELS}
+_MEANT |= dict.fromkeys(("matmul", "gemm"), "matpow") | dict.fromkeys(("training", "keras"), "cnn")
+_MEANT |= dict.fromkeys(("bandwidth", "nccl"), "transfer") | dict.fromkeys(("tf.data", "pipeline"), "input")
+_MEANT |= dict.fromkeys(("serving", "latency"), "inference")
+
+
+class _Workloads(Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the workload that is meant."""
+        if args[0] not in self.commands and args[0] not in SUCCESSORS:
+            near = similar(args[0], (*self.commands, *_MEANT), 1)
+            meant = f"show {args[0]}" if args[0].endswith(".json") else "".join(_MEANT.get(one, one) for one in near)
+            hint = f"Did you mean tfgpu bench {meant}?" if meant else f"Choose from {', '.join(self.commands)}."
+            ctx.fail(f"No workload {args[0]!r}. {hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    "bench",
+    cls=_Workloads,
+    invoke_without_command=True,
+    params=[*OPTIONS[OVERVIEW]],
+    epilog="Examples: tfgpu bench; tfgpu bench --gpus 2 --output result.json; tfgpu bench matpow --size 8192",
+)
+@python_option(HAS_TENSORFLOW)
+@matrix_option
+@reference_option
+@result_options("bench", more="Show how each result was verified, its times, and the start-up.")
+@click.pass_context
+def command(context: click.Context, /, results: Results, **asked: Any) -> None:
+    """Measure what the GPU brings: the CPU, one GPU and all GPUs, every result verified.
+
+    Without a workload: matrix products and training steps of a CNN, in 45 seconds. With one: that workload in detail,
+    with its own options behind its name.
+
+    Exit codes: 0 measured, 1 a result was wrong, or requested GPUs cannot be used, 2 wrong usage, 3 TensorFlow could
+    not be used, or the time was not enough.
     """
+    if context.invoked_subcommand is None:
+        _run(context, None, results, asked)
+    for name in context.params:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            behind = f"{context.invoked_subcommand} --{name.replace('_', '-')} …"
+            raise click.UsageError(f"options of a workload belong behind its name: tfgpu bench {behind}")
 
 
 # ----------------------------------------------------------------------------------------------------------- workloads
@@ -100,22 +176,42 @@ def _add(name: str) -> None:
     )
     @python_option(HAS_TENSORFLOW)
     @matrix_option
+    @(reference_option if name in ("matpow", "cnn") else add_options())
     @result_options("bench", more="Show the details of each run.")
     @click.pass_context
-    def workload(context: click.Context, /, results: Results, matrix: str | None, **asked: Any) -> None:
-        given = {one: value for one, value in asked.items() if context.get_parameter_source(one) in _GIVEN}
-        result = _measured(name, {**given, "matrix": matrix}, results.targets, results.options)
-        failed = any(run.failure for run in result.runs)
-        context.exit(EXIT_PROBLEM if failed else EXIT_UNKNOWN if result.not_run else EXIT_OK)
+    def workload(context: click.Context, /, results: Results, **asked: Any) -> None:
+        _run(context, name, results, asked)
 
     command.add_command(workload)
+
+
+def _run(context: click.Context, workload: str | None, results: Results, asked: dict[str, Any]) -> None:
+    reference = asked.pop("save_reference", None)
+    given = {one: value for one, value in asked.items() if context.get_parameter_source(one) in _GIVEN}
+    result = _measured(workload, given, results.targets, results.options)
+    _save_reference(result, reference)
+    failed = any(run.failure for run in result.runs)
+    context.exit(EXIT_PROBLEM if failed else EXIT_UNKNOWN if result.not_run else EXIT_OK)
+
+
+def _save_reference(result: BenchResult, file: str | None) -> None:
+    """Save the speeds of one GPU, where that was asked for. Raises NotWrittenError: there is none to rely on."""
+    from tfgpu_doctor.bench.devices import RequestError
+    from tfgpu_doctor.bench.references import make_reference
+
+    try:
+        if file:
+            write_file(Path(file), encode(make_reference(result)))
+            report_written(Path(file))
+    except RequestError as error:
+        raise NotWrittenError(str(error)) from error
 
 
 for _name in WORKLOADS:
     _add(_name)
 
 
-def _measured(workload: str, given: dict[str, Any], targets: list[Output], options: dict[str, Any]) -> BenchResult:
+def _measured(workload: str | None, given: dict[str, Any], targets: list[Output], options: Any) -> BenchResult:
     """Measure, and show the result; after a signal, what was measured so far, which a file has as JSON all the time."""
     file = next((target.path for target in targets if target.format == "json" and target.path), None)
     newest: list[BenchResult] = []
@@ -155,13 +251,15 @@ def _measured(workload: str, given: dict[str, Any], targets: list[Output], optio
     epilog="Examples: tfgpu bench show result.json --format markdown; tfgpu bench show r.json --output r.html",
 )
 @click.argument("file", metavar="RESULT.json|-", type=click.Path())
+@reference_option
 @result_options("bench", more="Show the details of each run.")
 @click.pass_context
-def show(context: click.Context, file: str, results: Results) -> None:
+def show(context: click.Context, file: str, results: Results, save_reference: str | None) -> None:
     """Print a result saved with --output, or make an HTML page with a chart of it; nothing is measured.
 
     Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result.
     """
     result = commands.load_bench(file, "tfgpu bench show")
     results.write(result, "bench")
+    _save_reference(result, save_reference)
     context.exit(EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_OK)

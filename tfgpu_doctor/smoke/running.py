@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import msgspec
-
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.devices import Case, Job, Scalar
 from tfgpu_doctor.bench.plans.base import scratch
@@ -85,7 +83,8 @@ def steps(gpus: int, options: SmokeOptions) -> tuple[Step, ...]:
     if not gpus and options.require_gpus:
         return ()
     indices, names = tuple(range(gpus)), tuple(f"/GPU:{index}" for index in range(gpus))
-    cases = [Case(f"GPU {index}", (names[index],), indices) for index in indices] or [Case("CPU", ("/CPU:0",), ())]
+    cases = [Case(f"GPU {index}", (names[index],), (index,), sees=indices) for index in indices]
+    cases = cases or [Case("CPU", ("/CPU:0",), ())]
     together = [Case(f"{gpus} GPUs", names, indices)] if gpus > 1 else []
     return tuple(
         Step(workload, case)
@@ -229,7 +228,7 @@ class Smoking:
         except WorkerError as error:
             return str(error)
         listed, before = len(workers.found), len(gpus_of(self.report) or ())
-        if listed >= len(step.case.gpus):
+        if listed >= len(step.case.sees or step.case.gpus):
             return ""
         workers.drop()
         return f"TensorFlow now lists {listed} of the {before} GPUs"
@@ -240,11 +239,7 @@ class Smoking:
         (measured,) = measure([job], Setting(workers, RULE, keep=(job.key,), clock=self.clock))
         if not measured.failure:  # how long it hung tells nothing of the next one
             self.costs[step.workload] = max(self.clock() - ready, self.costs.get(step.workload, 0.0))
-        run = to_run(measured)
-        own = tuple(gpu for gpu in run.gpu if gpu.device in run.devices)  # others took no part
-        throttled = run.throttled_samples if any(map(slowdowns, own)) else ()
-        run = msgspec.structs.replace(run, gpu=own, throttled_samples=throttled)
-        run = with_peak(run, self.report.facts, self.matrix)
+        run = with_peak(to_run(measured), self.report.facts, self.matrix)
         if "import" in run.cold_start_s:
             self.imports.append(run.cold_start_s["import"])
         self.runs.append(SmokeRun(workload=step.workload, parameters=parameters, run=run))

@@ -216,7 +216,7 @@ class MatPow(PlanBase):
         """
         wanted = self.sizes[0] if self.sizes else None
         session.show("estimating the time" if wanted else "choosing a size")
-        slowest = min(self._speed(session, cases[0], dtype) for dtype in self.dtypes)
+        slowest = min(self.speed(session, cases[0], dtype) for dtype in self.dtypes)
         rule = session.rule.share(session.processes)
         target = min(TARGET, rule.deadline / rule.min_samples)
         chosen = sane_size(slowest * target, self.power)
@@ -232,7 +232,7 @@ class MatPow(PlanBase):
         smaller = f"--size {max(fits // 128 * 128, 64)}"
         raise too_slow(f"size {size}: a sample on {where}", expected, session.rule.deadline, smaller, longer)
 
-    def _speed(self, session: Session, case: Case, dtype: str) -> float:
+    def speed(self, session: Session, case: Case, dtype: str) -> float:
         """Return FLOP/s of the slowest device, roughly: of the first case, which is the CPU where that takes part."""
         short = replace(self, power=min(self.power, PROBE_POWER))
         for probe in PROBE_SIZES:

@@ -198,7 +198,7 @@ def hello(worker: Worker) -> tuple[dict[str, str], tuple[GpuFound, ...]]:
 def prepare(worker: Worker, job: Job) -> dict[str, Any]:
     """Let a worker put its inputs on the devices of a case."""
     shared = {name: getattr(job, name) for name in ("workload", "parameters", "dtype", "virtual_memory_mib")}
-    return worker.ask(START, do="prepare", **shared, **vars(job.case))
+    return worker.ask(START, do="prepare", **shared, **{**vars(job.case), "gpus": job.case.sees or job.case.gpus})
 
 
 class Workers(AbstractContextManager["Workers"]):

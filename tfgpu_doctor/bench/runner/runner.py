@@ -17,6 +17,7 @@ import psutil
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.devices import Case, GpuFound, Job, Key
 from tfgpu_doctor.bench.plans.base import HOST, Group, PlanBase
+from tfgpu_doctor.bench.references import beside_references
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run, Verified
 from tfgpu_doctor.bench.runner.process import PATIENCE, Clock, Worker, WorkerError, Workers, prepare
 from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids, busy_seconds
@@ -136,7 +137,8 @@ class Measurement:
             if job.blocks:
                 self.steps = max(1, min(round(STEPS / max(warmup[-1], 1e-9)), 1000))
             if job.case.gpus:
-                self.telemetry = Telemetry(bus_ids(self.worker.log()))
+                found = bus_ids(self.worker.log())
+                self.telemetry = Telemetry({name: one for name, one in found.items() if name in job.case.devices})
         self.judge(self._ask(do="verify", **job.verify(self._ask)))
 
     def take(self) -> None:
@@ -305,6 +307,7 @@ class Session:
     save: Callable[[BenchResult], None] = lambda _: None  # gets what there is, again and again
     created: str = field(default_factory=lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
     command: str = ""  # what was typed
+    shared: bool = False  # one process for all cases, which do not take turns
     software: dict[str, str] = field(default_factory=dict)
     found: tuple[GpuFound, ...] = ()  # the GPUs that TensorFlow lists
     runs: tuple[Run, ...] = ()  # of the groups that are done; plans may choose the next by them
@@ -323,7 +326,7 @@ class Session:
             NoTensorFlowError: TensorFlow does not start.
         """
         self.progress("starting TensorFlow", 0.0)
-        with Workers(self.start_worker) as workers:
+        with Workers(self.start_worker, shared=self.shared) as workers:
             self.first, self.software, self.found = workers.first(), workers.software, workers.found
             for group in self.plan.groups(self):
                 self.runs = self._measure(group, workers)
@@ -387,7 +390,7 @@ class Session:
         )
         notes = [NO_GPU] if not self.found else []
         notes += [VIRTUAL] if any(run.virtual for run in runs) else []
-        return BenchResult(
+        result = BenchResult(
             schema=SCHEMA,
             tool=Tool(name="tfgpu", version=__version__),
             created=self.created,
@@ -407,3 +410,5 @@ class Session:
             command=self.command,
             software=self.software,
         )
+        shares = beside_references(result) if self.found else ()
+        return msgspec.structs.replace(result, notes=(*result.notes, *shares))

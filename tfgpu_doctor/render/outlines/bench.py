@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from tfgpu_doctor.bench.results import BenchResult, Figure, Ratio, Run
+from tfgpu_doctor.bench.results import OVERVIEW, BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.bench.samples import DISTURBED
 from tfgpu_doctor.facts.facts import value_or
 from tfgpu_doctor.facts.units import digits, plural, quantity, scale_of, seconds
@@ -194,6 +194,10 @@ def texts(run: Run, detail: formats.Detail = "full") -> list[str]:
 # -------------------------------------------------------------------------------------------------- words of the whole
 
 
+def _command(result: BenchResult) -> str:
+    return "tfgpu bench" if result.workload == OVERVIEW else f"tfgpu bench {result.workload}"
+
+
 def machine(result: BenchResult) -> str:
     """Software, CPU and GPUs, in one line."""
     software, facts = result.software, result.environment
@@ -206,7 +210,8 @@ def machine(result: BenchResult) -> str:
 def notes(result: BenchResult) -> tuple[str, ...]:
     """What qualifies the whole result."""
     missing = "; ".join(result.not_run)
-    not_run = f"Not run, for lack of time: {missing}. Allow more time: --deadline SECONDS."
+    more = "Alone: tfgpu bench WORKLOAD." if result.workload == OVERVIEW else "Allow more time: --deadline SECONDS."
+    not_run = f"Not run, for lack of time: {missing}. {more}"
     disturbed = (LEFT_OUT,) if any(run.left_out for run in result.runs) else ()
     return (*result.notes, *disturbed, *((not_run,) if missing else ()), *((UNFINISHED,) if result.unfinished else ()))
 
@@ -248,7 +253,9 @@ def verdict(result: BenchResult) -> str:
     doubtful = ", ".join(dict.fromkeys(run.label for run in runs if run.doubts))
     sentences = [*leading(result)] or [_figures(best, runs)]
     sentences += [bad or "Every result is verified", f"Uncertain: {doubtful}" if doubtful else ""]
-    sentences += [f"Not run, for lack of time: {len(result.not_run)}"] if result.not_run else []
+    if result.not_run:
+        missing = ", ".join(result.not_run) if result.workload == OVERVIEW else len(result.not_run)
+        sentences.append(f"Not run, for lack of time: {missing}")
     return ". ".join(filter(None, sentences)) + "."
 
 
@@ -275,13 +282,19 @@ def _figures(best: Run, runs: Sequence[Run]) -> str:
 
 def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     """A table of the runs, what to know about them, and how they were verified."""
-    command, runs, name = f"tfgpu bench {result.workload}", result.runs, namer(result.runs)
+    command, runs, name = _command(result), result.runs, namer(result.runs)
     about = (f"{command} {result.tool.version}, {result.title}", machine(result))
     whole = Page(command, about, worst(result), command, verdict(result), (), created=result.created)
+    failures = Items(tuple(f"{name(run)}: {_failure(run)}" for run in runs if not run.throughput), mark="error")
+    if result.workload == OVERVIEW and detail == "normal":
+        qualified = (note for note in notes(result) if "measured with" in note or note == UNFINISHED)
+        parts: tuple[Part, ...] = (_devices(runs), failures, Items(tuple(qualified), mark="note"))
+        hint = "How it was verified: -v. More of each: tfgpu bench matpow; tfgpu bench cnn"
+        return whole._replace(about=(f"{command} {result.tool.version}", about[1]), parts=parts, hint=hint)
     many = len(runs) > _MANY and detail == "normal"
     parts = (
         *((runs_table(runs),) if detail == "shared" else _blocks(runs, detail, many)),
-        Items(tuple(f"{name(run)}: {_failure(run)}" for run in runs if not run.throughput), mark="error"),
+        failures,
         Items(tuple(shared_advice(runs)), mark="warning"),
         Items(notes(result), mark="note"),
         Items(result.conclusions[len(leading(result)) :]),
@@ -291,11 +304,24 @@ def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     return whole._replace(parts=parts, hint=hint)
 
 
+def _devices(runs: Sequence[Run]) -> Table:
+    """A line for each device, a column for each computation."""
+    found = {(run.label.partition(",")[0], (run.parameters.get("workload"), run.dtype)): run for run in runs}
+    columns = dict.fromkeys([*(column for _, column in found), ("cnn", "float32")])
+    rows, marks = list[tuple[str, ...]](), list[str]()
+    for label in dict.fromkeys(label for label, _ in found):
+        own = [found.get((label, column)) for column in columns]
+        rows.append((label, *(throughput(run).removesuffix(" images/s") if run else "-" for run in own)))
+        marks.append(min((mark(run) for run in own if run), key=("error", "warning", "ok").index))
+    titles = ("CNN images/s" if workload == "cnn" else f"matmul {dtype}" for workload, dtype in columns)
+    return Table("Speeds", ("device", *titles), tuple(rows), tuple(marks))
+
+
 def _blocks(runs: Sequence[Run], detail: formats.Detail, many: bool) -> Iterator[Part]:
     """Yield the table of several runs, and a block for each with a speed; of many, of those with figures."""
     measured = [run for run in runs if run.throughput]
     if measured and len(runs) > 1:
-        yield runs_table(runs)
+        yield _devices(runs) if "workload" in runs[0].parameters else runs_table(runs)
     yield from (_block(run, detail) for run in measured if not many or run.figures)
 
 
@@ -353,7 +379,7 @@ def runs_table(runs: Sequence[Run]) -> Table:
 
 def checks(result: BenchResult) -> Checks:
     """A case for each run: red where it gave no verified result."""
-    command, name = f"tfgpu bench {result.workload}", namer(result.runs)
+    command, name = _command(result), namer(result.runs)
     cases = tuple(_case(run, name(run)) for run in result.runs)
     advice = (Annotation("warning", "tfgpu bench", (text,)) for text in shared_advice(result.runs))
     log = (f"tfgpu bench: {verdict(result)}",)
