@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
+import msgspec
 import xmlschema
 from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -32,7 +33,7 @@ from tests.tables import read_rows
 from tfgpu_doctor.compare.comparison import compare
 from tfgpu_doctor.compare.records import Comparison
 from tfgpu_doctor.facts.facts import Facts
-from tfgpu_doctor.facts.report import Checked, ReadFile, Report
+from tfgpu_doctor.facts.report import Checked, ReadFile, Report, load_report
 from tfgpu_doctor.fleet.records import Fleet
 from tfgpu_doctor.parsers import lines, text_to_facts
 from tfgpu_doctor.plan.diagnosis import make_report
@@ -45,11 +46,19 @@ from tfgpu_doctor.render.shapes import Block, Line
 from tfgpu_doctor.smoke.records import Smoke
 
 EVIL = BOMB + MARKUP
+CAPTURES = Path(__file__).parents[1] / "captures"
 STATES = ("healthy", "broken", "hostile")
 NOW = "2026-11-23T12:00:00Z"
 
 
+def _h100(name: str) -> Facts:
+    """Return the facts of a real machine, as its report has them."""
+    return load_report((CAPTURES / "h100" / "doctor" / name).read_bytes(), name).facts
+
+
 MACHINES: dict[str, Facts] = {
+    "h100": _h100("as-installed.json"),
+    "h100-repaired": _h100("fixed.json"),
     "healthy": healthy(),
     "plain-pip": spoil(
         healthy(), {**NO_GPU_USED, "loader.sonames": absent(), "cudnn.installed": known(()), "cudnn.runtime": WHY}
@@ -144,6 +153,12 @@ _COMPARED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+def _protobuf(state: str) -> Report:
+    """Return the report of a real environment, before or after its protobuf was replaced."""
+    data = (CAPTURES / "compare" / f"protobuf-{state}.json").read_bytes()
+    return report(msgspec.json.decode(data, type=Facts))
+
+
 def compared(before: dict[str, Any], after: dict[str, Any]) -> Comparison:
     both = (report(spoil(healthy(), changes)) for changes in (before, after))
     return compare(*both, MATRIX, NOW, names=("good.json", "bad.json"))
@@ -151,7 +166,8 @@ def compared(before: dict[str, Any], after: dict[str, Any]) -> Comparison:
 
 @cache
 def comparisons() -> dict[str, Comparison]:
-    return {name: compared(*both) for name, both in _COMPARED.items()}
+    real = compare(_protobuf("good"), _protobuf("bad"), MATRIX, NOW, names=("good.json", "bad.json"))
+    return {"protobuf": real, **{name: compared(*both) for name, both in _COMPARED.items()}}
 
 
 def judged(seed: int, nodes: int, oddities: int, *more: bytes) -> Fleet:

@@ -71,7 +71,7 @@ def goldens() -> Iterator[tuple[str, str]]:
     """The name of each golden file, and the text of now."""
     yield from ((f"{name}.txt", printed("report", report(facts))) for name, facts in MACHINES.items())
     for detail in ("full", "least"):
-        for name in ("unknown", "plain-pip"):
+        for name in ("unknown", "plain-pip", "h100"):
             yield f"{name}-{detail}.txt", printed("report", report(MACHINES[name]), detail=detail)
     for name, text in TEXTS.items():
         for detail in ("normal", "least"):
@@ -153,7 +153,7 @@ def test_a_link_is_never_broken_and_stands_on_a_line_of_its_own(monkeypatch: pyt
 
 def test_first_screens_are_short() -> None:
     for name, facts in MACHINES.items():
-        most = 24 if name == "healthy" else 28
+        most = {"healthy": 24, "h100": 32}.get(name, 28)  # both fixes of a real machine, whose paths are long
         assert len(printed("report", report(facts)).splitlines()) <= most, name
     for name, plan in plans().items():
         page = printed("plan", plan)

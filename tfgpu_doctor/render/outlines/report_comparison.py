@@ -42,10 +42,15 @@ def page(comparison: Comparison, detail: Detail = "shared") -> Page:
     mark, summary = _summary(comparison)
     about = f"tfgpu compare {comparison.tool.version}, matrix of {comparison.matrix.revision}"
     whole = Page("tfgpu compare", (about,), mark, "tfgpu compare", summary, ())
-    rows = tuple(_rows(comparison, detail == "full"))
+    is_brief = detail in ("normal", "least")
+    rows = tuple(_rows(comparison, detail == "full", is_brief))
     changed, signs = tuple(row[1:] for row in rows), tuple(row[0] for row in rows)
     differ = "; ".join(comparison.machines)
-    found = _findings_shown(comparison)
+    found = [
+        one
+        for one in _findings_shown(comparison)
+        if not (is_brief and one.status == "unjudged" and one.inside == "good")
+    ]
     parts: tuple[Part, ...] = (
         _sides(comparison),
         Items((f"These are two machines, or one that was rebuilt: {differ}",) if differ else (), mark="warning"),
@@ -102,10 +107,17 @@ def _case(finding: FindingChange, comparison: Comparison, fail_on: FailOn, code:
 # ---------------------------------------------------------------------------------------------------------------- words
 
 
-def _rows(comparison: Comparison, everything: bool) -> Iterator[tuple[str, str, str]]:
-    """Yield what differs between the machines, layer by layer, what explains something first and with a mark."""
+def _rows(comparison: Comparison, everything: bool, is_brief: bool) -> Iterator[tuple[str, str, str]]:
+    """Yield what differs between the machines, layer by layer, what explains something first and with a mark.
+
+    In brief, lines of a log stand for themselves only where they are all that explains a finding.
+    """
     new = {finding.id for finding in comparison.findings if finding.status == "new"}
     real = [change for change in comparison.changes if change.status in REAL]
+    logged = [
+        change for change in real if is_brief and change.id.startswith("messages.") and change.weight != "explains"
+    ]
+    real = [change for change in real if change not in logged]
     for layer in dict.fromkeys(change.layer for change in real):
         ranked = [change for change in real if change.layer == layer]
         ranked.sort(key=lambda change: _RANKS.get(change.weight, 2))
@@ -115,6 +127,8 @@ def _rows(comparison: Comparison, everything: bool) -> Iterator[tuple[str, str, 
             yield mark if change.weight == "explains" else "", layer, change.text
         if len(ranked) > most:
             yield "", layer, f"and {len(ranked) - most} more, which -v lists"
+    if logged:
+        yield "", logged[0].layer, f"{count(len(logged), 'line')} of the log differ, which -v lists"
 
 
 def _not_examined(comparison: Comparison) -> Iterator[str]:
