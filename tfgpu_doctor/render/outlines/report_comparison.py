@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tfgpu_doctor.compare.comparison import exit_code, is_failing, is_open
-from tfgpu_doctor.compare.records import REAL, Comparison, Explanation, FindingChange
+from tfgpu_doctor.compare.records import REAL, Change, Comparison, Explanation, FindingChange
 from tfgpu_doctor.facts.report import EXIT_UNKNOWN, FailOn
 from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.render.formats import Detail
@@ -108,27 +108,28 @@ def _case(finding: FindingChange, comparison: Comparison, fail_on: FailOn, code:
 
 
 def _rows(comparison: Comparison, everything: bool, is_brief: bool) -> Iterator[tuple[str, str, str]]:
-    """Yield what differs between the machines, layer by layer, what explains something first and with a mark.
-
-    In brief, lines of a log stand for themselves only where they are all that explains a finding.
-    """
-    new = {finding.id for finding in comparison.findings if finding.status == "new"}
+    """Yield what differs between the machines, layer by layer; in brief, lines of a log are only counted."""
     real = [change for change in comparison.changes if change.status in REAL]
-    logged = [
-        change for change in real if is_brief and change.id.startswith("messages.") and change.weight != "explains"
-    ]
-    real = [change for change in real if change not in logged]
-    for layer in dict.fromkeys(change.layer for change in real):
-        ranked = [change for change in real if change.layer == layer]
-        ranked.sort(key=lambda change: _RANKS.get(change.weight, 2))
-        most = len(ranked) if everything else max(_MOST, sum(change.weight == "explains" for change in ranked))
-        for change in ranked[:most]:
-            mark = "error" if new & set(change.findings) else "ok"
-            yield mark if change.weight == "explains" else "", layer, change.text
-        if len(ranked) > most:
-            yield "", layer, f"and {len(ranked) - most} more, which -v lists"
+    logged = [one for one in real if is_brief and one.id.startswith("messages.") and one.weight != "explains"]
+    shown = [change for change in real if change not in logged]
+    for layer in dict.fromkeys(change.layer for change in shown):
+        yield from _rows_of(layer, [change for change in shown if change.layer == layer], comparison, everything)
     if logged:
         yield "", logged[0].layer, f"{count(len(logged), 'line')} of the log differ, which -v lists"
+
+
+def _rows_of(
+    layer: str, changes: list[Change], comparison: Comparison, everything: bool
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the changes of one layer, what explains something first and with a mark."""
+    new = {finding.id for finding in comparison.findings if finding.status == "new"}
+    ranked = sorted(changes, key=lambda change: _RANKS.get(change.weight, 2))
+    most = len(ranked) if everything else max(_MOST, sum(change.weight == "explains" for change in ranked))
+    for change in ranked[:most]:
+        mark = "error" if new & set(change.findings) else "ok"
+        yield mark if change.weight == "explains" else "", layer, change.text
+    if len(ranked) > most:
+        yield "", layer, f"and {len(ranked) - most} more, which -v lists"
 
 
 def _not_examined(comparison: Comparison) -> Iterator[str]:
