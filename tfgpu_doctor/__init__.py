@@ -13,7 +13,7 @@ from tfgpu_doctor import bench, compare, plan
 
 del bench, compare, plan
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["TfgpuError", "UsageError", "__version__", "bench", "check", "compare", "diagnose", "explain", "plan"]
 
 
