@@ -33,7 +33,7 @@ def commands() -> list[str]:
 
 
 def test_two_set_up_commands_and_little_more() -> None:
-    assert len(README.splitlines()) <= 150
+    assert len(README.splitlines()) <= 120
     assert len(commands()) == 2
     assert commands()[0].endswith(".venv/bin/tfgpu doctor")
     assert commands()[1].endswith(".venv/bin/pytest")
