@@ -79,11 +79,12 @@ def test_first_screens(name: str, width: int) -> None:
     if os.environ.get("TFGPU_UPDATE_GOLDEN"):
         file.write_text(shown, encoding="utf-8")
     assert shown == file.read_text(encoding="utf-8")
-    assert not any(word in shown for word in ("scaling", "samples", "terms", "rows", "interval"))
+    assert not any(word in shown for word in ("scaling", "samples", "terms", "rows", "interval", "None"))
 
 
 def test_what_is_wrong_has_no_speed_and_what_hangs_is_not_run() -> None:
     assert not any("measured with" in note for note in overview(1, name="NVIDIA H200").notes)
+    assert not any("None" in advice for run in overview(2).runs for advice in run.advice)
     result = overview(1, trouble=lambda verb, _: WRONG if verb == "verify" else None)
     assert all(run.failure and not run.throughput for run in result.runs if run.parameters["workload"] == "matpow")
     result = overview(1, Hangs)

@@ -209,7 +209,7 @@ def advise(runs: Sequence[Run], workload: str, environment: Facts, parameters: P
     """Add to each run with a speed what its figures give reason to say. Virtual devices prove no speed."""
     known = WORKLOADS.get(workload)
     larger = known.larger if known else None
-    smaller = f"--xla or {larger}" if parameters.get("xla") in (0, "off") else larger
+    smaller = f"--xla or {larger}" if larger and parameters.get("xla") in (0, "off") else larger
 
     def advised(run: Run) -> Run:
         advice = [*_figures(run, larger if run.scaling == "strong" else None), *_cpus(run, usable_cpus(environment))]

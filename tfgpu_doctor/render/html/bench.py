@@ -18,7 +18,7 @@ from tfgpu_doctor.render.html.page import element, paragraph, text
 from tfgpu_doctor.render.outlines import bench as words
 
 ROWS = 12  # runs in a picture; more would not fit a printed page
-_BARS = "Bars: median throughput; the line at their ends: its 95 % interval."
+_BARS = "Bars: median throughput, each unit with a scale of its own; the line at their ends: its 95 % interval."
 _LEFT_OUT = " The first {} of {} runs are drawn; the table has all of them."
 _READ = (
     "Times are medians with 95 % intervals from order statistics; of fewer than six samples, with their range. Speeds "
@@ -46,12 +46,14 @@ def _label(x: str, y: int, words_: str, anchor: str) -> str:
 def picture(runs: Sequence[Run]) -> str:
     """Draw bars of throughput with their intervals: the name of each run above its bar, the speed at the right end.
 
-    Nothing where there is nothing to compare: a single run, or speeds of several units.
+    Each unit has a scale of its own. Nothing where there is nothing to compare: no unit that two runs have.
     """
     speeds = [None if run.virtual else run.throughput for run in runs]
-    if len(runs) < 2 or len({speed.unit for speed in speeds if speed}) != 1:
+    fastest: dict[str, float] = {}
+    for speed in filter(None, speeds):
+        fastest[speed.unit] = max(fastest.get(speed.unit, 0.0), speed.ci95[1])
+    if len(runs) < 2 or not fastest or len(fastest) == sum(speed is not None for speed in speeds) > 1:
         return ""
-    scale = 100 / max(speed.ci95[1] for speed in speeds if speed)
     name_of, pieces, titles = words.namer(runs), list[str](), list[str]()
     for place, (run, speed) in enumerate(zip(runs[:ROWS], speeds, strict=False)):
         y, left, right = place * _ROW + 14, short(name_of(run)), short(words.throughput(run), 22)
@@ -59,7 +61,7 @@ def picture(runs: Sequence[Run]) -> str:
         titles.append(f"{left} {right}")
         if speed:
             colour = "c1" if run.devices[0].startswith("/GPU") else "c2"
-            width, low, high = (f"{scale * part:.2f}%" for part in (speed.value, *speed.ci95))
+            width, low, high = (f"{100 * part / fastest[speed.unit]:.2f}%" for part in (speed.value, *speed.ci95))
             pieces.append(f'<rect width="{width}" y="{y + 5}" height="14" style="fill: var(--{colour})"/>')
             style = "stroke: var(--ink); stroke-width: 1.6"
             pieces.append(f'<line x1="{low}" x2="{high}" y1="{y + 12}" y2="{y + 12}" style="{style}"/>')
