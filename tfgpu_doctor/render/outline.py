@@ -26,6 +26,7 @@ VERDICT_MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown"
 
 _LOG = 40  # lines at the end of TensorFlow's log
 _OTHERS = 2  # causes beside the likeliest
+_NO_OTHER_COMMANDS, _FEW_WORDS, LEAST = 2, 3, 4  # how much is left out of a first screen that is too long
 _LOGGED = re.compile(r"^(?:\S+ +){0,6}\S+\.(?:cc|cpp|h|py):\d+\] +(?=\S)")  # when and where a program logged a line
 # what shows most of a machine on which tfgpu is not installed
 _TO_PASTE = (
@@ -82,24 +83,45 @@ def _to_find_out(report: Report) -> Iterator[Block]:
         yield _NO_ANSWER if is_unanswered(report) else _MORE
 
 
-def answer(report: Report) -> Iterator[Part]:
+def answer(report: Report, left_out: int = 0) -> Iterator[Part]:
     """Yield a first screen of a text: the likeliest cause and what to type, others with what decides, what is harmless.
 
-    A symptom is no cause: it stands among what the text tells.
+    A symptom is no cause: it stands among what the text tells. Where that is too long, more is `left_out`, up to
+    LEAST: which lines are harmless and other ways of an answer; what decides on other causes; words of the likeliest
+    one; of an answer beside it, what to type.
     """
     notes = [one for one in root_causes(report.findings) if one.severity is Severity.NOTE]
     causes = _causes(report)
-    yield from (brief(block(finding, {})) for finding in notes if finding.answers)
+    first = _likeliest(causes[0], left_out) if causes else Block("", "", ())
+    shown = {command for line in first.lines for command in line.commands}  # each once
+    yield from (_steps(finding, left_out, beside=bool(shown)) for finding in notes if finding.answers)
     if causes:
-        first = _likeliest(causes[0])
-        shown = {command for line in first.lines for command in line.commands}  # each once
-        others = tuple(_other(finding, shown) for finding in causes[1 : 1 + _OTHERS])
+        others = tuple(_other(finding, shown, left_out) for finding in causes[1 : 1 + _OTHERS])
         yield first
         if others:
             yield Block("", "Also possible" if causes[1].possible else "Beside it", others)
-    yield Items(tuple(_in_a_line(one) for one in notes if not one.answers), mark="note")
+    yield Items(tuple(_told(notes, without="benign.log" if left_out and causes else "")), mark="note")
     if not causes:
         yield from _to_find_out(report)
+
+
+def _told(notes: list[Finding], without: str) -> Iterator[str]:
+    """Notes that answer nothing, each in a line; of harmless lines, which they are."""
+    for one in notes:
+        lines = one.evidence[:2] if one.id == "benign.log" else ()
+        named = "; ".join(_cut(_LOGGED.sub("", item.saw), _SHORT // 4) for item in lines)
+        if not one.answers and one.id != without:
+            yield f"{one.title}: {named}" if named else one.title
+
+
+def _steps(finding: Finding, left_out: int, *, beside: bool) -> Block:
+    """An answer with what to type; what is shown beside it says what to type, too."""
+    whole = brief(block(finding, {}))
+    why = whole.labelled("why")
+    if left_out >= _FEW_WORDS:
+        why = tuple(line._replace(text=line.text.partition(". ")[0]) for line in why)
+    fixes = [line for line in whole.labelled("fix") if not (left_out and line.text.startswith("Or "))]
+    return whole._replace(lines=(*why, *(() if beside and left_out >= LEAST else fixes)))
 
 
 def _causes(report: Report) -> list[Finding]:
@@ -110,13 +132,16 @@ def _causes(report: Report) -> list[Finding]:
     return [*certain, *possible]
 
 
-def _likeliest(finding: Finding) -> Block:
+def _likeliest(finding: Finding, left_out: int) -> Block:
     """A cause with its first evidence, the reason in a sentence, and what repairs it, or else what decides."""
     whole, is_guess = block(finding, {}, "unknown" if finding.possible else ""), finding.cause == BECAUSE
-    why = [] if is_guess else [line._replace(text=line.text.partition(". ")[0]) for line in whole.labelled("why")]
+    few = left_out >= _FEW_WORDS
+    end = r"\. |; " if few else r"\. "
+    why = [] if is_guess else [line._replace(text=re.split(end, line.text)[0]) for line in whole.labelled("why")]
     kind = "As in similar reports: " if is_guess else "Most likely: " if finding.possible else ""
-    found = [] if is_guess else map(_shortened, _first_found(whole))
-    lines = (*found, *why, *map(_fix, _to_type(finding)))
+    found = () if is_guess else _first_found(whole)
+    shown = (_shortened(line, _SHORT // (2 if few else 1)) for line in found)
+    lines = (*shown, *why, *map(_fix, _to_type(finding, few=few)))
     return whole._replace(title=f"{kind}{finding.title}", lines=lines, docs="")
 
 
@@ -126,14 +151,15 @@ def _first_found(block: Block) -> list[Line]:
     return lines[: 2 if [line.label for line in lines[:2]] == ["found", "expected"] else 1]
 
 
-def _to_type(finding: Finding) -> list[Fix]:
+def _to_type(finding: Finding, *, few: bool) -> list[Fix]:
     """The first fix that repairs, or else decides; where it is a sentence, what can be typed, too.
 
     Where nothing but the likeness to other reports speaks for a cause, only what decides: of eight such repairs in
     reports that nobody had seen, none was right.
     """
     if finding.cause == BECAUSE:
-        return [fix for fix in finding.fixes if fix.decides][:1]
+        decides = [fix for fix in finding.fixes if fix.decides][:1]
+        return [structs.replace(fix, commands=fix.commands[: 1 if few else None]) for fix in decides]
     repairs = [fix for fix in finding.fixes if not fix.decides]
     fixes = repairs[:1] or list(finding.fixes[:1])
     if fixes and not fixes[0].commands:
@@ -141,19 +167,14 @@ def _to_type(finding: Finding) -> list[Fix]:
     return [fix for fix in fixes if fix.commands != (ASK_DOCTOR,)]
 
 
-def _other(finding: Finding, shown: set[str]) -> Line:
+def _other(finding: Finding, shown: set[str], left_out: int) -> Line:
     """Another cause in a line, with a command, not yet shown, that decides on it, or repairs what is certain."""
     fixes = sorted(finding.fixes, key=lambda fix: fix.decides is not finding.possible)
     whole = (fix for fix in fixes if fix.decides or len(fix.commands) == 1)  # no first of several steps
     commands = [one for fix in whole for one in fix.commands if one not in (ASK_DOCTOR, *shown)][:1]
+    commands = commands if left_out < _NO_OTHER_COMMANDS else []
     shown.update(commands)
     return Line("", finding.title, id=finding.id, commands=tuple(commands))
-
-
-def _in_a_line(finding: Finding) -> str:
-    """A note; of harmless lines, which they are."""
-    named = [_cut(_LOGGED.sub("", item.saw), _SHORT // 4) for item in finding.evidence[:2]]
-    return f"{finding.title}: {'; '.join(named)}" if finding.id == "benign.log" and named else finding.title
 
 
 def least(report: Report) -> Iterator[Block]:
@@ -193,9 +214,9 @@ def brief(block: Block) -> Block:
     return block._replace(lines=lines, docs="")
 
 
-def _shortened(line: Line) -> Line:
+def _shortened(line: Line, most: int = _SHORT) -> Line:
     """Cut the text at a blank, and mark that there is more; the number of its line leads to the rest."""
-    return line._replace(text=_cut(_LOGGED.sub("", line.text), _SHORT))
+    return line._replace(text=_cut(_LOGGED.sub("", line.text), most))
 
 
 def _cut(text: str, most: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +12,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from tfgpu_doctor.facts.printable import clean
-from tfgpu_doctor.render.console import STYLES, SYMBOLS, cleaned
+from tfgpu_doctor.render.console import STYLES, SYMBOLS, cleaned, console_for
 from tfgpu_doctor.render.outline import LABEL_WIDTH
 from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part, Table, has_content
 
@@ -47,6 +48,15 @@ def render(page: Page, console: Console) -> None:
     if not page.is_brief:
         console.print()
         _verdict(page, console)
+
+
+def height(page: Page) -> int:
+    """How many lines it takes at 80 columns."""
+    out = io.StringIO()
+    console = console_for(out)
+    console.width = 80
+    render(page, console)
+    return len(out.getvalue().splitlines())
 
 
 def _verdict(page: Page, console: Console) -> None:

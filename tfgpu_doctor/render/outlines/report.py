@@ -30,7 +30,7 @@ from tfgpu_doctor.findings.engine import ASK_DOCTOR, chosen
 from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
 from tfgpu_doctor.render.ci import lines_of
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import VERDICT_MARKS, answer, blocks, brief, details, least, open_checks
+from tfgpu_doctor.render.outline import LEAST, VERDICT_MARKS, answer, blocks, brief, details, least, open_checks
 from tfgpu_doctor.render.prometheus import gauge, origin, states
 from tfgpu_doctor.render.shapes import (
     LEVELS,
@@ -48,6 +48,9 @@ from tfgpu_doctor.render.shapes import (
     Suite,
     Table,
 )
+from tfgpu_doctor.render.text import height
+
+_SCREEN = 20  # lines of a first screen of a text, at 80 columns
 
 
 def command_of(report: Report) -> str:
@@ -100,8 +103,13 @@ def _answered(whole: Page, report: Report, layers: tuple[Layer, ...]) -> Page:
     told = "; ".join(_told(layer) for layer in layers if layer.mark != "absent" or layer.name in ("Devices", "GPU"))
     is_open = any(finding.possible and not finding.is_guess for finding in report.findings)
     sure = f"To be sure, send what {ASK_DOCTOR} prints there. " if is_open else ""
-    parts = (Items((f"Read: {told}",)), *answer(report))
-    return whole._replace(parts=parts, hint=f"{sure}More: {whole.title} -v", is_brief=True)
+    whole = whole._replace(hint=f"{sure}More: {whole.title} -v", is_brief=True)
+    read = Items((f"Read: {told}",))
+    for left_out in range(LEAST + 1):
+        whole = whole._replace(parts=(read, *answer(report, left_out)))
+        if height(whole) <= _SCREEN:
+            break
+    return whole
 
 
 def _told(layer: Layer) -> str:
