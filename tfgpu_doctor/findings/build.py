@@ -173,7 +173,9 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
     )
     return Problem(
         severity=Severity.WARNING if messages.stops_import or messages.has("other-version-runs") else None,
-        cause="conda has CPU and GPU builds of each version; its solver and the driver decide which one it uses",
+        cause="conda-forge built TensorFlow for the CPU alone before 2.6"
+        if messages.values("conda-build", "channel")
+        else "conda has CPU and GPU builds of each version; its solver and the driver decide which one it uses",
         evidence=message_evidence(*seen),
         fixes=(*context.remedies.reinstall("it can use the GPU"), *(() if context.remedies.image else (by_name,))),
     )

@@ -211,8 +211,9 @@ def no_device_named(
     pci_gpus: PciGpus = (),
 ) -> Problem | None:
     """CUDA_VISIBLE_DEVICES leaves no device, or NVIDIA_VISIBLE_DEVICES is void in a container."""
-    # set for another run, naming GPUs that exist, or of a program that ends before it asks
-    if messages is not None and (messages.stops_import or messages.has("gpu-created", "gpu-found", "native-traceback")):
+    # set for another run, naming GPUs that exist or to compare with the CPU, or of a program that ends before it asks
+    others = ("gpu-created", "gpu-found", "native-traceback", "wrong-result", "time-on-both")
+    if messages is not None and (messages.stops_import or messages.has(*others)):
         return None
     found: list[Evidence] = []
     fixes: list[Fix] = []

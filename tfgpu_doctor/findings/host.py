@@ -17,7 +17,7 @@ from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import memory_size
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.inputs import Devices, Libraries, PciGpus
+from tfgpu_doctor.findings.inputs import Devices, Libraries, PciGpus, Variables
 
 
 def _without_limit(context: Context) -> tuple[Fix, ...]:
@@ -181,6 +181,22 @@ def other_graphics_message(
         return harmless
     severity = Severity.WARNING if is_field else _severity(messages)
     return Problem(evidence=found, severity=severity, sure=messages.has(*_WITHOUT_ONE))
+
+
+@GPU_NONE.sign()
+def hosted_without_one(messages: MessageLog, variables: Variables | None = None) -> Problem | None:
+    """A session on Colab or Kaggle has the driver's library and CUDA, whether or not it was given a GPU."""
+    chosen = "CUDA_VISIBLE_DEVICES" in (variables or {}) or messages.has("gpu-created", "hides-every-gpu")
+    if chosen or not messages.has("hosted-notebook"):
+        return None
+    choose = "Choose a GPU for the session: on Colab Runtime, Change runtime type; on Kaggle Settings, Accelerator"
+    return Problem(
+        title="This session of a hosted notebook has no GPU",
+        cause="Colab and Kaggle start a session on a machine without a GPU unless one is chosen",
+        evidence=message_evidence(*messages.all("no-cuda-device")),
+        fixes=(Fix(f"{choose}; then run the notebook from its beginning"),),
+        sure=True,
+    )
 
 
 # what TensorFlow misses on a machine without a GPU, and says at each start

@@ -173,6 +173,7 @@ OOM = finding(
     title="The GPU ran out of memory",
     despite_verified=True,
     explained_by=("memory.taken",),
+    symptoms=(symptoms.NO_WORKSPACE,),
     docs=GPU_GUIDE,
     cause="weights, activations and workspace of this step need more memory than the GPU has, or than is free",
     fixes=lambda _: (

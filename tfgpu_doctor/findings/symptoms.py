@@ -101,6 +101,11 @@ NO_DEVICE = Symptom(_SAME_ANSWER, _no_device, (*_NO_GPU_SIDE, "wsl.setup"))
 NO_DEVICE_NODE = Symptom(_SAME_ANSWER, lambda messages: messages.all("no-cuda-device", "no-device-node"))
 OLD_DRIVER = Symptom("an old driver is one of several reasons why CUDA, or cuDNN, cannot start", _old_driver)
 NO_MEMORY_FOR_A_HANDLE = Symptom(_HANDLE, _no_memory_for_a_handle)
+# cuda_fft.cc takes the workspace of a plan from TensorFlow's own allocator
+NO_WORKSPACE = Symptom(
+    "a plan of cuFFT that cannot be made mostly means that no memory is left for its workspace",
+    lambda messages: tuple(m for m in messages.all("cufft-failed") if "allocator" in m.text),
+)
 NO_KERNELS_IN_CUBLAS = Symptom(
     "cuBLAS fails like this when it has no kernels for the GPU, and the text does not name its CUDA version",
     _no_kernels_in_cublas,
@@ -116,7 +121,7 @@ NCCL_SYSTEM_ERROR = Symptom(
     'NCCL answers "unhandled system error" when it gets no shared memory, as in a container',
     lambda messages: tuple(m for m in messages.all("nccl-error", "nccl-warning") if "system error" in m.text),
 )
-_OTHERWISE_IDLE = ("slow", "other-framework", "no-gpu-listed")
+_OTHERWISE_IDLE = ("slow", "other-framework", "no-gpu-listed", "cpu-busy")  # what they say speaks of another cause
 LOW_UTILIZATION = Symptom(
     "an idle GPU waits for its input, or gets too little work at a time",
     lambda messages: () if messages.has(*_OTHERWISE_IDLE) else messages.all("low-utilization"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from tfgpu_doctor.facts import distributions
 from tfgpu_doctor.facts.facts import NOT_IN_TEXT, Known, Message, lists_gpu
-from tfgpu_doctor.facts.versions import minor
+from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.parsers import prose
 from tfgpu_doctor.parsers.machine_facts import devices, first_said
 from tfgpu_doctor.parsers.parsed_text import ParsedText
@@ -20,6 +20,7 @@ _ERAS = (
     ("11", re.compile(r"tensorflow/tsl/|tensorflow/compiler/xla/stream_executor/cuda/")),
 )
 _CONDA_VARIANT = re.compile(r"(?P<cpu>mkl|eigen|cpu)|(?P<gpu>gpu|cuda)")
+_FIRST_OF_CONDA_FORGE = "2.6"  # with CUDA: tensorflow-feedstock, issue 10 and pull request 157
 # a distribution's packages with the driver's libraries or its kernel module (not nvidia-container-toolkit)
 _LINUX_DRIVER = re.compile(
     r"\b(?:apt-get|apt|aptitude|dnf|yum|zypper)(?: +-[\w-]{1,31}){0,9} +install\b[^\n;&|`#>]{0,200}[ \"']"
@@ -60,7 +61,8 @@ _JETSON = re.compile(
     re.IGNORECASE,
 )
 _HOSTED = re.compile(
-    r"(?<![\w.-])/content/|/kaggle/(?:input|working)\b|\bgoogle\.colab\b|\bcolab (?:pro|runtime|session)\b"
+    r"(?<![\w.-])/content/|/kaggle/(?:input|working)\b|\bcolab[\w-]{0,40}\.ipynb\b|\bgoogle\.colab\b"
+    r"|\bcolab (?:pro|runtime|session)\b"
     r"|\b(?:run|runs|running|ran|train|training|execute|work|example)\b.{0,60}\b(?:in|on|with) (?:google )?colab\b"
     r"(?!.{0,80}\b(?:works?|fine|but|without|success\w*|no (?:problem|error)s?)\b)",
     re.IGNORECASE,
@@ -273,8 +275,12 @@ def _of_packages(text: ParsedText) -> Iterator[Message]:
     for one in text.listed:
         if one.name in distributions.ANY:
             found[one.name, one.manager] = one
-            if one.build and (variant := _CONDA_VARIANT.search(one.build)):
+            variant = _CONDA_VARIANT.search(one.build or "")
+            for_cpus = one.channel == "conda-forge" and at_least(one.version, _FIRST_OF_CONDA_FORGE) is False
+            if variant:
                 yield _message(text, "conda-build", one.line, variant=variant.lastgroup or "", version=one.version)
+            elif for_cpus and one.name == "tensorflow":
+                yield _message(text, "conda-build", one.line, variant="cpu", channel="conda-forge")
         if select := re.fullmatch(r"_tflow_(\d)(\d{1,2})0_select", one.name):
             found["tensorflow", "conda"] = one
             yield _message(text, "conda-tensorflow", one.line, version=f"{select[1]}.{select[2]}.0")

@@ -71,6 +71,7 @@ class ListedPackage:
     line: int
     manager: str  # "pip" or "conda": who installed it
     build: str | None = None  # conda's: "cuda112py310he87a039_0"
+    channel: str | None = None
 
 
 def normalised(name: str) -> str:
@@ -87,7 +88,8 @@ def _listed(match: re.Match[str], number: int, manager: str) -> ListedPackage:
     version = f"{match['version']}.*" if values.get("wild") else match["version"]
     if manager != "conda":
         return ListedPackage(normalised(match["name"]), version, number, manager)
-    return ListedPackage(normalised(match["name"]), version, number, manager, values.get("build"))
+    build, channel = values.get("build"), values.get("channel")
+    return ListedPackage(normalised(match["name"]), version, number, manager, build, channel)
 
 
 # ------------------------------------------------------------------------------------------ pip list

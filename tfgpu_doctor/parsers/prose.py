@@ -270,7 +270,7 @@ _IN_PART = (
 )
 _NEVER = (
     r"(?:\bnot|\b(?:is|are|was|were|do|does|did|can|could|wo|wil|has|have)n['’]?t|\bcan['’]?t|\bnever|\bno longer"
-    r"|\bunable to|\bfail(?:s|ed)? to|\bcannot|\bwithout)"
+    r"|\bunable to|\bfail(?:s|ed)? to|\bcannot|\bwithout(?! (?:any )?(?:error|problem|issue|trouble)s?\b))"
 )
 # "everything was fine on the CPU", "I still have to copy it to the CPU" say nothing of the GPU
 _NOT_FINE = r"(?!(?:fine|ok|okay|good|well|works?|worked|cop\w+|mov\w+|send\w*|transfer\w*|compare\w*)\b)"
@@ -301,8 +301,8 @@ _NO_GPU = re.compile(
     rf"|tells?|there(?:'s| is)):? no gpu\b|\b(?:trains|runs|rechnet|läuft) (?:on|auf(?: der)?) cpu\s*$|\bon (?:the "
     rf"|my )?cpu,? (?:and )?not (?:on )?(?:the |my )?gpu\b|\bon (?:the |my )?cpu only\b|\bit uses (?:the "
     rf"|my )?cpu\b(?! and)|\b(?:[gr]tx|geforce|quadro|tesla)\b[^.\n]{{0,40}}[,;:] ?(?:but )?no gpu\b(?! \w)"
-    rf"|is_gpu_available\S{{0,3}}\W+(?:\w+\W+){{0,3}}?false|num gpus available:? *0\b|\b0 gpus?\b|list_(?:physical"
-    rf"|local|logical)_devices\S{{0,16}}\W{{1,3}}(?:\w+[^\w.;]+){{0,4}}?(?:\[\](?!\])|empty|nothing"
+    rf"|is_gpu_available\S{{0,3}}\W+(?:\w+\W+){{0,3}}?false|num gpus available:? *0\b|(?<![\w.])0 gpus?\b"
+    rf"|list_(?:physical|local|logical)_devices\S{{0,16}}\W{{1,3}}(?:\w+[^\w.;]+){{0,4}}?(?:\[\](?!\])|empty|nothing"
     rf"|only \W?(?:the )?cpu)"
     rf"|\bno (?:me )?(?:detecta|reconoce|encuentra|usa|ve|utiliza|aparece)\w*\W+(?:\w+\W+){{0,4}}?(?:gpu|gráfica"
     rf"|tarjeta)|\bn[ãa]o (?:detecta|reconhece|encontra|usa|v[êe]|utiliza)\w*\W+(?:\w+\W+){{0,4}}?(?:gpu|placa)"

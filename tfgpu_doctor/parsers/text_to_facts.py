@@ -29,6 +29,7 @@ from tfgpu_doctor.facts.facts import (
     value_or,
 )
 from tfgpu_doctor.facts.units import KIB
+from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers import platform_hints
 from tfgpu_doctor.parsers.derived_messages import derived_messages
@@ -373,4 +374,6 @@ def _variables(text: ParsedText) -> Fact[dict[str, str]]:
 
 def _may_be(package: str, version: str, old: bool) -> bool:
     """Whether a package of that name had that version; from 2.1 on tensorflow-gpu holds the build of tensorflow."""
+    if package == "tensorflow-directml":  # it is 1.15, and the plugin of that name for 2.10 (their READMEs)
+        return at_least(version, "2.11") is False
     return "dev" in version if package.startswith("tf-nightly") else old or package != "tensorflow-gpu"
