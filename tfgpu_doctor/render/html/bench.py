@@ -50,8 +50,8 @@ def picture(runs: Sequence[Run]) -> str:
     """
     speeds = [None if run.virtual else run.throughput for run in runs]
     fastest: dict[str, float] = {}
-    for speed in filter(None, speeds):
-        fastest[speed.unit] = max(fastest.get(speed.unit, 0.0), speed.ci95[1])
+    for each in filter(None, speeds):
+        fastest[each.unit] = max(fastest.get(each.unit, 0.0), each.ci95[1])
     if len(runs) < 2 or not fastest or len(fastest) == sum(speed is not None for speed in speeds) > 1:
         return ""
     name_of, pieces, titles = words.namer(runs), list[str](), list[str]()
