@@ -65,9 +65,15 @@ REQUIRED = (
     *("numpy", "protobuf", "ml-dtypes", "absl-py", "astunparse", "flatbuffers", "gast", "google-pasta", "grpcio"),
     *("h5py", "libclang", "opt-einsum", "termcolor", "typing-extensions", "wrapt", "keras-preprocessing", "scipy"),
 )
-PACKAGES = (*TENSORFLOWS, *COMPANIONS, *REQUIRED)
+# often installed beside it, whose newest versions require NumPy 2
+BESIDE = (
+    *("pandas", "seaborn", "datasets", "shap", "albumentations", "opencv-python", "opencv-python-headless"),
+    *("opencv-contrib-python", "opencv-contrib-python-headless"),
+)
+PACKAGES = (*TENSORFLOWS, *COMPANIONS, *REQUIRED, *BESIDE)
 EXTRAS = ("and-cuda", "tf", "tensorflow", "tensorflow-cpu", "tensorflow-gpu")  # that users ask for; no tests, no docs
-OLDEST = {"numpy": "1.13", "protobuf": "3.6", "grpcio": "1.8", "scipy": "1.4"}
+OLDEST = {"numpy": "1.13", "protobuf": "3.6", "grpcio": "1.8", "scipy": "1.4", "pandas": "1.1"}
+OLDEST |= {name: "4.5.5" for name in BESIDE if "opencv" in name}  # from here on one wheel serves every later Python
 PYTHONS = tuple(f"3.{minor}" for minor in range(6, 15))
 WORKERS = 8  # they wait for the network
 
@@ -174,7 +180,7 @@ def requires(package: str, text: str) -> tuple[str, ...]:
             continue
         name, marker = canonicalize_name(one.name), str(one.marker or "")
         asked = "extra ==" not in marker or any(f'extra == "{extra}"' in marker for extra in EXTRAS)
-        says = one.specifier or one.extras or name in (*TENSORFLOWS, *COMPANIONS)
+        says = one.specifier or one.extras or name in (*TENSORFLOWS, *COMPANIONS, *BESIDE)
         if (name in PACKAGES or name.startswith("nvidia-")) and name != package and asked and says:
             extras = f"[{','.join(sorted(one.extras))}]" if one.extras else ""
             found.add(f"{name}{extras}{one.specifier}" + (f"; {marker}" if marker else ""))

@@ -26,6 +26,7 @@ from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import PackageRow
 
+_BUILT = frozenset({"pandas", "shap"})  # by pip, from an archive, where a version has no wheel
 MOST_STEPS = 2_000  # of a search; beyond that the answer is unknown, and nothing is refused
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[(?P<extras>[^\]]*)\])?(?P<specifier>[^;]*)(?:;\s*(?P<marker>.*))?")
 _SYSTEMS = {  # platform_system, sys_platform, os_name
@@ -102,7 +103,8 @@ class Universe:
         bounds = specifier(one.specifier)
         if one.name not in self.matrix.packages or bounds is None:
             return False
-        return any(map(bounds.contains, self.package(one.name).versions))
+        package = self.package(one.name)
+        return any(map(bounds.contains, package.installable if one.name in _BUILT else package.versions))
 
 
 @lru_cache(maxsize=64)
@@ -128,7 +130,7 @@ class Package:
                 usable = {one for one in versions if python in own.get(one, (python,))}
                 (self._yanked if group.yanked else self.installable).update(usable)
         self.versions = sorted(known, reverse=True)
-        self._universe, self._allowed = universe, dict[tuple[str, ...], frozenset[Version]]()
+        self.name, self._universe, self._allowed = row.package, universe, dict[tuple[str, ...], frozenset[Version]]()
         self._requires: dict[tuple[Version, tuple[str, ...]], tuple[Wanted, ...]] = {}
         self._lines = [(_read(text), tuple(_spans(versions))) for text, versions in row.requires.items()]
 
@@ -185,8 +187,9 @@ _Candidate: TypeAlias = tuple[_Identifier, Version]
 class _Provider(AbstractProvider[_Line, _Candidate, _Identifier]):
     """The packages of a universe, as resolvelib asks for them."""
 
-    def __init__(self, universe: Universe) -> None:
+    def __init__(self, universe: Universe, installed: Mapping[str, str]) -> None:
         self._universe = universe
+        self._installed = {(name, _version(version)) for name, version in installed.items()}
 
     def identify(self, requirement_or_candidate: _Line | _Candidate) -> _Identifier:
         if isinstance(requirement_or_candidate, tuple):
@@ -216,7 +219,8 @@ class _Provider(AbstractProvider[_Line, _Candidate, _Identifier]):
         package = self._universe.package(identifier[0])
         allowed = package.allowed(*dict.fromkeys(one.specifier for one in requirements[identifier]))
         left = allowed - {version for _, version in incompatibilities[identifier]}
-        return [(identifier, version) for version in sorted(left, reverse=True)]
+        best = sorted(left, key=lambda version: ((identifier[0], version) in self._installed, version), reverse=True)
+        return [(identifier, version) for version in best]
 
     def is_satisfied_by(self, requirement: _Line, candidate: _Candidate) -> bool:
         (name, _), version = candidate
@@ -228,14 +232,17 @@ class _Provider(AbstractProvider[_Line, _Candidate, _Identifier]):
         return [*itself, *self._universe.package(name).requires(version, extras)]
 
 
-def solve(universe: Universe, wanted: Sequence[_Line]) -> dict[str, str] | None:
+def solve(
+    universe: Universe, wanted: Sequence[_Line], installed: Mapping[str, str] | None = None
+) -> dict[str, str] | None:
     """Return versions of all known packages that meet the requirements, dependencies included, the newest possible.
 
+    What is installed and fits is kept; what it requires is not asked for.
     None: there are none. The search may be given up: then no version is known.
     """
     judged = filter(universe.is_judged, wanted)
     try:
-        result = Resolver(_Provider(universe), BaseReporter()).resolve(judged, max_rounds=MOST_STEPS)
+        result = Resolver(_Provider(universe, installed or {}), BaseReporter()).resolve(judged, max_rounds=MOST_STEPS)
     except ResolutionImpossible:
         return None
     except ResolutionTooDeep:
