@@ -109,6 +109,11 @@ _SHORT = re.compile(r"(-[rc])(.+)")
 _REDIRECTION = re.compile(r"\d?(>>?|<)")
 
 
+# the default of its installers; a release comes for several Pythons: Miniconda's release notes, 26.9.4-1
+MINICONDA_LATEST = "3.13"
+_MINICONDA = re.compile(r"Miniconda3-(?:latest|py3(?P<minor>\d{1,2})_)[\w.-]*\.sh")
+
+
 @dataclass(frozen=True)
 class File:
     """A file that a command installs from."""
@@ -178,6 +183,9 @@ SOURCES = re.compile(r"3bf863cc|A4B469963BF863CC|cuda-keyring|sources\.list|arch
 def read_command(words: list[Word], path: str, found: Installed) -> None:
     """Read one command."""
     texts = [word.text for word in words]
+    if conda := _MINICONDA.search(" ".join(texts)):
+        version = f"3.{conda['minor']}" if conda["minor"] else MINICONDA_LATEST
+        found.pythons.append(Requirement("python", f"=={version}.*", Place(path, words[0].line), conda[0]))
     if "uv" in texts:
         _uv_python(words[texts.index("uv") + 1 :], path, found)
     named = _installation(texts)
@@ -402,4 +410,6 @@ def _pythons(installed: Installed, made: Environment) -> tuple[Requirement, ...]
     for one in made.requirements if not installed.pythons else ():
         if one.installer == "apt" and (version := re.fullmatch(r"python(3\.\d+)", one.name)):
             return (replace(one, name="python", specifier=f"=={version[1]}.*"),)
+    if any(one.installer == "conda" and one.name in TENSORFLOW for one in made.requirements):
+        return ()  # conda chooses one
     return tuple(installed.pythons[-1:])

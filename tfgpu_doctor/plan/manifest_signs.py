@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 from typing import TypeAlias
-
-from packaging.version import Version
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
@@ -27,7 +26,7 @@ from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
 from tfgpu_doctor.manifests import Image, Place, Requirement
 from tfgpu_doctor.matrix.compatibility import driver_reaches, dropped_by, numpy_bound, requirement, runs_on
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
 from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.constraints import span
@@ -54,7 +53,7 @@ from tfgpu_doctor.plan.planned import (
     with_cudnn,
     without_wheel,
 )
-from tfgpu_doctor.plan.resolving import specifier
+from tfgpu_doctor.plan.resolving import solve, specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 
@@ -75,7 +74,7 @@ def in_manifests(finding: str, unless: tuple[str, ...] = ()) -> Callable[[Search
         def sign(planned: PlannedEnvironment) -> Problem | None:
             one = planned.tensorflow  # a discontinued package, of any release
             replaced = one is not None and one.name in _DISCONTINUED and pinned(one) is None
-            decided = replaced and set(_DECIDED_BY_PACKAGE) <= set(unless)
+            decided = replaced and (finding == "tf.abi-numpy" or set(_DECIDED_BY_PACKAGE) <= set(unless))
             return None if decided else _joined([*search(planned)])
 
         return search
@@ -172,12 +171,15 @@ def _for_old_pythons(view: PlannedEnvironment, tensorflow: Requirement) -> Itera
     described = view.environment.image or view.target.gpus or view.target.driver
     if view.pythons or described or not own or at_least(newest.python[-1], _OLDEST_SUPPORTED):
         return
+    # conda adds the newest Python, unless the version of another package asks for an older one
+    pins = {one.text for one in view.environment.requirements if one.installer == "conda" and one.specifier}
+    is_newest = view.environment.kind == "conda" and pins <= {one.text for one in (*view.cudas, *view.cudnns)}
     yield Problem(
         title=f"{tensorflow.text} has no wheel for Python {_OLDEST_SUPPORTED} and later, and no file names a Python",
         cause=_NO_MATCH,
         evidence=(evidence(tensorflow.text, str(tensorflow.place), pythons_of(newest), f"wheels of {newest.version}"),),
         fixes=(Fix(f"Make the environment with Python {own[-1]}, and say so: tfgpu check . --python {own[-1]}"),),
-        severity=Severity.WARNING,
+        severity=Severity.ERROR if is_newest else Severity.WARNING,
     )
 
 
@@ -338,8 +340,8 @@ def _refused(view: PlannedEnvironment, name: str | None = None) -> Iterator[Prob
 def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> Iterator[Problem]:
     """A requirement that allows none of the versions within a bound of TensorFlow's, which pip may not know of."""
     row, line, universe = view.release, view.requirement(name), view.resolved.universe
-    if row is None or line is None or bound is None or view.conda:
-        return
+    if row is None or line is None or bound is None or view.conda or line.installer == "conda":
+        return  # pip replaces what conda has installed
     giving_way = {line.name for conflict in view.conflicts for line, _ in conflict.changes}
     known = name not in giving_way and universe.is_judged(line)
     if known and not universe.package(name).allowed(line.specifier, bound):
@@ -366,6 +368,18 @@ def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
 
 
 @in_manifests("tf.package-conflict")
+def replaces_a_build_of_nvidia(view: PlannedEnvironment) -> Iterator[Problem]:
+    """pip installs the TensorFlow of the index over that of an image of NVIDIA's."""
+    one, base = view.tensorflow, view.base
+    if one and base and base.of_a_month and base.tensorflow and one.installer == "pip" and not one.elsewhere:
+        title = f"pip replaces NVIDIA's TensorFlow in {base.image.reference}"
+        cause = f"the image's Horovod, DALI and other libraries are built for its own, {base.tensorflow}"
+        seen = _seen(one, f"TensorFlow {base.tensorflow}, of the image", "compat_matrix.yaml, containers")
+        fix = Fix(f"Leave out {one.text!r} in {one.place}: the image has TensorFlow")
+        yield Problem(title=title, cause=cause, evidence=seen, fixes=(fix,), severity=Severity.WARNING)
+
+
+@in_manifests("tf.package-conflict")
 def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Problem]:
     """Versions that pip cannot install together: a Keras of another release, a tf-keras for another TensorFlow."""
     row = view.release
@@ -375,34 +389,37 @@ def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Proble
     yield from _outside_bounds(view, "tf-keras", companion_bound("tf-keras", row) if row else None)
 
 
-@in_manifests("tf.abi-numpy", unless=("tf.package-removed",))
+@in_manifests("tf.abi-numpy")
 def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A NumPy that the release cannot be imported with, or no upper bound where the release needs one."""
-    row, tensorflow = view.release, view.tensorflow
+    row = view.release
     bound = numpy_bound(row) if row else None
     yield from _refused(view, "numpy")
-    yield from _outside_bounds(view, "numpy", bound)
-    if row is None or bound in (None, row.numpy) or tensorflow is None or view.conda:
-        return
-    line, known = view.requirement("numpy"), view.resolved.universe.package("numpy")
-    chosen = view.resolved.versions.get("numpy")  # beside all that is known to be installed, else the newest
-    newest = Version(chosen) if chosen else max(known.allowed(line.specifier if line else ""), default=None)
-    takes_it = _takes_numpy_2(view, row)
-    if newest and newest not in known.allowed(str(bound)) and any(takes_it):
-        wheel = f"TensorFlow {row.version}"
+    yield from (outside := [*_outside_bounds(view, "numpy", bound)])
+    if row and bound and not outside and not view.conda and (line := _brings_numpy_2(view, bound)):
+        why = "a later command of pip replaces NumPy 1" if bound == row.numpy else "it is compiled for NumPy 1"
+        some = (
+            view.pythons and not view.python and any(capability(one) < (3, 9) for one in row.python)
+        )  # have no NumPy 2
         yield Problem(
-            title=f"{wheel} will be installed with NumPy 2, and cannot be imported with it",
-            cause="it is compiled for NumPy 1, but its metadata has no upper bound",
-            evidence=_seen(line or tensorflow, f"numpy{bound}", wheel),
-            fixes=(write(line, "numpy<2") if line else write_beside(tensorflow, "numpy<2"),),
-            severity=Severity.ERROR if all(takes_it) else Severity.WARNING,
+            title=f"TensorFlow {row.version} will be installed with NumPy 2, and cannot be imported with it",
+            cause=f"{why}, and pip is not told of an upper bound",
+            evidence=_seen(line, f"numpy{bound}", f"TensorFlow {row.version}"),
+            fixes=(write(line, "numpy<2") if line.name == "numpy" else write_beside(line, "numpy<2"),),
+            severity=Severity.WARNING if some else Severity.ERROR,
         )
 
 
-def _takes_numpy_2(view: PlannedEnvironment, row: Release) -> list[bool]:
-    """NumPy 2 is for Python 3.9 and later; where none is named, it is most likely the newest that has a wheel."""
-    pythons = [view.python] if view.python else row.python if view.pythons else row.python[-1:]
-    return [capability(one) >= (3, 9) for one in pythons]
+def _brings_numpy_2(view: PlannedEnvironment, bound: str) -> Requirement | None:
+    """The line that brings, or leaves, a NumPy outside a bound: its own, TensorFlow's, or that of what requires it."""
+    universe = view.resolved.universe
+    fits = {None, *map(str, universe.package("numpy").allowed(bound))}
+    outside = [one for one in pairwise(view.installed) if one[1][0].get("numpy") not in fits]
+    if view.installed[-1][0].get("numpy") in fits or not outside:
+        return None
+    (before, _), (_, lines) = next((one for one in reversed(outside) if one[0][0].get("numpy") in fits), outside[0])
+    alone = (one for one in lines if (solve(universe, [one], before) or {}).get("numpy") not in fits)
+    return next((one for one in lines if one.name == "numpy"), None) or next(alone, view.tensorflow)
 
 
 @in_manifests("tf.abi-protobuf", unless=("tf.package-removed",))
@@ -755,8 +772,8 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     if release is None or tensorflow is None or not _lacks_cuda(view):
         return
     wheel = f"TensorFlow {release.version}"
-    # an image whose content its name does not tell, or no image at all: CUDA may come from elsewhere
-    certain = runtime_only or (base is not None and base.no_cuda)
+    # CUDA may come from elsewhere: an image of unknown content, none at all; not where conda's file names no extra
+    certain = runtime_only or (base.no_cuda if base else view.environment.kind == "conda" and bool(release.extra))
     cause = WITHOUT_EXTRA if release.extra else OF_THE_SYSTEM
     if runtime_only:
         cause = "an nvidia/cuda base image contains the CUDA runtime only, not cuBLAS, cuFFT and the others"

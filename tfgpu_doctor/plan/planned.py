@@ -16,20 +16,13 @@ from tfgpu_doctor.facts.distributions import CONDA_BASE, TENSORFLOW
 from tfgpu_doctor.facts.report import Evidence
 from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
+from tfgpu_doctor.manifests.shell import MINICONDA_LATEST
 from tfgpu_doctor.manifests.variables import read_image
+from tfgpu_doctor.matrix.compatibility import numpy_bound
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.rows import spelled_out
 from tfgpu_doctor.matrix.schema import Container, CudaImage
-from tfgpu_doctor.plan.resolving import (
-    Universe,
-    admits,
-    can_be_met,
-    holds,
-    smallest_conflict,
-    solve,
-    specifier,
-    universe_of,
-)
+from tfgpu_doctor.plan.resolving import Universe, admits, holds, smallest_conflict, solve, specifier, universe_of
 from tfgpu_doctor.plan.target import Target
 
 # https://github.com/NVIDIA/nvidia-docker: nvidia/cuda:12.3.2-cudnn9-runtime-ubuntu22.04, 12.6.3-cudnn-devel-ubi9
@@ -57,8 +50,13 @@ _LAST_PATCH = {f"11.{line}": f"11.{line}.{patch}" for line, patch in enumerate((
 # "20.10-tf2-py3", "21.12-tf2-python-py3"; those with vLLM and TensorRT-LLM have a CUDA of their own
 _MONTH = re.compile(r"(?P<month>\d\d\.\d\d)(?!.*(?:llm|igpu))")
 _OF_A_MONTH = ("nvidia/tensorflow", "nvidia/tritonserver", "nvidia/tensorrtserver")
+PYTHONS = tuple(f"3.{minor}" for minor in range(4, 15))
+_NEWEST = {"python": PYTHONS[-1], "continuumio/miniconda3": MINICONDA_LATEST}
+# tags that follow it: docker-library/official-images, library/python; those of old Debians stand still
+_MOVING = re.compile(r"(?!.*(?:bullseye|buster|stretch))(?:(?:latest|3|slim|alpine|bookworm|trixie)(?:-.*)?)?")
 # images that hold no CUDA, whatever their tag
-_WITHOUT_CUDA = frozenset({"python", "ubuntu", "debian", "alpine", "fedora", "rockylinux", "centos"})
+_OF_UV = "ghcr.io/astral-sh/uv"
+_WITHOUT_CUDA = frozenset({*_NEWEST, _OF_UV, "ubuntu", "debian", "alpine", "fedora", "rockylinux", "centos"})
 
 
 @dataclass(frozen=True)
@@ -95,9 +93,9 @@ def read_base(image: Image | None, matrix: Matrix) -> Base | None:
         listed = replace(listed, of_tensorflow=name == "nvidia/tensorflow", of_a_month=True)
         return replace(listed, cuda=month.cuda, cudnn="", source=month.source) if month else listed
     if name in _WITHOUT_CUDA:
-        return Base(image, no_cuda=True, python=_python(name, tag))
-    if name == "ghcr.io/astral-sh/uv" and (found := re.match(r"python(3\.\d+)", tag)):
-        return Base(image, no_cuda=True, python=found[1])
+        return Base(image, no_cuda=True, python=_python(image, name, tag))
+    if name == "tensorflow/serving":
+        return Base(image, tensorflow="".join(re.findall(r"^[\d.]+", tag)) or None, gpu="-gpu" in tag)
     return Base(image)
 
 
@@ -147,12 +145,14 @@ def _tensorflow(image: Image, matrix: Matrix) -> Base:
     # tags with -py3 were last written for 2.1: tensorflow.org/install/docker
     named = "2.1.0" if found["version"] == "latest" and "-py3" in found["rest"] else found["version"]
     version = named if named[0].isdigit() else None
-    if "-gpu" not in found["rest"]:
-        return Base(image, tensorflow=version, no_cuda=True, of_tensorflow=True)
     rows = [one for one in matrix.data.containers if one.image == "tensorflow/tensorflow"]
-    if named == "latest":
+    if named == "latest" and "-gpu" in found["rest"]:
         version = max((one.tensorflow for one in rows), key=Version)
-    if version is None or not (near := _of_minor(rows, version)):
+    near = _of_minor(rows, version)
+    if "-gpu" not in found["rest"]:  # its Python is that of the image with CUDA
+        python = near[0].python if near else None
+        return Base(image, python=python, tensorflow=version, no_cuda=True, of_tensorflow=True)
+    if not near:
         return Base(image, cuda=_cuda_of(version, matrix), tensorflow=version, gpu=True, of_tensorflow=True)
     listed = _listed(image, matrix, near[0].image, near[0].tag)
     return listed if image.tag == near[0].tag else replace(listed, tensorflow=version, source=near[0].source)
@@ -176,9 +176,9 @@ def missing_tag(image: Image) -> tuple[bool, str | None]:
     return is_old or is_superseded, f"{image.name}:{last}{tag[len(cuda) :]}" if last else None
 
 
-def _of_minor(rows: Iterable[Container], version: str) -> list[Container]:
+def _of_minor(rows: Iterable[Container], version: str | None) -> list[Container]:
     """The image of a release first, then those of its minor version, whose CUDA a patch release has, too."""
-    same = (one for one in rows if minor(one.tensorflow) == minor(version))
+    same = (one for one in rows if version and minor(one.tensorflow) == minor(version))
     return sorted(same, key=lambda one: one.tensorflow != version)
 
 
@@ -221,10 +221,11 @@ def driver_of(base: Base, matrix: Matrix) -> str | None:
     return base.container.min_driver if base.container else toolkit.min_driver_linux if toolkit else None
 
 
-def _python(name: str, tag: str) -> str | None:
-    if name == "python":
-        found = re.match(r"(\d+\.\d+)", tag)
-        return found[1] if found else None
+def _python(image: Image, name: str, tag: str) -> str | None:
+    if found := re.match(r"python:(\d+\.\d+)|.*/uv:python(3\.\d+)", f"{name}:{tag}"):
+        return found[1] or found[2]
+    if name in _NEWEST and _MOVING.fullmatch(tag) and (tag or "$" not in image.text):
+        return _NEWEST[name]
     release = re.split(r"[.-]", tag)[0] if name == "debian" else tag
     return _SYSTEM_PYTHON.get(f"{name}{release}") if name in ("debian", "ubuntu") else None
 
@@ -238,7 +239,6 @@ _CUDAS = {
     "apt": r"(?:cuda-(?:toolkit|libraries|runtime)|libcublas)-(\d+)-(\d+)",
 }
 _CUDNNS = {"conda": "cudnn", "pip": r"nvidia-cudnn-cu\d+", "apt": r"libcudnn(\d+)(?:-cuda-\d+)?"}
-PYTHONS = tuple(f"3.{minor}" for minor in range(4, 15))
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,8 @@ class PlannedEnvironment:
         environment = self.environment
         bounds = [wanted for one in environment.python if (wanted := specifier(one.specifier)) is not None]
         maker = read_base(environment.packages_of, self.matrix)
-        image = next((one for one in (maker, self.base) if one and one.python), None)
+        images = () if self.conda else (maker, self.base)  # conda has a Python of its own
+        image = next((one for one in images if one and one.python), None)
         place = str(image.image.place) if image else "--python"
         if environment.python:
             place = str(environment.python[0].place)
@@ -399,6 +400,30 @@ class PlannedEnvironment:
                     return Resolution(universe, versions)
         return Resolution(universes[0], {}, refused=True)
 
+    @cached_property
+    def installed(self) -> list[tuple[dict[str, str], list[Requirement]]]:
+        """Known packages before any command of pip, then after each, which keeps what is there and fits its lines."""
+        universe = self.resolved.universe
+        found, lines = [(self._before(universe), list[Requirement]())], self.wanted_in(universe, with_earlier=True)
+        for step in sorted({one.step for one in lines}):
+            own = [one for one in lines if one.step == step]
+            new = {one.name for one in own if one.upgrade}
+            versions = solve(universe, own, {name: one for name, one in found[-1][0].items() if name not in new})
+            if versions is None:
+                break
+            found.append((found[-1][0] | versions, own))
+        return found
+
+    def _before(self, universe: Universe) -> dict[str, str]:
+        """What conda, or an image, which has the NumPy of its time, has installed."""
+        bounds = {one.name: one.specifier for one in self.environment.requirements if one.installer == "conda"}
+        if self.base and (inside := self.matrix.tensorflow(self.base.tensorflow or "", self.target.platform)):
+            bounds["numpy"] = numpy_bound(inside) or ""
+        known = {universe.package(name): bound for name, bound in bounds.items() if name in self.matrix.packages}
+        # conda has older ones, too: of those of pip, the oldest is nearest to them
+        found = {one.name: one.allowed(bound) or sorted(one.allowed(""))[:1] for one, bound in known.items()}
+        return {name: str(max(versions)) for name, versions in found.items() if versions}
+
     def _is_built(self, universe: Universe, name: str) -> bool:
         """Whether it is TensorFlow, which has a wheel, or what that requires and has none, but archives: pip builds it.
 
@@ -461,7 +486,8 @@ def _has_already(base: Base, one: Requirement) -> bool:
     if not base.of_tensorflow or "nightly" in name or at_least(there, "2.1") is False or one.name != "tensorflow":
         return False
     fits = not one.specifier or bool(there and wanted and wanted.contains(there))
-    return fits and one.installer == "pip" and not (one.extras or one.upgrade or one.elsewhere)
+    elsewhere = one.elsewhere and "+" not in one.specifier  # 2.9.1+nv22.6 is that of the image
+    return fits and one.installer == "pip" and not (one.extras or one.upgrade or elsewhere)
 
 
 def _together(same: list[Requirement]) -> Requirement:
@@ -563,7 +589,7 @@ def fitting(
         if release:
             name, pin = release.package, f"=={release.version}"
             lines = [replace(one, name=name, specifier=pin) if one.name in TENSORFLOW else one for one in lines]
-        if can_be_met(universe, lines):
+        if solve(universe, lines) is not None:
             has_gap = found and numbers(python)[1] != numbers(found[-1])[1] + 1
             found = [*(() if has_gap else found), python]
     return tuple(found)
@@ -572,11 +598,11 @@ def fitting(
 def without_wheel(view: PlannedEnvironment, rows: Sequence[Release]) -> list[str]:
     """Of the allowed Pythons, those for which no release has a wheel.
 
-    Those after all wheels count where no other is allowed: uv and Poetry go by Requires-Python, which has no upper end.
+    Those after all wheels count where no other is allowed, or supported: for uv, Requires-Python has no upper end.
     """
     usable, pythons = _all_of(rows), view.pythons or ()
     without = [one for one in pythons if one not in usable]
-    older = [one for one in without if numbers(one) < numbers(usable[-1])]
+    older = [one for one in without if numbers(one) < numbers(usable[-1]) or not at_least(usable[-1], "3.11")]
     return without if len(without) == len(pythons) else older
 
 
