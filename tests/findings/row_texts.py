@@ -29,4 +29,4 @@ def row_texts() -> dict[str, str]:
     """Return texts that are judged by what they are like, too."""
     questions = [text for rows in QUESTIONS["fires"].values() for text in rows.values()]
     short = [text for texts in SHORT.values() for text in texts]
-    return {text: text for text in (*questions, *QUESTIONS["which"], *short)}
+    return {text: text for text in (*questions, *QUESTIONS["which"], *QUESTIONS["known"], *short)}

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from tfgpu_doctor.facts.about import public
-from tfgpu_doctor.facts.facts import Document, Facts, Known, Record, lists_gpu, value_or
+from tfgpu_doctor.facts.facts import Document, Facts, Known, Message, Record, lists_gpu, value_or
 from tfgpu_doctor.facts.units import count
 
 SCHEMA = "tfgpu.report/1"
@@ -309,7 +309,9 @@ def verdict_sentence(report: Report) -> str:
 def _meaning_of_text(report: Report) -> str:
     on_cpu = report.verdict == "ok" and not lists_gpu(value_or(report.facts.tensorflow.devices, None))
     if is_answered(report) and (on_cpu or report.verdict == "unknown"):
-        return "this text shows no failure; its question is answered"
+        asked = _first_question(report)
+        in_part = " in part" if asked and "more" in asked.values else ""
+        return f"this text shows no failure; its question is answered{in_part}"
     if is_unanswered(report):
         return "this text shows no failure, and asks what tfgpu does not answer"
     if on_cpu:
@@ -335,9 +337,13 @@ def is_answered(report: Report) -> bool:
 
 def is_unanswered(report: Report) -> bool:
     """Whether a text only asks, and there is no answer."""
-    asked = next((one for one in value_or(report.facts.messages, ()) if one.kind == "question"), None)
+    asked = _first_question(report)
     only_asks = report.source == "text" and asked is not None and asked.values.get("trouble") == "no"
-    return only_asks and not report.findings
+    return only_asks and all(one.severity is Severity.NOTE and not one.answers for one in report.findings)
+
+
+def _first_question(report: Report) -> Message | None:
+    return next((one for one in value_or(report.facts.messages, ()) if one.kind == "question"), None)
 
 
 def problem_counts(report: Report) -> str:

@@ -41,7 +41,7 @@ DIFFER = finding(
 def asked_about(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
     """Somebody compares the two numbers in a sentence."""
     found = messages.first("cuda-versions-compared")
-    if context.probed or found is None or found.values["smi"] == found.values["nvcc"]:
+    if context.probed or found is None:
         return None
     known = f", CUDA {minor(release.cuda)}" if release and release.cuda else ""
     return Problem(
@@ -81,7 +81,8 @@ def _answer(finding_id: str, about: dict[str, str | None], *fixes: Fix, **texts:
         found = next((one for one in messages.all("question") if one.values["about"] in about), None)
         if context.probed or found is None:
             return None
-        on_cpu = found.values["about"] == "cpu" and not messages.complains  # which is no failure then
+        # which is no failure then
+        on_cpu = found.values["about"] == "cpu" and (not messages.complains or messages.has("wants-cpu"))
         if not (on_cpu or nothing_fails(messages, devices)):
             return None
         answered = "in-use" in about and messages.has("gpu-created")  # the log answers itself
@@ -112,8 +113,9 @@ IN_USE = _answer(
     Fix("Watch the GPU while the program runs: it is in the list of processes, and its memory in use", ("nvidia-smi",)),
     layer="GPU",
     title="TensorFlow uses a GPU without being told to, where it lists one",
-    cause='a program needs no change. TensorFlow lists the GPU and logs "Created device ... GPU:0" when it uses it, '
-    '"Could not load dynamic library" or "Skipping registering GPU devices" when it does not',
+    cause="a program of TensorFlow needs no change to use one GPU; several work only where its code shares work out. "
+    'TensorFlow logs "Created device ... GPU:0" when it uses it, "Could not load dynamic library" or "Skipping '
+    'registering GPU devices" when it does not',
     docs="https://www.tensorflow.org/guide/gpu",
 )
 CHOICE = _answer(
@@ -122,8 +124,8 @@ CHOICE = _answer(
     Fix("Set CUDA_VISIBLE_DEVICES before the program starts: 1 is the second GPU, 0,1 are the first two, -1 is none"),
     layer="GPU",
     title="CUDA_VISIBLE_DEVICES chooses the GPUs of a program",
-    cause="a program needs no change: TensorFlow numbers the GPUs that the variable leaves from GPU:0, uses the first, "
-    "and computes on the CPU where there is none",
+    cause="TensorFlow numbers the GPUs that the variable leaves from GPU:0, uses the first, and computes on the CPU "
+    "where there is none; a program needs a change only where its code names devices or sets this variable itself",
     docs="https://www.tensorflow.org/guide/gpu",
 )
 SHARE = _answer(

@@ -9,6 +9,7 @@ from tfgpu_doctor.facts import distributions
 from tfgpu_doctor.facts.facts import NOT_IN_TEXT, Known, Message, lists_gpu
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.parsers import prose
+from tfgpu_doctor.parsers.lines import any_case
 from tfgpu_doctor.parsers.machine_facts import devices, first_said
 from tfgpu_doctor.parsers.parsed_text import ParsedText
 from tfgpu_doctor.parsers.resemblance import SUBJECT
@@ -31,19 +32,17 @@ _SLURM = re.compile(r"^\s*#SBATCH\b|(?:^|[$#>%`] ?)(?:srun|salloc)\b.*\s-(?:-pty
 _OF_SLURM_A_GPU = re.compile(r"--gres|--gpus|\s-G\b|--tres\S{0,60}gpu")
 _GRANTED = re.compile(r"gres[/:]gpu|TresPerNode=.*gpu|SLURM_JOB_GPUS=\d|SLURM_GPUS\w*=\d")
 _LOG_IN_A_SENTENCE = re.compile(r"\b[EWI] (?:tensorflow|external)/|\b[EWI]0000 \d\d:")
-_NOTEBOOK = re.compile(
+_NOTEBOOK = any_case(
     r"\bjupyter\b|\bnotebook\b|\bipykernel\b|In ?\[\d*\]:|<ipython-input|\bkernelspec\b|\bspyder\b"
-    r"|\bpycharm\b|\bvs ?code\b",
-    re.IGNORECASE,
+    r"|\bpycharm\b|\bvs ?code\b"
 )
 _FROM_SOURCE = re.compile(
     r"(?:from |built from |compiled from )?sources?\b(?! *(?:or|/|and) *bin).{0,40}", re.IGNORECASE
 )
 _PACKAGED = re.compile(r"(?:pip3?|conda|virtualenv|venv|anaconda)\b.{0,40}", re.IGNORECASE)
-_BUILT_BY_USER = re.compile(
+_BUILT_BY_USER = any_case(
     r"(?<!if )\b(?:built|compiled)(?: it| tensorflow| tf)? (?:locally )?from (?:the )?sources?\b"
-    r"|bazel-bin/tensorflow/tools/pip_package|//tensorflow/tools/pip_package:",
-    re.IGNORECASE,
+    r"|bazel-bin/tensorflow/tools/pip_package|//tensorflow/tools/pip_package:"
 )
 _TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras|tfgpu", re.IGNORECASE)
 _PYTORCH = re.compile(r"\btorch\b|pytorch", re.IGNORECASE)
@@ -55,17 +54,15 @@ _NATIVE = re.compile(  # or a binding of C# or Java
 _OTHER_FRAMEWORK = re.compile(r"\b(?:jax|torch|pytorch)\b", re.IGNORECASE)
 # failures that every program prints in these words
 _OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-invalid", "invalid-device-function")
-_JETSON = re.compile(
+_JETSON = any_case(
     r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bjetpack\b|\bdrive[- ](?:px ?2?|agx|orin|xavier)\b|\bjtop\b"
-    r"|\btegrastats\b|\bnvpmodel\b|@tegra-|\btegra x[12]\b|\btx[12]\b",
-    re.IGNORECASE,
+    r"|\btegrastats\b|\bnvpmodel\b|@tegra-|\btegra x[12]\b|\btx[12]\b"
 )
-_HOSTED = re.compile(
+_HOSTED = any_case(
     r"(?<![\w.-])/content/|/kaggle/(?:input|working)\b|\bcolab[\w-]{0,40}\.ipynb\b|\bgoogle\.colab\b"
     r"|\bcolab (?:pro|runtime|session)\b"
     r"|\b(?:run|runs|running|ran|train|training|execute|work|example)\b.{0,60}\b(?:in|on|with) (?:google )?colab\b"
-    r"(?!.{0,80}\b(?:works?|fine|but|without|success\w*|no (?:problem|error)s?)\b)",
-    re.IGNORECASE,
+    r"(?!.{0,80}\b(?:works?|fine|but|without|success\w*|no (?:problem|error)s?)\b)"
 )
 _PRINTED_VERSION = re.compile(r"(?:Out\[\d{1,4}\]: )?['\"(]*[\d.]+(?:rc\d+)?['\")]*")
 # lines that programs print, beside those of prose.is_sentence: TensorFlow's log, training, this program, pip, a shell

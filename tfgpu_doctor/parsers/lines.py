@@ -15,12 +15,15 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
 import msgspec
 
 from tfgpu_doctor.facts import printable
+
+any_case = partial(re.compile, flags=re.IGNORECASE)
 
 # ------------------------------------------------------------------------------------------ encodings
 

@@ -33,6 +33,7 @@ from tfgpu_doctor.facts.versions import dotted, minor, of_capability
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers import prose, tensorflow_outputs
 from tfgpu_doctor.parsers.cuda_results import CURESULTS
+from tfgpu_doctor.parsers.lines import any_case
 from tfgpu_doctor.parsers.parsed_text import ParsedText, fact_from, line_of, stated_at
 from tfgpu_doctor.parsers.prose import card_in, stance
 from tfgpu_doctor.parsers.statements import names_no_gpu
@@ -40,33 +41,28 @@ from tfgpu_doctor.parsers.system_outputs import named
 
 # ------------------------------------------------------------------------------------------ cards
 
-_NOT_NVIDIA = re.compile(
+_NOT_NVIDIA = any_case(
     r"\b(?:amd|advanced micro devices|radeon|intel|iris|uhd|hd graphics|apple|m[1-4]\b|arc\b|rx ?\d{3,4}|vega"
-    r"|none|cpu only|no gpu)",
-    re.IGNORECASE,
+    r"|none|cpu only|no gpu)"
 )
-_NVIDIA = re.compile(
+_NVIDIA = any_case(
     r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|\bmx ?\d{3}|(?<!amd )\b[avhtlpk]\d{1,3}\b"
-    r"|\bgt[sx]? ?\d{3}|\d{3,4} ?ti\b",
-    re.IGNORECASE,
+    r"|\bgt[sx]? ?\d{3}|\d{3,4} ?ti\b"
 )
 _INSTANCE_WORDS = ("large", "metal", "gpu-", "standard", "_v", "instance", "vm", "aws", "ec2")
 # the graphics of a machine whose owner never speaks of NVIDIA
-_ONLY_GRAPHICS = re.compile(
+_ONLY_GRAPHICS = any_case(
     r"\b(?:Intel ?(?:\(R\))? ?(?:Iris|UHD|HD Graphics|Arc|graphics)|Iris(?:\(R\))? (?:Xe|Plus)|(?:AMD "
-    r"|ATI )?Radeon|AMD Ra[a-z]{3,5}n|(?:AMD|ATI) (?:R[579X]|Vega|GPU|card|graphics))\b.{0,40}",
-    re.IGNORECASE,
+    r"|ATI )?Radeon|AMD Ra[a-z]{3,5}n|(?:AMD|ATI) (?:R[579X]|Vega|GPU|card|graphics))\b.{0,40}"
 )
 # a card of unknown name
-_SOME_NVIDIA = re.compile(
+_SOME_NVIDIA = any_case(
     r"\b(?:my|the|and|with|has|have|dedicated|discrete|of) (?:an? )?(?:\w+ )?nvidia"
-    r"(?:['’]s|\W(?:\w+ )?(?:card|gpu|graphics))\b",
-    re.IGNORECASE,
+    r"(?:['’]s|\W(?:\w+ )?(?:card|gpu|graphics))\b"
 )
-_CAPABILITY = re.compile(
+_CAPABILITY = any_case(
     r"\bcompute capabilit(?:y|ies)\W{1,3}(?:(?:is|of|version|level|being|only)\W{1,3}){0,2}"
-    r"(?P<capability>\d{1,2}\.\d)\b",
-    re.IGNORECASE,
+    r"(?P<capability>\d{1,2}\.\d)\b"
 )
 _NVIDIA_WORD = re.compile(r"nvidia", re.IGNORECASE)
 _NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNORECASE)
@@ -186,10 +182,9 @@ _STATUS = {
 }
 _HOST = re.compile(r"\bhost\b")
 # what somebody says of nvidia-smi other than that it works
-_SMI_FAILS = re.compile(
+_SMI_FAILS = any_case(
     r"\b(?:fail|error|could|unable|mismatch|no devices|if|try|please|what|cannot|missing|not?|says)\b|n[o']t\b"
-    r"|\[|^\s*[$#>(]",
-    re.IGNORECASE,
+    r"|\[|^\s*[$#>(]"
 )
 _OF_SMI = ("smi-no-driver", "smi-not-found", "smi-no-devices", "smi-no-libcuda", "nvml-mismatch")
 _OF_NVML = re.compile(r"driver/library version mismatch|lib_rm_version_mismatch", re.IGNORECASE)
@@ -273,22 +268,20 @@ _INSTALLED_BY = re.compile(
     r"(?<![\w-])(?P<name>cudatoolkit|cuda-toolkit|cuda-runtime|cudnn|cuda-nvcc)==?(?P<version>\d+(?:\.\d+)*)"
 )
 _FOLDER = re.compile(r"[/\\]cuda(?:-|[/\\]v)(?P<version>\d{1,2}\.\d)\b", re.IGNORECASE)
-_RUNTIME_FILE = re.compile(
+_RUNTIME_FILE = any_case(
     r"\bcudart64_(?P<digits>(?:[5-9]\d|1[01]\d))\.dll\b|\blibcudart\.so\.(?P<version>\d{1,2}\.\d)(?=\.?\d*\b)"
-    r"|\blib(?:cublas|cufft|curand|cusolver|cusparse)\.so\.(?P<alike>7\.[05]|8\.0|9\.[0-2]|10\.0)(?=\.?\d*\b)",
-    re.IGNORECASE,
+    r"|\blib(?:cublas|cufft|curand|cusolver|cusparse)\.so\.(?P<alike>7\.[05]|8\.0|9\.[0-2]|10\.0)(?=\.?\d*\b)"
 )
 _SENTENCE = 400  # a line that is longer is a program's
 _OLD = ("cublas", "cufft", "curand", "cusolver", "cusparse")
 _ALL_ALIKE = ("7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0")
 _HEADER = re.compile(r"^\S{1,200}: *$|/ldconfig")  # a folder above its list of files, which tells what is in it
 # "with 2.14.0 everything worked", "the default TF 1.2 does not do this": what that release needs is there
-_WORKS_WITH = re.compile(
+_WORKS_WITH = any_case(
     r"\b(?:works?|worked|fine|runs|(?:does|did)(?:n't| not) (?:happen|occur)|no (?:such )?(?:problem|error|issue)s?)\b"
     r"[^.\n]{0,40}\b(?:tensor ?flow(?:[-_]gpu)?|tf)[ =v]{1,4}(?P<version>[12]\.\d{1,2})(?!\d)"
     r"|\b(?:revert\w*|downgrad\w*|(?:went|going) back)\b[^.\n]{0,40}?\b(?:to|with) (?:tensor ?flow(?:[-_]gpu)?|tf)?"
-    r"[ =v]{0,4}(?P<older>[12]\.\d{1,2})(?:\.\d+)?\b[^.\n]{0,40}\b(?:works?|worked|fine|fixed|solved)\b",
-    re.IGNORECASE,
+    r"[ =v]{0,4}(?P<older>[12]\.\d{1,2})(?:\.\d+)?\b[^.\n]{0,40}\b(?:works?|worked|fine|fixed|solved)\b"
 )
 
 
@@ -407,6 +400,7 @@ _OF_A_PROGRAM = re.compile(
 _TF_INSTALLED = re.compile(
     r"\b(?:install|add)\b[^|;]{0,80}\btensorflow\b|^\s*tensorflow(?:-gpu)?[= ]+\d", re.IGNORECASE
 )
+_PLACED = re.compile(r'_device="/job:[^"]*GPU:\d')  # an operation runs there, whatever people say of it
 _BARE_LIST = re.compile(r"^\[\]$")
 
 
@@ -427,7 +421,7 @@ def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
         return Known(tuple(counted), f"line {seen.some_gpu}: {source}")
     if seen.gpu_count == 0:
         return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {seen.no_gpu}: {source}")
-    if said := first_said(text, prose.no_gpu):
+    if (said := first_said(text, prose.no_gpu)) and not text.find(_PLACED):
         return Known((), f"line {said}, as stated", "stated")
     about_tensorflow = text.find(TF_LOG) or text.find(_TF_INSTALLED)
     if about_tensorflow and (bare := text.find(_BARE_LIST)):

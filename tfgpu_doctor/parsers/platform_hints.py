@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.lines import Line, any_case
 
 # ------------------------------------------------------------------------------------------ os names
 
@@ -96,19 +96,17 @@ _APPTAINER = re.compile(
 )
 _APPTAINER_RUN = re.compile(r"\b(?:singularity|apptainer)\b.{0,80}? (?:exec|run|shell|start)\b")
 _NV = re.compile(r"\s--(?:nv|nvccli|rocm)\b")  # a GPU that Slurm grants is not handed in without it
-_DOCKER_WORD = re.compile(
+_DOCKER_WORD = any_case(
     r"(?:installed (?:from|using|via)|inside|in|using|with|from|official|gpu) (?:a |an |the )?(?:\w+ )?docker\b"
     r"|\b(?:in|inside|within) the container\b|docker (?:image|container|version|desktop)|/\.dockerenv"
-    r"|tensorflow docker|nvidia[- ]docker",
-    re.IGNORECASE,
+    r"|tensorflow docker|nvidia[- ]docker"
 )
 # Under WSL2 a Linux nvidia-smi (three numbers) shows Windows' driver (two), of another number; on Linux they are one.
 # WSL 1, whose kernel calls itself 4.4.0-…-Microsoft, counts too: that it is no WSL 2 is a matter of its set-up
-_WSL = re.compile(
+_WSL = any_case(
     r"(?<!\bno )(?<!\bnot )(?<!without )\bwsl ?[12]?\b|microsoft-standard|NVIDIA-SMI (?:4[5-9]"
     r"|[5-9]\d)\d\.\d+\.\d+ +Driver Version: \d{3}\.\d+ |-Microsoft\b|/usr/lib/wsl\b"
-    r"|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/",
-    re.IGNORECASE,
+    r"|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/"
 )
 _SYSTEMS = {
     "windows": re.compile(

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 
 from tfgpu_doctor.facts.versions import major
 from tfgpu_doctor.parsers import statements
-from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.lines import Line, any_case
 from tfgpu_doctor.parsers.statements import Statement
 
 # ------------------------------------------------------------------------------------------ prose
@@ -43,10 +43,9 @@ _OF_A_PROGRAM = re.compile(
     r"|^\s*[\w.\[\]-]+ ?==\S+$|^\s*[\w-]+ +\d+(?:\.\d+)+ +(?:py|pypi|h[0-9a-f]|conda|cuda|gpu|mkl|pyh)|^https?://\S+$",
 )
 _ERROR = re.compile(r"\w(?:Error|Warning|Exception): ")
-_CLAUSE = re.compile(
+_CLAUSE = any_case(
     r"(?<=[\w)\]'\"`%])[.!?;](?=\s|$)|[。！？；]|\s[-–—]{1,2}\s|\b(?:but|however|while|whereas|although|though|aber|pero"
-    r"|mais|sondern)\b|但是?|しかし|ですが|하지만|\bно\b",
-    re.IGNORECASE,
+    r"|mais|sondern)\b|但是?|しかし|ですが|하지만|\bно\b"
 )
 _VERSION_WORD = (
     r"(?:version|ver\.?|v\.?|release|toolkit|sdk|number|of|is|was"
@@ -62,11 +61,10 @@ _NAMED = {
     "driver": r"(?:driver|treiber|драйвер\w{0,2}|驱动(?:程序)?|驅動|ドライバー?|드라이버)",
 }
 # "tensorflow gave me 2.17", "TensorFlow (the newest, 2.16.1)"
-_TENSORFLOW = re.compile(
+_TENSORFLOW = any_case(
     r"(?<![A-Za-z0-9_.-])tensor[- ]?flow(?:-gpu|-cpu)?\W{1,3}(?:(?!cuda|cudnn|python|driver|numpy|keras|torch|tfjs"
     r"|js\b|lite\b|hub\b|addons|text\b|serving|datasets|probability|estimator|models\b|federated|quantum|with\b|on\b"
-    r"|needs?\b|for\b)(?:[A-Za-z][A-Za-z']{0,11}|')\W{1,3}){1,3}v?(?P<number>[12]\.\d{1,2}(?:\.\d{1,2})?)(?![\d%]|\.\d)",
-    re.IGNORECASE,
+    r"|needs?\b|for\b)(?:[A-Za-z][A-Za-z']{0,11}|')\W{1,3}){1,3}v?(?P<number>[12]\.\d{1,2}(?:\.\d{1,2})?)(?![\d%]|\.\d)"
 )
 _VERSIONS = (
     *((key, re.compile(rf"(?P<name>{name}){_LINK}{_NUMBER}", re.IGNORECASE)) for key, name in _NAMED.items()),
@@ -79,8 +77,8 @@ _TELLING = (
 )  # each expression above and _SHORT_PYTHON need one of them
 _LIMITS = {"cuda": (5, 19), "cudnn": (4, 9), "tensorflow": (0, 2), "python": (2, 3), "driver": (300, 999)}
 _DOTTED = ("tensorflow", "python")  # a bare "2" or "3" says nothing
-_SHORT_PYTHON = re.compile(r"(?<![A-Za-z0-9_.])(?:py|python|cp)(?P<major>[23])(?P<minor>\d{1,2})\b", re.IGNORECASE)
-_GPU = re.compile(
+_SHORT_PYTHON = any_case(r"(?<![A-Za-z0-9_.])(?:py|python|cp)(?P<major>[23])(?P<minor>\d{1,2})\b")
+_GPU = any_case(
     r"(?<![A-Za-z0-9_.])(?<!amd )(?:\d{1,2} ?x ?)?(?P<name>(?:nvidia |geforce |quadro |tesla ){0,2}(?:p10[246]-\d{3}"
     r"|(?:rtx|gtx|gts|gt)[ -]?(?:titan(?: ?(?:x|z|black))?|(?:pro )?[a-z]?\d{3,4}(?:[adehm]|mx|(?<=1650|1660|2060|2070"
     r"|2080|4070|4080)s)?)|titan (?:rtx|xp?|v|z|black)|titanx?p?|mx[ -]?\d{3}|jetson (?:nano|tx[12]|tk1|t[2-5]000"
@@ -95,76 +93,64 @@ _GPU = re.compile(
     r"|t[12]000|(?P<bare>(?:10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0|(?<!thinkpad )(?:[kmpt][1-6]\d00m?"
     r"|[kpt][4-6][0-5]0e?)))(?:[ -]?(?:ti|super|ada(?: generation)?|sff|laptop(?: ?gpu)?|mobile|max-?q|notebook|sxm\d?"
     r"|pcie|\(?pascal\)?|(?<=640m )le|(?<=560 )se|(?<=m3000 )se|(?<=[45]090 )d(?: v2)?|(?<=3050 )a(?= laptop)|boost"
-    r"|m)(?![A-Za-z0-9])){0,4})(?:gpu)?s?(?![A-Za-z0-9_%]|\.\d| ?(?:percent|hours?)\b)",
-    re.IGNORECASE,
+    r"|m)(?![A-Za-z0-9])){0,4})(?:gpu)?s?(?![A-Za-z0-9_%]|\.\d| ?(?:percent|hours?)\b)"
 )
-_CHOICE = re.compile(
+_CHOICE = any_case(
     r"\b(?:geforce|nvidia|[gr]tx)\b.{0,40}\b(?:or|vs\.?|versus)\b"
-    r"|\b(?:or|vs\.?|versus)\b.{0,40}\b(?:geforce|nvidia|[gr]tx)\b",
-    re.IGNORECASE,
+    r"|\b(?:or|vs\.?|versus)\b.{0,40}\b(?:geforce|nvidia|[gr]tx)\b"
 )
-_OTHER_GPU = re.compile(
+_OTHER_GPU = any_case(
     r"(?<![A-Za-z0-9_.])(?:(?:amd |ati )?(?:radeon(?: (?:rx|hd|pro|vega|r[579x]))?(?: ?\d{3,4}\w{0,3})?"
     r"|rx[ -]?(?:vega ?)?(?:\d{3,4}|56|64)(?: ?(?:xtx?|gre|[ms]))?)|(?:intel(?:\(r\))? )?(?:iris(?:\(r\))?(?: xe| plus"
-    r"| pro)|u?hd graphics(?: \d{3,4})?|uhd \d{3}|arc [ab]\d{3}m?)|intel graphics)(?![A-Za-z0-9_])",
-    re.IGNORECASE,
+    r"| pro)|u?hd graphics(?: \d{3,4})?|uhd \d{3}|arc [ab]\d{3}m?)|intel graphics)(?![A-Za-z0-9_])"
 )
 # a bare number is a card only beside one of these words
-_CARD_WORD = re.compile(
+_CARD_WORD = any_case(
     r"gpu|card|nvidia|ge ?force|[gr]tx|laptop|显卡|tarjeta|placa|carte|karte|видеокарт"
-    r"|\b(?:on|my|with an?) (?:20[678]|30[5-9]|40[5-9]|50[6-9])0\b",
-    re.IGNORECASE,
+    r"|\b(?:on|my|with an?) (?:20[678]|30[5-9]|40[5-9]|50[6-9])0\b"
 )
-_NO_CARD = re.compile(r"^(?:t1|l4t|p4d)$", re.IGNORECASE)
-_WANTED = re.compile(
+_NO_CARD = any_case(r"^(?:t1|l4t|p4d)$")
+_WANTED = any_case(
     r"\b(?:need|require|rel(?:y|ies) on|want|expect|recommend|support|compatib|should|must|could i|can i|look(?:s"
     r"|ing)? for|asks?|ask(?:s|ing) for|search|minimum|at least|official|document|doc says|speaks? of|highest|tested"
     r"|compiled|ha(?:s|ve) to be|built (?:for|against|with)|designed|meant|intended|instead of|rather than|which"
     r"|whether|upgrade to|downgrade to|switch(?:ing)? to|wait(?:ing)? for|not found|missing|could not|cannot open"
     r"|no longer|does ?n[o']t|is ?n[o']t|without|not (?:have|install)|never install|only (?:for|works? with|up to)"
     r"|or (?:earlier|later|newer|above|higher|below)|download|from this url|you may install"
-    r"|必须|需要|吗|cuda version:)",
-    re.IGNORECASE,
+    r"|必须|需要|吗|cuda version:)"
 )
 _IS_WHAT = re.compile(r"\s*is what (?!i\b|we\b)", re.IGNORECASE)  # "CUDA 9.2 is what it needs"
 _PART = re.compile(r"[,，、;(]|\b(?:and|so|then|when|y|und|et)\b")
-_SUPPORTED = re.compile(r"nvidia[- ]?smi|driver (?:supports?|reports?|shows?|says?)|\bCUDA Version *:", re.IGNORECASE)
-_TOOLKIT = re.compile(r"nvcc|toolkit|install", re.IGNORECASE)
-_ELSEWHERE = re.compile(
+_SUPPORTED = any_case(r"nvidia[- ]?smi|driver (?:supports?|reports?|shows?|says?)|\bCUDA Version *:")
+_TOOLKIT = any_case(r"nvcc|toolkit|install")
+_ELSEWHERE = any_case(
     r"\b(?:previous(?:ly)?|before|used to|earlier|originally|formerly|in the past|last (?:week|month|year)"
     r"|(?:an)?other (?:machine|computer|pc|server|laptop|system|env\w*|box|node)|old (?:machine|computer|pc|laptop|card"
     r"|gpu|\S+ (?:\S+ )?with)|uninstall\w*|removed?|(?:also|have|already)? ?tried)\b|\b(?:i|we) had (?:an? |the |my )?$"
     # "from A to B": A
     r"|(?:\b(?:mov|switch|coming|migrat|upgrad|downgrad|chang|updat|went|wechs|gewechs|umgestieg|cambi|pass|mud)\w*"
-    r"\W(?:\w+\W+){0,4}?(?:from|von|vom|de|desde)\b|从|從)(?!.*(?:\b(?:to|auf|zum?|à|para|al)\b|到|成))",
-    re.IGNORECASE,
+    r"\W(?:\w+\W+){0,4}?(?:from|von|vom|de|desde)\b|从|從)(?!.*(?:\b(?:to|auf|zum?|à|para|al)\b|到|成))"
 )
-_OF_OTHERS = re.compile(
+_OF_OTHERS = any_case(
     r"\b(?:(?:friend|colleague|cousin|neighbou?r|classmate|co-?worker|room-?mate|brother|everybody"
     r"|everyone)(?:['’]?s)?|kolleg\w*|freund\w*|nachbar\w*|coll[èe]gue|voisin|ami|amigo|primo|colega|compañer[oa]"
-    r"|vecino|vizinho|друг[ау]?|коллег\w*|сосед\w*)\b|同学|朋友|同事",
-    re.IGNORECASE,
+    r"|vecino|vizinho|друг[ау]?|коллег\w*|сосед\w*)\b|同学|朋友|同事"
 )
-_MINE = re.compile(
-    r"\b(?:my|mine|i have|i['’]ve|mein\w*|ich habe|mon|mi|meu|minha|у меня|мо[йяё])\b|我的|我用",
-    re.IGNORECASE,
-)
+_MINE = any_case(r"\b(?:my|mine|i have|i['’]ve|mein\w*|ich habe|mon|mi|meu|minha|у меня|мо[йяё])\b|我的|我用")
 _COMPARED = re.compile(r"[<>≥≤~]")  # "driver>=450"
 # "replaced A with B": A
-_EXCHANGES = re.compile(
+_EXCHANGES = any_case(
     r"(?:\b(?:replac|swap|exchang|chang|trad|ersetz|tausch|getauscht|cambi|remplac|troqu|substitu)\w*"
-    r"|(?:по|за|с)менял\w*|заменил\w*|сменил\w*)\W[^,.;]{0,20}$",
-    re.IGNORECASE,
+    r"|(?:по|за|с)менял\w*|заменил\w*|сменил\w*)\W[^,.;]{0,20}$"
 )
 _FOR_ANOTHER = re.compile(r"(?i)\W{0,3}(?:\w+\W+){0,2}?(?:with|for|by|against|на|durch|gegen|por|par|pour)\b")
 # "it works with CUDA 10" is of another set-up; "does it work with an RTX 3090" asks about this one
 _WORKS_WITH = re.compile(
     r"\bwork(?:s|ed) (?:fine |well |perfectly |ok |great )?(?:on|with|in|under|for)\b", re.IGNORECASE
 )
-_IN_THE_PAST = re.compile(
+_IN_THE_PAST = any_case(
     r"(?:\.post\d)? ?(?:→|->|=>|:) ?(?:GPU|works|OK|fine|läuft|funciona)\b"
-    r"|[^,.;]{0,20}\b(?:in the past|before|earlier|previously|last (?:week|month|year))\b",
-    re.IGNORECASE,
+    r"|[^,.;]{0,20}\b(?:in the past|before|earlier|previously|last (?:week|month|year))\b"
 )
 
 
@@ -279,7 +265,7 @@ _ABOUT_GPU = (
     *("gpu", "cpu", "card", "rtx", "gtx", "cuda device", "_devices", "gráfica", "tarjeta", "placa", "carte"),
     *("nicht", "kein", "не ", "显卡", "顯卡"),
 )
-_NO_GPU = re.compile(
+_NO_GPU = any_case(
     rf"{_NEVER}(?! ?\d)\W+(?:(?:get|make)\W+(?:\w+\W+){{1,3}}?to\W+|(?:\w+\W+){{0,2}}?){_SEES}\W+"
     rf"(?:\w+\W+){{0,5}}?{_A_GPU}{_IN_PART}"
     rf"|{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:get|make)\W+(?:\w+\W+){{0,3}}?{_A_GPU}\W+(?:to\W+)?{_SEES}"
@@ -311,14 +297,21 @@ _NO_GPU = re.compile(
     rf"|использует|находит|определяет|обнаружива)\w*|(?:使用|用|走)cpu|(?:检测不到|檢測不到|找不到|用不了|无法(?:使用|识别|检测|调用)|没有?(?:使用|用"
     rf"|调用|检测到?)|沒有(?:使用|用到)|不能(?:用|使用)|不(?:用|使用|识别|走)|未(?:使用|检测到)).{{0,8}}(?:gpu|显卡|顯卡)|(?:gpu|显卡|顯卡).{{0,10}}(?:不可用"
     rf"|不能用|无法使用|没有?被?(?:使用|用|调用)|用不了|检测不到|找不到|利用率.{{0,4}}0%)|gpu.{{0,15}}(?:認識(?:され|し)?(?:ない|ません|てくれ)|使(?:え|用でき|われ"
-    rf"|用され)(?:ない|ません)|見つから)",
-    re.IGNORECASE,
+    rf"|用され)(?:ない|ません)|見つから)"
 )
 
 
-_IF = re.compile(r"\bin case\b[^.!?]*$", re.IGNORECASE)
+# a condition, a wish, another machine, a link
+_IF = any_case(
+    r"\bin case\b[^.!?]*$|\bwhen the $|\bhow (?:do|can|to|would|should) (?:i |we |one )?$|\bon a machine with $|#$"
+)
+# some GPUs, those of others, a package, or what else somebody may not see
+_NOT_OF_ALL = any_case(
+    r"\b(?:multiple|several|both|all)\W+(?:\w+\W+)?(?:gpu|card)|\btensorflow-gpu(?: (?:that|version)|\W*$)"
+    r"|gpus? of others|\bseem (?!to (?:be|use|work|find|detect|see|recogni|run|have)|used)|cannot run it\b|\bgpu docs"
+)
 # "my GPU does not work": which is wrong, and not what TensorFlow lists
-_VAGUE = re.compile(r"\bwork(?!.*(?:detect|find|found|list|see|recogni|us(?:e|ing)|cpu|no gpu))", re.IGNORECASE)
+_VAGUE = any_case(r"\bwork(?!.*(?:detect|find|found|list|see|recogni|us(?:e|ing)|cpu|no gpu))")
 
 
 def no_gpu(text: str) -> re.Match[str] | None:
@@ -334,7 +327,10 @@ def gpu_fails(text: str) -> bool:
 def _about_gpus(text: str) -> Iterator[re.Match[str]]:
     small = text.lower()
     if any(word in small for word in _ABOUT_GPU):
-        yield from (found for found in _NO_GPU.finditer(text) if not _IF.search(text[: found.start()]))
+        for found in _NO_GPU.finditer(text):
+            beside = text[max(found.start() - 15, 0) : found.end() + 15]
+            if not (_IF.search(text[: found.start()]) or _NOT_OF_ALL.search(beside)):
+                yield found
 
 
 # ------------------------------------------------------------------------------------------ without gpu
@@ -342,7 +338,7 @@ def _about_gpus(text: str) -> Iterator[re.Match[str]]:
 # one of them stands in each clause that is found
 WORDS = (
     *("nvidia", "gpu", "cpu", "card", "graphi", "gráfic", "karte", "carte", "placa", "scheda", "karty"),
-    *("deliberate", "purpose"),
+    *("deliberate", "purpose", "_devices"),
 )
 
 _CARD = (
@@ -358,15 +354,14 @@ _NOT_SAID = (
     r"|available|usage|support|driver|used|seen|errors?|problems?|issues?|memory|devices?|gefunden|erkannt|encontrada"
     r"|détectée?)|in (?:the )?(?:list|tensorflow|tf|python)))"
 )
-_HYPOTHETICAL = re.compile(
-    r"\b(?:if|unless|whether|when|assum\w*|you|your|suppose|wenn|falls|ob|si|se|cuando|как если|если)\b|\?|如果|もし",
-    re.IGNORECASE,
+_HYPOTHETICAL = any_case(
+    r"\b(?:if|unless|whether|when|assum\w*|you|your|suppose|wenn|falls|ob|si|se|cuando|как если|если)\b|\?|如果|もし"
 )
 _MACHINE = (
     r"(?:machines?|laptops?|notebooks?|nodes?|servers?|vms?|pcs?|box(?:es)?|computers?|runners?|hosts?|workstations?"
     r"|instances?|mac|system|partition|cluster|rechner|knoten|it|i|we|which|that)"
 )
-_NONE = re.compile(
+_NONE = any_case(
     # without a GPU of that maker, or of its own
     rf"\b(?:no|without|without an?|without any|not an?|(?:n't|not) have (?:an?|any)|(?:n't|not) got (?:an?|any)"
     rf"|lacks? an?|kein\w*|ohne|ohne eine|pas de|sans|sans aucune?|aucune?|sin|sin ninguna|ninguna|sem|nenhuma|senza"
@@ -389,29 +384,29 @@ _NONE = re.compile(
     # GPUs of others
     r"|\b(?:has|have|with|got|is|hat|eine|une|una|uma|an?|my|mein\w*) (?:only |just |nur )?(?:an? |eine |the )?(?:AMD"
     r"|ATI|Intel)[- ](?:(?:Radeon|Arc|integrated|onboard) )?(?:GPU|(?:graphics?|video) ?card|graphics|card|Grafikkarte"
-    r"|Karte|graphique)\b(?! (?:too|as well|besides|and (?:an? )?nvidia))",
-    re.IGNORECASE,
+    r"|Karte|graphique)\b(?! (?:too|as well|besides|and (?:an? )?nvidia))"
 )
 _GPU_NAMED = (
     r"(?:the |a |an |any |my |our )?(?:nvidia )?(?:gpus?|graphics card|cuda)\b"
     r"(?! (?:memory|driver|to\b|version|ram|toolkit))"
 )
 _CPU = r"(?:the |my |our )?cpus?\b"
-_WANTS = re.compile(
+_WANTS = any_case(
     rf"\b(?:do(?:es)? ?n['’]t|do(?:es)? not|did ?n['’]t|never|no longer) (?:actually |really |even "
     rf"|ever )?(?:want(?:ed)?|need(?:ed)?|care about|intend to use|plan to use|mean to use) (?:to (?:use|have"
     rf"|touch) )?{_GPU_NAMED}|\b(?:deliberate(?:ly)?|on purpose|intentional(?:ly)?|by design"
     rf"|purposely)\b[^.!?\n]{{0,60}}\b(?:cpus?|no gpu|hid\w*|without (?:a )?gpu|-1)|\b(?:cpus?|hid\w*|no gpu"
     rf"|without (?:a )?gpu|gpus? (?:is|are) (?:off|disabled))\b[^.!?\n]{{0,40}}\b(?:deliberate(?:ly)?|on purpose"
-    rf"|intentional(?:ly)?|by design|purposely)\b|(?<!n't )(?<!not )\b(?:want|wants|prefer|meant|supposed"
-    rf"|intend(?:ed)?|chose|happy|content) (?:it )?(?:to )?(?:(?:run|stay|use|be|remain|work|compute|train"
-    rf"|go)\w* )?(?:it |everything )?(?:on |with |only ){{0,2}}{_CPU}(?: only)?(?!['’]s)"
+    rf"|intentional(?:ly)?|by design|purposely)\b"
+    rf"|\b(?:even (?:when|after|with|though)|i set)\b[^.!?\n]{{0,40}}\bcuda_visible_devices\W{{1,3}}-1"
+    rf"|(?<!n't )(?<!not )\b(?:want|wants|prefer|meant|supposed|intend(?:ed)?|chose|happy|content) (?:it )?(?:to )?"
+    rf"(?:(?:run|stay|use|be|remain|work|compute|train|go)\w* )?(?:it |everything )?"
+    rf"(?:on |with |only ){{0,2}}{_CPU}(?: only)?(?!['’]s)"
     rf"|(?<!work )(?<!works )(?<!worked )(?<!working )(?<!just )\b(?:fine|okay|ok|happy|live|content|go) with {_CPU}"
     rf"|\b{_CPU}(?:-only)? (?:is|are|would be|will be) (?:all (?:i|we) |enough|sufficient"
     rf"|plenty|fast enough|fine (?:for|with) (?:me|us|this|that|now)|what (?:i|we) want|perfectly (?:fine|ok)"
     rf"|okay for)|\b(?:gpu|cuda) is not (?:needed|necessary|wanted|required)|\bCPU[- ]only (?:steps?|jobs?|tasks?"
-    rf"|runs?|mode|inference|pipelines?|services?|deployments?|stages?|rules?|tests?|build|ci)\b",
-    re.IGNORECASE,
+    rf"|runs?|mode|inference|pipelines?|services?|deployments?|stages?|rules?|tests?|build|ci)\b"
 )
 
 

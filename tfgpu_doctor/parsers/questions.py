@@ -13,22 +13,27 @@ A question is found by the words of its sentence, whatever their order; what it 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tfgpu_doctor.facts.facts import Message
 from tfgpu_doctor.parsers import prose
-from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.lines import Line, any_case
 from tfgpu_doctor.parsers.messages import SHOWN
 from tfgpu_doctor.parsers.statements import Statement
 
 # ------------------------------------------------------------------------------------------ questions
 
 _FIRST_ONES = 10  # questions
+_A_RELEASE = any_case(r"\b(?:tensor ?flow\w*(?:-gpu)?|tf)(?: versions?)?[ =v]{0,3}([12]\.\d+)")
+_SHORTEST = 4  # words of a question that counts as a further one, unlike "Why?"
+_BY_NAME = ("release", "works")  # that another program may need otherwise
+_KIN = {"works": "release", "enable": "in-use"}  # topics with one answer
 _VERSIONS = ("tensorflow", "cuda", "cudnn", "python", "driver")
+_Asked: TypeAlias = tuple[Line, dict[str, str]]  # a sentence, and what it asks with which versions
 _LONGEST = 20_000  # characters of a text that asks: a letter, and no log
-_SENTENCE = re.compile(r"(?<=[?!？！。])\s*|(?<=[a-z\d)]\.)\s+(?=[A-Z])")
+_SENTENCE = re.compile(r"(?<=[?!？！。])\s*|(?<=[a-z\d).]\.)\s+(?=[A-Z])")
 
 
 class _Topic(NamedTuple):
@@ -39,114 +44,102 @@ class _Topic(NamedTuple):
     unnamed: bool = False  # nothing in the text names a card, a system or a version
 
 
-_ASKS = re.compile(
+_ASKS = any_case(
     r"[?？]|^\W*(?:\[[^\]]{1,30}\]\W*)?(?:which|what|how|can|could|does|do|is|are|will|why|should|recommended|welche"
     r"|wie|quelle?s?|comment|qué|cómo|cuál|qual|como)\b|\b(?:need|like|want) to know\b|\bwondering\b|\btell me\b"
-    r"|哪|什么|怎么|如何|多少|吗|どの|어떤",
-    re.IGNORECASE,
+    r"|哪|什么|怎么|如何|多少|吗|どの|어떤"
 )
-_SUBJECT = re.compile(
-    r"tensor ?flow|\btf\b|keras|cuda|cudnn|\bgpus?\b|graphics card|\b[gr]tx|geforce|quadro|tesla|radeon|nvidia",
-    re.IGNORECASE,
+_SUBJECT = any_case(
+    r"tensor ?flow|\btf\b|keras|cuda|cudnn|\bgpus?\b|graphics card|\b[gr]tx|geforce|quadro|tesla|radeon|nvidia"
 )
-_OTHER = re.compile(r"\b(?:py)?torch\b|\bjax\b|\bcupy\b|\bopencv\b|\btfjs|tensorflow[. ]?js\b", re.IGNORECASE)
-_TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras", re.IGNORECASE)
-_NEEDED = re.compile(r"\b(?:need(?:ed|s)?|necessary|required?|have to|must|should i)\b", re.IGNORECASE)
-_LIBRARY = re.compile(r"\bcuda\b|cudnn|tool ?kit", re.IGNORECASE)
-_PACKAGES = re.compile(
-    r"\bconda|\banaconda|\bpip\b|and-cuda|cudatoolkit|\bnvidia-\w+-cu1\d|docker|container", re.IGNORECASE
-)
-_WHICH = re.compile(
+_OTHER = any_case(r"\b(?:py)?torch\b|\bjax\b|\bcupy\b|\bopencv\b|\btfjs|tensorflow[. ]?js\b")
+_TENSORFLOW = any_case(r"tensor ?flow|\btf\b|keras")
+_NEEDED = any_case(r"\b(?:need(?:ed|s)?|necessary|required?|have to|must|should i)\b")
+_LIBRARY = any_case(r"\bcuda\b|cudnn|tool ?kit")
+_PACKAGES = any_case(r"\bconda|\banaconda|\bpip\b|and-cuda|cudatoolkit|\bnvidia-\w+-cu1\d|docker|container")
+_WHICH = any_case(
     r"\b(?:which|what|what's|whats|recommended|exact|detail(?:ed|s)?|provide|share|specify|welche[rsnm]?|quelle?s?|qué"
-    r"|cu[aá]l(?:es)?|qual|quais|versions that)\b|哪|什么|多少|どの|어떤|как(?:ая|ой|ую)",
-    re.IGNORECASE,
+    r"|cu[aá]l(?:es)?|qual|quais|versions that)\b|哪|什么|多少|どの|어떤|как(?:ая|ой|ую)"
 )
-_WHICH_VERSION = re.compile(r"\b(?:which|what) versions?\b.{0,30}\b(?:install|use|take|need)\b", re.IGNORECASE)
-_THING = re.compile(
+_WHICH_VERSION = any_case(r"\b(?:which|what) versions?\b.{0,30}\b(?:install|use|take|need)\b")
+_THING = any_case(
     r"\b(?:versions?|releases?|cuda|cudnn|tensor ?flow\w*|tf|python|drivers?|combinations?|os|install|versi[oó]n\w*"
-    r"|versão)\b|版本|バージョン|버전|верси",
-    re.IGNORECASE,
+    r"|versão)\b|版本|バージョン|버전|верси"
 )
-_HOW = re.compile(
+_HOW = any_case(
     r"\bhow (?:do|can|to|should|would|could)\b|\b(?:is|are) there\b|\binstructions?\b|\bguide\b|\bsteps\b|\btell me\b"
-    r"|\bcomment\b|怎么|如何",
-    re.IGNORECASE,
+    r"|\bcomment\b|怎么|如何"
 )
-_INSTALL = re.compile(
-    r"\binstall\w*|\bset(?:ting)?[ -]?up\b|\b(?:run|running|train|training|use|get)\b|\bversions?\b|安装|配置",
-    re.IGNORECASE,
+_INSTALL = any_case(
+    r"\binstall\w*|\bset(?:ting)?[ -]?up\b|\b(?:run|running|train|training|use|get)\b|\bversions?\b|安装|配置"
 )
-_WHETHER = re.compile(
+_WHETHER = any_case(
     r"\b(?:can|could|does|do|will|would|is|are|possible|kann|läuft|funktioniert|unterstützt|puedo|funciona|peut"
-    r"|est-ce)\b|能|可以|支持",
-    re.IGNORECASE,
+    r"|est-ce)\b|能|可以|支持"
 )
-_WORKS = re.compile(
+_WORKS = any_case(
     r"\b(?:use|using|run|runs|work|works|install\w*|support\w*|compatib\w*|possible|train|take|need(?:ed)?|used|ok|okay"
-    r"|fine|good|nutzen|läuft|funktion\w*|unterstützt|usar|utiliser|marche)\b|支持|兼容|能用",
-    re.IGNORECASE,
+    r"|fine|good|nutzen|läuft|funktion\w*|unterstützt|usar|utiliser|marche)\b|支持|兼容|能用"
 )
-_CHECKS = re.compile(
-    r"\b(?:check(?:ing)?|verify|know|tell|see|show|confirm|make sure|find out|determine)\b",
-    re.IGNORECASE,
-)
-_USES = re.compile(r"\b(?:us(?:es?|ed|ing|age)|performed|runs?|running|trains?|training)\b", re.IGNORECASE)
-_RUNS_THERE = re.compile(r"\bworks?\b|\bworking\b|\bgpu\b.{0,40}\bcpu\b", re.IGNORECASE)
-_DEVICE = re.compile(r"\bwhich (?:device|gpu)\b", re.IGNORECASE)
-_THE_GPU = re.compile(r"(?<![a-z])gpu(?![a-z])", re.IGNORECASE)
-_FIRST = re.compile(
-    r"\bfirst\b.{0,30}?\b(?:run|call|epoch|step|iteration|batch|prediction|inference|image|session)", re.IGNORECASE
-)
-_SLOW = re.compile(r"slow|longer|differ|\btakes?\b|\bminutes?\b", re.IGNORECASE)
-_NOT_TOOLKIT = re.compile(r"\b(?:which|what)\b", re.IGNORECASE)
-_NOT_USE = re.compile(r"\b(?:which|versions?|install\w*|why)\b|n['o]t\b", re.IGNORECASE)
-_NO_ANSWER = re.compile(
+_CHECKS = any_case(r"\b(?:check(?:ing)?|verify|know|tell|see|show|confirm|make sure|find out|determine)\b")
+_USES = any_case(r"\b(?:us(?:es?|ed|ing|age)|performed|runs?|running|trains?|training)\b")
+_RUNS_THERE = any_case(r"\bworks?\b|\bworking\b|\bgpu\b.{0,40}\bcpu\b")
+_DEVICE = any_case(r"\bwhich (?:device|gpu)\b")
+_THE_GPU = any_case(r"(?<![a-z])gpu(?![a-z])")
+_FIRST = any_case(r"\bfirst\b.{0,30}?\b(?:run|call|epoch|step|iteration|batch|prediction|inference|image|session)")
+_SLOW = any_case(r"slow|longer|differ|\btakes?\b|\bminutes?\b")
+_NOT_TOOLKIT = any_case(r"\b(?:which|what)\b|\bmy\b.{0,20}\bimage\b|\bdevice plugin\b")
+_NOT_USE = any_case(r"\b(?:which|versions?|install\w*|why)\b|n['o]t\b")
+_NO_ANSWER = any_case(
     r"\b(?:what (?:is|are) (?:this|the (?:problem|error|reason)))|\bwhat gpus? (?:do|did|have) you\b"
-    r"|\b(?:did|do|have|had) you\b|\byou (?:use[ds]?|are using|have)\b|\bcan you (?:provide|share|tell)|/device:",
-    re.IGNORECASE,
+    r"|\b(?:did|do|have|had) you\b(?! (?:have any|recommend|suggest|know))|\bcan you (?:provide|share|tell)"
+    r"|\byou (?:use[ds]?|are using|have|select|choose)\b(?! any)|/device:|\bare you sure|\bor not\b|\bmake sure\b"
+    r"|\bversions? of (?!(?:the |an? |your )?(?:nvidia|tensor|tf\b|keras|cuda|cudnn|python|driver))"
+    r"|\b(?:any|some)(?:one|body)\b|\bwhy\b|为什么"
+    # what a program needs, or does in what time, is its own affair; nobody here knows what will be
+    r"|\bmemory\b|\bvram\b|显存|\d ?gb\b|\bbatch|\bbenchmark|\bhow (?:long|fast|many)\b|\bspeed|\bmulti(?:ple\b|-)"
+    r"|^\W*when\b|\bwhen\W*$|\bplan(?:s|ned)?\b|\bgoing to\b|\bconsider"
+)
+# texts about a program that may need a release of its own
+_PROGRAM = any_case(
+    r"\b(?:this|the|your|our|its) (?:\w+ ){0,2}?(?:repo\w*|project|code|program|packages?|library|tool|framework"
+    r"|models?|course|notebook|examples?|demo|tutorial|plugin|script|app\w*|software|network)\b"
+    r"|(?<!\()\byou (?:use[ds]?|using|are|ran|run|train\w*|have|had|did|select|recommend|plan|support|test\w*)\b"
+    r"|\byour\b|\bmy (?:code|project|program)\b|\b(?:tf|tensor ?flow)[-. ]?v?1(?:\.?x| code)\b|\barc ?gis\b|\besri\b"
+    r"|\bit (?:uses|requires|needs)\b|\braspberry|\bjetson|tfjs|tensorflow ?\.?(?:js|net|shar[pk])\b"
+    r"|\bml\.net|\bserving\b"
 )
 # which of several GPUs
-_CHOOSES = re.compile(
-    r"\b(?:which|specif(?:y|ic)|select|choose|assign|restrict|certain|only)\b|指定|选择", re.IGNORECASE
-)
-_CHOSEN = re.compile(
+_CHOOSES = any_case(r"\b(?:which|specif(?:y|ic)|select|choose|assign|restrict|certain|only)\b|指定|选择")
+_CHOSEN = any_case(
     r"\bgpus? (?:to use|to run|is used|id|number)\b|\b(?:specific|certain|different|one of the|the (?:first|second))"
-    r" (?:\W?\w+\W? )?gpus?\b|\bof \d gpus\b|(?:指定|哪个|哪块).{0,6}(?:gpu|显卡)",
-    re.IGNORECASE,
+    r" (?:\W?\w+\W? )?gpus?\b|\bof \d gpus\b|(?:指定|哪个|哪块).{0,6}(?:gpu|显卡)"
 )
-_ON_CPU = re.compile(
-    r"\b(?:on|with|using|to|use) (?:the |an? |only |my )?cpus?\b(?! (?:image|build|version|package|wheel))"
+_ON_CPU = any_case(
+    r"\b(?:on|with|using|to|use) (?:(?:the|an?|only|just|my) ){0,2}cpus?\b(?! (?:image|build|version|package|wheel))"
     r"|\btensorflow cpu instead\b|(?:^\W*|\b(?:with|have|has|is|are|got) )no (?:nvidia )?(?:gpu|card)\b"
     r"(?! (?:support|found|detect|avail|usage|is\b))|\b(?:without|n['’]t have) (?:an? |the |any )?(?:nvidia )?gpu\b"
-    r"|\b(?:disable|turn off|switch off) (?:the )?gpu|(?:cpu|无gpu).{0,20}(?:跑|训练|运行)",
-    re.IGNORECASE,
+    r"|\b(?:disable|turn off|switch off) (?:the )?gpu|\bwithout using (?:cuda|(?:the |a )?gpu)\b"
+    r"|(?:cpu|无gpu).{0,20}(?:跑|训练|运行)"
 )
-_NOT_CPU = re.compile(
+_NOT_CPU = any_case(
     r"fast|slow|speed|\btime\b|\blong\b|\bwhy\b|多久|多长|\bcompil|\bwant (?:the |a )?gpu|\bgpu instead|\bhow many\b"
     r"|\byou (?:use|train)|\bthat you\b|\b(?:onto|get|using) (?:my |the |a )?gpu|\berror|\bstill\b|\breally\b|\bsays\b"
-    r"|\b(?:sent|call) to\b|\bcan only\b",
-    re.IGNORECASE,
+    r"|\b(?:sent|call) to\b|\bcan only\b"
 )
-_OF_MEMORY = re.compile(r"\bmemory\b|allow_growth|GPUOptions|显存", re.IGNORECASE)
-_LIMITS = re.compile(
-    r"\b(?:limit\w*|fraction|allow_growth|GPUOptions|only|all of|share|grow\w*|stop|eating|restrict)\b", re.IGNORECASE
-)
-_ENABLES = re.compile(
-    r"\b(?:us(?:e|es|ing)|run|train(?:ed|ing)?|enable|work|support\w*|with|by|on)\b|用", re.IGNORECASE
-)
+_OF_MEMORY = any_case(r"\bmemory\b|allow_growth|GPUOptions|显存")
+_LIMITS = any_case(r"\b(?:limit\w*|fraction|allow_growth|GPUOptions|only|all of|share|grow\w*|stop|eating|restrict)\b")
+_ENABLES = any_case(r"\b(?:us(?:e|es|ing)|run|train(?:ed|ing)?|enable|work|support\w*|with|by|on)\b|用")
 # whoever names one of these asks about versions, a system, or a card
-_NAMES_MORE = re.compile(
+_NAMES_MORE = any_case(
     r"\binstall\w*|\bset(?:ting)?[ -]?up\b|versions?\b|\b[gr]tx|geforce|quadro|tesla|radeon|\bamd\b|intel|rocm|\bmac\b"
     r"|\bm[1-4]\b|windows|ubuntu|jetson|raspberry|colab|docker|multi|multiple|several|\bno gpu|nvidia|\bwhy\b"
-    r"|\d ?gb\b|/device|\blong\b|fast|slow|\byou\b|\bneed"
-    r"|安装|版本|\b(?:cuda|cudnn|python|tf|tensorflow)[ -]?v?\d",
-    re.IGNORECASE,
+    r"|\d ?gb\b|/device|\blong\b|fast|slow|\byou\b|\bneed|\bmemory\b|\bwhat\b|\bspeed"
+    r"|安装|版本|\b(?:cuda|cudnn|python|tf|tensorflow)[ -]?v?\d"
 )
-_MACHINE = re.compile(
-    r"\b[gr]tx ?\d|geforce|quadro|tesla|titan|windows|ubuntu|\bwsl|macbook|jetson|\d\.\d", re.IGNORECASE
-)
-_REPAIR = re.compile(r"\b(?:fix|solve|resolve|disable|avoid|limit|error)", re.IGNORECASE)
-_FOR_HELP = re.compile(r"\b(?:any|some)(?:one|body)\b|\bwhy\b|为什么", re.IGNORECASE)
+_MACHINE = any_case(r"\b[gr]tx ?\d|geforce|quadro|tesla|titan|windows|ubuntu|\bwsl|macbook|jetson|\d\.\d")
+_REPAIR = any_case(r"\b(?:fix|solve|resolve|disable|avoid|limit|error)")
+_FOR_HELP = any_case(r"\b(?:any|some)(?:one|body)\b|\bwhy\b|为什么")
 _TOPICS = (
     _Topic("toolkit", (_NEEDED, _LIBRARY, _PACKAGES), _NOT_TOOLKIT),
     _Topic("in-use", (_CHECKS, _USES, _THE_GPU), _NOT_USE),
@@ -161,43 +154,32 @@ _TOPICS = (
     _Topic("enable", (_HOW, _ENABLES, _THE_GPU), _NAMES_MORE, unnamed=True),
     _Topic("enable", (_WHETHER, _ENABLES, _THE_GPU), _NAMES_MORE, unnamed=True),
     _Topic("release", (_HOW, _INSTALL, _SUBJECT), _REPAIR),
-    _Topic("works", (_WHETHER, _WORKS, _SUBJECT), _FOR_HELP),
+    _Topic("works", (_WHETHER, _WORKS, _SUBJECT), _NO_ANSWER),
 )
 # whoever writes such a word may have seen something fail, whatever they ask
-_TROUBLE = re.compile(
+_TROUBLE = any_case(
     r"\b(?:errors?|fail\w*|crash\w*|traceback|exception|(?:does|did)(?: not|n't)|can ?not|unable"
     r"|(?:not|\w{2,5}n't) (?:work|found|find|detect|us|see|load|recogni)\w*|problem|issue|wrong|broken|stuck"
-    r"|out of memory|oom)\b",
-    re.IGNORECASE,
+    r"|out of memory|oom)\b"
 )
-_NATIVE = re.compile(r"\b(?:no|not|without|instead of)\W{1,3}(?:\w+ )?wsl|\bnative(?:ly)?\b", re.IGNORECASE)
-_WINDOWS = re.compile(r"\bwindows(?! subsystem)(?![a-z])|윈도우", re.IGNORECASE)
-_LINUX = re.compile(r"\bwsl|\blinux\b|ubuntu|debian|fedora|centos", re.IGNORECASE)
+_NATIVE = any_case(r"\b(?:no|not|without|instead of)\W{1,3}(?:\w+ )?wsl|\bnative(?:ly)?\b")
+_WINDOWS = any_case(r"\bwindows(?! subsystem)(?![a-z])|윈도우")
+_LINUX = any_case(r"\bwsl|\blinux\b|ubuntu|debian|fedora|centos")
+_EXAMPLE = any_case(r"\(e\.g\.[^)\n]*\)")  # of a form that was filled in
 # a machine that has no GPU of NVIDIA's, in a text that may speak of one
-_OTHER_GRAPHICS = re.compile(
-    r"\b(?:only|just) (?:have|has|got) (?:an? )?(?:intel|amd|radeon|iris)|\braspberry", re.IGNORECASE
-)
-_SMI, _NVCC = re.compile(r"\bnvidia[- ]?smi\b", re.IGNORECASE), re.compile(r"\bnvcc\b", re.IGNORECASE)
+_OTHER_GRAPHICS = any_case(r"\b(?:only|just) (?:have|has|got) (?:an? )?(?:intel|amd|radeon|iris)|\braspberry")
+_SMI, _NVCC = any_case(r"\bnvidia[- ]?smi\b"), any_case(r"\bnvcc\b")
 # 7.0 to 19.9, and no longer version
-_CUDA = re.compile(r"(?<![\d.])(?<!cudnn )v?((?:[7-9]|1\d)\.\d)(?!\d)", re.IGNORECASE)
+_CUDA = any_case(r"(?<![\d.])(?<!cudnn )v?((?:[7-9]|1\d)\.\d)(?!\d)")
 
 
 def compared(lines: Sequence[Line]) -> Iterator[Message]:
-    """The two numbers of a line that names nvidia-smi and nvcc, each of the program that it is nearer to."""
+    """Lines that name nvidia-smi and nvcc, and two versions that differ."""
     for line in lines:
-        smi, nvcc = _SMI.search(line.text), _NVCC.search(line.text)
-        numbers = list(_CUDA.finditer(line.text)) if smi and nvcc and prose.is_sentence(line.text) else []
-        if smi and nvcc and len(numbers) == 2:
-            first, second = numbers
-            as_named = _apart(smi, first) + _apart(nvcc, second), _apart(smi, second) + _apart(nvcc, first)
-            if as_named[0] > as_named[1] or (as_named[0] == as_named[1] and nvcc.start() < smi.start()):
-                first, second = second, first
-            values = {"smi": first[1], "nvcc": second[1]}
-            yield Message("cuda-versions-compared", line.number, line.text.strip()[:SHOWN], values)
-
-
-def _apart(one: re.Match[str], other: re.Match[str]) -> int:
-    return max(one.start() - other.end(), other.start() - one.end(), 0)
+        both = _SMI.search(line.text) and _NVCC.search(line.text) and prose.is_sentence(line.text)
+        numbers = _CUDA.findall(line.text) if both else []
+        if len(numbers) == 2 and len(set(numbers)) == 2:
+            yield Message("cuda-versions-compared", line.number, line.text.strip()[:SHOWN])
 
 
 def parse(lines: Sequence[Line], said: Sequence[Statement]) -> Iterator[Message]:
@@ -209,22 +191,57 @@ def parse(lines: Sequence[Line], said: Sequence[Statement]) -> Iterator[Message]
     if sum(len(line.text) for line in lines) > _LONGEST:
         return
     letter = [line for line in lines if prose.is_sentence(line.text)]
-    around = _circumstances(letter, shows_output=len(letter) < len(lines))
-    found = list(islice(_asked(letter), _FIRST_ONES)) or _of_something_else(letter, around)
-    there = {one.key: one.value for one in reversed(said) if one.stance == "here"}
-    for about, sentence in found:
-        beside = {one.key: one.value for one in reversed(prose.parse([sentence]))}
-        versions = {key: value for key, value in {**there, **beside}.items() if key in _VERSIONS}
-        yield Message(
-            "question", sentence.number, sentence.text.strip()[:SHOWN], {"about": about, **versions, **around}
-        )
-
-
-def _asked(letter: Sequence[Line]) -> Iterator[tuple[str, Line]]:
     whole = "\n".join(line.text for line in letter)
+    around = _circumstances(whole, shows_output=len(letter) < len(lines))
+    sentences = list(islice(_asked(letter, whole), _FIRST_ONES))
+    found = [one for one in sentences if one[0]] or _of_something_else(letter, around)
+    there = _versions_around(said, whole)
+    asked = [(sentence, _values(about, sentence, there, whole)) for about, sentence in found]
+    if len(found) < len(sentences) or _leaves_more(asked):
+        around["more"] = "yes"
+    for sentence, values in [*filter(_is_clear, asked)] or asked:
+        yield Message("question", sentence.number, sentence.text.strip()[:SHOWN], values | around)
+
+
+def _is_clear(asked: _Asked) -> bool:
+    """Whether what answers it needs no version, or it names one."""
+    return "tensorflow" in asked[1] or asked[1]["about"] not in _BY_NAME
+
+
+def _versions_of(said: Iterable[Statement]) -> dict[str, str]:
+    return {one.key: one.value for one in said if one.key in _VERSIONS}
+
+
+def _versions_around(said: Sequence[Statement], whole: str) -> dict[str, str]:
+    """The versions of the machine; of several releases nobody says which one is meant."""
+    found = _versions_of(one for one in reversed(said) if one.stance == "here")
+    if len(set(_A_RELEASE.findall(whole))) > 1:
+        found.pop("tensorflow", None)
+    return found
+
+
+def _leaves_more(asked: Sequence[_Asked]) -> bool:
+    """Whether several things are asked, or what a program needs."""
+    kinds = {(_KIN.get(values["about"], values["about"]), *[*values.items()][1:]) for _, values in asked}
+    return len(kinds) > 1 or any(values["about"] in _BY_NAME and "direct" not in values for _, values in asked)
+
+
+def _values(about: str, sentence: Line, there: dict[str, str], whole: str) -> dict[str, str]:
+    """Its topic, the versions beside it, and whether it is about TensorFlow itself, not what a program needs."""
+    beside = _versions_of(reversed(prose.parse([sentence])))
+    if about == "works" and "tensorflow" in there and "tensorflow" not in beside:
+        about = "release"  # no Yes or No for what stands elsewhere
+    direct = _TENSORFLOW.search(sentence.text) and not _PROGRAM.search(whole)
+    return {"about": about, **there, **beside, **({"direct": "yes"} if direct else {})}
+
+
+def _asked(letter: Sequence[Line], whole: str) -> Iterator[tuple[str, Line]]:
+    """Each sentence that asks, with its topic, empty where it has none."""
     for line in letter:
         for sentence in _SENTENCE.split(line.text) if _ASKS.search(line.text) else ():
-            if about := _topic(sentence, line.text, whole):
+            about = _topic(sentence, line.text, whole) or ""
+            no_title = line is not letter[0] or len(letter) == 1
+            if about or (no_title and sentence.rstrip()[-1:] in "?？" and len(sentence.split()) > _SHORTEST):
                 yield about, Line(line.number, sentence)
 
 
@@ -249,9 +266,9 @@ def _topic(sentence: str, line: str, whole: str) -> str | None:
     return None
 
 
-def _circumstances(letter: Sequence[Line], *, shows_output: bool) -> dict[str, str]:
+def _circumstances(text: str, *, shows_output: bool) -> dict[str, str]:
     """Whether it is about Windows, and not WSL2; whether something may have failed."""
-    text = "\n".join(line.text for line in letter)
+    text = _EXAMPLE.sub("", text)
     native = bool(_NATIVE.search(text))
     linux = _LINUX.search(text)
     windows = _WINDOWS.search(text) and (native or not linux)

@@ -25,18 +25,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tfgpu_doctor.facts.versions import major
-from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.lines import Line, any_case
 
 # ------------------------------------------------------------------------------------------ values
 
 LONGEST = 400  # characters of a value that are looked at
 
-_NOTHING = re.compile(
+_NOTHING = any_case(
     r"[-–—_*.?/\\ ]*|[\"'(*_]*(?:n\.? ?/? ?[ax]\.?\b|none\b|null\b|nil\b|no response|unknown|unsure|not (?:applicable"
     r"|relevant|sure|known|used)|don'?t know|do not know|see (?:above|below|title|log|output)|same as above|as above"
     r"|irrelevant|no idea|no (?:cuda|cudnn|gpu)|without (?:cuda|gpu)).*|[\"'(*_]*(?:yes|no|true|false|latest|default"
-    r"|any|all|ok)\W*",
-    re.IGNORECASE,
+    r"|any|all|ok)\W*"
 )
 _NUMBER = r"\d{1,2}(?:\.\d{1,3}){0,3}"
 # installers and archives carry both versions in their names
@@ -51,9 +50,8 @@ _PACKAGE_OF = re.compile(r"(\d+\.\d+\.\d+)-\d(?![.\d])")
 _ASIDE = re.compile(r"\((?![^()]*(?:cuda|cudnn))[^()]*\)", re.IGNORECASE)
 _TOKEN = re.compile(rf"(?P<label>cuda|cudnn)|(?<![\d.])v?(?P<number>{_NUMBER})(?![\d]|\.\d)", re.IGNORECASE)
 
-_TF_VERSION = re.compile(
-    r"(?<![\d.])(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)(?:\.?(dev\d{1,10})|[-.]?((?:rc|alpha|beta|a|b)\d{1,2}))?(?![\d])",
-    re.IGNORECASE,
+_TF_VERSION = any_case(
+    r"(?<![\d.])(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)(?:\.?(dev\d{1,10})|[-.]?((?:rc|alpha|beta|a|b)\d{1,2}))?(?![\d])"
 )
 _BOUND = re.compile(r"(?:[<>~]\s?=?|^=)\s?\Z")  # "> =2.2" is no release
 _GIT_DESCRIBE = re.compile(
@@ -63,25 +61,22 @@ _PYTHON = re.compile(r"(?<![\d.])([23]\.\d{1,2}(?:\.\d{1,2})?)(?!\d)")
 _PYTHON_WORD = re.compile(r"python *(?:version *)?(?:[:=] *)?v?([23]\.\d{1,2}(?:\.\d{1,2})?)", re.IGNORECASE)
 _DRIVER = re.compile(r"(?<![\d.])(\d{3}\.\d{1,3}(?:\.\d{1,3})?)(?![\d.]*\d)")
 
-_OS = re.compile(
+_OS = any_case(
     r"linux|ubuntu|debian|centos|red ?hat|rhel|fedora|suse|arch\b|manjaro|mint|gentoo|alma|rocky|pop!?[_ ]?os|kali"
     r"|nixos|win(?:dows)?[ -_]?(?:\d|xp|server)|windows|wsl|mac ?os|\bos ?x\b|\bosx|darwin|catalina|big sur|monterey"
-    r"|ventura|sonoma|sierra|jetpack|l4t|amazon|slackware|void",
-    re.IGNORECASE,
+    r"|ventura|sonoma|sierra|jetpack|l4t|amazon|slackware|void"
 )
-_GPU = re.compile(
+_GPU = any_case(
     r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|jetson|radeon|\bamd\b|advanced micro|intel|\biris\b|\bxe\b|\barc\b"
     r"|apple|\bm[1-4]\b|\b(?:gt|gts|mx|rx|nvs)[ -]?\d{3,4}|\b[agpktvlhb][ -]?\d{1,4}[a-z]{0,2}\b|\bgrid\b|\bvega\b"
-    r"|grace|blackwell|ampere|\b\d{3,4} ?(?:ti|m|super|max-?q)\b|\b[1-5]0[5-9]0\b|\bdgx\b|\brtx",
-    re.IGNORECASE,
+    r"|grace|blackwell|ampere|\b\d{3,4} ?(?:ti|m|super|max-?q)\b|\b[1-5]0[5-9]0\b|\bdgx\b|\brtx"
 )
 _NO_GPU = re.compile(
     r"[(]?(?:none\b|no$|no gpu\b|(?:only )?cpu\b|without (?:a )?gpu|no (?:nvidia|dedicated)|integrated)", re.IGNORECASE
 )
-_MEMORY = re.compile(
+_MEMORY = any_case(
     r"[\s,;:/|(@+&-]{0,20}(?:\b(?:and|with)\b[\s(]{0,20})?(?<![A-Za-z\d.])\d{1,3}(?:[.,]\d{1,2})? ?(?:gi?b?s?|mi?b)\b"
-    r"(?: *(?:of )?(?:d?ram|v-?ram|gddr\d\w?|memory|video memory))?[\s).]*|[\s,;/(]{1,20}\d{4,6} ?(?:mi?b)\b[\s).]*",
-    re.IGNORECASE,
+    r"(?: *(?:of )?(?:d?ram|v-?ram|gddr\d\w?|memory|video memory))?[\s).]*|[\s,;/(]{1,20}\d{4,6} ?(?:mi?b)\b[\s).]*"
 )
 _COUNT = re.compile(r"^(?:\d{1,2} ?[x×*] ?|\d{1,2} (?=[A-Za-z]))|\s*[(]?[x×] ?\d{1,2}[)]?$")
 
@@ -263,9 +258,8 @@ _LONGEST_MENTION = 160
 _START = re.compile(r"^[\s>#*•·+`_-]*(?:\d[.)]\s)?[\s*_`]*")
 _COMMA = re.compile(r"\s*[,;，；]\s*")
 _PART = re.compile(r"\s*(?:[,;，；+&]|\b(?:and|with|on|under)\b| - )\s*", re.IGNORECASE)
-_OPENING = re.compile(
-    r"(?:i'?m |i am |i )?(?:use|using|have|running|run|tried|installed?|my|our|for|version|the|in|a|an|nvidia)\s+",
-    re.IGNORECASE,
+_OPENING = any_case(
+    r"(?:i'?m |i am |i )?(?:use|using|have|running|run|tried|installed?|my|our|for|version|the|in|a|an|nvidia)\s+"
 )
 _BETWEEN = r"\s*(?:(?:version|ver\.?|v\.?|toolkit|release|is)\s*)?(?:is\s*)?(?:(?::|=(?!=))\s*)?[vr]?"
 _MENTIONED_NUMBER = r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,3}(?:[-.]?(?:rc|a|b|dev)\d+)?)"
@@ -274,20 +268,18 @@ _MENTION = re.compile(
     rf"(?P<label>[a-z][a-z ._/-]{{0,30}}?)(?![a-z]{{2}}){_BETWEEN}{_MENTIONED_NUMBER}{_END}", re.IGNORECASE
 )
 _VERSIONED = ("cuda", "cudnn", "tensorflow", "python", "driver")
-_SYSTEM = re.compile(
+_SYSTEM = any_case(
     r"(?:linux |gnu/linux |wsl ?2? )?(?:[klx]?ubuntu(?: mate)?|debian(?: gnu/linux)?|centos|fedora|rhel"
     r"|red hat[a-z ]{0,30}|linux mint|mint|arch linux|arch|manjaro|opensuse[a-z ]{0,20}|rocky(?: linux)?|almalinux"
     r"|windows|win|mac ?os(?: x)?|os ?x|osx|wsl)"
     r" ?(?:release |server |leap )?v?\d*(?:\.\d{1,3}){0,2}(?: (?:lts|home|pro|professional|enterprise|x64|64[ -]?bit"
-    r"|\d\dh\d|server|desktop|\d{2}\.\d\d|monterey|ventura|sonoma|catalina|big sur|in docker))*",
-    re.IGNORECASE,
+    r"|\d\dh\d|server|desktop|\d{2}\.\d\d|monterey|ventura|sonoma|catalina|big sur|in docker))*"
 )
 _PLAIN_SYSTEM = re.compile(r"windows|linux|mac|macos|wsl", re.IGNORECASE)
-_CARD = re.compile(
+_CARD = any_case(
     r"(?:nvidia )?(?:(?:(?:geforce|quadro|tesla|titan|gtx|rtx|gt|mx) ?)+(?:[a-z]{0,3} ?\d{2,4}[a-z]{0,2}|xp?|v|rtx)?"
     r"|[ahlvtpkb]\d{1,3}[a-z]?)(?: ?(?:ti|super|mobile|laptop|max-q|xp|black|z|notebook|d|gpu|-?pcie"
-    r"|-?sxm\d?))*(?: ?\d{1,3} ?gi?b)?(?: drivers? (?P<driver>\d{3}\.\d+(?:\.\d+)?))?",
-    re.IGNORECASE,
+    r"|-?sxm\d?))*(?: ?\d{1,3} ?gi?b)?(?: drivers? (?P<driver>\d{3}\.\d+(?:\.\d+)?))?"
 )
 
 
@@ -354,20 +346,18 @@ class Statement:
     stance: str = "here"  # or "wanted" (asked for, needed, recommended), "elsewhere" (another machine or time)
 
 
-_WORTH_A_LOOK = re.compile(
+_WORTH_A_LOOK = any_case(
     r"cuda|cudnn|tensor ?flow|\btf|python|driver|gpu|graphic|video|\bos\b|operating|platform|distr|gcc|compiler|clang"
-    r"|install|source|system|windows|ubuntu|debian|centos|linux|mac ?os|nvcc|card|quadro|geforce|gtx|rtx|version|py",
-    re.IGNORECASE,
+    r"|install|source|system|windows|ubuntu|debian|centos|linux|mac ?os|nvcc|card|quadro|geforce|gtx|rtx|version|py"
 )
 _LOGGED = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:|[IWEF]\d{4} \d\d:|[IWEF] (?:tensorflow|external)/|Traceback |  File \"")
 _HEADING = re.compile(
     r"\s*#{1,6}\s+(?P<label>\S(?:.*[^\s:#])?)[\s:#]*$|\s*\*\*(?P<bold>[^*:]*[^*:\s])\s*:?\*\*\s*:?\s*$"
 )
 _SEPARATOR = re.compile(r"\s*[:：=|]+\s*")
-_FIELD_OF_FORM = re.compile(
+_FIELD_OF_FORM = any_case(
     r"[\s*-]*(?P<label>OS Platform and Distribution|CUDA/cuDNN version|GPU model and memory|GCC/Compiler version) +"
-    r"(?=[\w\[])",
-    re.IGNORECASE,
+    r"(?=[\w\[])"
 )
 _WIDE_COLON = re.compile(r"\S {2,}:\s")  # as nvidia-smi writes
 _ASKS = re.compile(r"\b(?:tf|tensorflow)\.(?:__version__|VERSION|version\.VERSION|GIT_VERSION)")
@@ -379,10 +369,9 @@ _ANSWER = re.compile(
 
 _EXPECTED = re.compile(r"\W{0,8}(?:describe the )?expected (?:behaviou?r|results?|outputs?)\W{0,4}\s*", re.IGNORECASE)
 _LISTS_A_GPU = re.compile(r"device:GPU|GPU:\d|device_type='GPU'")
-_NEXT_PART = re.compile(
+_NEXT_PART = any_case(
     r"\s*(?:#{1,6}\s+\S|\*\*[^*]{2,80}\*\*\s*:?\s*$"
-    r"|\W{0,8}(?:actual|current|observed|steps|other|environment|system|additional|relevant|screenshots?|logs?)\b)",
-    re.IGNORECASE,
+    r"|\W{0,8}(?:actual|current|observed|steps|other|environment|system|additional|relevant|screenshots?|logs?)\b)"
 )
 
 

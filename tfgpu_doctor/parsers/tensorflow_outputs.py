@@ -23,7 +23,7 @@ from operator import attrgetter
 from typing import Any
 
 from tfgpu_doctor.facts.facts import Build, Gpu, Known, TfDevice, Unknown
-from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.lines import Line, any_case
 from tfgpu_doctor.parsers.nvidia_smi import bus_id
 
 # ------------------------------------------------------------------------------------------ tensorflow build
@@ -40,9 +40,8 @@ _CAPABILITIES = re.compile(rf"{_QUOTE}cuda_compute_capabilities{_QUOTE}\s*[:,=]\
 _CAPABILITIES_BEGIN = re.compile(rf"{_QUOTE}cuda_compute_capabilities{_QUOTE}\s*[:,=]")
 _LIST = 40  # lines over which pprint may spread a list
 _CAPABILITY = re.compile(r"(?:sm|compute)_\d{2,3}[a-z]?")
-_SAID = re.compile(
-    r"(?<![a-z])buil[dt][ _]?with[ _](?:cuda|gpu)(?:[ _]support)?\W{0,6}(?:is)?\W{0,4}(?P<value>True|False)\b",
-    re.IGNORECASE,
+_SAID = any_case(
+    r"(?<![a-z])buil[dt][ _]?with[ _](?:cuda|gpu)(?:[ _]support)?\W{0,6}(?:is)?\W{0,4}(?P<value>True|False)\b"
 )
 _ASKS = re.compile(r"\bis_built_with_(?P<kind>cuda|gpu_support)\b")
 _ANSWER = re.compile(r"\s*(?:Out ?\[\d*\]:\s*)?(?P<value>True|False)\s*")
@@ -252,29 +251,25 @@ _COUNTS = re.compile(r"\blen\(\s*(?:tf|tensorflow|config|gpus)")
 _ASKS_WHETHER = re.compile(r"\bis_gpu_available\(|bool\(tf\.config\.list_physical_devices")
 _ASKS_NAME = re.compile(r"\bgpu_device_name\(")
 _ASKS_FOR_CPUS = re.compile(r"list_(?:physical|logical)_devices\(\s*(?:device_type\s*=\s*)?['\"](?!GPU)")
-_AVAILABLE = re.compile(
-    r"(?:available devices are \[|available devices: |Registered devices: \[)(?P<devices>[^\]\"']{1,2000})",
-    re.IGNORECASE,
+_AVAILABLE = any_case(
+    r"(?:available devices are \[|available devices: |Registered devices: \[)(?P<devices>[^\]\"']{1,2000})"
 )
 _IS_GPU = re.compile(r"(?:^|[ /,])(?:device:)?gpu(?::\d|\b)", re.IGNORECASE)
 _PROMPT = re.compile(r"\s*(?:>>>|In ?\[\d{0,4}\]:)\s*\S")
-_NUMBER_LEFT = re.compile(
+_NUMBER_LEFT = any_case(
     r"^[\s#*>-]*(?:total |available )?(?:num(?:ber)?(?: of)? (?:physical |available |visible |detected )?gpus?"
     r"(?: ?(?:available|found|detected|devices|visible))?|gpus? (?:available|found|detected|count|num))"
-    r"(?: (?:is|are))?\s*[:=]{1,2}\s*(?P<count>\d{1,3})\W*$",
-    re.IGNORECASE,
+    r"(?: (?:is|are))?\s*[:=]{1,2}\s*(?P<count>\d{1,3})\W*$"
 )
-_LIST_LEFT = re.compile(
+_LIST_LEFT = any_case(
     r"^[\s#*>-]*(?:is |are |the |list of |my |available |physical |logical |detected |visible |tensorflow "
     r"|tf )*gpus?(?: ?(?:device|list|name|model)s?)?(?: (?:is |are )?(?:available|found|detected|visible))?(?: (?:in"
-    r"|by|to) (?:tensorflow|tf))?\s*\??\s*:?\s*(?P<empty>\[\s*\])\s*$",
-    re.IGNORECASE,
+    r"|by|to) (?:tensorflow|tf))?\s*\??\s*:?\s*(?P<empty>\[\s*\])\s*$"
 )
-_YES_NO = re.compile(
+_YES_NO = any_case(
     r"^[\s#*>-]*(?:is (?:the |a )?)?(?:tensorflow |tf )?(?:gpu|cuda gpu)(?: is)?(?: (?:available|detected"
     r"|used))\s{0,9}\??\s{0,9}[:=]?\s{0,9}(?P<value>True|False|yes|no)\W*$|^\s*GPU is (?P<words>NOT AVAILABLE"
-    r"|available)\s*$|tensorflow version \(GPU\?\): \S{1,40} \((?P<transformers>True|False)\)",
-    re.IGNORECASE,
+    r"|available)\s*$|tensorflow version \(GPU\?\): \S{1,40} \((?P<transformers>True|False)\)"
 )
 _BARE = re.compile(
     r"\s*(?:Out ?\[\d{0,4}\]:\s*)?(?:(?P<list>\[\s*\])|(?P<whether>True|False)|(?P<count>\d{1,2})|(?P<name>''|\"\"))\s*"

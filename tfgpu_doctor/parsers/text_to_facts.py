@@ -33,7 +33,7 @@ from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers import platform_hints
 from tfgpu_doctor.parsers.derived_messages import derived_messages
-from tfgpu_doctor.parsers.lines import Excerpt
+from tfgpu_doctor.parsers.lines import Excerpt, any_case
 from tfgpu_doctor.parsers.machine_facts import TF_LOG, build, cards, cuda, cudnn, devices, driver, gpus
 from tfgpu_doctor.parsers.own_report import with_facts, with_report
 from tfgpu_doctor.parsers.parsed_text import ParsedText, stated_at
@@ -133,24 +133,21 @@ def with_asks(facts: Facts) -> Facts:
 # ------------------------------------------------------------------------------------------ text to facts
 
 _ARM = re.compile(r"arm64|aarch64|\bm[1-5]\b|apple silicon|jetson|jetpack")
-_APPLE_SILICON = re.compile(
+_APPLE_SILICON = any_case(
     r"\b(?:MacBook|iMac|Mac(?: mini| Studio| Pro)?|Apple)\b.{0,30}?\bM[1-5]\b|\bM[1-5] (?:Mac|Pro|Max|Ultra)"
-    r"|Apple silicon|macosx_\d+_\d+_arm64|\bosx-arm64\b",
-    re.IGNORECASE,
+    r"|Apple silicon|macosx_\d+_\d+_arm64|\bosx-arm64\b"
 )
 # processors by the names of machines; what runs in NVIDIA's images, on a Jetson or built from source is no wheel
-_ARM_MACHINE = re.compile(
+_ARM_MACHINE = any_case(
     r"\bG[HB]\d{3}\b|\bGB10\b|\bGrace[ -](?:Hopper|Blackwell|CPU)|\bDGX Spark\b|\bGraviton ?\d?\b|\bAmpere Altra\b"
     r"|\bNeoverse\b|\bRaspberry ?Pi\b|\b(?:Ubuntu|Debian|Linux|Fedora|Rocky|server|machine|CPU|processor|board|Rechner"
     r"|servidor|сервер\w*)\b[^.;,\n]{0,20}\b(?:arm(?:64|v8)?|aarch64)\b(?! wheel)|\b(?:arm(?:64|v8)?"
-    r"|aarch64)[ -](?:Ubuntu|Linux|server|machine|CPU|processor|board|host|node|laptop)\b",
-    re.IGNORECASE,
+    r"|aarch64)[ -](?:Ubuntu|Linux|server|machine|CPU|processor|board|host|node|laptop)\b"
 )
 _NO_WHEEL = re.compile(r"nvcr\.io|\bNGC\b|jetson|jetpack|\bbazel\b|(?:from|compiled the) sources?\b", re.IGNORECASE)
-_DISTRIBUTION_NAMED = re.compile(
+_DISTRIBUTION_NAMED = any_case(
     r"\b(?:Ubuntu|Debian|Fedora|Arch|Manjaro|CentOS|RHEL|Red ?Hat(?: Enterprise Linux)?|Rocky|AlmaLinux|openSUSE"
-    r"|Linux Mint|Amazon Linux)\b(?= ?v?\d| Linux|,)(?: Linux)?(?: ?v?\d{1,2}(?:\.\d{1,2})?)?",
-    re.IGNORECASE,
+    r"|Linux Mint|Amazon Linux)\b(?= ?v?\d| Linux|,)(?: Linux)?(?: ?v?\d{1,2}(?:\.\d{1,2})?)?"
 )
 _OF_AN_IMAGE = re.compile(r"^\s*FROM |docker (?:run|pull|build)|\b(?:image|container)\b", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"[$%]\{?[A-Za-z_]|^%|<|\.\.\.|^\[|path/to")
@@ -165,10 +162,9 @@ _PLAIN_PACKAGE = re.compile(r"\bpip\d?(?:\.\d+)? install (?:-\S+ )*['\"]?tensorf
 _PINNED = re.compile(
     r"\bpip\d?(?:\.\d+)? install (?:-\S+ )*['\"]?(?P<name>tensorflow(?:-gpu)?)==(?P<version>\d[\d.]*\d)(?![\w*])"
 )
-_SITE = re.compile(
+_SITE = any_case(
     r"[/\\](?:lib[/\\])?python(?P<version>[23]\.\d{1,2})[/\\](?:site|dist)-packages"
-    r"|[/\\]Python(?P<digits>[23]\d{1,2})(?:-\d\d)?[/\\]lib[/\\]",
-    re.IGNORECASE,
+    r"|[/\\]Python(?P<digits>[23]\d{1,2})(?:-\d\d)?[/\\]lib[/\\]"
 )
 # what print(tf.__version__) leaves in a log
 _BARE_VERSION = re.compile(r"^(?P<version>(?:1\.1[0-5]|2\.\d{1,2})\.\d)$")

@@ -23,7 +23,7 @@ from tfgpu_doctor.plan.constraints import PlanRequest, candidates, same_minor_re
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.ranking import FROM_PIP, MachineState, Planner, make_plan
 from tfgpu_doctor.plan.records import Option
-from tfgpu_doctor.plan.target import Target, from_facts, unknown_gpu
+from tfgpu_doctor.plan.target import Target, from_facts, of_others, unknown_gpu
 
 diagnose = partial(engine.diagnose, fixes=Fixes)
 make_report = partial(engine.make_report, fixes=Fixes)
@@ -32,6 +32,9 @@ context_of = partial(Context, fixes=Fixes)
 _SYSTEMS = {"linux": "Linux", "windows": "native Windows", "wsl2": "WSL2", "macos": "macOS"}
 # builds that the matrix does not have, and settings
 _OTHER_SUBJECTS = re.compile(r"direct-?ml|\brocm\b|\bmetal\b|VISIBLE_DEVICES|environ\[", re.IGNORECASE)
+# its builds: images up to 23.03-tf1-py3 (CUDA 12.1), which has kernels for 9.0 at most
+_NVIDIAS = "TensorFlow 1.15 for CUDA 11 or 12 only in NVIDIA's builds for Linux (nvidia-tensorflow, images *-tf1-py3)"
+_OF_A_PROGRAM = Fix("How to install the release that a program needs, says tfgpu plan --tensorflow VERSION")
 _BROUGHT_ALONG = "12"  # from this CUDA on, pip brings it whatever toolkit is installed
 
 
@@ -54,9 +57,11 @@ def asked(
         return None
     answer = _Answer(PlanRequest(context.matrix, _target(context, question)), question)
     found = answer.find(without_nvidia=pci_gpus == () or "graphics" in question.values)
-    if pci_gpus and pci_gpus[0].name and not answer.request.target.gpus:
-        found = replace(found, cause=f"{unknown_gpu(context.matrix, pci_gpus[0].name)}. {found.cause}")
-    return replace(found, rank_first=True, fixes=() if context.remedies.image else found.fixes)
+    if found is None:
+        return None
+    fixes = found.fixes if answer.direct and not context.remedies.image else (_OF_A_PROGRAM,)
+    cause = ". ".join(filter(None, (answer.hint(pci_gpus), found.cause)))
+    return replace(found, cause=cause, rank_first=True, fixes=fixes)
 
 
 def _names_enough(context: Context, question: Message) -> bool:
@@ -88,21 +93,23 @@ class _Answer:
     def __init__(self, request: PlanRequest, question: Message) -> None:
         self.request, self.target = request, request.target
         self.question, self.named = question, question.values
-        self.works = self.named["about"] == "works"
+        self.direct = "direct" in self.named
+        self.works = self.named["about"] == "works" and self.direct
 
-    def find(self, *, without_nvidia: bool) -> Problem:
+    def hint(self, pci_gpus: tuple[PciGpu, ...] | None) -> str | None:
+        """What is known of a GPU that no row of the matrix is."""
+        name = pci_gpus[0].name if pci_gpus and not self.target.gpus else None
+        return of_others(self.question.text) or (unknown_gpu(self.request.matrix, name) if name else None)
+
+    def find(self, *, without_nvidia: bool) -> Problem | None:
+        """What is known; of a program's own needs nothing is, so that beside it nothing is recommended either."""
         cuda, version = minor(self.named.get("cuda")), self.named.get("tensorflow")
         if without_nvidia:
             return self._planned(MachineState(no_gpu=True))
-        if version:  # the newest of that minor version that works here; else that very version
-            rows = candidates(self.request.matrix, self.target.platform)
-            same = sorted(
-                (row for row in rows if minor(row.version) == minor(version)), key=lambda row: row.version != version
-            )
-            if row := next(iter(same_minor_releases(self.request, version) or same), None):
-                return self._about_release(row)
+        if version:
+            return self._about_version(version)
         if not cuda or at_least(cuda, _BROUGHT_ALONG):
-            return self._planned()
+            return self._planned() if self.direct else self._about_gpus()
         for cudnn in dict.fromkeys((self.named.get("cudnn"), None)):
             filters = Filters(platform=self.target.platform, cuda=cuda, cudnn=cudnn)
             loading = (*releases(self.request.matrix, filters), *also_load(self.request.matrix, filters))
@@ -110,8 +117,17 @@ class _Answer:
             if found := [row for row in known if not violations(self.request, row)]:
                 newest_first = sorted(found, key=lambda row: numbers(minor(row.version)), reverse=True)
                 return self._about_cuda(filters, newest_first)
+        if not self.direct:
+            return self._about_gpus()
         answer = self._planned()
         return replace(answer, title=f"No TensorFlow for CUDA {cuda} works here. {answer.title}")
+
+    def _about_version(self, version: str) -> Problem | None:
+        """The newest release of that minor version that works here; else that very version."""
+        known = candidates(self.request.matrix, self.target.platform)
+        rows = [row for row in known if minor(row.version) == minor(version)]
+        best = [*same_minor_releases(self.request, version), *sorted(rows, key=lambda row: row.version != version)]
+        return self._about_release(best[0]) if best else None
 
     def _about_release(self, row: Release) -> Problem:
         """Whether it works with all that is named, or what it was built with."""
@@ -122,20 +138,39 @@ class _Answer:
         )
         option = Planner(self.request).option("as-is", row)
         driver = f", driver {option.min_driver} or newer" if option.min_driver else ""
-        title = f"{_line(option)}{driver}"
-        if against and row.gpu:
-            need = str(against[0].need)
-            refusal = f"has no {need}" if need.startswith("kernels") else f"needs {need}, not {against[0].saw}"
-            title = f"TensorFlow {row.version} {refusal}"
-        elif against:
-            title = f"TensorFlow {row.version} has no GPU support on {_SYSTEMS[self.target.os]}"
-        compiled = " ".join(dict.fromkeys((*row.sass, *row.ptx)))
+        title = _against(row, against[0], self.target.os) if against else f"{_line(option)}{driver}"
+        listed = " ".join(dict.fromkeys((*row.sass, *row.ptx)))
+        compiled = f"; compiled for compute capability {listed}" if row.gpu else ""
+        # no official build of TensorFlow 1 uses these GPUs, and a program of it runs with no TensorFlow 2
+        newer = row.version.startswith("1.") and (broken or at_least(self.named.get("cuda", "0"), "11"))
+        kernels = [*self._kernels()] if against or not self.direct else []
+        if newer:
+            kernels.append(_NVIDIAS)
         return Problem(
             title=f"{'No' if against else 'Yes'}: {title}" if self.works else title,
-            cause=f"{_built_with(row)}{driver}{f'; compiled for compute capability {compiled}' if row.gpu else ''}",
+            cause=". ".join((f"{_built_with(row)}{driver}{compiled}", *dict.fromkeys(kernels))),
             evidence=against or message_evidence(self.question, need=_built_with(row)),
-            fixes=tuple(_fixes(self._best() if broken else (option,))),
+            fixes=(_OF_A_PROGRAM,) if newer else tuple(_fixes(self._best() if broken else (option,))),
         )
+
+    def _about_gpus(self) -> Problem | None:
+        """The releases for the GPUs that are named."""
+        if not (known := [*self._kernels()]):
+            return self._planned() if self.target.gpus else None
+        why = "which of these releases a program needs, its documentation says"
+        return Problem(title="; ".join(dict.fromkeys(known)), cause=why, evidence=message_evidence(self.question))
+
+    def _kernels(self) -> Iterator[str]:
+        """The releases with kernels for each GPU; none for a Jetson, which needs builds of its own."""
+        for one in dict.fromkeys(self.target.gpus):
+            filters = Filters(platform=self.target.platform, compute_capability=one.compute_capability)
+            found = [minor(row.version) for row in releases(self.request.matrix, filters)]
+            if not found:
+                continue  # a Jetson needs builds of its own
+            where = " on native Windows" if self.target.os == "windows" else ""
+            yield f"For {one.shown}{where}: TensorFlow {found[-1]} to {found[0]} have kernels"
+            if "8.0" <= one.compute_capability <= "9.0":
+                yield _NVIDIAS
 
     def _other_libraries(self, row: Release, line: str) -> Iterator[Evidence]:
         """The CUDA and cuDNN that are named and that this build does not load."""
@@ -200,11 +235,21 @@ class _Answer:
     def _machine(self, first: Option) -> str:
         """The GPU and the system; without a word about it Linux is meant, whose wheels WSL2 takes as well."""
         system = _SYSTEMS[self.target.os]
-        if self.target.os == "linux" and self.named.get("os") != "linux":
+        if self.target.os == "linux" and self.named.get("os") != "linux" and self.target.machine == "x86_64":
             system = "Linux or WSL2"
         elif self.target.os == "windows" and first.kind == "wsl2":
             system = "Windows"
         return f"For {' and '.join(self._cards)} on {system}" if self._cards else f"On {system}"
+
+
+def _against(row: Release, one: Evidence, os: str) -> str:
+    """Say why a release does not work there."""
+    if not row.gpu:
+        return f"TensorFlow {row.version} has no GPU support on {_SYSTEMS[os]}"
+    need = str(one.need)
+    return (
+        f"TensorFlow {row.version} {f'has no {need}' if need.startswith('kernels') else f'needs {need}, not {one.saw}'}"
+    )
 
 
 def _built_with(row: Release) -> str:

@@ -231,6 +231,11 @@ def read_gpu(matrix: Matrix, name: str) -> TargetGpu:
     return TargetGpu(found.name, found.compute_capability)
 
 
+def of_others(text: str) -> str | None:
+    """Say what the TensorFlow of another maker's GPU is, if the text names one."""
+    return next((why for pattern, why in _OF_OTHERS.items() if re.search(pattern, text, re.IGNORECASE)), None)
+
+
 def unknown_gpu(matrix: Matrix, name: str) -> str:
     """Say which GPUs a name could mean, or which names are near it."""
     if several_chips := matrix.gpu_candidates(name):
@@ -238,9 +243,8 @@ def unknown_gpu(matrix: Matrix, name: str) -> str:
         return f"{name!r} can mean {listed}; give the full name, or --compute-capability X.Y"
     if instance := matrix.instances.find(name):
         return f"{name} is an instance type of {instance.cloud} with {instance.gpu}, which is no NVIDIA GPU"
-    for pattern, why in _OF_OTHERS.items():
-        if re.search(pattern, name, re.IGNORECASE):
-            return f"{name} is no NVIDIA GPU, for which alone there is a plan. {why}"
+    if why := of_others(name):
+        return f"{name} is no NVIDIA GPU, for which alone there is a plan. {why}"
     near = matrix.nearest_gpus(name)
     hint = f"the nearest names are {', '.join(near)}" if near else "tfgpu matrix gpu lists the known names"
     return f"unknown GPU {name!r}; {hint}; --compute-capability X.Y works for any GPU"
