@@ -134,7 +134,7 @@ _ENABLES = any_case(r"\b(?:us(?:e|es|ing)|run|train(?:ed|ing)?|enable|work|suppo
 _NAMES_MORE = any_case(
     r"\binstall\w*|\bset(?:ting)?[ -]?up\b|versions?\b|\b[gr]tx|geforce|quadro|tesla|radeon|\bamd\b|intel|rocm|\bmac\b"
     r"|\bm[1-4]\b|windows|ubuntu|jetson|raspberry|colab|docker|multi|multiple|several|\bno gpu|nvidia|\bwhy\b"
-    r"|\d ?gb\b|/device|\blong\b|fast|slow|\byou\b|\bneed|\bmemory\b|\bwhat\b|\bspeed"
+    r"|\d ?gb\b|/device|\blong\b|fast|slow|\byou\b|\bneed|\bmemory\b|\bwhat\b|\bspeed|\bgpu no\b|\bsome gpus"
     r"|安装|版本|\b(?:cuda|cudnn|python|tf|tensorflow)[ -]?v?\d"
 )
 _MACHINE = any_case(r"\b[gr]tx ?\d|geforce|quadro|tesla|titan|windows|ubuntu|\bwsl|macbook|jetson|\d\.\d")
@@ -229,9 +229,8 @@ def _leaves_more(asked: Sequence[_Asked]) -> bool:
 def _values(about: str, sentence: Line, there: dict[str, str], whole: str) -> dict[str, str]:
     """Its topic, the versions beside it, and whether it is about TensorFlow itself, not what a program needs."""
     beside = _versions_of(reversed(prose.parse([sentence])))
-    if about == "works" and "tensorflow" in there and "tensorflow" not in beside:
-        about = "release"  # no Yes or No for what stands elsewhere
-    direct = _TENSORFLOW.search(sentence.text) and not _PROGRAM.search(whole)
+    elsewhere = about == "works" and "tensorflow" in there and "tensorflow" not in beside  # what is asked of, is not
+    direct = _TENSORFLOW.search(sentence.text) and not (elsewhere or _PROGRAM.search(whole))
     return {"about": about, **there, **beside, **({"direct": "yes"} if direct else {})}
 
 

@@ -98,8 +98,9 @@ class _Answer:
 
     def hint(self, pci_gpus: tuple[PciGpu, ...] | None) -> str | None:
         """What is known of a GPU that no row of the matrix is."""
-        name = pci_gpus[0].name if pci_gpus and not self.target.gpus else None
-        return of_others(self.question.text) or (unknown_gpu(self.request.matrix, name) if name else None)
+        name = pci_gpus[0].name if pci_gpus else None
+        hint = of_others(self.question.text) or (unknown_gpu(self.request.matrix, name) if name else None)
+        return None if self.target.gpus else hint
 
     def find(self, *, without_nvidia: bool) -> Problem | None:
         """What is known; of a program's own needs nothing is, so that beside it nothing is recommended either."""
@@ -165,11 +166,10 @@ class _Answer:
         for one in dict.fromkeys(self.target.gpus):
             filters = Filters(platform=self.target.platform, compute_capability=one.compute_capability)
             found = [minor(row.version) for row in releases(self.request.matrix, filters)]
-            if not found:
-                continue  # a Jetson needs builds of its own
             where = " on native Windows" if self.target.os == "windows" else ""
-            yield f"For {one.shown}{where}: TensorFlow {found[-1]} to {found[0]} have kernels"
-            if "8.0" <= one.compute_capability <= "9.0":
+            if found:  # a Jetson needs builds of its own
+                yield f"For {one.shown}{where}: TensorFlow {found[-1]} to {found[0]} have kernels"
+            if found and "8.0" <= one.compute_capability <= "9.0":
                 yield _NVIDIAS
 
     def _other_libraries(self, row: Release, line: str) -> Iterator[Evidence]:
