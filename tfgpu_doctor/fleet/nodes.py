@@ -394,7 +394,7 @@ def machines(results: Iterable[Result]) -> tuple[tuple[Machine, ...], tuple[str,
     sent: dict[str, list[Result]] = {}
     for one in results:
         sent.setdefault(one.node, []).append(one)
-    apart = repeated = 0
+    apart, repeated = 0, list[str]()
     found: list[Machine] = []
     for name, several in sent.items():
         # other GPUs, all of them, make another machine of that name; one GPU that was replaced does not
@@ -405,10 +405,13 @@ def machines(results: Iterable[Result]) -> tuple[tuple[Machine, ...], tuple[str,
             continue
         newest = {one.kind: one for one in sorted(several, key=lambda one: one.created)}
         counted = tuple(newest[kind] for kind in ("doctor", "smoke", "bench") if kind in newest)
-        repeated += len({(one.kind, one.created) for one in several}) > len(counted)
+        files = dict.fromkeys(one.source for one in several if newest[one.kind] is not one)
+        if files:
+            repeated.append(f"{name}: not {', '.join(files)}")
         found.append(Machine(name, counted))
     notes = (
-        f"{count(repeated, 'node')} sent several results of one kind: the newest of each kind counts" * bool(repeated),
+        f"{count(len(repeated), 'node')} sent several results of one kind, of which the newest counts "
+        f"({cut('; '.join(repeated), 200)}): other nodes of that name are not seen" * bool(repeated),
         f"{count(apart, 'host name')} of several machines: their GPUs differ" * bool(apart),
     )
     # gpu-9 stands before gpu-10
