@@ -161,6 +161,7 @@ def stub_answers(
 _NEEDED_WITH_A_GPU = (
     "TensorFlow uses the GPU through the NVIDIA driver; on a machine without an NVIDIA GPU these lines are harmless"
 )
+_NO_DRIVER_SAID = ("driver-not-installed", "apptainer-no-driver")
 MISSING = finding(
     "driver.missing",
     layer="Driver",
@@ -198,12 +199,12 @@ def libcuda_message(
     """libcuda cannot be opened; the kernel module may be loaded all the same, and the machine may have no GPU."""
     absent = (
         inputs.no_libcuda(messages)
-        or messages.has("smi-no-libcuda", "driver-not-installed")
+        or messages.has("smi-no-libcuda", *_NO_DRIVER_SAID)
         or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED)
     )
     if not absent and not (messages.has("smi-not-found") and messages.has("cuinit-failed", "no-cuda-device")):
         return None
-    found = message_evidence(*messages.all("driver-not-installed"), *inputs.driver_messages(messages))
+    found = message_evidence(*messages.all(*_NO_DRIVER_SAID), *inputs.driver_messages(messages))
     if not kernel_module_loaded and not inputs.smi_works(nvidia_smi):
         is_open, install = not context.probed and has_gpu is None, context.remedies.install_driver()
         text = f"If the machine has an NVIDIA GPU, {install.text[:1].lower()}{install.text[1:]}; else do nothing"
@@ -212,6 +213,7 @@ def libcuda_message(
             cause=_NEEDED_WITH_A_GPU if is_open else None,
             evidence=found,
             fixes=(structs.replace(install, text=text) if is_open else install, inputs.RUN_ON_HOST),
+            sure=messages.has("apptainer-no-driver"),
         )
     return Problem(
         title="The driver is loaded, but its library libcuda.so.1 is not found",

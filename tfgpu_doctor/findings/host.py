@@ -377,7 +377,7 @@ def container_message(
     nvidia_smi: SmiResult | None = None,
 ) -> Problem | None:
     """The runtime reports it, or a driver is missing in a container whose command requests no GPU."""
-    if messages.has("driver-versions-differ", "nvml-mismatch"):  # which fail with any access
+    if messages.has("driver-versions-differ", "nvml-mismatch", "apptainer-no-driver"):  # which fail with any access
         return None
     hooks = inputs.hook_failures(messages, "^(?!.*(?:version mismatch|unsatisfied condition|timed out|timeout))")
     reported = messages.all(*_NO_GPU_REPORTED)
