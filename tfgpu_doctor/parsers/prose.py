@@ -303,7 +303,8 @@ _NO_GPU = any_case(
 
 # a condition, a wish, another machine, a link
 _IF = any_case(
-    r"\bin case\b[^.!?]*$|\bwhen the $|\bhow (?:do|can|to|would|should) (?:i |we |one )?$|\bon a machine with $|#$|\bvisible devices to $"
+    r"\bin case\b[^.!?]*$|\bwhen the $|\bhow (?:do|can|to|would|should) (?:i |we |one )?$|\bon a machine with $|#$"
+    r"|\bvisible devices to $"
 )
 # some GPUs, those of others, a package, or what else somebody may not see
 _NOT_OF_ALL = any_case(
