@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -212,10 +213,11 @@ def verify_ids(only: Names, skip: Names) -> tuple[tuple[str, ...], tuple[str, ..
 def find_python(python: File | None) -> str:
     """Find an interpreter: a path, a name on PATH or its version, or the folder of an environment. None: this one.
 
+    Where uv tool, uvx or pipx gave tfgpu an environment of its own, None is that of the shell.
     Raises UsageError: there is none.
     """
     if python is None:
-        return sys.executable
+        return _of_the_shell() or sys.executable
     from tfgpu_doctor.probes.systems import find
 
     text = os.fspath(python)
@@ -230,6 +232,16 @@ def find_python(python: File | None) -> str:
     if os.path.islink(executable) and not os.path.exists(executable):
         reason = f"a link to {os.path.realpath(executable)}, which does not exist; create the environment again"
     raise UsageError(f"--python {executable}: {reason}")
+
+
+def _of_the_shell() -> str | None:
+    """Find the Python of the active environment, or else of PATH, where that of tfgpu holds nothing but tfgpu."""
+    marks = (os.path.join(sys.prefix, name) for name in ("uv-receipt.toml", "pipx_metadata.json"))
+    if not (any(map(os.path.isfile, marks)) or f"{os.sep}archive-v" in sys.prefix):  # uvx: .cache/uv/archive-v0/
+        return None
+    own, folders = os.path.realpath(sys.prefix), os.environ.get("PATH", "").split(os.pathsep)
+    others = os.pathsep.join(folder for folder in folders if not os.path.realpath(folder).startswith(own))
+    return shutil.which("python.exe" if os.name == "nt" else "python3", path=others)
 
 
 def check_python(executable: str, version: Fact[str]) -> None:

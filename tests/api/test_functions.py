@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import inspect
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -74,6 +75,13 @@ def test_a_wrong_argument_is_a_usage_error(capfd: pytest.CaptureFixture[str]) ->
             call()  # type: ignore[operator]
         assert isinstance(caught.value, ValueError)
         assert capfd.readouterr() == ("", "")
+
+
+def test_an_environment_that_uv_made_for_tfgpu_is_not_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "uv-receipt.toml").touch()
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path / "bin"), os.path.dirname(sys.executable))))
+    assert os.path.dirname(commands.find_python(None)) == os.path.dirname(sys.executable)
 
 
 def test_without_a_result_there_is_a_reason() -> None:

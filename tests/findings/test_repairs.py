@@ -69,13 +69,6 @@ def test_without_a_gpu_the_doctor_advises_what_plan_does() -> None:
     assert commands == (f"/env/bin/python -m pip install tensorflow=={plan.options[0].tensorflow}",)
 
 
-@each("folder", ["/home/a/.local/share/uv/tools/tfgpu-doctor", "/home/a/.local/share/pipx/venvs/tfgpu-doctor"])
-def test_nothing_is_installed_into_the_environment_of_the_tool(folder: str) -> None:
-    facts = spoil(healthy(), {**NO_TENSORFLOW, "python.executable": known(f"{folder}/bin/python")})
-    (fixes,) = (one.fixes for one in diagnose(facts, MATRIX).findings if one.id == "tf.not-installed")
-    assert [one.commands for one in fixes] == [('tfgpu doctor --python "$(command -v python3)"',)]
-
-
 # file name → component, its version, the CUDA that it belongs to where the name tells
 NAMES: dict[str, list[str | None]] = ROWS["library_names"]
 

@@ -190,7 +190,8 @@ matrix_option = rare_option(
 
 def python_option(text: str) -> Callable[[_Function], _Function]:
     """Declare --python, an interpreter; `text` is its help."""
-    return option("--python", metavar="EXE", help=f"{text}  [default: this one]")
+    default = "[default: this one; where uv or pipx installed tfgpu, that of the shell]"
+    return option("--python", metavar="EXE", help=f"{text}  {default}")
 
 
 HAS_TENSORFLOW = "Python interpreter that has TensorFlow, or its environment."

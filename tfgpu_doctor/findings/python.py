@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import Kernel, Message, OtherPython, Packages, Phases, ShadowedModule, value_or
@@ -124,16 +123,8 @@ def _is_installed_somewhere(messages: MessageLog, packages: Packages) -> bool:
     return listed or other or messages.has("tensorflow-installed", "notebook", "started-elsewhere")
 
 
-# Where uv and pipx keep the environments of programs: TensorFlow does not belong there, least of all into uv's cache.
-_OF_A_TOOL = re.compile(r"[/\\](?:uv[/\\](?:tools|archive-v\d+|data[/\\]tools)|pipx[/\\]venvs)[/\\]")
-
-
 def _install_here(context: Context) -> tuple[Fix, ...]:
     remedies = context.remedies
-    if context.probed and _OF_A_TOOL.search(value_or(context.facts.python.executable, "")):
-        python = "python" if remedies.os == "windows" else '"$(command -v python3)"'
-        own = "This is the environment of tfgpu alone: name the Python that runs your program"
-        return (Fix(own, (f"tfgpu doctor --python {python}",)),)
     fixes = remedies.for_cpu() or remedies.reinstall("this Python has none")
     fixes = fixes or remedies.installing("Install it", *remedies.tensorflow)
     if context.probed:
