@@ -425,10 +425,13 @@ _held_to_wheel(ABI_PROTOBUF, "protobuf", lambda release: release.protobuf)
 
 
 @ABI_PROTOBUF.sign()
-def protobuf_messages(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
-    """protobuf refuses code that another version generated."""
+def protobuf_messages(
+    context: Context, messages: MessageLog, release: Release | None = None, phases: Phases = ()
+) -> Problem | None:
+    """protobuf refuses code that another version generated; TensorFlow may be imported all the same."""
     seen = (*messages.all("protobuf-abi"), *_conflicts_of_majors(messages, "protobuf"))
-    if not seen:
+    phase = phase_named(phases, "import")
+    if not seen or (phase and phase.outcome == "ok"):
         return None
     bound = (protobuf_bound(release) if release else None) or _for_older_runtime(context, seen)
     requirement = f"protobuf{bound or '<3.21'}"
