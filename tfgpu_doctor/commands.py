@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -239,9 +238,11 @@ def _of_the_shell() -> str | None:
     marks = (os.path.join(sys.prefix, name) for name in ("uv-receipt.toml", "pipx_metadata.json"))
     if not (any(map(os.path.isfile, marks)) or f"{os.sep}archive-v" in sys.prefix):  # uvx: .cache/uv/archive-v0/
         return None
+    from tfgpu_doctor.probes.systems import find
+
     own, folders = os.path.realpath(sys.prefix), os.environ.get("PATH", "").split(os.pathsep)
     others = os.pathsep.join(folder for folder in folders if not os.path.realpath(folder).startswith(own))
-    return shutil.which("python.exe" if os.name == "nt" else "python3", path=others)
+    return find("python" if os.name == "nt" else "python3", {**os.environ, "PATH": others})
 
 
 def check_python(executable: str, version: Fact[str]) -> None:
