@@ -23,7 +23,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 from tfgpu_doctor.facts import reading
-from tfgpu_doctor.facts.facts import Document, show_as_html
+from tfgpu_doctor.facts.facts import Document, show_as_html, value_or
 from tfgpu_doctor.facts.printable import utf8
 from tfgpu_doctor.facts.reading import shown
 from tfgpu_doctor.facts.similar import did_you_mean
@@ -160,11 +160,13 @@ def load_report(file: File, command: str = "tfgpu doctor --from") -> Report:
 
 def load_bench(file: File, command: str) -> BenchResult:
     """Load a bench result; "-" is standard input. Raises UsageError, as load_report does."""
+    from tfgpu_doctor.bench.references import with_references
     from tfgpu_doctor.bench.results import load_result
+    from tfgpu_doctor.bench.speeds import reassess
     from tfgpu_doctor.facts.report import ReportError
 
     with refusing(ReportError):
-        return load_result(*_read(file), command)
+        return with_references(reassess(load_result(*_read(file), command)))
 
 
 def load_pair(base: Compared, new: Compared) -> tuple[Any, Any]:
@@ -183,13 +185,14 @@ def load_pair(base: Compared, new: Compared) -> tuple[Any, Any]:
 
 def _load_either(file: File) -> Report | BenchResult:
     from tfgpu_doctor.bench.results import load_result
+    from tfgpu_doctor.bench.speeds import reassess
     from tfgpu_doctor.facts.report import SCHEMA, ReportError, load_report, other_kind, schema_of
 
     data, name = _read(file)
     with refusing(ReportError):
         schema = schema_of(data, name)
         if schema.startswith("tfgpu.bench/"):
-            return load_result(data, name, "tfgpu compare")
+            return reassess(load_result(data, name, "tfgpu compare"))
         if schema.startswith("tfgpu.report/"):
             return load_report(data, name, "tfgpu compare")
         raise ReportError(f"{name} {other_kind(schema, SCHEMA, 'tfgpu compare', _PAIRS)}")
@@ -704,6 +707,7 @@ def bench(
     progress: Progress = _ignore,
     note: Note = _ignore,
     save: Callable[[BenchResult], None] = _ignore,
+    needs_gpu: bool = False,
     **options: Any,
 ) -> BenchResult:
     """Measure a workload on the CPU, one GPU and several GPUs, and verify every result, as `tfgpu bench` does.
@@ -716,6 +720,7 @@ def bench(
         python: interpreter that has TensorFlow; None: the one that runs this.
         note: called with a line before the measurement begins.
         save: called with the result so far, after each run.
+        needs_gpu: measure nothing without a GPU, whose speed is to be a reference.
         options: those of the workload, such as `gpus="all"`, `dtype="tf32"`, `processes=5` and `deadline=30`
             (`tfgpu bench matpow --help`).
     """
@@ -738,6 +743,8 @@ def bench(
             progress("examining this machine", 0.0)
             environment = examined(executable, known)
             check_python(executable, environment.python.version)
+            if needs_gpu and not value_or(environment.gpus, ()):
+                raise TfgpuError("no reference can be saved: no NVIDIA GPU was found (tfgpu doctor explains why)", 3)
             result = measure(request, plan, known, environment, progress=progress, note=note, save=save)
             return result if workload else _without_gpu(result, known)
     except (DeviceError, CannotRunError) as error:

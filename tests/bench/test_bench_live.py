@@ -99,9 +99,9 @@ def test_matrices_over_logical_devices(tmp_path: Path) -> None:
     assert terms.devices == rows.devices == ("/CPU:0", "/CPU:1", "/CPU:2")
     assert cpu.flop == rows.flop == 2 * 9 * 2 * 96**3 and terms.flop == 3 * 9 * 2 * 96**3
     assert {"inputs", "to devices"} <= set(cpu.cold_start_s)
-    assert re.match(r"tfgpu bench matpow \S+, A\^10 and B\^10, 96 × 96 ", text)
+    assert re.match(r"tfgpu bench matpow \S+, A\^10 and B\^10, 96 × 96, measured ", text)
     assert re.search("[✓!] CPU ", text)  # noisy where other programs run
-    assert "✓ 3 virtual CPUs, rows virtual: no speed" in text
+    assert "✓ 3 virtual CPUs, rows shared virtual: no speed" in text
     assert "TensorFlow lists no GPU: only the CPU is measured" in text
     assert "they test multi-device code, not speed" in text
     page = Page(html.read_text(encoding="utf-8"))

@@ -134,7 +134,7 @@ def test_one_sentence_says_what_came_out() -> None:
     figures = "1 GPU: 49.48 TFLOP/s, 80 % of peak; 100.0 (99.6 to 100.4) times the CPU"
     assert words.verdict(fast) == f"{figures}. Every result is verified."
     mixed = words.verdict(result(run(steps=SHAKY), failed("1 GPU", "died")))
-    assert mixed == "CPU: 450 GFLOP/s. 1 of 2 runs gave no verified result. Uncertain: CPU."
+    assert mixed == "CPU: 450 GFLOP/s. 1 of 2 runs gave no verified result. Uncertain: CPU (the times vary too much)."
     nothing = result()
     assert (words.verdict(nothing), words.worst(nothing)) == ("Nothing was measured.", "warning")
 

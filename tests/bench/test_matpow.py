@@ -69,7 +69,9 @@ def test_a_size_that_was_asked_for_and_does_not_fit_is_refused_with_one_that_doe
     with pytest.raises(CannotRunError, match=r"GPU 0, of which 8.0 GiB are free; --size (\d+) fits") as info:
         fit(TWO, ("float32",), 20000, 3072, free)
     fits = int(str(info.value).split("--size ")[1].split()[0])
-    assert fit(TWO, ("float32",), fits, 3072, free) == fits
+    assert fit(TWO, ("float32",), fits, 3072, {**free, 0: 15 * GIB // 2}) == fits, "a little later, too"
+    with pytest.raises(CannotRunError, match="--size 1024 fits into memory and time"):
+        fit(TWO, ("float32",), 20000, 3072, free, in_time=1100)
     with pytest.raises(CannotRunError, match=r"the host's memory, of which 0\.1 GiB are free; no size fits"):
         fit(TWO[:1], ("float32",), None, 3072, {HOST: GIB // 10})
     size = fit(TWO[:1], ("float32", "float64"), None, 16384, {HOST: 4 * GIB})

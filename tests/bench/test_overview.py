@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +15,7 @@ from tests.bench.live import WORKER_PROCESS, bench
 from tests.bench.samples import run
 from tests.findings.rows_over_facts import FIRES
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
-from tests.render.showing import printed
+from tests.render.showing import check_goldens, printed
 from tests.tables import each
 from tfgpu_doctor.bench.devices import RequestError, Selection
 from tfgpu_doctor.bench.plans.overview import Overview, in_time
@@ -75,10 +74,7 @@ def measured_on_an_h100() -> BenchResult:
 @each(("name", "width"), [("overview", 80), ("overview.60", 60), ("h100-overview", 80)])
 def test_first_screens(name: str, width: int) -> None:
     shown = printed("bench", overview(2) if name[0] == "o" else measured_on_an_h100(), width)
-    file = Path(__file__).parent / "golden" / f"{name}.txt"
-    if os.environ.get("TFGPU_UPDATE_GOLDEN"):
-        file.write_text(shown, encoding="utf-8")
-    assert shown == file.read_text(encoding="utf-8")
+    check_goldens({f"{name}.txt": shown}, Path(__file__).parent / "golden")
     assert not any(word in shown for word in ("scaling", "samples", "terms", "rows", "interval", "None"))
 
 
@@ -101,7 +97,7 @@ def test_without_a_gpu_it_says_why_and_what_to_type(monkeypatch: pytest.MonkeyPa
     why = "No GPU was measured: This machine has no NVIDIA GPU (gpu.none). Next: tfgpu doctor"
     assert done.exit_code == 0 and f"{why}. Every result is verified." in " ".join(done.stdout.split())
     assert msgspec.json.decode(file.read_bytes(), type=BenchResult).conclusions == (why,)
-    assert bench("--gpus", "2").exit_code == 1
+    assert (bench("--gpus", "2").exit_code, bench("--save-reference", str(tmp_path / "x.json")).exit_code) == (1, 3)
 
 
 def test_references_are_made_of_reliable_results_and_read_again() -> None:
@@ -111,9 +107,11 @@ def test_references_are_made_of_reliable_results_and_read_again() -> None:
         (overview(0), "not have a run on one GPU"),
         (replace(one, runs=(shaky,)), "is no reliable speed: 95 % interval"),
         (replace(one, software={}), "not have tensorflow"),
+        (replace(one, unfinished=True), "the result is unfinished"),
     ):
         with pytest.raises(RequestError, match=why):
             make_reference(result)
-    made = make_reference(one)
+    made, left_out = make_reference(replace(one, runs=(shaky, *one.runs)))
+    assert len(left_out) == 1 and left_out[0].startswith("1 GPU float32 is no reliable speed: 95 % interval")
     assert msgspec.json.decode(msgspec.json.encode(made), type=Reference) == made and len(made.speeds) == 3
     assert len(references()) == len(list(FOLDER.glob("*.json"))) > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from tests.bench.fake_worker import Clock, FakeWorker
 from tests.bench.samples import LARGE, four, result, run, watched
 from tests.bench.test_runner import CPU, job, runs
 from tests.cli.runner import tfgpu
+from tests.render.showing import check_goldens
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench.results import BenchResult, Run, load_result
 from tfgpu_doctor.bench.statistics import StoppingRule
@@ -112,7 +112,4 @@ FORMS = {"txt": "text", "md": "markdown"}
 @each(("name", "ending"), [(name, ending) for name in ("matpow", "cnn") for ending in FORMS])
 def test_golden(name: str, ending: str) -> None:
     shown = tfgpu("bench", "show", str(H100 / f"{name}.json"), "--format", FORMS[ending]).stdout
-    file = GOLDEN / f"h100-{name}.{ending}"
-    if os.environ.get("TFGPU_UPDATE_GOLDEN"):
-        file.write_text(shown, encoding="utf-8")
-    assert shown == file.read_text(encoding="utf-8")
+    check_goldens({f"h100-{name}.{ending}": shown}, GOLDEN)

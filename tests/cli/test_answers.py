@@ -52,6 +52,7 @@ FILES: dict[str, bytes] = {
     "ada.json": report({**NO_GPU_USED, **FIRES["cuda.missing"][0][1], "python.executable": ADA}).to_json(),
     "base.json": BENCH,
     "four.json": four().to_json(),
+    "old.json": four().to_json().replace(b'"advice": []', b'"advice": ["noisy: try a larger --size"]'),
     "failures.json": failures().to_json(),
     "slower.json": result(run(seconds=5.6)).to_json(),
     "faster.json": result(run(seconds=4.4)).to_json(),

@@ -1,18 +1,9 @@
 """Two bench results compared: which runs became slower or faster, and which are inconclusive, and why. Pure.
 
-The times of two runs are compared by the lower quartile of the samples of each process, and the slowest of every five
-processes is left out: whatever else uses the machine only ever slows a step (Chen and Revels, "Robust benchmarking in
-noisy environments", 2016, arXiv 1608.04295). On a restless virtual machine (benchmarks/compare_gate.py, 2026-11-23),
-that made 1 of 15 pairs of the same slower or faster, and found 29 of 30 changes of 10 %; medians and means 2, and 23.
-
-A change counts when it is larger than the factor and clear, that is when the 95 % interval of the ratio excludes 1
-(samples.py has the bootstrap). Else it is *same* when chance alone could hardly have moved the ratio by the factor, and
-*cannot tell* when it could, or when the medians of all samples differ by more than the factor, although the lower
-quartiles do not: the change may concern only some of the steps.
-
-Nothing is compared of other work, under other circumstances, or with too few undisturbed samples. What can make a
-difference in time (CIRCUMSTANCES) must be the same, unless `--across` names it; what is unknown on one side is no
-difference. Times are seconds of one step: a sample over the steps that it holds.
+docs/comparing.md explains the verdicts. Why the lower quartile, and not the slowest process: Chen and Revels, "Robust
+benchmarking in noisy environments", 2016, arXiv 1608.04295. On a restless virtual machine (benchmarks/compare_gate.py,
+2026-11-23), that made 1 of 15 pairs of the same slower or faster, and found 29 of 30 changes of 10 %; medians and means
+2, and 23. What is unknown on one side is no difference. Times are seconds of a step: a sample over the steps it holds.
 """
 
 from __future__ import annotations
@@ -73,7 +64,7 @@ class Side(Record, frozen=True):
     tool: str  # version that measured
     workload: str
     title: str
-    software: Annotated[dict[str, str], public("software")]
+    software: Annotated[dict[str, str], public("software")]  # and "driver" and "GPU", where they are known
 
 
 class Measured(Record, frozen=True):
@@ -144,9 +135,14 @@ def compare_benches(
         names: what the results are called.
     """
     ours, theirs = _by_case(base.runs), _by_case(new.runs)
-    alike = ("created", "workload", "title", "software")
+    alike = ("created", "workload", "title")
     sides = [
-        Side(name=name, tool=one.tool.version, **{field: getattr(one, field) for field in alike})
+        Side(
+            name=name,
+            tool=one.tool.version,
+            software=one.software | dict(_hardware(one)),
+            **{field: getattr(one, field) for field in alike},
+        )
         for name, one in zip(names, (base, new), strict=True)
     ]
     return BenchComparison(
@@ -311,6 +307,14 @@ CIRCUMSTANCES: tuple[tuple[str | None, str, str, Callable[[BenchResult, Run], st
     ("cpu", "CPU", "CPU", _cpu),  # of a GPU's run it launches the kernels, and does not compute
     ("clocks", "GPU clocks", "GPU", _clocks),
 )
+
+
+def _hardware(result: BenchResult) -> Iterator[tuple[str, str]]:
+    for across, label, _, read in CIRCUMSTANCES:
+        if across in ("driver", "gpu") and (value := _all(read(result, run) for run in result.runs)):
+            yield label, value
+
+
 ACROSS = tuple(name for name, *_ in CIRCUMSTANCES if name)
 
 

@@ -127,6 +127,11 @@ def _together(indices: tuple[int, ...], spreads: Sequence[str]) -> list[Case]:
     return [Case(f"{len(indices)} GPUs, {way}", names, indices, way) for way in ways]
 
 
+def plain(text: str) -> str:
+    """Return a text with labels of several devices in words that need no explanation: "2 GPUs, a power each"."""
+    return text.replace("PUs, terms", "PUs, a power each").replace("PUs, rows", "PUs, rows shared")
+
+
 def describe(found: Sequence[GpuFound]) -> str:
     """Say what TensorFlow lists."""
     if not found:

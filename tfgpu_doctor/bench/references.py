@@ -22,6 +22,7 @@ _SOURCES = Path(__file__).parents[2] / "benchmarks" / "reference"
 FOLDER = _SOURCES if (_SOURCES.parents[1] / "compat_matrix.yaml").is_file() else Path(__file__).with_name("reference")
 LARGEST = 2**20  # bytes of a file
 # what has to be the same: the parameters of each workload that has references
+MEASURED = "measured with TensorFlow"  # stands in each note about a reference
 WORK = {"matpow": ("size", "power", "seed"), "cnn": ("model", "batch", "xla", "seed")}
 
 
@@ -55,33 +56,46 @@ def references() -> tuple[Reference, ...]:
     return tuple(sorted(found, key=lambda one: one.measured, reverse=True))
 
 
-def make_reference(result: BenchResult) -> Reference:
-    """Make the reference of a result. Raises RequestError: it has no reliable speed of one GPU."""
+def make_reference(result: BenchResult) -> tuple[Reference, tuple[str, ...]]:
+    """Make the reference of a result, and say which speeds are left out since they cannot be relied on.
+
+    Raises RequestError: the result is unfinished, or has no reliable speed of one GPU.
+    """
     runs = _of_one_gpu(result)
-    if not runs:
-        raise RequestError("no reference is saved: the result does not have a run on one GPU")
+    if result.unfinished or not runs:
+        why = "is unfinished" if result.unfinished else "does not have a run on one GPU"
+        raise RequestError(f"no reference is saved: the result {why}")
     driver, tensorflow = value_or(result.environment.driver.version, ""), result.software.get("tensorflow", "")
     known = {"gpu": _card(result, runs[0]), "driver": driver, "tensorflow": tensorflow}
     if missing := [name for name, value in known.items() if not value]:
         raise RequestError(f"no reference is saved: the result does not have {missing[0]}")
-    day, version, speeds = result.created[:10], result.tool.version, tuple(_speed(result, run) for run in runs)
-    return Reference(schema="tfgpu.bench-reference/1", measured=day, tool=version, speeds=speeds, **known)
+    found = [_speed(result, run) for run in runs]
+    left_out = tuple(one for one in found if isinstance(one, str))
+    if not (speeds := tuple(one for one in found if isinstance(one, Speed))):
+        raise RequestError(f"no reference is saved: {'; '.join(left_out)}")
+    day, version = result.created[:10], result.tool.version
+    return Reference(schema="tfgpu.bench-reference/1", measured=day, tool=version, speeds=speeds, **known), left_out
 
 
-def _speed(result: BenchResult, run: Run) -> Speed:
-    """Return the speed of a run. Raises RequestError: it has none that can be relied on."""
+def _speed(result: BenchResult, run: Run) -> Speed | str:
+    """Return the speed of a run, or why it cannot be relied on."""
     workload, every = _workload(result, run), {**result.parameters, **run.parameters}
     slowed = "heat or the power supply slowed the GPU down" if run.throttled_samples else ""
     why = "; ".join(run.doubts) or slowed or ("" if run.throughput else run.failure or "it was not verified")
     if why or run.throughput is None or not every.keys() >= {*WORK[workload]}:
         doubt = why or "it has no batch of one GPU"
-        raise RequestError(f"no reference is saved: {run.label} {run.dtype} is no reliable speed: {doubt}")
+        return f"{run.label} {run.dtype} is no reliable speed: {doubt}"
     work, samples = {key: every[key] for key in WORK[workload]}, len(run.samples_s)
     return Speed(workload=workload, parameters=work, dtype=run.dtype, throughput=run.throughput, samples=samples)
 
 
-def beside_references(result: BenchResult) -> Iterator[str]:
-    """Yield sentences: what share of the speed of its model each GPU gave, where the same was measured on one."""
+def with_references(result: BenchResult) -> BenchResult:
+    """Add to the notes what share of the speed of its model each GPU gave, where the same was measured on one."""
+    own = (note for note in result.notes if MEASURED not in note)
+    return msgspec.structs.replace(result, notes=(*own, *_beside_references(result)))
+
+
+def _beside_references(result: BenchResult) -> Iterator[str]:
     shares: dict[str, list[str]] = {}
     for run in _of_one_gpu(result):
         work, what = {**result.parameters, **run.parameters}.items(), (_workload(result, run), run.dtype)
@@ -96,7 +110,8 @@ def beside_references(result: BenchResult) -> Iterator[str]:
         if one and run.throughput:
             model = one.gpu.removeprefix("NVIDIA ")
             named = f"{'an' if model[0] in 'AEFHILMNORSX' else 'a'} {model}"
-            how = f"measured with TensorFlow {one.tensorflow}, driver {one.driver}, {one.measured}"
+            how = f"{MEASURED} {one.tensorflow}, driver {one.driver}, {one.measured}"
+            how += " (the reference is this result)" * (run.throughput.value == value)
             share = f"{' '.join(what)} {100 * run.throughput.value / value:.0f} %"
             shares.setdefault(f"{named} {how}", []).append(share)
     yield from (f"{', '.join(parts)} of {what}" for what, parts in shares.items())

@@ -5,11 +5,9 @@ stands beside each sample (`Run.cpu_wait`). On 2 CPUs that other programs kept m
 (N = 512) took 10.8 to 11.9 ms where others had up to 8 % of the CPU time, and 15 to 22 ms above 10 % (4 200 samples,
 2026-11-21).
 
-Samples of one process are not independent: where a process finds its memory, and what its neighbours do meanwhile,
-moves all of them together. The unit of evidence is therefore the process, as Kalibera and Jones argue ("Rigorous
-Benchmarking in Reasonable Time", ISMM 2013, doi 10.1145/2464157.2464160): each process gives one number, and intervals
-come from a bootstrap over these numbers. How much processes differ cannot be seen in one process, and two or three show
-it badly: each number that is drawn is therefore moved by chance, by as much as processes were measured to differ.
+The unit of evidence is the process (docs/comparing.md), as Kalibera and Jones argue ("Rigorous Benchmarking in
+Reasonable Time", ISMM 2013, doi 10.1145/2464157.2464160). Two or three processes show badly how much they differ: each
+number that the bootstrap draws is therefore moved by chance, by as much as processes were measured to differ.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from statistics import median
 
 import msgspec
 
-from tfgpu_doctor.bench.results import WORKLOADS, GpuTelemetry, Parameters, Ratio, Run, Throughput
+from tfgpu_doctor import __version__
+from tfgpu_doctor.bench.results import WORKLOADS, BenchResult, GpuTelemetry, Parameters, Ratio, Run, Throughput
 from tfgpu_doctor.bench.samples import DISTURBED, Samples, interval, samples_of, usable_cpus
 from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL, iqr_spread, median_interval, percent, relative_error
 from tfgpu_doctor.facts.facts import Facts, Gpu, Known, value_or
@@ -203,6 +204,7 @@ OTHERS_SHARE = 0.1  # of the CPUs; other programs that took more than this distu
 POOR = 0.7  # efficiency below which a reason is looked for
 SLOW_START = 20.0  # seconds of the first call that only compiling explains
 COMPILES = 50  # times the median, likewise
+ADVISED_BY_PLAN = ("inference", "transfer")
 
 
 def advise(runs: Sequence[Run], workload: str, environment: Facts, parameters: Parameters) -> tuple[Run, ...]:
@@ -222,6 +224,30 @@ def advise(runs: Sequence[Run], workload: str, environment: Facts, parameters: P
         return msgspec.structs.replace(run, advice=(*run.advice, *advice), notes=notes)
 
     return tuple(advised(run) if run.throughput and not run.virtual else run for run in runs)
+
+
+def reassess(result: BenchResult) -> BenchResult:
+    """Return a saved result with the doubts and advice of this version; it may be that of another one.
+
+    What only a plan could advise is shown as that of the version that measured.
+    """
+    version, cpus = result.tool.version, usable_cpus(result.environment)
+    if version == __version__:
+        return result
+
+    def again(run: Run) -> Run:
+        own = run.advice if result.workload in ADVISED_BY_PLAN else ()
+        said = tuple(f"{text} (advice of tfgpu {version})" for text in own)
+        slowed = run.throttled_samples if any(map(slowdowns, run.gpu)) else ()  # those of the power limit do not count
+        gpus = run.gpu  # utilization is not known where samples leave pauses (bench/runner/telemetry.py)
+        if run.steps == 1:
+            gpus = tuple(msgspec.structs.replace(gpu, utilization=None) for gpu in gpus)
+        return judged(msgspec.structs.replace(run, advice=said, doubts=(), throttled_samples=slowed, gpu=gpus), cpus)
+
+    runs = tuple(map(again, result.runs))
+    if result.workload not in ADVISED_BY_PLAN:
+        runs = advise(runs, result.workload, result.environment, result.parameters)
+    return msgspec.structs.replace(result, runs=runs)
 
 
 def _on_gpu(run: Run) -> bool:

@@ -60,7 +60,7 @@ reference_option = rare_option(
     metavar="FILE",
     type=click.Path(dir_okay=False),
     callback=_writable,
-    help="Also save the speeds of one GPU as a reference for its model (CONTRIBUTING.md says where to send it).",
+    help="Also save the reliable speeds of one GPU as a reference for its model (see CONTRIBUTING.md).",
 )
 # what others call a workload
 _MEANT = {network: f"cnn --model {network}" for network in MODELS}
@@ -80,6 +80,12 @@ class _Workloads(Group):
             hint = f"Did you mean tfgpu bench {meant}?" if meant else f"Choose from {', '.join(self.commands)}."
             ctx.fail(f"No workload {args[0]!r}. {hint}")
         return super().resolve_command(ctx, args)
+
+    def _instead(self, name: str) -> str:
+        """Name a workload that has the option."""
+        having = (one for one, below in self.commands.items() if any(name in each.opts for each in below.params))
+        workload = "" if any(name in each.opts for each in self.params) else next(having, "")
+        return f"a workload has {name}: tfgpu bench {workload} {name} …" if workload else super()._instead(name)
 
 
 @click.group(
@@ -188,6 +194,7 @@ def _add(name: str) -> None:
 def _run(context: click.Context, workload: str | None, results: Results, asked: dict[str, Any]) -> None:
     reference = asked.pop("save_reference", None)
     given = {one: value for one, value in asked.items() if context.get_parameter_source(one) in _GIVEN}
+    given["needs_gpu"] = reference is not None
     result = _measured(workload, given, results.targets, results.options)
     _save_reference(result, reference)
     failed = any(run.failure for run in result.runs)
@@ -201,7 +208,10 @@ def _save_reference(result: BenchResult, file: str | None) -> None:
 
     try:
         if file:
-            write_file(Path(file), encode(make_reference(result)))
+            reference, left_out = make_reference(result)
+            write_file(Path(file), encode(reference))
+            for why in left_out:
+                note(f"left out of the reference: {why}")
             report_written(Path(file))
     except RequestError as error:
         raise NotWrittenError(str(error)) from error

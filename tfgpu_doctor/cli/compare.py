@@ -29,7 +29,7 @@ _FAIL_ON = {"report": ("error", "warning", "never"), "bench": ("slower", "faster
     type=float,
     help="Bench results: smallest change of the time that counts, as a factor.  [default: 1.05]",
 )
-@rare_option(
+@option(
     "--across",
     metavar="NAME,...",
     type=Listed(),

@@ -156,8 +156,12 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str
     if not formats and "-" not in outputs:
         formats, outputs = ("text",), ("-", *outputs)
     wanted = list(formats)
-    by_ending = {FORMATS[name].ending: name for name in choices(*kinds)}
-    wanted += [by_ending.get(Path(name).suffix or "none", "text") for name in outputs[len(wanted) :]]
+    by_ending = {FORMATS[name].ending: name for name in choices(*kinds)} | dict.fromkeys(("", ".txt", ".log"), "text")
+    for name in outputs[len(wanted) :]:
+        if (ending := Path(name).suffix.lower()) not in by_ending:
+            known = ", ".join(sorted(filter(None, by_ending)))
+            raise click.UsageError(f"--output {name}: unknown ending; use one of {known}, or name the format: --format")
+        wanted.append(by_ending[ending])
     paths = [None if name == "-" else check_writable("--output", name) for name in outputs]
     paths += [None] * (len(wanted) - len(paths))
     if paths.count(None) > 1:

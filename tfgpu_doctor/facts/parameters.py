@@ -32,7 +32,8 @@ class Word(click.Choice):  # type: ignore[type-arg]  # not generic before click 
         """Add the word that is written most like it; fp16 and bf16 are common names of float16 and bfloat16."""
         written = re.sub(r"(?<![a-z])(b?)fp?(?=\d)", r"\1float", str(value).lower())
         message = super().get_invalid_choice_message(value, ctx).removesuffix(".")
-        return f"{message}.{did_you_mean(written, map(str, self.choices), 1)}"
+        longer = [str(one) for one in self.choices if str(one).endswith(f"_{written}")]  # mixed_float16
+        return f"{message}.{did_you_mean((*longer, written)[0], map(str, self.choices), 1)}"
 
 
 class Listed(_Type):

@@ -211,6 +211,8 @@ def _why(data: bytes, error: Exception) -> str:
     """What is wrong with data that is no JSON with a schema."""
     if not data.strip():
         return "it is empty"
+    if data.lstrip()[:1] == b"<":
+        return "it is a page; give the JSON that --output FILE.json wrote"
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "it is UTF-16, as PowerShell's > writes it; write it with --output FILE instead"
     if isinstance(error, msgspec.ValidationError):

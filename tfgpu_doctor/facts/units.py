@@ -1,7 +1,7 @@
 """Numbers with their units, for people: bytes, seconds, rates, counts; with the digits that the measurement supports.
 
->>> memory_size(8_361_345_024), memory_size(64 * MIB), seconds(0.00834), count(2, "copy"), count(1, "process")
-('7.79 GiB', '64 MiB', '8.3 ms', '2 copies', '1 process')
+>>> memory_size(8_361_345_024), memory_size(64 * MIB), seconds(8e-3), seconds(13970), count(2, "copy")
+('7.79 GiB', '64 MiB', '8 ms', '3.9 h', '2 copies')
 >>> approximate(1269.3, "images/s"), approximate(0.0831, "s"), approximate(1.0)
 ('1270 images/s', '83.1 ms', '1')
 >>> quantity(47.581e12, "FLOP/s", (47.5e12, 47.7e12)), quantity(2.5 * GIB, "B")
@@ -68,8 +68,8 @@ def memory_size(size: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """Seconds with two digits: "3.8 s", "12 ms"."""
-    factor, unit = scale_of(value, "s")
+    """Seconds with two digits: "3.8 s", "12 ms", "3.9 h"."""
+    factor, unit = (3600.0, "h") if value >= 3600 else scale_of(value, "s")
     scaled = value / factor
     return f"{scaled:.0f} {unit}" if scaled >= 10 else f"{scaled:.2g} {unit}"
 

@@ -142,13 +142,16 @@ class PlanBase:
 
     def skip_cpu(self, cases: Sequence[Case], what: str, seconds: float, longer: str) -> tuple[Case, ...] | None:
         """Return the cases without a CPU that takes too long and stands beside GPUs unasked, and note it; else None."""
-        gpus = tuple(case for case in cases if case.gpus)
-        if not gpus or len(gpus) == len(cases) or self.selection.devices is not None:
+        if not self.may_skip_cpu(cases):
             return None
         self.left_out.append(
             f"The CPU is skipped: {what} would take about {duration(seconds)}. To measure it: {longer}"
         )
-        return gpus
+        return tuple(case for case in cases if case.gpus)
+
+    def may_skip_cpu(self, cases: Sequence[Case]) -> bool:
+        """True if the CPU stands beside GPUs unasked."""
+        return len({bool(case.gpus) for case in cases}) == 2 and self.selection.devices is None
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ PROBE_SECONDS = 0.05
 PROBE_POWER = 10  # at most
 OWN_SIZES = (8192, 4096, 2048)  # of GPUs: at 8192, an H100 is within 2 % of what it does at 16384 (benchmarks/)
 OWN_SECONDS = 0.5  # that a sample of it takes at most
+MARGIN = 0.9  # of the memory that is free now, for the size that is named
 FEWEST = 3  # samples; of a size for which there is less time, nothing is said
 
 
@@ -59,20 +60,23 @@ def lacking(cases: Sequence[Case], size: int, dtype: str, free: Free) -> tuple[M
     return shortage([*needs, (HOST, matpow.host_bytes(size, dtype, terms))], free)
 
 
-def fit(cases: Sequence[Case], dtypes: Sequence[str], wanted: int | None, chosen: int, free: Free) -> int:
+def fit(
+    cases: Sequence[Case], dtypes: Sequence[str], wanted: int | None, chosen: int, free: Free, in_time: int = LARGEST**2
+) -> int:
     """Return the size to run: `wanted` when the user named one, else `chosen` or the largest that fits below it.
 
-    Raises CannotRunError: `wanted` does not fit, or nothing does.
+    Raises CannotRunError: `wanted` does not fit, or nothing does. It names a size that has the time, too (`in_time` at
+    most), and that still fits when it is tried, with a little less memory free.
     """
-    size = wanted or chosen
+    size, room = wanted or chosen, {memory: int(MARGIN * amount) for memory, amount in free.items()} if wanted else free
     for dtype in dtypes:
         if short := lacking(cases, size, dtype, free):
-            smaller = range(size // SMALLEST * SMALLEST, 0, -SMALLEST)
-            fits = next((one for one in smaller if lacking(cases, one, dtype, free) is None), None)
+            smaller = range(max(min(size, in_time) // SMALLEST, 1) * SMALLEST, 0, -SMALLEST)
+            fits = next((one for one in smaller if not any(lacking(cases, one, kind, room) for kind in dtypes)), None)
             if wanted or fits is None:
-                advice = f"--size {fits} fits" if fits else "no size fits"
+                advice = f"--size {fits} fits into memory and time" if fits else "no size fits"
                 raise too_large(f"size {size} in {dtype} needs", short, free, advice)
-            size = fits
+            return fits
     return size
 
 
@@ -220,7 +224,9 @@ class MatPow(PlanBase):
         rule = session.rule.share(session.processes)
         target = min(TARGET, rule.deadline / rule.min_samples)
         chosen = sane_size(slowest * target, self.power)
-        size = fit(cases, self.dtypes, wanted, chosen, session.free(cases))
+        fits = round((slowest * rule.deadline / rule.min_samples / matpow.flop(1, self.power, 2)) ** (1 / 3))
+        in_time = LARGEST**2 if self.may_skip_cpu(cases) else fits
+        size = fit(cases, self.dtypes, wanted, chosen, session.free(cases), in_time)
         expected = matpow.flop(size, self.power, 2) / slowest
         if not wanted or max(FEWEST, session.processes) * expected <= session.rule.deadline:
             return cases, size, expected
@@ -228,7 +234,6 @@ class MatPow(PlanBase):
         if others := self.skip_cpu(cases, "a sample", expected, f"--deadline {longer}"):
             return others, size, 0.0
         where = "the CPU" if cases[0].label == "CPU" else cases[0].label
-        fits = round((slowest * rule.deadline / rule.min_samples / matpow.flop(1, self.power, 2)) ** (1 / 3))
         smaller = f"--size {max(fits // 128 * 128, 64)}"
         raise too_slow(f"size {size}: a sample on {where}", expected, session.rule.deadline, smaller, longer)
 

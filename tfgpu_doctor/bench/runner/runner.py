@@ -15,9 +15,9 @@ import msgspec
 import psutil
 
 from tfgpu_doctor import __version__
-from tfgpu_doctor.bench.devices import Case, GpuFound, Job, Key
+from tfgpu_doctor.bench.devices import Case, GpuFound, Job, Key, plain
 from tfgpu_doctor.bench.plans.base import HOST, Group, PlanBase
-from tfgpu_doctor.bench.references import beside_references
+from tfgpu_doctor.bench.references import with_references
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run, Verified
 from tfgpu_doctor.bench.runner.process import PATIENCE, Clock, Worker, WorkerError, Workers, prepare
 from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids, busy_seconds
@@ -344,7 +344,7 @@ class Session:
         """
         runs, self.total = len(labels), float(len(labels) + besides)
         most = self.rule.deadline * runs if sampling is None else sampling
-        what = f"{count(runs, 'run')} ({'; '.join(dict.fromkeys(labels))})"
+        what = f"{count(runs, 'run')} ({plain('; '.join(dict.fromkeys(labels)))})"
         self.announce(f"{what}: at most {seconds(most)} of sampling")
 
     def skip(self, runs: int) -> None:
@@ -410,5 +410,4 @@ class Session:
             command=self.command,
             software=self.software,
         )
-        shares = beside_references(result) if self.found else ()
-        return msgspec.structs.replace(result, notes=(*result.notes, *shares))
+        return with_references(result)

@@ -4,12 +4,9 @@ Each replica has its own batch; the gradients are summed over the replicas befor
 steps are queued and waited for once: a training does not look at every loss.
 Work: images. FLOP: 3 × forward, less the first layer's input gradient (models.training_flop).
 
-Verified by the function that is measured, from the initial weights: every loss is finite and the loss falls.
-  One device: its losses and its weights after some steps, with few images, against a training in float64 on the CPU.
-  Several replicas: against one device that computes the same batches one after the other and averages the gradients,
-  which is right for batch normalisation, too; and all replicas hold the same weights, bit by bit. So on several
-  machines, too, which run under MultiWorkerMirroredStrategy (machines.py).
-Later blocks: their last losses are finite. At the end all replicas still hold the same weights.
+Verified (docs/measuring.md) by the function that is measured, from the initial weights, one device with few images;
+on several machines, too, which run under MultiWorkerMirroredStrategy (machines.py). Of later blocks: their last losses
+are finite, and at the end all replicas still hold the same weights.
 """
 
 from __future__ import annotations

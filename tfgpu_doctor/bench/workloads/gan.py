@@ -10,10 +10,7 @@ Work: images of a step. Each replica has its own batch (weak scaling) and the op
 FLOP of a step and image: both networks forward (the discriminator on a real and a made image), the gradients of the
 discriminator's loss for both images, and those of the generator's loss through the discriminator.
 
-Verified: the first steps, by the function that is measured. One device: Adam's moments, which are the gradients,
-against a training in float64 on the CPU, with few images. Several replicas: against one device that computes their
-batches one after the other and adds up the gradients; their weights must be the same bit by bit. Every loss must be
-finite.
+Verified (docs/measuring.md): the first steps, by the function that is measured; Adam's moments are the gradients.
 """
 
 from __future__ import annotations

@@ -10,6 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
+from tfgpu_doctor.bench.devices import plain
+from tfgpu_doctor.bench.references import MEASURED
 from tfgpu_doctor.bench.results import OVERVIEW, BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.bench.samples import DISTURBED
 from tfgpu_doctor.facts.facts import value_or
@@ -44,6 +48,13 @@ LEFT_OUT = (
 )
 # parts of the start-up, whose names in results are older than these words
 START_UP = {"to devices": "host-to-device copy", "list devices": "listing devices", "inputs": "creating inputs"}
+# first word of a doubt (bench/speeds.py) → what it means; a cause is said rather than what it caused
+_DOUBTS = {
+    "disturbed": "other programs used the CPUs",
+    "drift": "the speed changed meanwhile",
+    "only": "too few measurements in the time",
+    "": "the times vary too much",
+}
 # what NVML reports of a GPU: its title, field and unit
 _LOADS = (
     ("utilization", "utilization", "%"),
@@ -250,13 +261,23 @@ def verdict(result: BenchResult) -> str:
         return "Nothing was measured."
     if best is None:
         return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
-    doubtful = ", ".join(dict.fromkeys(run.label for run in runs if run.doubts))
     sentences = [*leading(result)] or [_figures(best, runs)]
-    sentences += [bad or "Every result is verified", f"Uncertain: {doubtful}" if doubtful else ""]
+    sentences += [bad or "Every result is verified", _doubtful(runs)]
     if result.not_run:
         missing = ", ".join(result.not_run) if result.workload == OVERVIEW else len(result.not_run)
         sentences.append(f"Not run, for lack of time: {missing}")
     return ". ".join(filter(None, sentences)) + "."
+
+
+def _doubtful(runs: Sequence[Run]) -> str:
+    """Name the devices whose figures are doubtful, with the cause: of several, the first in _DOUBTS."""
+    found = [
+        (run.label, words)
+        for start, words in reversed(_DOUBTS.items())
+        for run in runs
+        if any(doubt.startswith(start) for doubt in run.doubts)
+    ]
+    return f"Uncertain: {', '.join(f'{label} ({words})' for label, words in dict(found).items())}" if found else ""
 
 
 def _best(result: BenchResult) -> Run | None:
@@ -282,15 +303,17 @@ def _figures(best: Run, runs: Sequence[Run]) -> str:
 
 def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     """A table of the runs, what to know about them, and how they were verified."""
+    result = _in_plain_words(result) if detail == "normal" else result
     command, runs, name = _command(result), result.runs, namer(result.runs)
-    about = (f"{command} {result.tool.version}, {result.title}", machine(result))
+    day = "" if detail == "shared" else f", measured {result.created[:10]}"
+    about = (f"{command} {result.tool.version}, {result.title}{day}", machine(result))
     whole = Page(command, about, worst(result), command, verdict(result), (), created=result.created)
     failures = Items(tuple(f"{name(run)}: {_failure(run)}" for run in runs if not run.throughput), mark="error")
     if result.workload == OVERVIEW and detail == "normal":
-        qualified = (note for note in notes(result) if "measured with" in note or note == UNFINISHED)
+        qualified = (note for note in notes(result) if MEASURED in note or note == UNFINISHED)
         parts: tuple[Part, ...] = (_devices(runs), failures, Items(tuple(qualified), mark="note"))
         hint = "How it was verified: -v. More of each: tfgpu bench matpow; tfgpu bench cnn"
-        return whole._replace(about=(f"{command} {result.tool.version}", about[1]), parts=parts, hint=hint)
+        return whole._replace(about=(f"{command} {result.tool.version}{day}", about[1]), parts=parts, hint=hint)
     many = len(runs) > _MANY and detail == "normal"
     parts = (
         *((runs_table(runs),) if detail == "shared" else _blocks(runs, detail, many)),
@@ -302,6 +325,12 @@ def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     )
     hint = "For the details of each run: -v, --output FILE.html, or --output FILE.json." if many else ""
     return whole._replace(parts=parts, hint=hint)
+
+
+def _in_plain_words(result: BenchResult) -> BenchResult:
+    """Return a result without the terms that are explained in docs/commands/bench.md, and shown with -v."""
+    texts = {name: tuple(map(plain, getattr(result, name))) for name in ("not_run", "conclusions", "notes")}
+    return replace(result, runs=[replace(run, label=plain(run.label), scaling=None) for run in result.runs], **texts)
 
 
 def _devices(runs: Sequence[Run]) -> Table:

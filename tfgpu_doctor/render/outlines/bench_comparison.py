@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -15,6 +16,7 @@ from tfgpu_doctor.bench.comparison import (
     is_failing,
     is_open,
 )
+from tfgpu_doctor.bench.devices import plain
 from tfgpu_doctor.bench.results import Ratio
 from tfgpu_doctor.facts.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 from tfgpu_doctor.facts.units import approximate, digits
@@ -55,7 +57,15 @@ def page(comparison: BenchComparison, detail: formats.Detail = "shared") -> Page
         Items(tuple(_alone(comparison)), mark="absent"),
         Table("What was compared", ("Result", "Measured, with"), sides, is_folded=True),
     )
-    return whole._replace(parts=parts)
+    allowed = dict.fromkeys(name for run in runs for name in _allowing(run))
+    remedy = f"; compare the others with --across {','.join(allowed)}" if allowed else ""
+    return whole._replace(parts=parts, sentence=whole.sentence + remedy)
+
+
+def _allowing(run: RunChange) -> list[str]:
+    """Return the names for --across with which a run can be compared; none where something else forbids it, too."""
+    names = [name for reason in run.reasons for name in re.findall(r"\(--across (\w+) allows it\)$", reason)]
+    return names if len(names) == len(run.reasons) else []
 
 
 def _block(run: RunChange, factor: float, short: bool) -> Block:
@@ -104,7 +114,7 @@ def _mark(run: RunChange) -> str:
 
 def _title(run: RunChange) -> tuple[str, ...]:
     point = ", ".join(f"{name.replace('_', ' ')} {value_of(name, value)}" for name, value in run.parameters.items())
-    return tuple(filter(None, (run.label, run.dtype, point)))
+    return tuple(filter(None, (plain(run.label), run.dtype, point)))
 
 
 def change(ratio: Ratio) -> str:
