@@ -138,10 +138,7 @@ def compare_benches(
     alike = ("created", "workload", "title")
     sides = [
         Side(
-            name=name,
-            tool=one.tool.version,
-            software=one.software | dict(_hardware(one)),
-            **{field: getattr(one, field) for field in alike},
+            name=name, tool=one.tool.version, software=_software(one), **{field: getattr(one, field) for field in alike}
         )
         for name, one in zip(names, (base, new), strict=True)
     ]
@@ -309,10 +306,9 @@ CIRCUMSTANCES: tuple[tuple[str | None, str, str, Callable[[BenchResult, Run], st
 )
 
 
-def _hardware(result: BenchResult) -> Iterator[tuple[str, str]]:
-    for across, label, _, read in CIRCUMSTANCES:
-        if across in ("driver", "gpu") and (value := _all(read(result, run) for run in result.runs)):
-            yield label, value
+def _software(result: BenchResult) -> dict[str, str]:
+    also = {label: _all(read(result, run) for run in result.runs) for _, label, _, read in CIRCUMSTANCES}
+    return result.software | {label: also[label] for label in ("driver", "GPU") if also[label]}
 
 
 ACROSS = tuple(name for name, *_ in CIRCUMSTANCES if name)

@@ -1,8 +1,6 @@
 """Compute the speed of a run from its samples, what makes it doubtful, and what it is beside others and at most. Pure.
 
-That samples differ says little about their median: an H100 at its power limit varies by 3 to 5 % from sample to sample,
-and 1,726 samples give its median to 0.7 %. So the median is judged, by what may make it wrong by more than LIMIT: too
-few samples, a wide interval, a drift (it depends on when it was taken), other programs that had the CPUs.
+The median is judged, and not the samples, by what may make it wrong by more than LIMIT (docs/measuring.md).
 """
 
 from __future__ import annotations
@@ -235,16 +233,16 @@ def reassess(result: BenchResult) -> BenchResult:
     if version == __version__:
         return result
 
-    def again(run: Run) -> Run:
+    def anew(run: Run) -> Run:
         own = run.advice if result.workload in ADVISED_BY_PLAN else ()
         said = tuple(f"{text} (advice of tfgpu {version})" for text in own)
         slowed = run.throttled_samples if any(map(slowdowns, run.gpu)) else ()  # those of the power limit do not count
-        gpus = run.gpu  # utilization is not known where samples leave pauses (bench/runner/telemetry.py)
-        if run.steps == 1:
-            gpus = tuple(msgspec.structs.replace(gpu, utilization=None) for gpu in gpus)
-        return judged(msgspec.structs.replace(run, advice=said, doubts=(), throttled_samples=slowed, gpu=gpus), cpus)
+        # utilization is not known where samples leave pauses (bench/runner/telemetry.py)
+        gpus = (msgspec.structs.replace(one, utilization=one.utilization if run.steps > 1 else None) for one in run.gpu)
+        again = msgspec.structs.replace(run, advice=said, doubts=(), throttled_samples=slowed, gpu=tuple(gpus))
+        return judged(again, cpus)
 
-    runs = tuple(map(again, result.runs))
+    runs = tuple(map(anew, result.runs))
     if result.workload not in ADVISED_BY_PLAN:
         runs = advise(runs, result.workload, result.environment, result.parameters)
     return msgspec.structs.replace(result, runs=runs)

@@ -4,9 +4,7 @@ Three things are measured with the same batches: a pipeline alone (nobody consum
 on the device), and the training fed by a pipeline. One step is BLOCK batches. Before each timed block some batches are
 used up that a pipeline had made ready while nobody asked: what is timed is what it can sustain.
 
-Verified: over the first epoch every image arrives once, with the pixels that decoding and augmenting it outside of any
-pipeline gives, by a checksum of each; after that the last batch of every sample likewise, and how often each image
-came. The losses of a training are finite.
+Verified (docs/measuring.md): the first epoch, by a checksum of each image; after that the last batch of every sample.
 """
 
 from __future__ import annotations

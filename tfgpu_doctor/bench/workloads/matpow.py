@@ -6,13 +6,9 @@ Spread over several devices in two ways:
          more devices than two the work grows with them (weak scaling).
   rows   every device computes its block of rows of both powers, rows_g(A)·A·A…, without talking to the others: the
          same work on any number of devices (strong scaling).
-Entries are N(0,1)/√N, rounded to what bfloat16 can represent, so that every power stays near 1/√N in every type and all
-types start from the same numbers. The matrices differ, are arguments of the compiled function, and whole results are
-returned and verified: otherwise compilers fold, share or drop the products.
-
-Verified, whole results and every sample, against an independent chain of matrix-vector products in float64: for vectors
-x of ±1, y = A(A(... (A x))) costs n·N² instead of n·N³, and C x must equal y for C = A^n: one wrong element, a zeroed
-tile, A^(n-1) or A^(n+1), or arithmetic of another type than was asked for shows in the residual.
+Entries are N(0,1)/√N, rounded to what bfloat16 can represent: all types start from the same numbers. docs/measuring.md
+says why nothing can be left out, and how results are verified; one wrong element, a zeroed tile, A^(n-1) or A^(n+1), or
+arithmetic of another type than was asked for shows in the residual.
 """
 
 from __future__ import annotations

@@ -271,13 +271,9 @@ def verdict(result: BenchResult) -> str:
 
 def _doubtful(runs: Sequence[Run]) -> str:
     """Name the devices whose figures are doubtful, with the cause: of several, the first in _DOUBTS."""
-    found = [
-        (run.label, words)
-        for start, words in reversed(_DOUBTS.items())
-        for run in runs
-        if any(doubt.startswith(start) for doubt in run.doubts)
-    ]
-    return f"Uncertain: {', '.join(f'{label} ({words})' for label, words in dict(found).items())}" if found else ""
+    doubts = [(run.label, doubt) for run in runs for doubt in run.doubts]
+    why = {label: _DOUBTS[start] for start in reversed(_DOUBTS) for label, doubt in doubts if doubt.startswith(start)}
+    return f"Uncertain: {', '.join(f'{label} ({words})' for label, words in why.items())}" if why else ""
 
 
 def _best(result: BenchResult) -> Run | None:
