@@ -79,13 +79,12 @@ PACKAGE_CONFLICT = finding(
     "packages installed their files into the same folder",
     fixes=lambda context: _again(context, ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", *_COMPANIONS)),
     explained_by=("env.pythonpath", "tf.shadowed"),
-    pointless_after=("tf.package-removed",),
     symptoms=(symptoms.NO_ATTRIBUTE,),
     docs="https://www.tensorflow.org/install/pip",
 )
 
 
-@PACKAGE_CONFLICT.sign()
+@PACKAGE_CONFLICT.sign(unless=("tf.package-removed",))
 def mixed_packages(
     context: Context, packages: Packages, release: Release | None = None, messages: MessageLog | None = None
 ) -> Problem | None:
@@ -160,7 +159,7 @@ def companion_bound(name: str, release: Release) -> str | None:
     return f"~={minor(version)}.0"
 
 
-@PACKAGE_CONFLICT.sign(conclusive=False, unless=("tf.abi-numpy", "tf.abi-protobuf"))
+@PACKAGE_CONFLICT.sign(conclusive=False, unless=("tf.package-removed", "tf.abi-numpy", "tf.abi-protobuf"))
 def requirement_refused(
     context: Context, packages: Packages, python_version: str, wheel_platform: str | None = None, phases: Phases = ()
 ) -> Problem | None:
@@ -186,7 +185,7 @@ def requirement_refused(
     )
 
 
-@PACKAGE_CONFLICT.sign(conclusive=False)
+@PACKAGE_CONFLICT.sign(conclusive=False, unless=("tf.package-removed",))
 def library_cannot_be_loaded(
     context: Context,
     failing_files: tuple[FailingFile, ...],
@@ -220,7 +219,7 @@ def _without_files(context: Context, files: list[FailingFile]) -> tuple[Fix, ...
     return (Fix("No package lists this file: rename it, so that TensorFlow does not load it", moves),)
 
 
-@PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
+@PACKAGE_CONFLICT.sign(unless=("tf.package-removed", "tf.abi-numpy", "tf.abi-protobuf"))
 def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem | None:
     """A library beside TensorFlow asks it for a function that it does not have."""
     seen = messages.all("addon-mismatch")
@@ -242,7 +241,7 @@ def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem
     )
 
 
-@PACKAGE_CONFLICT.sign(unless=("tf.abi-numpy", "tf.abi-protobuf"))
+@PACKAGE_CONFLICT.sign(unless=("tf.package-removed", "tf.abi-numpy", "tf.abi-protobuf"))
 def messages_of_mixed_packages(messages: MessageLog, release: Release | None = None) -> Problem | None:
     """A module of TensorFlow or Keras lacks what another package expects, or two TensorFlows are listed."""
     # a Keras that needs what the TensorFlow beside it does not have yet, or no longer
@@ -445,7 +444,7 @@ def protobuf_of_another_release(context: Context, messages: MessageLog) -> Probl
     return _unmet(context, messages, name="protobuf")
 
 
-@PACKAGE_CONFLICT.sign()
+@PACKAGE_CONFLICT.sign(unless=("tf.package-removed",))
 def packages_of_another_release(context: Context, messages: MessageLog) -> Problem | None:
     """pip says that packages are not those that TensorFlow requires."""
     return _unmet(context, messages)

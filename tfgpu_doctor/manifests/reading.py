@@ -34,7 +34,7 @@ MOST_ENVIRONMENTS = 200  # of one file
 PER_NAME = 50  # requirements of one name, and lines that are not understood
 _NAMES: tuple[tuple[str, Kind], ...] = (
     (r"(.*/)?pyproject\.toml", "pyproject"),
-    (r"(.*/)?((dockerfile|containerfile)([.-][^/]*)?|[^/]*\.(dockerfile|containerfile))", "dockerfile"),
+    (r"(.*/)?((dockerfile|containerfile)([._-][^/]*)?|[^/]*\.(dockerfile|containerfile))", "dockerfile"),
     (r"(.*/)?(\.python-version|runtime\.txt)", "python"),
     (r"(.*/)?(singularity|apptainer)(\.[^/]*)?|.*\.def", "singularity"),
     (r".*\.ipynb", "notebook"),

@@ -104,7 +104,7 @@ def read_workflow(path: str, root: Node, include: Include) -> tuple[Environment,
         for name, job in root.pairs("jobs")
         for values in _combinations(job)
     )
-    return tuple(one for one in found if has_tensorflow(one))
+    return tuple(one for one in found if has_tensorflow(one) or "lies outside" in " ".join(one.not_understood))
 
 
 def _combinations(job: Node) -> Iterator[dict[str, str]]:

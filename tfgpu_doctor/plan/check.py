@@ -6,6 +6,7 @@ The environments that files describe are judged by the same findings as a machin
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 from msgspec import structs
@@ -15,6 +16,7 @@ from tfgpu_doctor.facts.facts import NOT_EXAMINED, Facts, Known
 from tfgpu_doctor.facts.report import (
     SCHEMA,
     Finding,
+    Fix,
     Report,
     Severity,
     Tool,
@@ -26,11 +28,12 @@ from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, RANK
 from tfgpu_doctor.findings.engine import SEVERITIES, diagnose
 from tfgpu_doctor.manifests import Environment
+from tfgpu_doctor.manifests.requirement import pip_requirement
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.plan import manifest_signs as _signs_are_added  # noqa: F401
 from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.gate import admitted
+from tfgpu_doctor.plan.manifest_signs import other_major_planned, other_version_planned
 from tfgpu_doctor.plan.planned import PlannedEnvironment
 from tfgpu_doctor.plan.target import Target, to_facts
 
@@ -49,7 +52,7 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     reasons = dict.fromkeys(line for one in views for line in one.environment.not_understood)
     undetermined = [Undetermined(id="tf.python-unsupported", reason=reason) for reason in reasons]
     for view in views:
-        own = _findings(view, matrix)
+        own = _findings(view, target, matrix)
         found |= {(one.id, one.title, one.evidence): one for one in own}
         if (reason := _not_in_matrix(view)) and not own:
             undetermined.append(Undetermined(id="cuda.version-mismatch", reason=reason))
@@ -70,7 +73,8 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
 def _is_known(view: PlannedEnvironment) -> bool:
     """Whether it names a TensorFlow of the usual places, or an image that has one; it may be newer than the matrix."""
     one, base = view.tensorflow, view.base
-    return not one.elsewhere if one else bool(base and (base.tensorflow or (base.of_tensorflow and base.cuda)))
+    inside = base and (base.tensorflow or "tensorflow/serving" in base.image.name or (base.of_tensorflow and base.cuda))
+    return not one.elsewhere if one else bool(inside)
 
 
 def _not_in_matrix(view: PlannedEnvironment) -> str | None:
@@ -116,14 +120,27 @@ def facts_of(one: PlannedEnvironment) -> Facts:
     return structs.replace(facts, tensorflow=structs.replace(facts.tensorflow, version=version, distribution=package))
 
 
-def _findings(view: PlannedEnvironment, matrix: Matrix) -> list[Finding]:
+def _breaks(view: PlannedEnvironment, target: Target, fix: Fix) -> bool:
+    """Whether another TensorFlow, as an edit writes it, needs another CUDA or cuDNN than the image contains."""
+    one, base = view.tensorflow, view.base
+    new = next((edit.new for edit in fix.edits if one and edit.old == one.text and not edit.beside), None)
+    made = pip_requirement(new, one.place) if one and new and one.text == f"{one.name}{one.specifier}" else None
+    if one is None or made is None or base is None or base.cuda is None:
+        return False
+    lines = (replace(made, step=one.step) if each == one else each for each in view.environment.requirements)
+    after = PlannedEnvironment(replace(view.environment, requirements=tuple(lines)), target, view.matrix)
+    return any(map(any, (other_major_planned(after), other_version_planned(after))))
+
+
+def _findings(view: PlannedEnvironment, target: Target, matrix: Matrix) -> list[Finding]:
     """The findings, gravest first; what an edit of a file brings is not installed by hand."""
     facts = facts_of(view)
     found = root_causes(diagnose(facts, matrix, fixes=partial(FileEdits, planned=view), planned=view).findings)
     harmless = "" if any(one.severity is Severity.ERROR for one in found) else "env."  # ids of notes that are left out
-    found = [one for one in found if one.severity is not Severity.NOTE or not one.id.startswith(harmless)]
+    notes = [one.id for one in found if one.severity is Severity.NOTE and one.id != "tf.package-removed"]
+    found = [one for one in found if one.id not in notes or not one.id.startswith(harmless)]
     for index, one in enumerate(found):
-        fixes = list(one.fixes)
+        fixes = [fix for fix in one.fixes if not _breaks(view, target, fix)]
         for number, fix in enumerate(fixes if any(fix.edits for fix in fixes) else ()):
             by_hand = tuple(line for line in fix.commands if " install " not in line)
             fixes[number] = structs.replace(fix, commands=by_hand)

@@ -136,7 +136,7 @@ def write_python(view: PlannedEnvironment, pythons: Sequence[str]) -> Fix:
         better = re.sub(rf"(?<![\d.]){re.escape(view.base.python)}(?:\.\d+)*", last, tag)
         if better != tag:  # python:3.13-slim, but not ubuntu:24.04
             return write_image(view.base.image, f"{view.base.image.name}:{better}")
-    return Fix(f"Use Python {last}")
+    return Fix(f"Use {'an image with ' if view.base and view.base.of_tensorflow else ''}Python {last}")
 
 
 def _python_line(one: Requirement, first: str, last: str) -> tuple[str, str]:

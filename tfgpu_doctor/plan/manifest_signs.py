@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
@@ -45,6 +46,7 @@ from tfgpu_doctor.plan.file_edits import (
 from tfgpu_doctor.plan.install_commands import conda_library_path
 from tfgpu_doctor.plan.planned import (
     Base,
+    Cuda,
     PlannedEnvironment,
     driver_of,
     fitting,
@@ -70,10 +72,14 @@ def in_manifests(finding: str, unless: tuple[str, ...] = ()) -> Callable[[Search
     """Register a search of a planned environment as a sign of a finding; what it yields becomes one problem."""
 
     def register(search: Search) -> Search:
-        @DECLARATIONS[finding].sign(conclusive=False, unless=unless)
+        others = tuple(one for one in unless if one != "tf.package-removed")
+
+        @DECLARATIONS[finding].sign(conclusive=False, unless=others)
         def sign(planned: PlannedEnvironment) -> Problem | None:
             one = planned.tensorflow  # a discontinued package, of any release
             replaced = one is not None and one.name in _DISCONTINUED and pinned(one) is None
+            if others != unless and any(each.severity is not Severity.NOTE for each in _removed(planned)):
+                return None
             decided = replaced and (finding == "tf.abi-numpy" or set(_DECIDED_BY_PACKAGE) <= set(unless))
             return None if decided else _joined([*search(planned)])
 
@@ -145,7 +151,9 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
     # the Pythons for which the newest goes with everything else; else any release; else those of the newest
     own = write_python(view, fitting(view, newest.python) or fitting(view) or newest.python)
     if len(without) == len(pythons):
-        other = write_best(view)
+        base, other = view.base, write_best(view)
+        if base and base.of_tensorflow and base.tensorflow:
+            other = (write(tensorflow, f"tensorflow=={base.tensorflow}"), *other)
         yield Problem(
             title=f"{tensorflow.text} has no wheel for Python {without[-1]}",
             cause=_NO_MATCH,
@@ -243,12 +251,9 @@ _OTHER_IMAGE = Fix("Start from the image of TensorFlow itself, which holds its C
 def image_cannot_be_built(view: PlannedEnvironment) -> Iterator[Problem]:
     """The base image is gone, or apt in it does not work any more: the build ends before anything is installed."""
     base, update = view.base, view.environment.apt_update
-    if base is None:
-        return
-    image, (is_missing, better) = base.image, missing_tag(base.image)
-    is_archived = re.search(r"buster|stretch|^debian:(?:10|9)\b", image.reference)
-    new_key = _NEW_KEY.get(minor(base.tensorflow), "2.9") if base.gpu and "tensorflow/tensorflow" in image.name else ""
-    reasons = _NO_APT if at_least(base.tensorflow, new_key) is False else _ARCHIVED if is_archived else None
+    if base is None or not (view.tensorflow or base.gpu or base.of_tensorflow):
+        return  # nothing, or a service that is none of TensorFlow's
+    image, (is_missing, better), reasons = base.image, missing_tag(base.image), _apt_fails(base)
     if is_missing:
         yield Problem(
             title=f"The registry does not have {image.reference}",
@@ -267,6 +272,14 @@ def image_cannot_be_built(view: PlannedEnvironment) -> Iterator[Problem]:
         yield from _python_2(image, [one for one in view.environment.requirements if one.installer == "apt"])
 
 
+def _apt_fails(base: Base) -> tuple[str, str, str] | None:
+    """What keeps apt from its packages, one of the tables above; None: nothing that is known."""
+    image, key = base.image, _NEW_KEY.get(minor(base.tensorflow), "2.9")
+    if base.gpu and "tensorflow/tensorflow" in image.name and at_least(base.tensorflow, key) is False:
+        return _NO_APT
+    return _ARCHIVED if re.search(r"buster|stretch|^debian:(?:10|9)\b", image.reference) else None
+
+
 def _python_2(image: Image, packages: list[Requirement]) -> Iterator[Problem]:
     there = any(one.name == "python3-pip" for one in packages)
     for one in packages:
@@ -279,12 +292,12 @@ def _python_2(image: Image, packages: list[Requirement]) -> Iterator[Problem]:
             )
 
 
-@in_manifests("tf.package-removed")
-def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]:
+def _removed(view: PlannedEnvironment) -> Iterator[Problem]:
     """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
     for one in _discontinued(view):
         wanted = specifier(one.specifier)
         nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
+        nothing = nothing or at_least(pinned(one), "2.12") is True
         nothing = nothing or (one is view.tensorflow and view.python is not None and view.release is None)
         better = _under_another_name(view, one)
         if pinned(one) and not (nothing or better):
@@ -294,13 +307,16 @@ def discontinued_package_required(view: PlannedEnvironment) -> Iterator[Problem]
             cause=DECLARATIONS["tf.package-removed"].cause,
             evidence=_seen(one, "tensorflow", GUIDE),
             fixes=(write_release(view, one, better),) if better else (),
-            severity=Severity.ERROR if nothing else Severity.WARNING,
+            severity=Severity.ERROR if nothing else Severity.NOTE if pinned(one) else Severity.WARNING,
         )
+
+
+in_manifests("tf.package-removed")(_removed)
 
 
 def _discontinued(view: PlannedEnvironment) -> list[Requirement]:
     """The lines of pip that ask for such a package; beside tensorflow it is one of two: tf.package-conflict."""
-    lines = (view.tensorflow, *(view.others if view.conda else ()))
+    lines = (view.asked, *(view.others if view.conda else ()))
     pip = [one for one in lines if one and one.installer != "conda" and not one.elsewhere]
     return [one for one in pip if one.name in _DISCONTINUED]
 
@@ -359,11 +375,15 @@ def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
     first, others = view.tensorflow, view.others
     names = {one.name for one in others} - {"tensorflow-base"}
     if first and names and not view.conda:
+        releases = {pinned(one) for one in (first, *others)}  # since 2.1 the same files under two names
+        same = names == {"tensorflow-gpu"} and len(releases) == 1 and at_least(releases.pop(), "2.1") is True
+        why = "removing one breaks the other" if same else "the order of installation decides which files remain"
         yield Problem(
             title=f"{first.name} and {', '.join(sorted(names))} overwrite each other",
-            cause="each of them installs the folder tensorflow/; the order of installation decides which files remain",
+            cause=f"each of them installs the folder tensorflow/; {why}",
             evidence=tuple(line for one in others for line in _seen(one, f"{first.name} alone", GUIDE)),
             fixes=tuple(remove(one) for one in others),
+            severity=Severity.WARNING if same else Severity.ERROR,
         )
 
 
@@ -385,8 +405,23 @@ def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Proble
     row = view.release
     yield from _refused(view)
     yield from _outside_bounds(view, "keras", row.keras if row else None)
+    yield from _newest_keras(view)
     # the metadata of 2.14.1 and 2.15.0 names no TensorFlow; beside 2.20.0 the import of 2.15.0 fails (tried)
     yield from _outside_bounds(view, "tf-keras", companion_bound("tf-keras", row) if row else None)
+
+
+def _newest_keras(view: PlannedEnvironment) -> Iterator[Problem]:
+    """Keras without a version beside a release that its newest ones refuse; 2.3 was the last for these."""
+    row, base, line = view.release, view.base, view.requirement("keras")
+    version = row.version if row else base.tensorflow if base and base.of_tensorflow else None
+    serves = at_least(version, "2.2") is not False or at_least(version, "1.13") is False
+    if line and line.installer == "pip" and not (line.specifier or line.elsewhere or view.conda or serves):
+        yield Problem(
+            title=f"{line.text} installs a Keras for TensorFlow 2.2 and later, beside {version}",
+            cause='its import fails: "Keras requires TensorFlow 2.2 or higher"',
+            evidence=_seen(line, "keras<2.4", "keras-team/keras, keras/__init__.py of 2.4"),
+            fixes=(write(line, "keras<2.4"),),
+        )
 
 
 @in_manifests("tf.abi-numpy")
@@ -633,8 +668,9 @@ def _is_windows_native(view: PlannedEnvironment) -> bool:
 def cpu_image_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A GPU is to be used in an image of TensorFlow without CUDA."""
     base = view.base
-    if view.tensorflow is None and view.wants_gpu and base and base.of_tensorflow and not base.gpu:
-        version, dash, rest = (base.image.tag or "latest").partition("-")
+    serves = base is not None and base.image.name.endswith("tensorflow/serving")  # 2.8.2-gpu, 2.8.2-devel-gpu
+    if view.tensorflow is None and view.wants_gpu and base and (base.of_tensorflow or serves) and not base.gpu:
+        version, dash, rest = (base.image.tag or "latest").partition("-" if not serves else "@")
         better = f"{base.image.name}:{version}-gpu{dash}{rest}"
         yield Problem(
             title=f"{base.image.reference} is the image without CUDA",
@@ -752,7 +788,8 @@ def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """An image or a package brings CUDA of another major version, and nothing brings the right one."""
     release = view.needs_cuda
-    others = [cuda for cuda in view.cudas if release and major(cuda.version) != major(release.cuda)]
+    named = [cuda for cuda in view.cudas if cuda.version]
+    others = [cuda for cuda in named if release and major(cuda.version) != major(release.cuda)]
     if release is None or not others or len(others) < len(view.cudas):
         return
     loads = f"TensorFlow {release.version} loads CUDA {minor(release.cuda)}"
@@ -854,7 +891,7 @@ def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     release = view.needs_cuda
     if release is None or release.cudnn is None or view.requirement("torch"):  # which brings a cuDNN of pip
         return
-    for cudnn in view.cudnns:
+    for cudnn in map(partial(_as_installed, view), view.cudnns):
         same = major(cudnn.version) == major(release.cudnn)
         serves = at_least(cudnn.version, minor(release.cudnn)) if "." in cudnn.version else same
         if not cudnn.version or serves is None or (serves and same):
@@ -863,8 +900,18 @@ def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         yield Problem(
             title=f"TensorFlow {release.version} needs {need}, but {cudnn.text} contains cuDNN {cudnn.version}",
             evidence=(evidence(cudnn.text, cudnn.place, need, source),),
-            fixes=write_cuda(view, release),
+            fixes=(write(line, f"{line.name}<{int(major(release.cudnn)) + 1}"),)
+            if not release.extra and (line := view.requirement(cudnn.text))
+            else write_cuda(view, release),
         )
+
+
+def _as_installed(view: PlannedEnvironment, cudnn: Cuda) -> Cuda:
+    """A cuDNN of pip without a version, the only one, is the newest."""
+    name = cudnn.text.partition(";")[0].strip()
+    alone = cudnn.by == "pip" and not cudnn.version and len(view.cudnns) == 1 and name in view.matrix.packages
+    newest = max(view.resolved.universe.package(name).allowed(""), default=None) if alone else None
+    return replace(cudnn, version=str(newest)) if newest else cudnn
 
 
 @in_manifests("cudnn.missing", unless=_NO_CUDA_AT_ALL)

@@ -260,9 +260,11 @@ class Resolution(NamedTuple):
 
 
 def _on_windows(environment: Environment, target: Target) -> Target:
-    """Return the target; on Windows for an export of conda there, which no other system can install."""
-    is_export = any(one.name in _OF_WINDOWS for one in environment.requirements)
-    return structs.replace(target, os="windows") if is_export and target.os == "linux" else target
+    """Return the target; on Windows for a file of conda that only serves there, by its name or its packages."""
+    name = environment.place.path.rpartition("/")[2].lower() if environment.kind == "conda" else ""
+    is_named = re.search(r"(?<![a-z])win(?:dows|32|64)?(?![a-z])", name)
+    of_windows = is_named or any(one.name in _OF_WINDOWS for one in environment.requirements)
+    return structs.replace(target, os="windows") if of_windows and target.os == "linux" else target
 
 
 class PlannedEnvironment:
@@ -274,7 +276,8 @@ class PlannedEnvironment:
         self.base = read_base(environment.image, matrix)
         target = _on_windows(environment, target)
         # the requirement that brings TensorFlow, None: the image, or nothing; and further ones
-        self.tensorflow, self.others = _tensorflows(environment, target, self.base)
+        self.asked, self.others = _tensorflows(environment, target, self.base)
+        self.tensorflow = _under_its_name(self.asked)  # judged beside the other lines as what is meant
         self.package = self.tensorflow.name if self.tensorflow else "tensorflow"
         self.conda = self.tensorflow is not None and self.tensorflow.installer == "conda"
         # the Pythons that it admits, ascending, None: unknown; where that is written; and the only one
@@ -313,7 +316,7 @@ class PlannedEnvironment:
         return (python,) if python else None, place
 
     def _named(self, packages: Mapping[str, str], of_image: str | None) -> Iterator[Cuda]:
-        """Every CUDA or cuDNN that it names; the version of a cuDNN may be empty where its line does not tell."""
+        """Every CUDA or cuDNN that it names; the version is empty where the line of a cuDNN or cudatoolkit has none."""
         if self.base and of_image is not None:
             yield Cuda(of_image, self.base.image.reference, str(self.base.image.place))
         for one in self.environment.requirements:
@@ -321,7 +324,7 @@ class PlannedEnvironment:
             if name and (found := re.fullmatch(name, one.name)):
                 named = ".".join(filter(None, found.groups()))
                 version = named if packages is _CUDAS and named else pinned(one) or named or _floor(one)
-                if version or packages is _CUDNNS:
+                if version or packages is _CUDNNS or one.name == "cudatoolkit":
                     yield Cuda(version, one.text, str(one.place), one.installer)
 
     @cached_property
@@ -478,6 +481,12 @@ def _tensorflows(
     if base and len(found) == 1 and _has_already(base, found[0]):
         return None, ()
     return first, tuple(one for one in found if one is not first)
+
+
+def _under_its_name(one: Requirement | None) -> Requirement | None:
+    """A release that tensorflow-gpu never had, of tensorflow."""
+    never = one and one.name == "tensorflow-gpu" and one.installer == "pip" and at_least(pinned(one), "2.12")
+    return replace(one, name="tensorflow") if one and never else one
 
 
 def _has_already(base: Base, one: Requirement) -> bool:

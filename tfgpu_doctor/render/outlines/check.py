@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from tfgpu_doctor.facts.report import Checked, FailOn, ReadFile, Report, Verdict
@@ -48,9 +49,11 @@ def checks(checked: Checked, fail_on: FailOn = "error") -> Checks:
     titles, words = titles_of(report.findings), meaning(report)
     cases: dict[str, list[Case]] = {file: [] for file in files}
     alone = [verdict_case(report, _COMMAND, words, fail_on)]
+    times = Counter((one.id, (place_of(one) or ("", 0))[0]) for one in report.findings)
     for finding in report.findings:
-        file = (place_of(finding) or ("", 0))[0]
-        case = Case(finding.id, file if file in cases else "tfgpu.check")
+        file, line = place_of(finding) or ("", 0)
+        name = finding.id if times[finding.id, file] == 1 else f"{finding.id}, line {line}"
+        case = Case(name, file if file in cases else "tfgpu.check")
         cases.get(file, alone).append(finding_case(case, finding, titles, fail_on))
     found = (Suite(file, tuple(here) or (Case("no problems found", file),)) for file, here in cases.items())
     marked = zip(annotated(report.findings, titles), report.findings, strict=True)
