@@ -5,7 +5,7 @@ The environments that files describe are judged by the same findings as a machin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -140,12 +140,16 @@ def _findings(view: PlannedEnvironment, target: Target, matrix: Matrix) -> list[
     notes = [one.id for one in found if one.severity is Severity.NOTE and one.id != "tf.package-removed"]
     found = [one for one in found if one.id not in notes or not one.id.startswith(harmless)]
     for index, one in enumerate(found):
-        fixes = [fix for fix in one.fixes if not _breaks(view, target, fix)]
-        for number, fix in enumerate(fixes if any(fix.edits for fix in fixes) else ()):
-            by_hand = tuple(line for line in fix.commands if " install " not in line)
-            fixes[number] = structs.replace(fix, commands=by_hand)
+        fixes = _for_files([fix for fix in one.fixes if not _breaks(view, target, fix)])
         found[index] = structs.replace(one, fixes=admitted(fixes, facts, matrix))
     return sorted(found, key=_rank)
+
+
+def _for_files(fixes: list[Fix]) -> Iterator[Fix]:
+    """The fixes; beside an edit, without commands that install."""
+    edited = any(fix.edits for fix in fixes)
+    for fix in fixes:
+        yield structs.replace(fix, commands=tuple(one for one in fix.commands if not (edited and " install " in one)))
 
 
 def _rank(finding: Finding) -> tuple[int, bool, int, str]:
