@@ -169,12 +169,11 @@ def test_each_term_has_a_weight_for_every_cause_and_a_weight_of_nothing_is_the_m
     assert len(STEPS) % 2 == 1 and STEPS.isprintable() and len({*STEPS}) == len(STEPS)
 
 
-def test_the_likeliest_comes_first_with_the_words_that_speak_for_it() -> None:
+def test_the_likeliest_comes_first() -> None:
     found = messages("hello\nIn a Docker container started by docker-compose, TensorFlow sees no GPU\n")
     likeness = [float(one.values["likeness"]) for one in found]
     first = next(one for one in found if one.values["cause"] not in NO_CAUSE)
     assert first.values["cause"] == "container.no-gpu"
-    assert (first.line, "docker" in first.text) == (2, True)
     assert likeness == sorted(likeness, reverse=True) and len(found) == MOST
     assert {one.values["words"] for one in found} == {first.values["words"]}
 

@@ -35,7 +35,7 @@ def on(**values: Any) -> Facts:
         "os": ("host.os", str),
         "tensorflow": ("tensorflow.version", str),
         "packages": ("python.packages", lambda found: tuple(Package(*one, "/site") for one in found.items())),
-        "text": ("messages", lambda kind: (Message(kind, 1, kind),)),
+        "text": ("messages", lambda kind: (Message(kind, 1, kind, {"variant": "cpu"}),)),
         "image": ("messages", lambda image: (Message("image-named", 1, image, {"image": image}),)),
     }
     found = {names[name][0]: known(names[name][1](value)) for name, value in values.items()}

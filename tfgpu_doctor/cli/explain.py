@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,7 @@ _PIPE = "To explain a text, pipe it: echo '...' | tfgpu explain -"
     "explain",
     epilog="Examples: tfgpu explain issue.txt; python train.py 2>&1 | tfgpu explain -; tfgpu explain cuda.missing",
 )
-@click.argument("source", metavar="[FILE|-|ID]", required=False, type=click.Path())
+@click.argument("sources", metavar="[FILE|-|ID]", nargs=-1, type=click.Path())
 @matrix_option
 @checks_options
 @fail_on_option
@@ -40,7 +41,7 @@ _PIPE = "To explain a text, pipe it: echo '...' | tfgpu explain -"
 def command(
     context: click.Context,
     /,
-    source: str | None,
+    sources: tuple[str, ...],
     fail_on: FailOn,
     results: Results,
     **selected: Any,
@@ -53,12 +54,15 @@ def command(
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
-    if source is not None and not os.path.exists(source) and _ID.fullmatch(source.lower()):
+    if len(sources) > 1:
+        raise click.UsageError(f"give one text: cat {shlex.join(sources)} | tfgpu explain -")
+    source = sources[0] if sources else "-"
+    if not os.path.exists(source) and _ID.fullmatch(source.lower()):
         _page(source.lower(), results)
         return
     from tfgpu_doctor.facts.report import exit_code
 
-    report = _explained(source or "-", **selected)
+    report = _explained(source, **selected)
     del selected["matrix"]
     results.write(report, "report", fail_on=fail_on, **selected)
     context.exit(exit_code(report, fail_on))

@@ -316,6 +316,8 @@ def _meaning_of_text(report: Report) -> str:
         return f"this text shows no failure; its question is answered{in_part}"
     if is_unanswered(report):
         return "this text shows no failure, and asks what tfgpu does not answer"
+    if program := is_other(report):
+        return f"this text is about {program}; tfgpu diagnoses TensorFlow"
     if on_cpu:
         return "this text shows no problem; TensorFlow computes on the CPU"
     if report.verdict != "unknown" or not report.findings:
@@ -329,6 +331,12 @@ def _what_is_open(grave: list[Finding]) -> str:
     if possible := [finding for finding in grave if finding.possible and not finding.is_guess]:
         return f"this text leaves {count(len(possible), 'possible cause')} open"
     return "this text does not show what is wrong" if any(one.possible for one in grave) else _NOT_SHOWN
+
+
+def is_other(report: Report) -> str:
+    """The program that a text is about, where that is not TensorFlow and nothing is found; else empty."""
+    other = (one for one in value_or(report.facts.messages, ()) if one.kind == "other-framework")
+    return next((one.values.get("program", "") for one in other if not report.findings), "")
 
 
 def is_answered(report: Report) -> bool:

@@ -167,17 +167,13 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
     seen = (*(m for m in variants if m.values.get("variant") == "cpu"), *messages.all("built-without-cuda"))
     if not seen or messages.has("gpu-created", "library-opened"):
         return None
-    by_name = Alternative(
-        "Select conda's GPU build by name (the variable is for a machine without driver)",
-        ("CONDA_OVERRIDE_CUDA=12 conda install -c conda-forge 'tensorflow=*=cuda*'",),
-    )
     return Problem(
         severity=Severity.WARNING if messages.stops_import or messages.has("other-version-runs") else None,
         cause="conda-forge built TensorFlow for the CPU alone before 2.6"
         if messages.values("conda-build", "channel")
         else "conda has CPU and GPU builds of each version; its solver and the driver decide which one it uses",
         evidence=message_evidence(*seen),
-        fixes=(*context.remedies.reinstall("it can use the GPU"), *(() if context.remedies.image else (by_name,))),
+        fixes=context.remedies.reinstall("it can use the GPU"),
     )
 
 

@@ -195,7 +195,7 @@ def cuda_not_opened(
 @CUDA_MISSING.sign(unless=("cuda.lib-path", *NO_GPU_SIDE))
 def plain_pip_lists_no_gpu(messages: MessageLog, cards: Cards, reported_cuda: ReportedCuda, os: str) -> Problem | None:
     """TensorFlow lists no GPU on a Linux that has one, and pip installed it without the extra."""
-    lines = messages.all("tensorflow-installed")
+    lines = messages.all("tensorflow-installed") or messages.all("no-gpu-listed")
     if (
         os not in ("linux", "wsl2")
         or not cards

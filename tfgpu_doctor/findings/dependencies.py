@@ -99,12 +99,11 @@ def mixed_packages(
     if release is None or (messages and messages.has("other-version-runs")):
         return None  # where another version runs, the release is that of another environment
     wanted = [*_of_another_release(packages, release)]
-    other_builds = (p.name for p in tensorflows if p.name != "tensorflow")  # beside which none can be installed
     if all(package.name == "tf-keras" for package, _ in wanted):  # which TensorFlow does not bring along
         keras = (f"{package.name}{bound}" for package, bound in wanted)
         fixes = context.remedies.installing("Install the tf-keras of this release", *keras)
     else:
-        fixes = _again(context, (*other_builds, *(package.name for package, _ in wanted)))
+        fixes = _again(context, (*(one.name for one in tensorflows), *(package.name for package, _ in wanted)))
     wheel = f"TensorFlow {release.version} (wheel)"
     seen = (evidence(_listed(one), _where(one), f"{one.name} {bound}", wheel) for one, bound in wanted)
     cause = "they belong to another TensorFlow release than the one that is installed"
@@ -141,7 +140,10 @@ def _of_another_release(packages: Packages, release: Release) -> Iterator[tuple[
     """Companions whose version the installed TensorFlow does not allow, and what it allows."""
     tensorflow = next((one for one in packages if one.name in TENSORFLOW and one.requires), None)
     required = {one.name: str(one.specifier) for one in required_by(tensorflow, "3.8", None)} if tensorflow else {}
-    for package in (one for one in packages if one.name in _COMPANIONS):
+    own = {one.name for one in packages if one.installer == "conda"}  # Anaconda has estimator 2.6 beside 2.4.1
+    for package in packages:
+        if package.name not in _COMPANIONS or {package.name, "tensorflow"} <= own:
+            continue
         # 2.4 requires tensorboard ~=2.4, which is anything below 3
         bound = required.get(package.name, companion_bound(package.name, release))
         if bound and allows(bound, package.version) is False:

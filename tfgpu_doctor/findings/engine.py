@@ -44,6 +44,7 @@ from tfgpu_doctor.facts.similar import did_you_mean
 from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, RANK
 from tfgpu_doctor.findings.declaration import (
+    OF_ANY_CRASH,
     Context,
     Declaration,
     MakeFixes,
@@ -77,7 +78,6 @@ from tfgpu_doctor.parsers.resemblance import NO_CAUSE
 SEVERITIES = tuple(Severity)
 _MOST_HYPOTHESES = 24  # combinations of values, where several facts are one of several
 _LARGEST = 1e6  # number that counts, of those that a saved report can hold
-_NOT_OPENED = ("gpu-libraries-not-opened", "library-not-opened", "cudart-not-found")  # kinds of messages
 _OF_ALL = ("python -c", "python --version")  # commands whose answer says as much of one cause as of another
 ASK_DOCTOR = "tfgpu doctor"  # tells every fact, on the machine that the text is about
 
@@ -325,12 +325,12 @@ def _to_decide(
     """What is only possible, each with the commands that decide on it.
 
     Where no problem is certain, the likeliest keeps the commands that repair it: they are what to try first. The others
-    keep none that would repair what may be whole, nor has a guess any that nothing but a few words speak for; but where
-    libraries do not open, and all causes are about them, what installs them repairs whichever it is.
+    keep none that would repair what may be whole, nor has one that nothing but likeness to other reports speaks for: of
+    eight such repairs in reports that nobody had seen, none was right.
     """
     asks = {one.id: () if context.probed else _asks(judged[one.id], context) for one in possible}
     times = Counter(command for commands in asks.values() for command in commands)
-    first = None if _problems(certain) else _to_try(possible, context)
+    first = None if _problems(certain) else _to_try(possible)
     for one in possible:
         own = one.fixes or context.remedies.that_work_here(_declared_fixes(one, context))
         fixes = own if one is first else (*_without_repairs(own, said=bool(one.fixes)),)
@@ -347,17 +347,10 @@ def _without_repairs(fixes: tuple[Fix, ...], *, said: bool) -> Iterator[Fix]:
             yield fix if fix.decides else structs.replace(fix, commands=())
 
 
-def _to_try(possible: list[Shown], context: Context) -> Shown | None:
+def _to_try(possible: list[Shown]) -> Shown | None:
     """The likeliest cause, if its repair may be tried."""
     first = next(iter(possible), None)
-    is_guess = first is not None and first.problem.cause == GUESSED
-    return None if is_guess and not _about_libraries(possible, context) else first
-
-
-def _about_libraries(possible: list[Shown], context: Context) -> bool:
-    """Whether libraries of CUDA or cuDNN do not open, and nothing else is a possible cause."""
-    log = value_or(fetch("messages", context), MessageLog(()))
-    return log.has(*_NOT_OPENED) and all(one.id.startswith(("cuda.", "cudnn.")) for one in possible)
+    return None if first is None or first.problem.cause in (GUESSED, BECAUSE) else first
 
 
 def _asks(judged: Judged, context: Context) -> tuple[str, ...]:
@@ -750,17 +743,27 @@ def _probable(likely: Mapping[str, float]) -> set[str]:
 def _is_trouble(text: Text, certain: list[Shown]) -> bool:
     """True if something goes wrong: the text tells, or is about as much like reports with a cause as like others.
 
-    What programs print without a failure, a few words that ask nothing, and a text about another framework complain of
-    nothing that could be found here.
+    What programs print without a failure, and a few words that ask nothing, complain of nothing.
     """
     calm = text.shows is None and text.log.has("only-printed", "few-words")
-    if calm or (text.seen in (None, "slow") and text.log.has("other-framework")):
+    if calm or _of_another_program(text):
         return False
     if text.shows is not None and not (certain and text.shows.kind == "trouble-said"):
         return True
     none = max(text.likeness.get(one, UNLIKE) for one in NO_CAUSE)
     some = max((much for one, much in text.likeness.items() if one not in NO_CAUSE), default=none)
     return not text.log.has("gpu-created") and some > none - HEALTHY * text.fullness
+
+
+def _of_another_program(text: Text) -> bool:
+    """Whether nothing but an error of the program itself, or of another framework, is complained of."""
+    raised = {*text.log.values("exception", "type")}
+    foreign = {*text.log.values("other-framework", "program")}  # PyTorch is often beside a TensorFlow that is not named
+    if foreign and text.seen in (None, "slow"):
+        return True
+    own = raised and raised <= {"NameError", "SyntaxError", "IndentationError", "TabError"}
+    other = own or "JAX" in foreign or (foreign and text.seen != "no GPU")
+    return bool(other) and text.log.speaks_only_of(*OF_ANY_CRASH)
 
 
 def _ruled_out(text: Text) -> Iterator[str]:

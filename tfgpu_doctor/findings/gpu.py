@@ -252,8 +252,8 @@ def hidden_message(messages: MessageLog, cuda_init: CallResult | None = None) ->
     if hidden and all(message.kind == "slurm-no-gpu" for message in hidden):
         ask = Fix("Ask for one, in Slurm", ("srun --gres=gpu:1 nvidia-smi -L",))
         return Problem(title="The scheduler has given this job no GPU", evidence=seen, fixes=(ask,))
-    title = None if hidden else "CUDA finds no device: most likely it is hidden from this process"
-    return Problem(title=title, evidence=seen)
+    title = None if hidden else "CUDA finds no device: the GPU may be hidden from this process"
+    return Problem(title=title, evidence=seen, possible=not (hidden or messages.has("kernel-version", "smi-version")))
 
 
 _EVERY_CAUSE = (

@@ -244,9 +244,7 @@ _BY_DISTRIBUTION = {
     **dict.fromkeys(("fedora", "rhel", "centos", "rocky", "almalinux", "amzn"), _DNF),
     "arch": ("sudo pacman -S nvidia-container-toolkit",),
 }
-_TRY = "docker run --rm --gpus all tensorflow/tensorflow:latest-gpu nvidia-smi"
 _REQUEST = {
-    "docker": Fix("Start the container with --gpus all", (_TRY,)),
     "podman": Fix(
         "Start the container with the GPU's CDI device (the host needs the NVIDIA Container Toolkit)",
         (
@@ -280,11 +278,14 @@ WSL_LIBRARIES_FIRST = Fix(
 def access(context: Context, container: str | None, *, requested: bool = False) -> tuple[Fix, ...]:
     """How a container of that kind gets access to a GPU; `requested`: the command that started it asks for GPUs."""
     host = context.remedies.host
-    if container in _REQUEST and container != "docker":
+    named = [one.values["image"] for one in value_or(context.facts.messages, ()) if one.kind == "image-named"]
+    if container in _REQUEST:
         return (_REQUEST[container],)
     if host == "macos":
         return (Fix("Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU"),)
-    first, then = ((), (_TRY,)) if requested else ((_REQUEST["docker"],), ())
+    image = context.remedies.quote((named or ["tensorflow/tensorflow:latest-gpu"])[-1])
+    check = f"docker run --rm --gpus all {image} nvidia-smi"
+    first, then = ((), (check,)) if requested else ((Fix("Start the container with --gpus all", (check,)),), ())
     if host == "windows":  # the toolkit is a part of Docker Desktop (its WSL2 back end)
         return (*first, Fix("Use Docker Desktop with the WSL2 back end; update WSL", ("wsl --update", *then)))
     where, restart = "", "sudo systemctl restart docker"

@@ -94,7 +94,9 @@ def _for_what_is_installed(context: Context) -> tuple[Fix, ...]:
     if len(installed) != 1:
         return ()
     of_cudnn = {version for version, _ in cudnn.installed} if cudnn else set()
-    return context.remedies.built_for(installed.pop(), of_cudnn.pop() if len(of_cudnn) == 1 else None)
+    lacks_cudnn = bool(cudnn and cudnn.not_opened and not of_cudnn)
+    of_one = of_cudnn.pop() if len(of_cudnn) == 1 else None
+    return context.remedies.built_for(installed.pop(), of_one, lacks_cudnn=lacks_cudnn)
 
 
 def _keep(release: Release, best: tuple[Fix, ...], context: Context) -> tuple[Fix, ...]:

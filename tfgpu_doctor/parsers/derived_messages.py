@@ -51,7 +51,7 @@ _RAISED_BY_JAX = re.compile(r"\b(?:jaxlib|xla_extension|XlaRuntimeError|JaxRunti
 _NATIVE = re.compile(  # or a binding of C# or Java
     r"error while loading shared libraries: lib(?:cu|nv)|\bTensorFlow\.NET\b|\bFiji\b|\busing (?:\w+ = )?Tensorflow[.;]"
 )
-_OTHER_FRAMEWORK = re.compile(r"\b(?:jax|torch|pytorch)\b", re.IGNORECASE)
+_OTHER_FRAMEWORK = re.compile(r"\b(?:jax(?:lib)?|torch|pytorch)\b", re.IGNORECASE)
 # failures that every program prints in these words
 _OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-invalid", "invalid-device-function")
 _JETSON = any_case(
@@ -244,16 +244,16 @@ def _of_a_linked_program(text: ParsedText) -> Iterator[Message]:
 def _of_another_program(text: ParsedText) -> Iterator[Message]:
     """A failure that need not be TensorFlow's, in a text that does not name TensorFlow, or that JAX reports."""
     failed, full = text.messages_of(*_OF_ANY_PROGRAM), text.messages_of("out-of-memory")
-    named, other = text.find(_TENSORFLOW), text.find(_OTHER_FRAMEWORK)
-    if other and not named and SUBJECT.search(" ".join(line.text for line in text.lines).lower()):
-        yield _message(text, "other-framework", other[1])
+    named, program = text.find(_TENSORFLOW), ""
+    if not named and (other := text.find(_OTHER_FRAMEWORK)):
+        program = "JAX" if other[0][0].lower().startswith("jax") else "PyTorch"
+        if SUBJECT.search(" ".join(line.text for line in text.lines).lower()):
+            yield _message(text, "other-framework", other[1], program=program)
+    by_jax = any(_RAISED_BY_JAX.search(message.text) for message in full)
     if failed and not named:
         yield _message(text, "another-program", failed[0].line, program="PyTorch" if text.find(_PYTORCH) else "")
-    elif full and any(_RAISED_BY_JAX.search(message.text) for message in full):
-        yield _message(text, "another-program", full[0].line, program="JAX")
-    elif full and other and not named:
-        program = "JAX" if other[0][0].lower() == "jax" else "PyTorch"
-        yield _message(text, "another-program", full[0].line, program=program)
+    elif full and (by_jax or program):
+        yield _message(text, "another-program", full[0].line, program="JAX" if by_jax else program)
 
 
 def _of_installers(text: ParsedText) -> Iterator[Message]:

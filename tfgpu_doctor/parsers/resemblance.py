@@ -31,7 +31,6 @@ OF_THE_WHOLE = (
     "other-framework",
 )  # kinds of messages that are no sign of a cause
 MOST = 16  # causes; the others speak for nothing
-_SHOWN = 4  # words that are named
 _CHARACTERS = 200_000  # of the text; what comes later repeats the words
 _STEM = 5  # letters of a word's beginning, which its forms share
 _WORD = re.compile(r"[a-z_][a-z_0-9.\-]*[a-z_0-9]|\d+\.\d+")
@@ -80,7 +79,7 @@ def telling(lines: Iterable[Line], messages: Collection[Message]) -> tuple[list[
 
 
 def resembling(lines: Iterable[Line], kinds: Iterable[str] = ()) -> Iterator[Message]:
-    """The causes whose reports are most like this one, the most alike first, each with the words that speak for it.
+    """The causes whose reports are most like this one, the most alike first.
 
     `kinds`: those of the messages that the text has. `likeness` is a number to compare with those of other causes;
     above 0, the text is rather like reports of that cause than like all others. `words` are the different ones that it
@@ -88,8 +87,7 @@ def resembling(lines: Iterable[Line], kinds: Iterable[str] = ()) -> Iterator[Mes
 
     Nothing for a text that speaks of no GPU and not of TensorFlow.
     """
-    lowered = [(line.number, line.text.lower()) for line in lines]
-    text = "\n".join(line for _, line in lowered)[:_CHARACTERS]
+    text = "\n".join(line.text.lower() for line in lines)[:_CHARACTERS]
     if not SUBJECT.search(text):
         return
     table = _table()
@@ -100,10 +98,8 @@ def resembling(lines: Iterable[Line], kinds: Iterable[str] = ()) -> Iterator[Mes
             likeness[place] += value * _WEIGHT[step]
     words = str(sum(":" not in term for term in values))
     for place in sorted(likeness, key=lambda one: -likeness[one])[:MOST]:
-        telling = _telling(place, values, table)
-        first = next((number for number, line in lowered if telling and telling[0] in line), 1)
         found = {"cause": table.causes[place], "likeness": f"{likeness[place]:.3f}", "words": words}
-        yield Message("resembles", first, ", ".join(telling), found)
+        yield Message("resembles", 1, "", found)
 
 
 def _values(terms: Counter[str], table: Weights) -> dict[str, float]:
@@ -111,12 +107,6 @@ def _values(terms: Counter[str], table: Weights) -> dict[str, float]:
     known = {term: (1 + log(times)) * table.terms[term][0] for term, times in terms.items() if term in table.terms}
     length = sqrt(sum(value * value for value in known.values()))
     return {term: value / length for term, value in known.items()}
-
-
-def _telling(place: int, values: dict[str, float], table: Weights) -> list[str]:
-    """The words that speak most for a cause."""
-    words = {term: _WEIGHT[table.terms[term][1][place]] * value for term, value in values.items() if ":" not in term}
-    return sorted((one for one in words if words[one] > 0), key=lambda one: (-words[one], one))[:_SHOWN]
 
 
 @cache

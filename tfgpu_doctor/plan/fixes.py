@@ -332,7 +332,10 @@ class Fixes(Situation):
         if row := wsl.release:
             # the recipe of the plan: for some releases it is more than one installation
             ways = wsl.installation(row).commands
-            recipe = ways.get("pip") or next(iter(ways.values()), ())
+            way = next(iter(ways), "")
+            # the standalone installer (uv, "Installation") puts it there; a new WSL has neither uv nor venv
+            own = (re.sub(r"^uv ", "~/.local/bin/uv ", one) for one in ways.get(way, ()))
+            recipe = (*(("curl -LsSf https://astral.sh/uv/install.sh | sh",) if way == "uv" else ()), *own)
             yield Fix(text=f"{text}; the rest in the terminal of WSL2", commands=(first, *recipe))
         else:
             yield Fix(text=text, commands=(first,))
@@ -340,8 +343,31 @@ class Fixes(Situation):
 
     def reinstall(self, why: str, version: str | None = None) -> tuple[Fix, ...]:
         """Advise the one release of this report: the one that is there, or else the best; empty when none fits."""
+        if self.without_cuda is not None and not self.image:
+            return self._beside_this_build(why)
         row = self.kept_release(version)
         return self._install(row, why) if row else self.reinstall_best(why)
+
+    def _beside_this_build(self, why: str) -> tuple[Fix, ...]:
+        """A new environment for the release of a build without CUDA, which pip would keep."""
+        target = structs.replace(self.target, python=None)
+        rows = same_minor_releases(PlanRequest(self.matrix, target), self._installed_version() or "")
+        row = next((one for one in rows if one.gpu), None) or self.release
+        if row is None:
+            return self.reinstall_best(why)
+        of_conda = replace(self.request, specifier=SpecifierSet(f"=={minor(row.version)}.*"))
+        found = (one for one in alternatives(of_conda) if one.kind == "conda-forge" and "conda" in self._tools)
+        ways = next(((one.tensorflow, one.commands["conda"]) for one in found), None)
+        version, commands = ways or (row.version, self.new_environment(row))
+        text = f"{self._verb(row)} TensorFlow {version} in a new environment: {why}{self._driver_for(row)}"
+        # conda replaces an environment of the same name, which "tf" often is
+        return (Fix(text, tuple(re.sub(r"-n tf\b", "-n tf-gpu", one) for one in commands)),) if commands else ()
+
+    @property
+    def _tools(self) -> tuple[str, ...]:
+        """The tools that make environments here; of a text, conda where it installed a package."""
+        of_conda = any(one.installer == "conda" for one in value_or(self.facts.python.packages, ()))
+        return value_or(self.facts.python.installers, ("conda",) if of_conda else ())
 
     def _install(self, row: Release, why: str) -> tuple[Fix, ...]:
         text = f"{self._verb(row)} TensorFlow {row.version}: {why}{self._driver_for(row)}"
@@ -434,7 +460,7 @@ class Fixes(Situation):
             whole = f"{text} with {libraries}{': ' if why else ''}{why}"
             yield Fix(text=whole, commands=commands.get("conda") or next(iter(commands.values())))
 
-    def built_for(self, cuda: str, cudnn: str | None) -> tuple[Fix, ...]:
+    def built_for(self, cuda: str, cudnn: str | None, *, lacks_cudnn: bool) -> tuple[Fix, ...]:
         """The newest release for this Python that is built for a CUDA and a cuDNN which are installed."""
         if self.image or self.on_jetson:
             return ()
@@ -447,7 +473,10 @@ class Fixes(Situation):
                 and self.can_use(row)
             ):
                 text = f"Install TensorFlow {row.version}, which is built for CUDA {minor(cuda)} and cuDNN {row.cudnn}"
-                return self.installing(text, *self.installation(row).requirements)
+                if lacks_cudnn and not self.installation(row).cuda_from_pip:
+                    text = f"Install TensorFlow {row.version} in an environment of its own"
+                    return (*self.with_cuda_beside(row, text),)
+                return (Fix(text, self.install_tensorflow(row)),)
         return ()
 
     def in_image(self, row: Release) -> tuple[Fix, ...]:
@@ -481,10 +510,9 @@ class Fixes(Situation):
 
     def new_environment(self, row: Release) -> tuple[str, ...]:
         """Make an environment in which a release works, by the tool that is there and can bring its Python along."""
-        tools = value_or(self.facts.python.installers, ())
-        conda = next((tool for tool in ("conda", "mamba", "micromamba") if tool in tools), None)
+        conda = next((tool for tool in ("conda", "mamba", "micromamba") if tool in self._tools), None)
         ways = self.installation(row).commands
-        first = ("uv",) if "uv" in tools else ("conda",) if conda else ()
+        first = ("uv",) if "uv" in self._tools else ("conda",) if conda else ()
         commands = next((ways[way] for way in (*first, "pip", *ways) if way in ways), ())
         return tuple(re.sub(r"^conda(?= (?:create|run) )", conda or "conda", command) for command in commands)
 

@@ -83,6 +83,20 @@ class Situation:
         return next((one.version for one in listed if one.name == package), None)
 
     @property
+    def without_cuda(self) -> str | None:
+        """The version of an installed `tensorflow` whose build has no CUDA, as conda's for the CPU."""
+        variants = [one.values for one in value_or(self.facts.messages, ()) if one.kind == "conda-build"]
+        if variants and variants[-1].get("variant") == "cpu":
+            return variants[-1].get("version") or self.version or ""
+        build, own = (
+            value_or(self.facts.tensorflow.build, None),
+            value_or(self.facts.tensorflow.distribution, "tensorflow"),
+        )
+        listed = {own} | {one.name for one in value_or(self.facts.python.packages, ()) if one.name in TENSORFLOW}
+        lacks = build is not None and not (build.is_cuda_build or build.is_rocm_build)
+        return (self.version or "") if lacks and listed == {"tensorflow"} else None
+
+    @property
     def version(self) -> str | None:
         """The TensorFlow that is there, as far as it is known for sure."""
         return value_or(self.facts.tensorflow.version, None) or self.has("tensorflow")
@@ -220,10 +234,18 @@ def is_there(repair: Repair, situation: Situation) -> bool:
     fix = repair.fix
     if any(edit.new == edit.old and not edit.beside for edit in fix.edits):
         return True
-    if situation.image and situation.image in " ".join(fix.commands).split() and "--gpus" not in fix.text:
+    if situation.image and situation.image in " ".join(fix.commands[:1]).split() and "--gpus" not in fix.text:
         return True
     driver, have = _DRIVER.search(fix.text), situation.target.driver
-    return bool(driver and have and driver_reaches(have, driver["driver"])) or _is_installed(repair, situation)
+    is_enough = driver and have and driver_reaches(have, driver["driver"])
+    return bool(is_enough) or _is_kept(repair, situation) or _is_installed(repair, situation)
+
+
+def _is_kept(repair: Repair, situation: Situation) -> bool:
+    """Pip keeps a build without CUDA of the version that it is asked for."""
+    own = f"=={situation.without_cuda}"
+    asked = any(one.name == "tensorflow" and str(one.specifier) == own for one in repair.requirements)
+    return asked and not any(_FROM_SCRATCH.search(one) or _REMOVES.search(one) for one in repair.fix.commands)
 
 
 def _is_installed(repair: Repair, situation: Situation) -> bool:

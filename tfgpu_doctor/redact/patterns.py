@@ -223,7 +223,7 @@ UUIDS, STARTS_OF_UUIDS, EMAILS = _ALL["uuids"], _ALL["beginnings of uuids"], _AL
 UUID, SECRET_NAME = UUIDS[0].pattern, _ALL["names of secrets"][0].pattern
 IPV4 = next(shape.pattern for shape in IDENTIFIERS if shape.accepts is _is_ipv4)
 
-URL = re.compile(after_blank(r"\b") + r"([a-z][a-z0-9+.-]{1,20})://((?:(?!\\[nrt])[^\s\"'`)\]])*)", _I)
+URL = re.compile(after_blank(r"\b") + r"([a-z][a-z0-9+.-]{1,20})://(?!#)((?:(?!\\[nrt])[^\s\"'`)\]])*)", _I)
 # public hosts that serve anybody's files: the first part of a path is the name of a bucket
 BUCKETS = re.compile(r"^storage\.(?:googleapis|cloud\.google)\.com$", _I)
 PRIVATE_KEY = re.compile(

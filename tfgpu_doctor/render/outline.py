@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import structs
 
 from tfgpu_doctor.facts.facts import Fact, Facts, Known, value_or
-from tfgpu_doctor.facts.report import Finding, Fix, Report, Severity, is_answered, is_unanswered, root_causes
+from tfgpu_doctor.facts.report import Finding, Fix, Report, Severity, is_answered, is_other, is_unanswered, root_causes
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.engine import ASK_DOCTOR, BECAUSE
 from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
@@ -62,24 +62,20 @@ _NO_ANSWER = Block(
 
 
 def blocks(report: Report) -> Iterator[Block]:
-    """Yield problems and warnings, possible causes, notes; where a text shows nothing, what would show more."""
+    """Yield causes as a first screen names them, all of them, then notes; where a text shows nothing, what would."""
     titles = {finding.id: finding.title for finding in report.findings}
-    certain = root_causes(report.findings)
-    for finding in certain:
-        if finding.severity is not Severity.NOTE:
-            yield block(finding, titles)
-    for finding in report.findings:
-        if finding.possible:
-            yield block(structs.replace(finding, title=f"Possible cause: {finding.title}"), titles, "unknown")
-    for finding in sorted(certain, key=lambda one: not one.answers):
-        if finding.severity is Severity.NOTE:
-            yield block(finding, titles)
+    for finding in _causes(report):
+        title = f"Possible cause: {finding.title}" if finding.possible else finding.title
+        yield block(structs.replace(finding, title=title), titles, "unknown" if finding.possible else "")
+    notes = (one for one in root_causes(report.findings) if one.severity is Severity.NOTE)
+    for finding in sorted(notes, key=lambda one: not one.answers):
+        yield block(finding, titles)
     yield from _to_find_out(report)
 
 
 def _to_find_out(report: Report) -> Iterator[Block]:
     """Yield what would show more of a text that shows nothing."""
-    if report.verdict == "unknown" and report.source == "text" and not is_answered(report):
+    if report.verdict == "unknown" and report.source == "text" and not is_answered(report) and not is_other(report):
         yield _NO_ANSWER if is_unanswered(report) else _MORE
 
 
@@ -141,7 +137,7 @@ def _likeliest(finding: Finding, left_out: int) -> Block:
     kind = "As in similar reports: " if is_guess else "Most likely: " if finding.possible else ""
     found = () if is_guess else _first_found(whole)
     shown = (_shortened(line, _SHORT // (2 if few else 1)) for line in found)
-    lines = (*shown, *why, *map(_fix, _to_type(finding, few=few)))
+    lines = (*shown, *why, *map(_fix, _to_type(finding)))
     return whole._replace(title=f"{kind}{finding.title}", lines=lines, docs="")
 
 
@@ -151,15 +147,8 @@ def _first_found(block: Block) -> list[Line]:
     return lines[: 2 if [line.label for line in lines[:2]] == ["found", "expected"] else 1]
 
 
-def _to_type(finding: Finding, *, few: bool) -> list[Fix]:
-    """The first fix that repairs, or else decides; where it is a sentence, what can be typed, too.
-
-    Where nothing but the likeness to other reports speaks for a cause, only what decides: of eight such repairs in
-    reports that nobody had seen, none was right.
-    """
-    if finding.cause == BECAUSE:
-        decides = [fix for fix in finding.fixes if fix.decides][:1]
-        return [structs.replace(fix, commands=fix.commands[: 1 if few else None]) for fix in decides]
+def _to_type(finding: Finding) -> list[Fix]:
+    """The first fix that repairs, or else decides; where it is a sentence, what can be typed, too."""
     repairs = [fix for fix in finding.fixes if not fix.decides]
     fixes = repairs[:1] or list(finding.fixes[:1])
     if fixes and not fixes[0].commands:
@@ -180,6 +169,8 @@ def _other(finding: Finding, shown: set[str], left_out: int) -> Line:
 def least(report: Report) -> Iterator[Block]:
     """The first problem with its first fix; where it has none, the likeliest cause and what decides on it."""
     shown = [block for block in blocks(report) if block.mark != "note" or block.answers]
+    if report.source == "text" and (causes := _causes(report)):  # as on the first screen
+        shown = [_likeliest(causes[0], 0)]
     for one in (*shown[:1], *(block for block in shown if block.mark == "unknown")):
         if fixes := one.labelled("fix")[:1]:
             yield one._replace(lines=fixes, docs="")

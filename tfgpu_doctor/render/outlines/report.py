@@ -18,6 +18,7 @@ from tfgpu_doctor.facts.report import (
     Verdict,
     exit_code,
     fails,
+    is_answered,
     problem_counts,
     root_causes,
     verdict_sentence,
@@ -125,6 +126,8 @@ def head(report: Report, command: str, meaning: str, parts: tuple[Part, ...]) ->
     """Return a page with the verdict of a report."""
     about = f"{command} {report.tool.version}, matrix of {report.matrix.revision}"
     sentence, mark = meaning + problem_counts(report), VERDICT_MARKS[report.verdict]
+    if report.verdict == "unknown" and is_answered(report):
+        return Page(command, (about,), "note", "answered", sentence, parts, created=report.created)
     return Page(command, (about,), mark, report.verdict, sentence, parts, created=report.created)
 
 
