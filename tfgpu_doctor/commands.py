@@ -368,7 +368,7 @@ def explain(
         only, skip: ids of findings.
         note: called with what was left out.
 
-    >>> explain("failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected").verdict
+    >>> explain("Failed to initialize NVML: Driver/library version mismatch").verdict
     'broken'
     """
     from tfgpu_doctor.findings.engine import restrict

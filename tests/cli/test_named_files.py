@@ -81,7 +81,7 @@ def test_what_names_a_file_says_so() -> None:
     named = {str(one) for one in PARAMETERS if NAMES_A_FILE.search(one.parameter.metavar or "")}
     # the folder of an installation is none yet; tests/install/test_folder.py tries odd ones
     assert {one for one in named - typed if not one.endswith("--python")} == {"install folder"}
-    assert {"explain source", "check files", "compare new", "plan --from", "bench show file"} <= typed
+    assert {"explain sources", "check files", "compare new", "plan --from", "bench show file"} <= typed
 
 
 @pytest.fixture
