@@ -163,6 +163,7 @@ RIGHT = {
     "a scheduler, a board or instances that a line names": {"gpu.hidden", "tf.cpu-build", "gpu.mig"},
     "which cuDNN is loaded": {"gpu.arch-too-old"},
     "whether a Python is 32-bit, and its C library is musl": {"tf.python-unsupported"},
+    "whether the program fails, which a text alone has to be repaired for": {"gpu.none"},
     "whose memory nvidia-smi shows: a pasted table may show that of this very program": {"memory.taken"},
 }
 DIFFERENT = set().union(*RIGHT.values())
