@@ -387,7 +387,7 @@ PACKAGE_REMOVED = finding(
     cause="2.11.0 was the last release, and 2.12.0 is an empty package that fails to install; the package tensorflow "
     "includes GPU support since 2.1",
     fixes=lambda context: (
-        *context.remedies.reinstall("the package tensorflow, with its CUDA libraries"),
+        *(context.remedies.for_cpu() or context.remedies.reinstall("the package tensorflow, with its CUDA libraries")),
         Fix("Require tensorflow instead of tensorflow-gpu; update a dependency that requires tensorflow-gpu"),
     ),
     docs=GUIDE,
