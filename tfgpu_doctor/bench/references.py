@@ -21,8 +21,8 @@ from tfgpu_doctor.facts.reading import read_whole
 _SOURCES = Path(__file__).parents[2] / "benchmarks" / "reference"
 FOLDER = _SOURCES if (_SOURCES.parents[1] / "compat_matrix.yaml").is_file() else Path(__file__).with_name("reference")
 LARGEST = 2**20  # bytes of a file
-# what has to be the same: the parameters of each workload that has references
 MEASURED = "measured with TensorFlow"  # stands in each note about a reference
+# what has to be the same: the parameters of each workload that has references
 WORK = {"matpow": ("size", "power", "seed"), "cnn": ("model", "batch", "xla", "seed")}
 
 

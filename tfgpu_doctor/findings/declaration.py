@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from tfgpu_doctor.facts.about import LAYERS
-from tfgpu_doctor.facts.facts import ComputeCheck, Facts, Known, Message, Phase, Phases, Unknown, look_up
+from tfgpu_doctor.facts.facts import ComputeCheck, Facts, Known, Message, Phase, Phases, Unknown, look_up, value_or
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers import messages as catalogue
@@ -250,7 +250,12 @@ class Context:
     @property
     def probed(self) -> bool:
         """Whether probes looked at this machine; else a pasted text is all there is."""
-        return isinstance(self.facts.driver.unresponsive, Known) or isinstance(self.facts.messages, Unknown)
+        return is_probed(self.facts)
+
+    @cached_property
+    def log(self) -> MessageLog:
+        """The messages of its text, or of its TensorFlow."""
+        return MessageLog(value_or(self.facts.messages, ()))
 
     def is_stated(self, path: str) -> bool:
         """Whether the fact at `path` is what a person wrote, not what a program printed."""
@@ -261,6 +266,11 @@ class Context:
     def remedies(self) -> Fixes:
         """Commands that are right for this OS, this Python and this package manager."""
         return self.fixes(self.facts, self.matrix)
+
+
+def is_probed(facts: Facts) -> bool:
+    """Whether probes looked at the machine; else a pasted text is all there is."""
+    return isinstance(facts.driver.unresponsive, Known) or isinstance(facts.messages, Unknown)
 
 
 # how a program ends, whatever the reason

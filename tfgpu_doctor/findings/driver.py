@@ -125,7 +125,7 @@ def _remove_stubs(context: Context) -> tuple[Fix, ...]:
     show = Fix("Remove folders named stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d", ("ldconfig -p | grep libcuda",))
     container = Fix("In a container without a GPU: start it with access to one (Docker: --gpus all)")
     remove = off_library_path(context, {one for one in path.split(":") if "stubs" in one}) or (show,)
-    in_one = not context.probed and MessageLog(value_or(context.facts.messages, ())).has("container-start")
+    in_one = not context.probed and context.log.has("container-start")
     return (container, *remove) if in_one else (*remove, container)
 
 

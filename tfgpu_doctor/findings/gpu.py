@@ -434,7 +434,7 @@ _KEEP_CACHE = Fix("Until then, keep what the driver compiles for later runs", ("
 
 def _newer_release(context: Context) -> tuple[Fix, ...]:
     """A build with kernels for the GPU; where nothing tells which one it is, how to see that."""
-    is_refused = any(one.kind in _REFUSED for one in value_or(context.facts.messages, ()))
+    is_refused = context.log.has(*_REFUSED)
     kept = () if is_refused else (_KEEP_CACHE,)
     if not context.remedies.knows_gpu:
         return (_WHICH_BUILD, *kept)

@@ -127,7 +127,7 @@ def write_refused(messages: MessageLog) -> Problem | None:
 def _fixes(context: Context) -> tuple[Fix, ...]:
     """A text is judged elsewhere, where no option applies."""
     require_none = Fix("If this machine is to run on the CPU only, require no GPU", ("tfgpu doctor --require-gpus 0",))
-    log = MessageLog(value_or(context.facts.messages, ()))
+    log = context.log
     fails = log.stops_import or log.has("native-runtime-failed", "traceback", "exception", "loader-error")
     first = "Run this" if context.probed or fails else "For the CPU nothing is to be done; for a GPU, run this"
     return (
@@ -278,12 +278,12 @@ WSL_LIBRARIES_FIRST = Fix(
 def access(context: Context, container: str | None, *, requested: bool = False) -> tuple[Fix, ...]:
     """How a container of that kind gets access to a GPU; `requested`: the command that started it asks for GPUs."""
     host = context.remedies.host
-    named = [one.values["image"] for one in value_or(context.facts.messages, ()) if one.kind == "image-named"]
+    named = context.log.values("image-named", "image")
     if container in _REQUEST:
         return (_REQUEST[container],)
     if host == "macos":
         return (Fix("Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU"),)
-    image = context.remedies.quote((named or ["tensorflow/tensorflow:latest-gpu"])[-1])
+    image = context.remedies.quote((named or ("tensorflow/tensorflow:latest-gpu",))[-1])
     check = f"docker run --rm --gpus all {image} nvidia-smi"
     first, then = ((), (check,)) if requested else ((Fix("Start the container with --gpus all", (check,)),), ())
     if host == "windows":  # the toolkit is a part of Docker Desktop (its WSL2 back end)

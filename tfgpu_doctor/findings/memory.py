@@ -267,7 +267,7 @@ def _find_and_end(context: Context) -> tuple[Fix, ...]:
 
 def _share(context: Context) -> tuple[Fix, ...]:
     """How TensorFlow leaves memory to others; and how to see whether others hold some."""
-    program = _program(MessageLog(value_or(context.facts.messages, ())))
+    program = _program(context.log)
     return (*((growth(context),) if program == "TensorFlow" else ()), *(() if context.probed else (_DECIDE,)))
 
 

@@ -169,7 +169,7 @@ class _Answer:
             where = " on native Windows" if self.target.os == "windows" else ""
             if found:  # a Jetson needs builds of its own
                 yield f"For {one.shown}{where}: TensorFlow {found[-1]} to {found[0]} have kernels"
-            if found and "8.0" <= one.compute_capability <= "9.0":
+            if found and at_least(one.compute_capability, "8.0") and at_least("9.0", one.compute_capability):
                 yield _NVIDIAS
 
     def _other_libraries(self, row: Release, line: str) -> Iterator[Evidence]:

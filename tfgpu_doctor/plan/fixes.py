@@ -15,6 +15,7 @@ from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Known, Python, Setting, Unknown, value_or
 from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.facts.versions import at_least, major, minor
+from tfgpu_doctor.findings.declaration import is_probed
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import PUBLISHED, alternatives, on_cpu
@@ -97,8 +98,7 @@ class Fixes(Situation):
 
     def that_work_here(self, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
         """The fixes with commands for this shell; one whose commands mean nothing here is left out beside others."""
-        messages = value_or(self.facts.messages, ())
-        if any(one.kind == "another-program" and one.values.get("program") for one in messages):
+        if any(self.log.values("another-program", "program")):
             # PyTorch or JAX computes: settings of TensorFlow change nothing there
             fixes = tuple(one for one in fixes if not any(map(_OF_TENSORFLOW.search, (one.text, *one.commands))))
         found = [(fix, self.where_it_belongs(fix)) for fix in self._in_a_hosted_notebook(fixes)]
@@ -375,13 +375,13 @@ class Fixes(Situation):
 
     @property
     def _of_text(self) -> bool:
-        """True for a pasted text, as Context.probed is False."""
-        return not isinstance(self.facts.driver.unresponsive, Known) and isinstance(self.facts.messages, Known)
+        """True for a pasted text."""
+        return not is_probed(self.facts)
 
     def _verb(self, row: Release) -> str:
         """Install; on a condition where the program was, or may have been, written for another TensorFlow."""
         have, version, text = self._installed_version(), self.facts.tensorflow.version, self._of_text
-        is_other = text and not any(one.kind in _NONE_YET for one in value_or(self.facts.messages, ()))
+        is_other = text and not self.log.has(*_NONE_YET)
         if have:  # from 2.16 on, its Keras is Keras 3
             keras = text and at_least(have, "2.16") != at_least(row.version, "2.16")
             is_other = keras or major(have) != major(row.version)

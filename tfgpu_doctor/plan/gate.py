@@ -21,6 +21,7 @@ from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import Facts, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.facts.versions import at_least, major
+from tfgpu_doctor.findings.declaration import MessageLog
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import Container
@@ -72,10 +73,15 @@ class Situation:
         rows = self.matrix.data.containers
         return next((one for one in rows if f"{one.image}:{one.tag}" == self.image), None)
 
+    @cached_property
+    def log(self) -> MessageLog:
+        """The messages of its text, or of its TensorFlow."""
+        return MessageLog(value_or(self.facts.messages, ()))
+
     @property
     def on_jetson(self) -> bool:
         """True if a text is about a Jetson, for which only NVIDIA's own wheels are built."""
-        return any(one.kind == "jetson" for one in value_or(self.facts.messages, ()))
+        return self.log.has("jetson")
 
     def has(self, package: str) -> str | None:
         """The version of an installed package."""
@@ -85,7 +91,7 @@ class Situation:
     @property
     def without_cuda(self) -> str | None:
         """The version of an installed `tensorflow` whose build has no CUDA, as conda's for the CPU."""
-        variants = [one.values for one in value_or(self.facts.messages, ()) if one.kind == "conda-build"]
+        variants = [one.values for one in self.log.all("conda-build")]
         if variants and variants[-1].get("variant") == "cpu":
             return variants[-1].get("version") or self.version or ""
         build, own = (
@@ -267,7 +273,7 @@ def is_for_another_shell(repair: Repair, situation: Situation) -> bool:
 
 def needs_a_machine_of_its_own(repair: Repair, situation: Situation) -> bool:
     """A hosted notebook has one Python, whose TensorFlow fits its CUDA and its driver."""
-    if not any(one.kind == "hosted-notebook" for one in value_or(situation.facts.messages, ())):
+    if not situation.log.has("hosted-notebook"):
         return False
     shown = any(map(_OF_A_MACHINE.search, (repair.fix.text, *repair.fix.commands)))
     return shown or any(one.name in TENSORFLOW for one in repair.requirements)
