@@ -56,6 +56,8 @@ def test_samples_and_templates_fit() -> None:
     needles = [needle for one in TEMPLATES for needle in one.needles]
     assert [one for one in needles if one != one.lower() or len(one.strip()) < 2] == []
     assert [one for one in TEMPLATES if one.pattern.search("")] == [], "it matches an empty line"
+    never = r"\\b\((?:\?:)?(?:[^()]*\|)?n\['"  # within doesn't, no word begins at n't
+    assert [one.expression for one in TEMPLATES if re.search(never, one.expression)] == []
 
 
 def kinds(pasted: str) -> set[str]:

@@ -115,7 +115,10 @@ class Group(_Asked, click.Group):
         if name in SUCCESSORS and name not in self.commands:
             ctx.fail(f"{name} was removed: {SUCCESSORS[name]}.")
         if name not in self.commands and not ctx.resilient_parsing:
-            ctx.fail(f"No such command {name!r}.{did_you_mean(name, self.commands, 1)}")
+            options = {option for parameter in self.get_params(ctx) for option in parameter.opts}
+            is_option = f"--{name}" in options  # tfgpu help, tfgpu version
+            hint = f" Use {ctx.command_path} --{name}." if is_option else did_you_mean(name, self.commands, 1)
+            ctx.fail(f"No such command {name!r}.{hint}")
         return super().resolve_command(ctx, args)
 
 

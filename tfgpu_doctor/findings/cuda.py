@@ -21,6 +21,7 @@ from tfgpu_doctor.findings.declaration import (
 from tfgpu_doctor.findings.inputs import Cards, Checks, Devices, Sonames, Toolkits, fetch
 from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
 from tfgpu_doctor.findings.library_fixes import (
+    CUDNN_9,
     PIP_FOLDERS,
     growth,
     install_libraries,
@@ -407,6 +408,23 @@ def other_cudnn_reported(
     lines = message_evidence(*cudnn.not_opened, *messages.all("no-dnn-library"), most=3)
     versions = [evidence(f"cuDNN {version}", where, *need) for version, where in installed[:2]]
     return Problem(evidence=(*lines, *versions) if versions else ())
+
+
+@CUDNN_VERSION.sign(unless=NO_GPU_SIDE)
+def cudnn_of_image(
+    context: Context, messages: MessageLog, reported_cudnn: ReportedCudnn, devices: Devices | None = None
+) -> Problem | None:
+    """The image holds another cuDNN than its TensorFlow opens, and no GPU is used."""
+    fails = reported_cudnn.not_opened or reported_cudnn.unnamed or (devices is not None and not lists_gpu(devices))
+    wrong = context.remedies.wrong_cudnn_of_image() if fails else None
+    if wrong is None or "no" in messages.values("container-start", "gpus"):
+        return None
+    release, cudnn = wrong
+    return Problem(
+        title=f"The image has cuDNN {cudnn}, but its TensorFlow {release.version} needs cuDNN {release.cudnn}",
+        evidence=message_evidence(*messages.all("image-named")[-1:]),
+        fixes=(CUDNN_9, *context.remedies.beside_the_wheels("its cuDNN is the one that its TensorFlow opens")[:1]),
+    )
 
 
 def _older(messages: MessageLog, cudnn: ReportedCudnn, compiled: str | None) -> libraries.Installed:

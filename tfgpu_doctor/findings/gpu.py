@@ -184,10 +184,13 @@ def slower_with_time_message(messages: MessageLog) -> Problem | None:
 THROTTLED.printed("slowdown")  # in the output of nvidia-smi -q
 
 
+def _show(context: Context) -> str:
+    return "cmd /c set CUDA_VISIBLE_DEVICES" if context.remedies.os == "windows" else "env | grep VISIBLE_DEVICES"
+
+
 def _unset(context: Context) -> tuple[Fix, ...]:
-    show = "cmd /c set CUDA_VISIBLE_DEVICES" if context.remedies.os == "windows" else "env | grep VISIBLE_DEVICES"
     where = "Unset the variable where it is set: shell profile, scheduler, notebook, or os.environ in the program"
-    return (Fix(where, (show, context.remedies.unset("CUDA_VISIBLE_DEVICES"))),)
+    return (Fix(where, (_show(context), context.remedies.unset("CUDA_VISIBLE_DEVICES"))),)
 
 
 HIDDEN = finding(
@@ -239,7 +242,7 @@ _OTHER_REASONS = (
 
 
 @HIDDEN.sign(unless=("wsl.setup", "driver.version-mismatch", "driver.missing", "gpu.none", "gpu.mig"))
-def hidden_message(messages: MessageLog, cuda_init: CallResult | None = None) -> Problem | None:
+def hidden_message(context: Context, messages: MessageLog, cuda_init: CallResult | None = None) -> Problem | None:
     """The program, TensorFlow or the scheduler reports that a GPU is left out, or CUDA finds none over a driver."""
     if messages.has("gpu-created") and not messages.has("hides-every-gpu"):
         return None
@@ -252,8 +255,17 @@ def hidden_message(messages: MessageLog, cuda_init: CallResult | None = None) ->
     if hidden and all(message.kind == "slurm-no-gpu" for message in hidden):
         ask = Fix("Ask for one, in Slurm", ("srun --gres=gpu:1 nvidia-smi -L",))
         return Problem(title="The scheduler has given this job no GPU", evidence=seen, fixes=(ask,))
-    title = None if hidden else "CUDA finds no device: the GPU may be hidden from this process"
-    return Problem(title=title, evidence=seen, possible=not (hidden or messages.has("kernel-version", "smi-version")))
+    if hidden:
+        return Problem(evidence=seen)
+    what = (
+        "To decide, look at the variable where the program starts; if it is -1, or names no GPU that exists, unset it"
+    )
+    return Problem(
+        title="CUDA finds no device: the GPU may be hidden from this process",
+        evidence=seen,
+        fixes=(Fix(what, (_show(context),)),),
+        possible=not messages.has("kernel-version", "smi-version"),
+    )
 
 
 _EVERY_CAUSE = (

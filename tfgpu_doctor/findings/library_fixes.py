@@ -25,6 +25,13 @@ PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each w
 )
 
 
+# what TensorFlow's images from 2.18.0-gpu on lack: tensorflow issue 62412, comment of 2025-02-11
+CUDNN_9 = Fix(
+    "Install cuDNN 9 in the image, or with RUN in its Dockerfile",
+    ("apt-get update && apt-get install -y cudnn9-cuda-12",),
+)
+
+
 def growth(context: Context) -> Fix:
     """How TensorFlow takes memory as it needs it; releases of TensorFlow 1 know the variable only from some on."""
     version = value_or(context.facts.tensorflow.version, None)
@@ -73,17 +80,26 @@ def _for_tensorflow(context: Context) -> tuple[Fix, ...]:
 
 
 def _of_another_build(context: Context) -> Fix | None:
-    """What asks for a CUDA that is not the release's, such as a custom op, is not repaired by that of the release."""
+    """What asks for a CUDA that is not the release's, such as a custom op, is not repaired by that of the release.
+
+    Where it is cuDNN, another TensorFlow runs than the one that is named.
+    """
     release: Release | None = value_or(fetch("gpu_release", context), None)
     cuda = None if context.probed else value_or(fetch("reported_cuda", context), None)
-    if release is None or cuda is None:
+    cudnn = None if context.probed else value_or(fetch("reported_cudnn", context), None)
+    if release is None:
         return None
-    wanted, own = minor(cuda.wanted), minor(release.cuda)
+    show = (context.remedies.filtered("python -m pip list", "tensorflow"),)
+    wanted = cudnn.wanted if cudnn and cudnn.not_opened else None
+    if wanted and release.cudnn and major(wanted) != major(release.cudnn):
+        named = f"TensorFlow {release.version} opens cuDNN {major(release.cudnn)}, and the text has cuDNN {wanted}"
+        return Fix(f"To decide, see which TensorFlow runs: {named}", show)
+    wanted, own = minor(cuda.wanted) if cuda else None, minor(release.cuda)
     if not wanted or at_least(own, "11") is not False or wanted == own:
         return None
     what = f"CUDA {wanted} is not that of TensorFlow {release.version}, which is {own}: see whether that is what runs"
     text = f"{what}. If it is, compile or install the op or package anew that wants it, or add that CUDA: {_CUDA}"
-    return Fix(text, (context.remedies.filtered("python -m pip list", "tensorflow"),))
+    return Fix(text, show)
 
 
 def _for_what_is_installed(context: Context) -> tuple[Fix, ...]:

@@ -189,7 +189,7 @@ def _refusal(plan: Plan, reasons: list[str]) -> str:
     if plan.options and plan.options[0].kind == "cpu":
         return (
             "this machine has no NVIDIA GPU; to create an environment for another one, name it: --gpu 'RTX 4090' "
-            "--driver 570"
+            "--driver 570; for the CPU alone, tfgpu plan shows the commands"
         )
     asked = (row for row in plan.ruled_out if all(one.constraint != "tensorflow" for one in row.violations))
     newest = next(asked, None)

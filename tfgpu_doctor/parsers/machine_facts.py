@@ -401,6 +401,11 @@ _TF_INSTALLED = re.compile(
     r"\b(?:install|add)\b[^|;]{0,80}\btensorflow\b|^\s*tensorflow(?:-gpu)?[= ]+\d", re.IGNORECASE
 )
 _PLACED = re.compile(r'_device="/job:[^"]*GPU:\d')  # an operation runs there, whatever people say of it
+# a program that computes there, too: its other steps are what is asked about
+_COMPUTES = any_case(
+    r"\b(?:was|were|am|been) able to (?:train|run|fit)\b[^.?!\n]{0,25}\b(?:using|on|with) (?:my|the|a) gpu\b"
+    r"|\b(?:finish|complet)ed (?:all ?right|fine|well|successfully)\b[^.?!\n]{0,12}\b(?:using|on) (?:my |the )?gpu\b"
+)
 _BARE_LIST = re.compile(r"^\[\]$")
 
 
@@ -421,7 +426,7 @@ def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
         return Known(tuple(counted), f"line {seen.some_gpu}: {source}")
     if seen.gpu_count == 0:
         return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {seen.no_gpu}: {source}")
-    if (said := first_said(text, prose.no_gpu)) and not text.find(_PLACED):
+    if (said := first_said(text, prose.no_gpu)) and not (text.find(_PLACED) or text.find(_COMPUTES)):
         return Known((), f"line {said}, as stated", "stated")
     about_tensorflow = text.find(TF_LOG) or text.find(_TF_INSTALLED)
     if about_tensorflow and (bare := text.find(_BARE_LIST)):

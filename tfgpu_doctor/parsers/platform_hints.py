@@ -105,7 +105,7 @@ _DOCKER_WORD = any_case(
 # WSL 1, whose kernel calls itself 4.4.0-…-Microsoft, counts too: that it is no WSL 2 is a matter of its set-up
 _WSL = any_case(
     r"(?<!\bno )(?<!\bnot )(?<!without )\bwsl ?[12]?\b|microsoft-standard|NVIDIA-SMI (?:4[5-9]"
-    r"|[5-9]\d)\d\.\d+\.\d+ +Driver Version: \d{3}\.\d+ |-Microsoft\b|/usr/lib/wsl\b"
+    r"|[5-9]\d)\d\.\d+\.\d+ +Driver Version: \d{3}\.\d+ |\d-Microsoft\b|/usr/lib/wsl\b"
     r"|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/"
 )
 _SYSTEMS = {
@@ -146,8 +146,9 @@ _OF_POD = re.compile(rf"\bname: *[\"']?(?P<name>{_NAMES})\b")  # its value stand
 _VALUE_OF_POD = re.compile(r"\s*value: *(?P<value>\S*)\s*")
 _ADVICE = re.compile(
     r"\b[Yy]ou (?:can|could|should|may|might|need)\b|\b(?:[Tt]ry|[Pp]lease|[Cc]ould you) (?:to )?(?:set|export|run|use)"
-    rf"|\b[Ww]ith `?(?:{_NAMES})=|\bwill work\b|workaround|^ ?\d\. Set |; LD_LIBRARY_PATH: "
-    rf"|environment variable `?[A-Z_]{1, 60}=.{0, 300}(?:to|work)"
+    rf"|\b[Ww]ith (?:the )?(?:env\w* )?(?:var\w* )?`?(?:{_NAMES})=|\bwill work\b|workaround|^ ?\d\. Set "
+    r"|; LD_LIBRARY_PATH: "
+    rf"|environment variable `?[A-Z_]{{1,60}}=.{{0,300}}(?:to|work)"
 )
 _NAMED = re.compile(_NAMES)
 _IN_PYTHON = re.compile(

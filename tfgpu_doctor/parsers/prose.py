@@ -357,6 +357,7 @@ _NOT_SAID = (
 )
 _HYPOTHETICAL = any_case(
     r"\b(?:if|unless|whether|when|assum\w*|you|your|suppose|wenn|falls|ob|si|se|cuando|как если|если)\b|\?|如果|もし"
+    r"|^\W*(?:is|are|can|could|may|would|should|do|does|will) (?:it|there|i|we|one|this|that|the|an?)\b"  # a question
 )
 _MACHINE = (
     r"(?:machines?|laptops?|notebooks?|nodes?|servers?|vms?|pcs?|box(?:es)?|computers?|runners?|hosts?|workstations?"

@@ -118,7 +118,8 @@ _CHOSEN = any_case(
 _ON_CPU = any_case(
     r"\b(?:on|with|using|to|use) (?:(?:the|an?|only|just|my) ){0,2}cpus?\b(?! (?:image|build|version|package|wheel))"
     r"|\btensorflow cpu instead\b|(?:^\W*|\b(?:with|have|has|is|are|got) )no (?:nvidia )?(?:gpu|card)\b"
-    r"(?! (?:support|found|detect|avail|usage|is\b))|\b(?:without|n['’]t have) (?:an? |the |any )?(?:nvidia )?gpu\b"
+    r"(?! (?:support|found|detect|avail|usage|is\b))|\b(?:without|\w{2,6}n['’]t have) (?:an? |the |any )?(?:nvidia )?"
+    r"gpu\b"
     r"|\b(?:disable|turn off|switch off) (?:the )?gpu|\bwithout using (?:cuda|(?:the |a )?gpu)\b"
     r"|(?:cpu|无gpu).{0,20}(?:跑|训练|运行)"
 )

@@ -18,6 +18,7 @@ from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings.declaration import is_probed
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.queries import takes_cudnn
 from tfgpu_doctor.plan.alternatives import PUBLISHED, alternatives, on_cpu
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, same_minor_releases, violations
 from tfgpu_doctor.plan.gate import Repair, Situation, admitted, has_pip, needs_a_machine_of_its_own, refused
@@ -239,6 +240,16 @@ class Fixes(Situation):
 
         base = base_named(self.image, self.matrix)
         return (base.cuda, driver_of(base, self.matrix)) if base and base.cuda else None
+
+    def wrong_cudnn_of_image(self) -> tuple[Release, str] | None:
+        """The release in the image that TensorFlow is part of, and the image's cuDNN, where they do not go together."""
+        from tfgpu_doctor.plan.planned import base_named  # of no use to a doctor without an image
+
+        base = base_named(self.image, self.matrix) if self.image else None
+        if base is None or base.image.name != PUBLISHED or not base.cudnn:  # those of NVIDIA hold a build of its own
+            return None
+        wheel = self.matrix.tensorflow(base.tensorflow or "", "linux_x86_64")
+        return (wheel, base.cudnn) if wheel and not takes_cudnn(wheel, base.cudnn) else None
 
     def for_image(self) -> tuple[Fix, ...] | None:
         """What an image with kernels for the GPU lacks: a newer driver, or nothing; None without a known image."""

@@ -22,12 +22,13 @@ from tfgpu_doctor.findings.cuda import OF_THE_SYSTEM, WITHOUT_EXTRA
 from tfgpu_doctor.findings.declaration import Problem, evidence
 from tfgpu_doctor.findings.dependencies import companion_bound
 from tfgpu_doctor.findings.engine import SEVERITIES
+from tfgpu_doctor.findings.library_fixes import CUDNN_9
 from tfgpu_doctor.findings.python import GUIDE, MUSL, MUSL_TITLE, pythons_of
 from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
 from tfgpu_doctor.manifests import Image, Place, Requirement
 from tfgpu_doctor.matrix.compatibility import driver_reaches, dropped_by, numpy_bound, requirement, runs_on
-from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
 from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.constraints import span
@@ -891,19 +892,31 @@ def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     release = view.needs_cuda
     if release is None or release.cudnn is None or view.requirement("torch"):  # which brings a cuDNN of pip
         return
-    for cudnn in map(partial(_as_installed, view), view.cudnns):
-        same = major(cudnn.version) == major(release.cudnn)
-        serves = at_least(cudnn.version, minor(release.cudnn)) if "." in cudnn.version else same
-        if not cudnn.version or serves is None or (serves and same):
+    found = [(one, _serves(one.version, release.cudnn)) for one in map(partial(_as_installed, view), view.cudnns)]
+    beside = any(serves for one, serves in found if one.by)  # the name of an image's own has another number
+    for cudnn, serves in found:
+        if serves is not False or (beside and not cudnn.by):
             continue
         need, source = f"cuDNN {release.cudnn}", f"TensorFlow {release.version} ({view.where})"
         yield Problem(
             title=f"TensorFlow {release.version} needs {need}, but {cudnn.text} contains cuDNN {cudnn.version}",
             evidence=(evidence(cudnn.text, cudnn.place, need, source),),
-            fixes=(write(line, f"{line.name}<{int(major(release.cudnn)) + 1}"),)
-            if not release.extra and (line := view.requirement(cudnn.text))
-            else write_cuda(view, release),
+            fixes=_other_cudnn(view, release, cudnn),
         )
+
+
+def _other_cudnn(view: PlannedEnvironment, release: Release, wrong: Cuda) -> tuple[Fix, ...]:
+    if not release.extra and (line := view.requirement(wrong.text)):
+        return (write(line, f"{line.name}<{int(major(release.cudnn or '')) + 1}"),)
+    if view.base and view.base.of_tensorflow and not wrong.by and major(release.cudnn or "") == "9":
+        return (Fix(f"In the build, below {wrong.text}, run: {' '.join(CUDNN_9.commands)}"),)
+    return write_cuda(view, release)
+
+
+def _serves(cudnn: str, compiled: str) -> bool | None:
+    """Whether a cuDNN serves what was compiled with another one; None: that is not known."""
+    same = major(cudnn) == major(compiled) if cudnn else None
+    return same and at_least(cudnn, minor(compiled)) if "." in cudnn else same
 
 
 def _as_installed(view: PlannedEnvironment, cudnn: Cuda) -> Cuda:

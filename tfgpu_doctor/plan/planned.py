@@ -238,7 +238,7 @@ _CUDAS = {
     "pip": r"nvidia-(?:cuda-runtime|cublas|cudnn)-cu(\d+)",
     "apt": r"(?:cuda-(?:toolkit|libraries|runtime)|libcublas)-(\d+)-(\d+)",
 }
-_CUDNNS = {"conda": "cudnn", "pip": r"nvidia-cudnn-cu\d+", "apt": r"libcudnn(\d+)(?:-cuda-\d+)?"}
+_CUDNNS = {"conda": "cudnn", "pip": r"nvidia-cudnn-cu\d+", "apt": r"(?:lib)?cudnn(\d+)(?:-cuda-\d+)?"}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import structs
 
 from tfgpu_doctor.facts.facts import Fact, Facts, Known, value_or
-from tfgpu_doctor.facts.report import Finding, Fix, Report, Severity, is_answered, is_other, is_unanswered, root_causes
+from tfgpu_doctor.facts.report import Finding, Fix, Report, Severity, is_other, is_unanswered, root_causes
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.engine import ASK_DOCTOR, BECAUSE
 from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
@@ -75,7 +75,8 @@ def blocks(report: Report) -> Iterator[Block]:
 
 def _to_find_out(report: Report) -> Iterator[Block]:
     """Yield what would show more of a text that shows nothing."""
-    if report.verdict == "unknown" and report.source == "text" and not is_answered(report) and not is_other(report):
+    told = is_other(report) or any(one.answers for one in report.findings)
+    if report.verdict == "unknown" and report.source == "text" and not told:
         yield _NO_ANSWER if is_unanswered(report) else _MORE
 
 

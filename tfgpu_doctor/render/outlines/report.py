@@ -347,6 +347,9 @@ def _driver(facts: Facts) -> Described:
     return ("none", "absent") if has_none else driver.version
 
 
+_OF_ANOTHER = "of the release that works"  # what a text tells of that says what is there
+
+
 def _cuda(facts: Facts) -> Described:
     sonames, toolkits = facts.loader.sonames, facts.cuda.toolkits
     if isinstance(toolkits, Unknown) and isinstance(sonames, Unknown):
@@ -356,7 +359,7 @@ def _cuda(facts: Facts) -> Described:
     installed = f"toolkit {versions}" if versions else "no toolkit"
     if isinstance(sonames, Unknown):
         if any(kit.via == "stated" for kit in kits):
-            return f"{versions} (as stated)"
+            return f"{versions} ({_OF_ANOTHER if kits[0].path.startswith('for ') else 'as stated'})"
         is_shown = any(kit.source.startswith("line ") for kit in kits)  # what a text shows of it
         return installed if is_shown else (f"{installed}; what TensorFlow needs: {sonames.reason}", "unknown")
     wanted = [soname for soname in sonames.value if soname.component not in ("cudnn", "driver")]
@@ -379,7 +382,7 @@ def _cudnn(facts: Facts) -> Described:
         return files
     installed = ", ".join(dict.fromkeys(file.version or file.path for file in files.value))
     if any(file.path.endswith(" works") for file in files.value):
-        return f"{installed} (of the release that works)"
+        return f"{installed} ({_OF_ANOTHER})"
     is_stated = any(file.path.startswith("line ") for file in files.value)
     return f"{installed} {'(as stated)' if is_stated else 'on disk'}" if installed else ("none", "absent")
 
@@ -397,6 +400,8 @@ def _tensorflow(facts: Facts) -> Described:
         return tensorflow.version
     name = value_or(tensorflow.distribution, "tensorflow")
     text = tensorflow.version.value + (f" ({name})" if name != "tensorflow" else "")
+    if tensorflow.version.source.endswith("as wanted"):
+        text += " (as wanted)"
     if isinstance(tensorflow.build, Known):
         build = tensorflow.build.value
         versions = f"CUDA {build.cuda_version or '?'}, cuDNN {build.cudnn_version or '?'}"
