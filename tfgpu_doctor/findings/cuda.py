@@ -194,6 +194,24 @@ def cuda_not_opened(
 
 
 @CUDA_MISSING.sign(unless=("cuda.lib-path", *NO_GPU_SIDE))
+def extra_that_there_is_not(
+    context: Context, messages: MessageLog, gpu_release: Release | None = None, devices: Devices | None = None
+) -> Problem | None:
+    """pip ignored the extra that was asked for: a warning among its lines, and no CUDA."""
+    lines = messages.all("no-such-extra")
+    if not lines or (devices is not None and lists_gpu(devices)) or (gpu_release and gpu_release.extra):
+        return None
+    which = f"TensorFlow {gpu_release.version}" if gpu_release else "this TensorFlow"
+    return Problem(
+        title=f"CUDA was not installed: {which} has no extra and-cuda, which there is since 2.14",
+        cause="pip only warns, and installs TensorFlow alone",
+        evidence=message_evidence(*lines, most=1),
+        fixes=install_libraries(context),
+        sure=True,
+    )
+
+
+@CUDA_MISSING.sign(unless=("cuda.lib-path", *NO_GPU_SIDE))
 def plain_pip_lists_no_gpu(messages: MessageLog, cards: Cards, reported_cuda: ReportedCuda, os: str) -> Problem | None:
     """TensorFlow lists no GPU on a Linux that has one, and pip installed it without the extra."""
     lines = messages.all("tensorflow-installed") or messages.all("no-gpu-listed")
@@ -250,6 +268,9 @@ def cuda_not_on_path(
     return not_on_path(context, cuda_sonames, gpu_release, NOT_THE_DRIVER, beside=in_state(cudnn_sonames, "off path"))
 
 
+_FORGOTTEN = ("gpu-libraries-not-opened", "no-gpu-registered", "library-not-opened", "loader-error", "cudart-not-found")
+
+
 @CUDA_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
 def extra_not_found_by_release(
     context: Context,
@@ -267,8 +288,8 @@ def extra_not_found_by_release(
     installed = by_extra or wheels or (from_start and not messages.has("cudart-not-found"))
     no_gpu = failed or (devices is not None and not lists_gpu(devices))
     named = [name for name, _ in messages.libraries("library-not-opened", "loader-error")]
-    forgotten = ("gpu-libraries-not-opened", "no-gpu-registered", "library-not-opened", "loader-error")
-    alone = messages.speaks_only_of(*forgotten) and all(name.startswith("libcusolver") for name in named)
+    # with all of them forgotten, libcudart is, too, which TensorFlow takes for a missing driver
+    alone = messages.speaks_only_of(*_FORGOTTEN) and all(name.startswith("libcusolver") for name in named)
     if bug is None or not installed or not no_gpu or not alone:
         return None
     return Problem(
@@ -289,7 +310,7 @@ def cuda_not_opened_though_installed(
         return None
     if not cuda.matching and not libraries.known_to_be_installed(messages, gpu_release):
         return None
-    by_pip = not cuda.matching and libraries.from_pip(messages, gpu_release)
+    by_pip = libraries.from_pip(messages, gpu_release, cuda)
     elsewhere = "by the extra and-cuda" if by_pip else "another program finds it"
     where = ", ".join(dict.fromkeys(where for _, where in cuda.matching)) or elsewhere
     name = f"CUDA {minor(cuda.wanted)}" if cuda.wanted else "CUDA"
@@ -297,7 +318,7 @@ def cuda_not_opened_though_installed(
     return Problem(
         cause=f"{name} is installed ({where}), but not where the loader searches. {NOT_THE_DRIVER}",
         evidence=cuda.evidence,
-        fixes=(*((PIP_FOLDERS,) if by_pip else compare), *_add_to_path(context)),
+        fixes=(PIP_FOLDERS,) if by_pip else (*compare, *_add_to_path(context)),
     )
 
 

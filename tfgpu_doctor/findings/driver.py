@@ -226,6 +226,18 @@ def libcuda_message(
     )
 
 
+@MISSING.sign(unless=("gpu.none",))
+def conda_sees_none(messages: MessageLog) -> Problem | None:
+    """conda's virtual package __cuda is the driver; the builds with CUDA require it."""
+    text = "If it will run on another machine, name the CUDA that the driver there supports (nvidia-smi), and try again"
+    return Problem(
+        title="conda sees no NVIDIA driver on this machine, and refuses builds with CUDA",
+        cause="__cuda stands for the driver; a login node, or an image while it is built, has none",
+        evidence=message_evidence(*messages.all("conda-sees-no-driver")),
+        fixes=(Fix(text, ("export CONDA_OVERRIDE_CUDA=12.9",)),),  # conda: "Managing virtual packages"
+    )
+
+
 @MISSING.sign(unless=("gpu.none", "tf.cpu-build"))
 def smi_not_found(
     context: Context, messages: MessageLog, host_container: str | None = None, driver_version: str | None = None

@@ -358,8 +358,10 @@ def is_said_to_work(messages: MessageLog) -> bool:
     return known_to_be_installed(messages, None) or messages.has("said-to-be-there")
 
 
-def from_pip(messages: MessageLog, release: Release | None) -> bool:
-    """Whether the extra and-cuda was requested, of a release that has it as far as is known."""
+def from_pip(messages: MessageLog, release: Release | None, cuda: ReportedCuda | None = None) -> bool:
+    """Whether what serves is NVIDIA's packages of pip, or the extra was requested of a release that has it, or may."""
+    if cuda and cuda.matching:
+        return all(where.startswith("nvidia-") for _, where in cuda.matching)
     return messages.has("asked-for-extra") and (release is None or release.extra is not None)
 
 

@@ -8,10 +8,17 @@ from collections.abc import Collection, Iterable
 
 from tfgpu_doctor.facts.facts import Candidate, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
-from tfgpu_doctor.facts.versions import at_least, major, minor
+from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem
 from tfgpu_doctor.findings.inputs import Sonames, fetch
-from tfgpu_doctor.findings.libraries import good_candidate, hides_wheels, in_state, names, off_path_evidence
+from tfgpu_doctor.findings.libraries import (
+    ReportedCuda,
+    good_candidate,
+    hides_wheels,
+    in_state,
+    names,
+    off_path_evidence,
+)
 from tfgpu_doctor.matrix.compatibility import forgets_folders
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 
@@ -55,7 +62,7 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     if "the program" in log.values("another-program", "program"):
         return (Fix(f"Install the CUDA that it is linked to, beside the one that is there: {_CUDA}"),)
     other = JETPACK if context.remedies.on_jetson else _of_another_build(context)
-    return (other,) if other else _for_tensorflow(context)
+    return (other,) if other else _for_an_old_cuda(context) or _for_tensorflow(context)
 
 
 def _for_tensorflow(context: Context) -> tuple[Fix, ...]:
@@ -113,6 +120,29 @@ def _for_what_is_installed(context: Context) -> tuple[Fix, ...]:
     lacks_cudnn = bool(cudnn and cudnn.not_opened and not of_cudnn)
     of_one = of_cudnn.pop() if len(of_cudnn) == 1 else None
     return context.remedies.built_for(installed.pop(), of_one, lacks_cudnn=lacks_cudnn)
+
+
+def _for_an_old_cuda(context: Context) -> tuple[Fix, ...]:
+    """Where a library of CUDA 10 or older is named: no release of today runs a program that was written for these.
+
+    What an import links, instead of opening it, is of TensorFlow 1: 1.15 and 2.0 open all of CUDA.
+    """
+    cuda = value_or(fetch("reported_cuda", context), None)
+    unknown = value_or(fetch("gpu_release", context), None) is None and not (context.probed or context.remedies.image)
+    row = _newest_with(context, cuda) if unknown and cuda and cuda.not_opened else None
+    if row is None:
+        return ()
+    beside = context.remedies.with_cuda_beside(row, f"Install TensorFlow {row.version} in an environment of its own")
+    text = f"Install CUDA {minor(row.cuda)} and its cuDNN, which TensorFlow {row.version}, for example, loads: {_CUDA}"
+    return (*beside,) or (Fix(text),)
+
+
+def _newest_with(context: Context, cuda: ReportedCuda) -> Release | None:
+    linked = any(message.kind == "loader-error" for _, message in cuda.not_opened)
+    wanted = minor(cuda.wanted) if at_least(cuda.wanted, "11") is False else None
+    rows = (row for row in context.matrix.releases(platform="linux_x86_64") if row.gpu and minor(row.cuda) == wanted)
+    own = (row for row in rows if wanted and (major(row.version) == "1" or not linked))
+    return max(own, key=lambda one: numbers(one.version), default=None)
 
 
 def _keep(release: Release, best: tuple[Fix, ...], context: Context) -> tuple[Fix, ...]:

@@ -100,6 +100,7 @@ _EVENTS: dict[str, tuple[str, dict[str, str]]] = {
     "conda-unsatisfiable": ("conda-unsatisfiable", {}),
     "unresolvable": ("conda-unsatisfiable", {}),
     "conda-no-provider": ("conda-unsatisfiable", {}),
+    "conda-no-driver": ("conda-sees-no-driver", {}),
 }
 
 
@@ -258,7 +259,8 @@ def _of_another_program(text: ParsedText) -> Iterator[Message]:
 
 def _of_installers(text: ParsedText) -> Iterator[Message]:
     for event in text.events:
-        kind, fields = _EVENTS[event.kind]
+        of_driver = event.kind == "conda-no-provider" and event.requirement.startswith("__cuda")
+        kind, fields = _EVENTS["conda-no-driver" if of_driver else event.kind]
         values = {name: str(getattr(event, field)) for name, field in fields.items()}
         if event.kind == "no-version":
             values["versions"] = ", ".join(event.versions) or "none"

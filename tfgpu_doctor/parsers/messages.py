@@ -94,7 +94,12 @@ ROLES: dict[str, Role] = {
     **{one.kind: one.role for one in TEMPLATES if one.role is not None},
 }
 STOPS_IMPORT = frozenset(
-    {"conda-unsatisfiable", "wheel-not-supported", *(one.kind for one in TEMPLATES if one.stops_import)}
+    {
+        "conda-unsatisfiable",
+        "conda-sees-no-driver",
+        "wheel-not-supported",
+        *(one.kind for one in TEMPLATES if one.stops_import),
+    }
 )
 
 

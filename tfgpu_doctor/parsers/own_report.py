@@ -77,7 +77,9 @@ _TITLE_LINES = 4  # over which a narrow terminal may wrap a title
 
 def split(lines: Sequence[Line]) -> tuple[tuple[Message, ...], Sequence[Line]]:
     """The report and its findings, as messages, and the lines that do not belong to it."""
-    start = next((place for place, line in enumerate(lines) if _HEAD.match(line.text)), None)
+    rows = [place for place, line in enumerate(lines) if _ROW.match(line.text)]
+    without_head = rows[0] if len(rows) > 1 else None  # the head was not pasted
+    start = next((place for place, line in enumerate(lines) if _HEAD.match(line.text)), without_head)
     if start is None:
         return (), lines
     head = cut(lines[start].text.strip(), _SHOWN)

@@ -54,7 +54,9 @@ def _lacking_bounds(row: Release) -> list[str]:
     """Upper bounds that the metadata of old releases lacks, so that pip brings what breaks them today."""
     numpy, protobuf = numpy_bound(row), protobuf_bound(row)
     found = (("numpy<2", numpy, row.numpy), ("protobuf<3.21", protobuf, row.protobuf))
-    return [line for line, bound, own in found if bound and own != bound]
+    lacking = [line for line, bound, own in found if bound and own != bound]
+    # 2.6.0 and 2.6.1 take 2.15 of both, which import what these do not have (tried: tf.keras, tf.estimator)
+    return [*lacking, "keras<2.7", "tensorflow-estimator<2.7"] if row.keras == "~=2.6" else lacking
 
 
 class Installation:

@@ -4,7 +4,8 @@
     solve(universe, wanted)      # None: tf-keras 2.15 requires tensorflow<2.16
     smallest_conflict(...)       # both of them
 
-What the matrix does not know constrains nothing: other packages, and versions that are newer than all that it has.
+What the matrix does not know constrains nothing: other packages, versions that are newer than all that it has, and
+older ones, which pip may go back to on an old Python.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from packaging.markers import Marker
-from packaging.specifiers import SpecifierSet
+from packaging.specifiers import Specifier, SpecifierSet
 from packaging.version import Version
 from resolvelib import AbstractProvider, BaseReporter, ResolutionImpossible, ResolutionTooDeep, Resolver
 
@@ -26,6 +27,7 @@ from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import PackageRow
 
+_OLDER = Version("0.dev0")  # in place of all versions before the first that the matrix has
 _BUILT = frozenset({"pandas", "shap"})  # by pip, from an archive, where a version has no wheel
 MOST_STEPS = 2_000  # of a search; beyond that the answer is unknown, and nothing is refused
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[(?P<extras>[^\]]*)\])?(?P<specifier>[^;]*)(?:;\s*(?P<marker>.*))?")
@@ -140,11 +142,23 @@ class Package:
         Those that were withdrawn count where one of the specifiers pins a version, as pip has it.
         """
         if texts not in self._allowed:
-            bounds = SpecifierSet(",".join(text for text in texts if specifier(text) is not None))
+            asked, older = [text for text in texts if text != f"=={_OLDER}"], frozenset({_OLDER})
+            bounds = SpecifierSet(",".join(text for text in asked if specifier(text) is not None))
+            older = older if self._has_older() and not any(map(self._excludes_older, bounds)) else frozenset()
+            if len(asked) < len(texts):
+                return older
             pins = any(one.operator in ("==", "===") and not one.version.endswith(".*") for one in bounds)
             candidates = self.installable | self._yanked if pins else self.installable
-            self._allowed[texts] = frozenset(bounds.filter(candidates, prereleases=True))
+            self._allowed[texts] = older.union(bounds.filter(candidates, prereleases=True))
         return self._allowed[texts]
+
+    def _has_older(self) -> bool:
+        """Whether versions that the matrix lacks may be there for this Python; of TensorFlow it has all."""
+        return self.name not in TENSORFLOW and self.versions[-1] in self.installable
+
+    def _excludes_older(self, bound: Specifier) -> bool:
+        """Whether nothing before the first known version meets a bound."""
+        return bound.operator[0] in ">=~" and _version(bound.version.removesuffix(".*")) >= self.versions[-1]
 
     def requires(self, version: Version, extras: tuple[str, ...] = ()) -> tuple[Wanted, ...]:
         """Return the requirements of a version that hold here, of packages that the matrix knows."""
@@ -247,7 +261,7 @@ def solve(
         return None
     except ResolutionTooDeep:
         return {}
-    return {name: str(version) for (name, _), version in result.mapping.values()}
+    return {name: str(version) for (name, _), version in result.mapping.values() if version != _OLDER}
 
 
 def can_be_met(universe: Universe, wanted: Sequence[_Line]) -> bool:
