@@ -44,6 +44,13 @@ def asked_about(context: Context, messages: MessageLog, release: Release | None 
     if context.probed or found is None:
         return None
     known = f", CUDA {minor(release.cuda)}" if release and release.cuda else ""
+    if supported := found.values.get("supported"):
+        return Problem(
+            title=f"A driver that supports CUDA {supported} runs TensorFlow built for {found.values['needed']}, too",
+            cause="nvidia-smi shows the newest CUDA that the driver supports; it runs older ones as well",
+            evidence=message_evidence(found),
+            fixes=(Fix("Keep the driver; see whether TensorFlow finds the CUDA that it loads", ("tfgpu doctor",)),),
+        )
     return Problem(
         cause="nvidia-smi shows the newest CUDA that the driver supports, nvcc the toolkit on PATH; they may differ. "
         f"TensorFlow loads the CUDA that it was built for{known}, from pip's packages or from where the loader finds "

@@ -124,6 +124,7 @@ def build_without_cuda(
         evidence=(evidence("no CUDA in the build", source, "a CUDA build"),),
         fixes=tuple(_gpu_build(context, release)),
         severity=_severity(messages),
+        sure=release is not None and release.package == "tensorflow-cpu",  # which another problem does not put in doubt
     )
 
 

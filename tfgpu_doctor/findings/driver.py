@@ -274,6 +274,18 @@ _ENROL_KEY = Fix(
 )
 _SWITCH_ON = Fix("On a laptop with two GPUs: switch on NVIDIA's", ("sudo prime-select on-demand", "sudo reboot"))
 
+_UNSIGNED = "Secure Boot rejects a kernel module whose signing key is not enrolled"
+# what modprobe and the kernel log say of the module, and what it means
+_REASONS = (
+    (re.compile(r"[Kk]ey was rejected|[Rr]equired key not available"), _UNSIGNED, _ENROL_KEY),
+    (re.compile(r"Kernel driver in use: nouveau"), "nouveau uses the GPU", _DISABLE_NOUVEAU),
+    (
+        re.compile(r"disagrees about version of symbol|Module nvidia\S* not found"),
+        "the module was not built for the running kernel",
+        _REBUILD,
+    ),
+)
+
 NOT_LOADED = finding(
     "driver.not-loaded",
     layer="Driver",
@@ -315,7 +327,7 @@ def libraries_without_module(
         cause, fix = "the module was not built for the running kernel: DKMS did not rebuild it", _REBUILD
     elif secure_boot:
         found.append(evidence("Secure Boot is on", context.source("host.secure_boot"), "a module with an enrolled key"))
-        cause, fix = "Secure Boot rejects a kernel module whose signing key is not enrolled", _ENROL_KEY
+        cause, fix = _UNSIGNED, _ENROL_KEY
     return Problem(cause=cause, evidence=tuple(found), fixes=(fix,))
 
 
@@ -348,6 +360,9 @@ def module_message(
     absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
     if not absent or kernel_module or inputs.smi_works(nvidia_smi):
         return None
+    for words, cause, fix in _REASONS:
+        if told := [message for message in absent if words.search(message.text)]:
+            return Problem(cause=cause, evidence=message_evidence(*told, *absent), fixes=(fix,))
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
 
 

@@ -355,6 +355,8 @@ def _environment_for(context: Context, row: Release | None = None) -> tuple[Fix,
     row = next((one for one in ([row] if row else rows) if one and context.remedies.can_use(one)), None)
     if row is None or context.remedies.image or context.remedies.on_jetson:
         return ()
+    if row.platform == "windows_amd64" and not row.gpu and context.remedies.knows_gpu:
+        return (*context.remedies.use_wsl(),)  # on Windows itself it would compute on the CPU
     text = f"Create an environment with Python {context.remedies.python_for(row)} for TensorFlow {row.version}"
     return (Fix(text, context.remedies.new_environment(row)),)
 

@@ -66,9 +66,15 @@ _TENSORFLOW = any_case(
     r"|js\b|lite\b|hub\b|addons|text\b|serving|datasets|probability|estimator|models\b|federated|quantum|with\b|on\b"
     r"|needs?\b|for\b)(?:[A-Za-z][A-Za-z']{0,11}|')\W{1,3}){1,3}v?(?P<number>[12]\.\d{1,2}(?:\.\d{1,2})?)(?![\d%]|\.\d)"
 )
+# "pip install tensorflow in a new environment, got 2.19.0"
+_TENSORFLOW_GOT = any_case(
+    r"\binstall\w*\W[^\n]{0,20}?\btensor[- ]?flow\b[^\n]{0,70}?\b(?:got|gets?|gave me|gives me|pulled(?: in)?|brought)"
+    r"\W{1,3}(?:me |version |tensorflow )?v?(?P<number>[12]\.\d{1,2}\.\d{1,2})(?![\d%]|\.\d)"
+)
 _VERSIONS = (
     *((key, re.compile(rf"(?P<name>{name}){_LINK}{_NUMBER}", re.IGNORECASE)) for key, name in _NAMED.items()),
     ("tensorflow", _TENSORFLOW),
+    ("tensorflow", _TENSORFLOW_GOT),
     ("cuda", re.compile(r"(?<![\d.])(?P<number>(?:[7-9]|1[0-3])\.\d) (?P<name>cuda)\b", re.IGNORECASE)),
 )
 _TELLING = (

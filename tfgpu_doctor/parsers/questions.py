@@ -18,6 +18,7 @@ from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from tfgpu_doctor.facts.facts import Message
+from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.parsers import prose
 from tfgpu_doctor.parsers.lines import Line, any_case
 from tfgpu_doctor.parsers.messages import SHOWN
@@ -174,13 +175,23 @@ _SMI, _NVCC = any_case(r"\bnvidia[- ]?smi\b"), any_case(r"\bnvcc\b")
 _CUDA = any_case(r"(?<![\d.])(?<!cudnn )v?((?:[7-9]|1\d)\.\d)(?!\d)")
 
 
+_SUPPORTED_AND_NEEDED = any_case(
+    r"\bnvidia[- ]?smi\b[^.?!]{0,40}?(?P<supported>1\d\.\d)(?!\d).{0,60}\b(?:needs?|requires?|built (?:for|with)"
+    r"|wants)\b.{0,20}?(?P<needed>1\d\.\d)(?!\d)"
+)
+
+
 def compared(lines: Sequence[Line]) -> Iterator[Message]:
-    """Lines that name nvidia-smi and nvcc, and two versions that differ."""
+    """Lines that name nvidia-smi and nvcc, or what TensorFlow needs, and two versions that differ."""
     for line in lines:
-        both = _SMI.search(line.text) and _NVCC.search(line.text) and prose.is_sentence(line.text)
-        numbers = _CUDA.findall(line.text) if both else []
-        if len(numbers) == 2 and len(set(numbers)) == 2:
-            yield Message("cuda-versions-compared", line.number, line.text.strip()[:SHOWN])
+        if not (_SMI.search(line.text) and prose.is_sentence(line.text)):
+            continue
+        numbers, text = _CUDA.findall(line.text), line.text.strip()[:SHOWN]
+        asked = _SUPPORTED_AND_NEEDED.search(line.text)
+        if _NVCC.search(line.text) and len(numbers) == 2 and len(set(numbers)) == 2:
+            yield Message("cuda-versions-compared", line.number, text)
+        elif asked and "?" in line.text and at_least(asked["supported"], asked["needed"]):
+            yield Message("cuda-versions-compared", line.number, text, asked.groupdict())
 
 
 def parse(lines: Sequence[Line], said: Sequence[Statement]) -> Iterator[Message]:

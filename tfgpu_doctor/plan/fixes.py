@@ -65,6 +65,9 @@ _DRIVER_COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     **dict.fromkeys(("arch", "manjaro", "endeavouros"), ("sudo pacman -Syu nvidia-open nvidia-utils",)),
 }
+_NEWEST = 999  # what the other packages have
+# the branch that a distribution's commands install at most: Debian 13; the tool of Ubuntu chooses one for the GPU
+_BRANCHES = {"debian": 550, **dict.fromkeys(("ubuntu", "pop", "linuxmint"), 0)}
 
 
 @dataclass(frozen=True)
@@ -531,6 +534,11 @@ class Fixes(Situation):
         """Install or update the NVIDIA driver the way this distribution does it."""
         need, have = self._driver_needed(minimum), self.target.driver
         what = f"NVIDIA driver {need} or newer" if need else "a newer NVIDIA driver" if have else "the NVIDIA driver"
+        last = self.request.last_branch
+        if last and not self.request.driver_exists(need):
+            return Fix(f"No driver will do: it takes {need} or newer, and branch {last} is the last for this GPU")
+        upto = f", up to branch {last}, the last for this GPU" if last else ""
+        what += upto and f"{upto},"
         if self.os == "wsl2":  # NVIDIA CUDA on WSL user guide: "do not install any Linux display driver"
             text = f"Install {what} in Windows (not inside WSL), then restart WSL"
             return Fix(text=text, commands=("wsl.exe --shutdown",))
@@ -538,10 +546,11 @@ class Fixes(Situation):
             return Fix(text=f"Install {what} from {NVIDIA_DRIVERS} and restart Windows")
         if value_or(self.facts.host.container, "none") != "none":
             return Fix(text=f"Install {what} and restart (on the host, not in this container)")
-        commands = _DRIVER_COMMANDS.get(value_or(self.facts.host.distribution_id, ""))
-        if commands is None:
+        distribution = value_or(self.facts.host.distribution_id, "")
+        commands = _DRIVER_COMMANDS.get(distribution)
+        if commands is None or (last and int(last) < _BRANCHES.get(distribution, _NEWEST)):
             return Fix(text=f"Install {what} with your distribution's package, or from {NVIDIA_DRIVERS}")
-        check = f" (check that it is {need} or newer: nvidia-smi)" if need else ""
+        check = f" (check that it is {need} or newer{upto}: nvidia-smi)" if need else ""
         return Fix(text=f"Install the NVIDIA driver and restart{check}", commands=(*commands, "sudo reboot"))
 
     def _driver_needed(self, minimum: str | None) -> str | None:

@@ -158,10 +158,12 @@ def _to_type(finding: Finding) -> list[Fix]:
 
 
 def _other(finding: Finding, shown: set[str], left_out: int) -> Line:
-    """Another cause in a line, with a command, not yet shown, that decides on it, or repairs what is certain."""
+    """Another cause in a line, with a command, not yet shown, that decides on it, or what repairs a certain one."""
     fixes = sorted(finding.fixes, key=lambda fix: fix.decides is not finding.possible)
-    whole = (fix for fix in fixes if fix.decides or len(fix.commands) == 1)  # no first of several steps
-    commands = [one for fix in whole for one in fix.commands if one not in (ASK_DOCTOR, *shown)][:1]
+    most = 1 if finding.possible else 2
+    whole = (fix.commands for fix in fixes if fix.decides or len(fix.commands) <= most)  # no first of several steps
+    ways = ([one for one in way if one not in (ASK_DOCTOR, *shown)] for way in whole)
+    commands = next(filter(None, ways), [])[:most]
     commands = commands if left_out < _NO_OTHER_COMMANDS else []
     shown.update(commands)
     return Line("", finding.title, id=finding.id, commands=tuple(commands))

@@ -104,7 +104,7 @@ def _answered(whole: Page, report: Report, layers: tuple[Layer, ...]) -> Page:
     told = "; ".join(_told(layer) for layer in layers if layer.mark != "absent" or layer.name in ("Devices", "GPU"))
     is_open = any(finding.possible and not finding.is_guess for finding in report.findings)
     sure = f"To be sure, send what {ASK_DOCTOR} prints there. " if is_open else ""
-    whole = whole._replace(hint=f"{sure}More: {whole.title} -v", is_brief=True)
+    whole = whole._replace(hint=f"{sure}More: add -v", is_brief=True)
     read = Items((f"Read: {told}",))
     for left_out in range(LEAST + 1):
         whole = whole._replace(parts=(read, *answer(report, left_out)))
