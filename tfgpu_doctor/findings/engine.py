@@ -265,7 +265,10 @@ def _by_value(declared: Declaration, sign: Sign, supposed: Sequence[Context]) ->
         return None
     first, partly = problems[0], len(problems) < len(supposed)
     same = all(one.title == first.title for one in problems)  # else it names one of the values, and they remain open
-    problem = replace(first, possible=first.possible or partly, title=first.title if same else None)
+    tails = {(one.title or "").partition(": ")[2] for one in problems}  # "TensorFlow 2.17.1: no kernels for ..."
+    tail = tails.pop() if len(tails) == 1 else ""
+    title = first.title if same else f"{tail[:1].upper()}{tail[1:]}" or None
+    problem = replace(first, possible=first.possible or partly, title=title)
     return Shown(declared, problem, sign.unless, partly and not sign.reads_messages)
 
 

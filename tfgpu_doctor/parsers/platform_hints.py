@@ -147,7 +147,7 @@ _VALUE_OF_POD = re.compile(r"\s*value: *(?P<value>\S*)\s*")
 _ADVICE = re.compile(
     r"\b[Yy]ou (?:can|could|should|may|might|need)\b|\b(?:[Tt]ry|[Pp]lease|[Cc]ould you) (?:to )?(?:set|export|run|use)"
     rf"|\b[Ww]ith (?:the )?(?:env\w* )?(?:var\w* )?`?(?:{_NAMES})=|\bwill work\b|workaround|^ ?\d\. Set "
-    r"|; LD_LIBRARY_PATH: "
+    r"|\bis required\b|; LD_LIBRARY_PATH: "
     rf"|environment variable `?[A-Z_]{{1,60}}=.{{0,300}}(?:to|work)"
 )
 _NAMED = re.compile(_NAMES)

@@ -310,7 +310,8 @@ _NO_GPU = any_case(
 # a condition, a wish, another machine, a link
 _IF = any_case(
     r"\bin case\b[^.!?]*$|\bwhen the $|\bhow (?:do|can|to|would|should) (?:i |we |one )?$|\bon a machine with $|#$"
-    r"|\bvisible devices to $"
+    r"|\bvisible devices to $|\bforc(?:e|ing) (?:(?!but\b|it\b)\w+ ){0,3}?(?:to (?:run|use) )?$"
+    r"|\b(?:want(?:ed)?|like|try|prefer) (?:to (?:run|use|try|train) )?(?:(?!but\b|it\b|to\b)\w+ )?$"
 )
 # some GPUs, those of others, a package, or what else somebody may not see
 _NOT_OF_ALL = any_case(
@@ -318,7 +319,7 @@ _NOT_OF_ALL = any_case(
     r"|gpus? of others|\bseem (?!to (?:be|use|work|find|detect|see|recogni|run|have)|used)|cannot run it\b|\bgpu docs"
 )
 # "my GPU does not work": which is wrong, and not what TensorFlow lists
-_VAGUE = any_case(r"\bwork(?!.*(?:detect|find|found|list|see|recogni|us(?:e|ing)|cpu|no gpu))")
+_VAGUE = any_case(r"\bwork(?!.*(?:detect|find|found|list|see|recogni|us(?:e|ing)|cpu|no gpu))|^gpus? .*\bruns?$")
 
 
 def no_gpu(text: str) -> re.Match[str] | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import structs
 
 from tfgpu_doctor.facts.facts import Fact, Facts, Known, value_or
-from tfgpu_doctor.facts.report import Finding, Fix, Report, Severity, is_other, is_unanswered, root_causes
+from tfgpu_doctor.facts.report import GUESSED, Finding, Fix, Report, Severity, is_other, is_unanswered, root_causes
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.engine import ASK_DOCTOR, BECAUSE
 from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
@@ -122,9 +122,14 @@ def _steps(finding: Finding, left_out: int, *, beside: bool) -> Block:
 
 
 def _causes(report: Report) -> list[Finding]:
-    """What is certain, then what is possible, the likeliest first; symptoms only where nothing else is; no guess."""
+    """What is certain, then what is possible, the likeliest first; symptoms only where nothing else is; no guess.
+
+    Nor, beside a certain cause, what only stands for it in similar reports.
+    """
     grave = [one for one in root_causes(report.findings) if one.severity is not Severity.NOTE]
-    possible = [finding for finding in report.findings if finding.possible and not finding.is_guess]
+    is_known = any(one.id not in WITHOUT_CAUSE and one.severity is Severity.ERROR for one in grave)
+    left_out = (GUESSED, BECAUSE) if is_known else (GUESSED,)
+    possible = [finding for finding in report.findings if finding.possible and finding.cause not in left_out]
     certain = [one for one in grave if not possible or one.id not in WITHOUT_CAUSE]
     return [*certain, *possible]
 
