@@ -401,7 +401,7 @@ class Fixes(Situation):
             is_other = keras or major(have) != major(row.version)
         elif isinstance(version, Unknown) and version.one_of:
             is_other = minor(row.version) not in map(minor, version.one_of)
-        return "Where the program runs with it, install" if is_other else "Install"
+        return "Unless the program needs another release, install" if is_other else "Install"
 
     def _driver_for(self, row: Release) -> str:
         """The driver that a release needs, where a text does not tell which one is there."""
