@@ -80,7 +80,11 @@ def _explained(source: str, **options: Any) -> Report:
     except commands.UsageError as error:
         if is_file or not str(error).startswith("cannot read"):
             raise
-        raise commands.UsageError(f"{error}. {_PIPE}") from error
+        from tfgpu_doctor.findings import pages
+
+        similar = pages.nearest(source) if re.fullmatch(r"[\w-]{3,30}", source) else ()  # "cuda-missing"
+        hint = f"Did you mean {' or '.join(similar)}?" if similar else _PIPE
+        raise commands.UsageError(f"{error}. {hint}") from error
 
 
 def _page(finding_id: str, results: Results) -> None:
