@@ -330,7 +330,7 @@ def _what_is_open(grave: list[Finding]) -> str:
         return f"only harmless lines; {_NOT_SHOWN}"
     if possible := [finding for finding in grave if finding.possible and not finding.is_guess]:
         return f"this text leaves {count(len(possible), 'possible cause')} open"
-    return "this text does not show what is wrong" if any(one.possible for one in grave) else _NOT_SHOWN
+    return "no cause was found in this text" if any(one.possible for one in grave) else _NOT_SHOWN
 
 
 def is_other(report: Report) -> str:

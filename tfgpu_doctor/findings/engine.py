@@ -268,8 +268,19 @@ def _by_value(declared: Declaration, sign: Sign, supposed: Sequence[Context]) ->
     tails = {(one.title or "").partition(": ")[2] for one in problems}  # "TensorFlow 2.17.1: no kernels for ..."
     tail = tails.pop() if len(tails) == 1 else ""
     title = first.title if same else f"{tail[:1].upper()}{tail[1:]}" or None
-    problem = replace(first, possible=first.possible or partly, title=title)
+    seen = tuple(_common(first.evidence, [other.evidence for other in problems])) or first.evidence
+    problem = replace(first, possible=first.possible or partly, title=title, evidence=seen)
     return Shown(declared, problem, sign.unless, partly and not sign.reads_messages)
+
+
+def _common(first: Sequence[Evidence], all_of_them: Sequence[Sequence[Evidence]]) -> Iterator[Evidence]:
+    """What is seen whichever value holds, with what is needed where that is the same, too."""
+    for one in first:
+        plain = structs.replace(one, need=None, need_source=None)
+        if all(one in other for other in all_of_them):
+            yield one
+        elif all(plain in (structs.replace(each, need=None, need_source=None) for each in o) for o in all_of_them):
+            yield plain
 
 
 # ----------------------------------------------------------------------------------------------------------------------

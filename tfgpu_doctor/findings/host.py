@@ -498,6 +498,9 @@ def library_of_windows_missing(messages: MessageLog, os: str) -> Problem | None:
     return Problem(evidence=message_evidence(*missing), cause=_NO_GPU_FROM_WINDOWS, fixes=(UPDATE_WSL,), sure=True)
 
 
+_TO_WDDM = ("nvidia-smi -dm 0", "wsl.exe --shutdown")  # microsoft/WSL issues 9952 and 13027
+
+
 @SETUP.sign()
 def wsl_message(
     messages: MessageLog,
@@ -511,6 +514,13 @@ def wsl_message(
         return None
     if without_device := _without_device(messages):
         return without_device
+    if tcc := messages.all("tcc"):
+        return Problem(
+            title="The GPU is in the driver model TCC, which WSL2 does not pass on",
+            cause="WSL2 shows GPUs that Windows runs in WDDM or MCDM alone",
+            evidence=message_evidence(*tcc),
+            fixes=(Fix("In Windows as administrator, switch it to WDDM; a GPU without it works in Linux", _TO_WDDM),),
+        )
     linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))
     unusable = messages.has(*_FAILURES_IN_WSL) or inputs.driver_unusable(messages, cuda_init)

@@ -451,8 +451,19 @@ _BESIDE = ("tf.python-unsupported", "tf.wrong-env", "driver.*", "xla.*", "gpu.*"
 @IMPORT_FAILED.sign(unless=(*_CAUSES, *_BESIDE, "nccl.*"))
 def unexplained_failure(context: Context, messages: MessageLog) -> Problem | None:
     """The import fails for a reason that nothing else explains."""
-    kinds = ("undefined-symbol", "wrong-architecture", "segmentation-fault", "tf-module-missing")
+    crash = ("segmentation-fault",) if messages.has("import-line", "native-traceback", "import-fails-said") else ()
+    kinds = ("undefined-symbol", "wrong-architecture", "tf-module-missing", *crash)
     seen = messages.all("native-runtime-failed", *kinds)
+    missing = next((name for name, _ in messages.libraries("loader-error")), None)
+    if (
+        seen and missing
+    ):  # another package has it in another version, or not at all: TensorFlow issue 290 of its feedstock
+        return Problem(
+            title=f"TensorFlow cannot be imported: the loader does not find {missing}",
+            cause="the package that brings it is missing, or is of a version that TensorFlow was not built with",
+            evidence=message_evidence(*(message for _, message in messages.libraries("loader-error"))),
+            fixes=_clean_environment(context),
+        )
     return Problem(
         cause="the text contains no other message; the last lines of the complete output usually name the cause",
         evidence=message_evidence(*seen, *messages.all("exception")) if seen else (),

@@ -21,6 +21,7 @@ from tfgpu_doctor.matrix.loader import Release
 
 Messages = tuple[Message, ...]
 _UNNAMED_DLL = ("dll-load-failed", "native-traceback", "msvc-missing")
+_OF_CUDA = re.compile(r"(?:.*/)?(?:lib)?(?:cu|nv)")
 _AMPERE = (8, 0)  # the first that the CUDA 10 of TensorFlow 1.13 to 2.3 does not know
 # whoever has these has no question about CUDA's libraries or the driver
 _NO_GPU_SIDE = ("gpu.none", "tf.cpu-build", "tf.windows-native")
@@ -53,7 +54,9 @@ def _cudnn_not_opened(reported_cudnn: ReportedCudnn | None) -> Messages:
 
 
 def _unnamed_dll(messages: MessageLog, release: Release | None) -> Messages:
-    """Windows' refusal that names no DLL, where this may be a build with CUDA."""
+    """A refusal that names no library of CUDA, where this may be a build with it; nor another library."""
+    if any(not _OF_CUDA.match(name) for name, _ in messages.libraries("loader-error")):
+        return ()
     return messages.all(*_UNNAMED_DLL) if release is None or release.gpu else ()
 
 

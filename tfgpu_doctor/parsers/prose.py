@@ -272,11 +272,12 @@ _ABOUT_GPU = (
     *("nicht", "kein", "не ", "显卡", "顯卡"),
 )
 _NO_GPU = any_case(
-    rf"{_NEVER}(?! ?\d)\W+(?:(?:get|make)\W+(?:\w+\W+){{1,3}}?to\W+|(?:\w+\W+){{0,2}}?){_SEES}\W+"
+    rf"{_NEVER}(?! ?\d| (?:affect|matter|break|prevent|influence))"
+    rf"\W+(?:(?:get|make)\W+(?:\w+\W+){{1,3}}?to\W+|(?:\w+\W+){{0,2}}?){_SEES}\W+"
     rf"(?:\w+\W+){{0,5}}?{_A_GPU}{_IN_PART}"
     rf"|{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:get|make)\W+(?:\w+\W+){{0,3}}?{_A_GPU}\W+(?:to\W+)?{_SEES}"
     rf"|\b{_A_GPU}(?! version| memory)[^\w.!?]+(?:\w+[^\w.!?]+){{0,3}}?{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:{_SEES}|found"
-    rf"|available|visible|seen)\b{_IN_PART}"
+    rf"|available|visible|seen)\b(?! (?:the |a |any )?cpu\b){_IN_PART}"
     rf"|\b(?:is|are|was|were)n['’]?t (?:my |the )?{_A_GPU} (?:being |getting |even )?(?:used"
     rf"|detected|found|recogni|seen)|\bonly (?:takes?|uses?|has) (?:up )?(?:the |my )?cpu\b|\bonly (?:the )?cpu (?:is"
     rf"|was|gets) (?:utili[sz]ed|used)\b|\bin cpu mode\b(?! (?:it|works))|\bno {_A_GPU} (?:\w+ ){{0,2}}(?:found|used"
