@@ -69,6 +69,7 @@ def test_fires(identity: str, severity: str, file: str, target: dict[str, Any]) 
     assert identity in ids(report, severity), [(one.id, one.severity.value, one.title) for one in report.findings]
     finding = next(one for one in report.findings if one.id == identity)
     assert finding.evidence and finding.cause
+    assert all(any(line.place for line in one.evidence) for one in report.findings)  # where CI systems show it
     verdicts = [(ids(report, "error"), "broken"), (ids(report, "warning"), "degraded"), (True, "ok")]
     assert report.verdict == next(verdict for found, verdict in verdicts if found)
     for one in report.findings:  # what an edit brings is not installed by hand

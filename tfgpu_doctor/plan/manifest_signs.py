@@ -28,7 +28,7 @@ from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
 from tfgpu_doctor.manifests import Image, Place, Requirement
 from tfgpu_doctor.matrix.compatibility import driver_reaches, dropped_by, numpy_bound, requirement, runs_on
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
 from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.constraints import span
@@ -49,6 +49,7 @@ from tfgpu_doctor.plan.planned import (
     Base,
     Cuda,
     PlannedEnvironment,
+    branches_of,
     driver_of,
     fitting,
     missing_tag,
@@ -569,29 +570,38 @@ def image_refuses_to_start(view: PlannedEnvironment) -> Iterator[Problem]:
     needed = driver_of(base, view.matrix) if base else None
     if driver is None or base is None or needed is None or driver_reaches(driver, needed):
         return
-    forward = is_data_centre(view.target)
-    compatible = forward and base.container and major(driver) in base.container.data_center_branches
-    if compatible or view.target.os == "windows":
+    branches = branches_of(base, view.matrix)
+    if (is_data_centre(view.target) and major(driver) in branches) or view.target.os == "windows":
         return
-    why, runs = _with_an_older_driver(base, driver, view.matrix)
-    source = f"{base.image.place}: CUDA {base.cuda}"
+    why, severity = _with_an_older_driver(view, base, driver, branches)
+    found = evidence(f"driver {driver}", "--driver", f"driver {needed} or newer", f"CUDA {base.cuda} of the image")
     yield Problem(
         title=f"{base.image.reference} needs driver {needed}",
-        cause=f"{why}; on data-center GPUs, CUDA's forward compatibility can help" if forward else why,
-        evidence=(evidence(f"driver {driver}", "--driver", f"driver {needed} or newer", source),),
+        cause=why,
+        evidence=(found, evidence(base.image.reference, str(base.image.place))),
         fixes=(Fix(f"Install driver {needed} or newer on the host"), Alternative("Use an image with an older CUDA")),
-        severity=Severity.WARNING if forward or runs else Severity.ERROR,
+        severity=severity,
     )
 
 
-def _with_an_older_driver(base: Base, driver: str, matrix: Matrix) -> tuple[str, bool]:
-    """What an image does, and whether CUDA still runs. NVIDIA's of a month have NVIDIA_REQUIRE_CUDA=cuda>=9.0."""
-    toolkit = matrix.cuda(base.cuda) if base.of_a_month and base.cuda else None
-    if toolkit is None:
-        return f'the container refuses to start: "unsatisfied condition: cuda>={minor(base.cuda)}"', False
-    runs = driver_reaches(driver, toolkit.oldest_driver_linux)
-    then = "CUDA runs in minor version compatibility mode" if runs else "CUDA finds the driver insufficient"
-    return f"NVIDIA supports it with this driver and newer; with an older one, {then}", runs
+def _with_an_older_driver(
+    view: PlannedEnvironment, base: Base, driver: str, branches: tuple[str, ...]
+) -> tuple[str, Severity]:
+    """What an image does; a warning where CUDA still runs, or may. NVIDIA's of a month require cuda>=9.0 only."""
+    toolkit = view.matrix.cuda(base.cuda) if base.of_a_month and base.cuda else None
+    is_open = is_data_centre(view.target) and not branches  # the branches that it serves are not known
+    if toolkit:
+        runs = driver_reaches(driver, toolkit.oldest_driver_linux)
+        then = "CUDA runs in minor version compatibility mode" if runs else "CUDA finds the driver insufficient"
+        why = f"NVIDIA supports it with this driver and newer; with an older one, {then}"
+        return why, Severity.WARNING if runs or is_open else Severity.ERROR
+    refuses = f'the container refuses to start: "unsatisfied condition: cuda>={minor(base.cuda)}"'
+    if major(driver) in branches:
+        serves = f"branch {major(driver)} serves this image by CUDA's forward compatibility, on data-center GPUs only"
+        others = f"{serves}; on others CUDA returns error 804, or {refuses}"
+        return others, Severity.ERROR if view.target.gpus else Severity.WARNING
+    unless = ", unless the image lists this branch for CUDA's forward compatibility"
+    return (refuses + unless, Severity.WARNING) if is_open else (refuses, Severity.ERROR)
 
 
 @in_manifests("gpu.arch-too-new", unless=(*_NOT_INSTALLED, "tf.not-installed"))

@@ -221,6 +221,14 @@ def driver_of(base: Base, matrix: Matrix) -> str | None:
     return base.container.min_driver if base.container else toolkit.min_driver_linux if toolkit else None
 
 
+def branches_of(base: Base, matrix: Matrix) -> tuple[str, ...]:
+    """Older branches of the driver on which an image runs on data-center GPUs; empty: none, or unknown."""
+    if base.container or base.of_a_month:
+        return base.container.data_center_branches if base.container else ()
+    rows = (row for row in matrix.data.cuda_images if base.cuda and minor(row.cuda) == minor(base.cuda))
+    return next((row.data_center_branches for row in rows), ())
+
+
 def _python(image: Image, name: str, tag: str) -> str | None:
     if found := re.match(r"python:(\d+\.\d+)|.*/uv:python(3\.\d+)", f"{name}:{tag}"):
         return found[1] or found[2]

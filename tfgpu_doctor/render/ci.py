@@ -51,11 +51,7 @@ def lines_of(finding: Finding, titles: Mapping[str, str]) -> Iterator[str]:
 
 def place_of(finding: Finding) -> tuple[str, int] | None:
     """The file and the line that a finding of `tfgpu check` is about."""
-    for item in finding.evidence:
-        path, colon, number = item.source.rpartition(":")
-        if colon and number.isascii() and number.isdecimal() and len(number) < 8:
-            return path, int(number)
-    return None
+    return next((item.place for item in finding.evidence if item.place), None)
 
 
 def line(text: str) -> str:
