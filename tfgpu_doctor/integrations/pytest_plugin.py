@@ -77,7 +77,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     from tfgpu_doctor.integrations.pytest_gpus import MarkError, Needs, read
 
-    machine = _machine(config)
+    try:
+        machine = _machine(config)
+    except pytest.UsageError as error:
+        if not hasattr(config, "workerinput"):  # in a worker of xdist it would be an internal error of pytest
+            raise
+        for item in items:
+            item.stash[_PROBLEM] = str(error)
+        return
     for item in items:
         try:
             reason = machine.missing(Needs.of(read(mark.args, mark.kwargs) for mark in item.iter_markers(MARK)))
@@ -98,11 +105,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _machine(config: pytest.Config) -> Machine:
-    """Return what the machine has, found out once in this process."""
+    """Return what the machine has, found out once in this process. Raises UsageError: TFGPU_DOCTOR_FROM is wrong."""
     if _MACHINE not in config.stash:
-        from tfgpu_doctor.integrations.pytest_gpus import examine
+        from tfgpu_doctor.integrations.pytest_gpus import SettingError, examine
 
-        config.stash[_MACHINE] = examine()
+        try:
+            config.stash[_MACHINE] = examine()
+        except SettingError as error:
+            raise pytest.UsageError(str(error)) from error
     return config.stash[_MACHINE]
 
 
