@@ -75,8 +75,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     items = [item for item in session.items if any(item.iter_markers(MARK))]
     if not items or config.option.collectonly or _has_own_mark(config):
         return
-    from tfgpu_doctor.integrations.pytest_gpus import MarkError, Needs, read
-
     try:
         machine = _machine(config)
     except pytest.UsageError as error:
@@ -86,16 +84,23 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             item.stash[_PROBLEM] = str(error)
         return
     for item in items:
-        try:
-            reason = machine.missing(Needs.of(read(mark.args, mark.kwargs) for mark in item.iter_markers(MARK)))
-        except MarkError as error:
-            file, line, name = item.location
-            item.stash[_PROBLEM] = f"{file}:{(line or 0) + 1}: the mark gpu of {name}: {error}"
-            continue
-        if reason and _is_required(config):
-            item.stash[_PROBLEM] = f"{reason} (--require-gpu)"
-        elif reason:
-            item.add_marker(pytest.mark.skip(reason=reason))
+        _judge(item, machine)
+
+
+def _judge(item: pytest.Item, machine: Machine) -> None:
+    """Skip a test that cannot run on this machine, or let it fail where it must; or because its mark is wrong."""
+    from tfgpu_doctor.integrations.pytest_gpus import MarkError, Needs, read
+
+    try:
+        reason = machine.missing(Needs.of(read(mark.args, mark.kwargs) for mark in item.iter_markers(MARK)))
+    except MarkError as error:
+        file, line, name = item.location
+        item.stash[_PROBLEM] = f"{file}:{(line or 0) + 1}: the mark gpu of {name}: {error}"
+        return
+    if reason and _is_required(item.config):
+        item.stash[_PROBLEM] = f"{reason} (--require-gpu)"
+    elif reason:
+        item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
