@@ -72,6 +72,8 @@ def test_fires(identity: str, severity: str, file: str, target: dict[str, Any]) 
     assert all(any(line.place for line in one.evidence) for one in report.findings)  # where CI systems show it
     verdicts = [(ids(report, "error"), "broken"), (ids(report, "warning"), "degraded"), (True, "ok")]
     assert report.verdict == next(verdict for found, verdict in verdicts if found)
+    for named in re.findall(r"a release such as (\S+?)'", str(finding.evidence)):
+        assert any(edit.new.endswith(named) for fix in finding.fixes for edit in fix.edits)
     for one in report.findings:  # what an edit brings is not installed by hand
         if any(fix.edits for fix in one.fixes):
             assert not [command for fix in one.fixes for command in fix.commands if " install " in command]

@@ -203,11 +203,13 @@ def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[P
     first, second, *_ = numbers(newest.version)
     if any(wanted.contains(f"{first}.{second + ahead}.0") for ahead in (1, 2, 3)):
         return  # newer than this matrix
+    fixes = write_best(view)
+    written = next((edit.new.partition("==")[2] for fix in fixes for edit in fix.edits), "") or newest.version
     yield Problem(
         title=f"No release of {tensorflow.name} matches {tensorflow.specifier} on {view.target.platform}",
         cause=_NO_MATCH,
-        evidence=_seen(tensorflow, f"a release such as {newest.version}", "names of the wheels"),
-        fixes=write_best(view),
+        evidence=_seen(tensorflow, f"a release such as {written}", "names of the wheels"),
+        fixes=fixes,
     )
 
 

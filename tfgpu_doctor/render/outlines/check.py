@@ -9,13 +9,12 @@ from tfgpu_doctor.facts.report import Checked, FailOn, ReadFile, Report, Verdict
 from tfgpu_doctor.plan.planned import Base, PlannedEnvironment
 from tfgpu_doctor.render.ci import place_of
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import block
+from tfgpu_doctor.render.outline import block, titles_of
 from tfgpu_doctor.render.outlines.report import (
     annotated,
     finding_case,
     head,
     no_verdict,
-    titles_of,
     verdict_case,
     verdict_line,
 )
