@@ -344,17 +344,22 @@ def _refused(view: PlannedEnvironment, name: str | None = None) -> Iterator[Prob
         if name not in (names if len(names) == 1 and names <= {"numpy", "protobuf"} else {None}):
             continue
         texts = [one.text for one in conflict.lines]
-        refused = f"cannot be installed with Python {view.resolved.universe.python}"
         # beside lines that stay, the TensorFlow that goes with the GPU, too
         pairs = [(one, replacement(view) if one.name in TENSORFLOW else better) for one, better in conflict.changes]
         yield Problem(
-            title=f"{' and '.join(texts)} {'exclude each other' if texts[1:] else refused}",
+            title=f"{' and '.join(texts)} {'exclude each other' if texts[1:] else _without_wheel(view)}",
             cause="the installer finds no versions that meet all requirements, and installs nothing",
             evidence=conflict.evidence,
             fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text)
             # a Python for which all packages have a wheel, where there is one
             or ((write_python(view, pythons),) if (pythons := fitting(view)) else ()),
         )
+
+
+def _without_wheel(view: PlannedEnvironment) -> str:
+    """What is wrong with a line of which there is no wheel; of a Python that is named nowhere, why it is this one."""
+    chosen = f", the newest for TensorFlow {view.release.version}" if view.pythons is None and view.release else ""
+    return f"cannot be installed with Python {view.resolved.universe.python}{chosen}"
 
 
 def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> Iterator[Problem]:

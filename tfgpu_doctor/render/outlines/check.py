@@ -49,9 +49,12 @@ def checks(checked: Checked, fail_on: FailOn = "error") -> Checks:
     cases: dict[str, list[Case]] = {file: [] for file in files}
     alone = [verdict_case(report, _COMMAND, words, fail_on)]
     times = Counter((one.id, (place_of(one) or ("", 0))[0]) for one in report.findings)
+    taken = Counter[tuple[str, str]]()
     for finding in report.findings:
         file, line = place_of(finding) or ("", 0)
         name = finding.id if times[finding.id, file] == 1 else f"{finding.id}, line {line}"
+        taken[name, file] += 1
+        name += f" ({number})" if (number := taken[name, file]) > 1 else ""
         case = Case(name, file if file in cases else "tfgpu.check")
         cases.get(file, alone).append(finding_case(case, finding, titles, fail_on))
     found = (Suite(file, tuple(here) or (Case("no problems found", file),)) for file, here in cases.items())
