@@ -291,6 +291,9 @@ def test_the_python_of_a_workflow_is_named_by_its_line(tmp_path: Path) -> None:
     shown = " ".join(tfgpu("check", ".github/workflows/ci.yml", cwd=tmp_path).stdout.split())
     assert "Python 3.14 ← .github/workflows/ci.yml:8" in shown and "--python" not in shown
     assert "In .github/workflows/ci.yml:8, write '3.13' instead of '3.14'" in shown
+    environ = {"GITHUB_WORKSPACE": str(tmp_path.parent)}  # in a sub-folder of the checkout
+    shown = tfgpu("check", ".github/workflows/ci.yml", "--format", "github", cwd=tmp_path, environ=environ).stdout
+    assert f"file={tmp_path.name}/.github/workflows/ci.yml,line=8" in shown
 
 
 def without_wheels(*case: str) -> list[str]:

@@ -42,8 +42,8 @@ def page(checked: Checked, detail: Detail = "shared") -> Page:
     return whole._replace(about=(*whole.about, f"for {checked.target}"), parts=(files, *found, is_open))
 
 
-def checks(checked: Checked, fail_on: FailOn = "error") -> Checks:
-    """A suite for each file, a case for each finding on its lines."""
+def checks(checked: Checked, fail_on: FailOn = "error", folder: str = "") -> Checks:
+    """A suite for each file, a case for each finding on its lines; `folder` is where the files lie in the checkout."""
     report, files = checked.report, dict.fromkeys(one.path for one in checked.files)
     titles, words = titles_of(report.findings), meaning(report)
     cases: dict[str, list[Case]] = {file: [] for file in files}
@@ -64,7 +64,7 @@ def checks(checked: Checked, fail_on: FailOn = "error") -> Checks:
         report.created,
         (Suite("Verdict", tuple(alone)), *found),
         (
-            *(one._replace(place=place_of(finding)) for one, finding in marked),
+            *(one._replace(place=place_of(finding, folder)) for one, finding in marked),
             *no_verdict(report, _COMMAND, words, fail_on),
         ),
         (verdict_line(report, _COMMAND, words),),
