@@ -20,7 +20,7 @@ from tests.tables import each
 from tests.tiers import usual
 from tfgpu_doctor.compare.comparison import compare, exit_code
 from tfgpu_doctor.compare.records import Comparison, Explanation
-from tfgpu_doctor.facts.facts import Facts, Toolkit, Unknown, about, fact_paths
+from tfgpu_doctor.facts.facts import Facts, Unknown, about, fact_paths
 from tfgpu_doctor.facts.report import Report, load_report
 from tfgpu_doctor.facts.schemas import FOLDER
 
@@ -194,15 +194,6 @@ def test_the_same_environment_in_another_folder_has_not_changed() -> None:
     other = report({"python.prefix": known("/srv/b"), "python.version": known("3.11.2")}, facts=moved)
     comparison = compare(one, other, MATRIX, "now")
     assert texts(comparison) == ["interpreter /env/bin/python → /srv/b/bin/python", "Python 3.12.7 → 3.11.2"]
-
-
-def test_an_environment_that_reads_from_the_other_shows_what_the_reports_have() -> None:
-    """A .pth file leads to the folder of GOOD, whose paths stand in both reports."""
-    old, new = {"python.prefix": known("/env")}, {"python.prefix": known("/srv/b")}
-    assert texts(compared(old, new)) == []
-    wheel = known((Toolkit("/env/a", "12.4", "a", "conda"),))
-    gone = compared({**old, "cuda.toolkits": wheel}, {**new, "cuda.toolkits": known(())})
-    assert texts(gone) == ["CUDA toolkit /env/a removed (was 12.4)"]
 
 
 def test_only_a_package_is_called_by_its_name_alone() -> None:
