@@ -43,7 +43,8 @@ def command(
     Files that describe one environment are checked together. A file that another one includes is read if it lies below
     the folder of that one, or is named on the command line as well.
 
-    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains TensorFlow.
+    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains a known
+    TensorFlow.
     """
     if "-" in files and asked["kind"] is None:
         raise click.UsageError(f"standard input (-) needs --kind {'|'.join(KINDS)}")
