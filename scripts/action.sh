@@ -13,7 +13,7 @@ junit="$work/smoke.xml"
 
 # What others wrote must not be read as a workflow command: no line of it begins with ::, none holds ##[. The runner
 # takes a carriage return for the end of a line, too; no other control character is left.
-quoted() { tr '\r' '\n' | LC_ALL=C tr -d '\000-\010\013-\037\177' | sed -e 's/##/# #/g' -e 's/^/tfgpu: /'; }
+quoted() { tr '\r' '\n' | LC_ALL=C tr -d '\000-\010\013-\037\177' | sed -e 's/##/# #/g' -e '/^tfgpu: /!s/^/tfgpu: /'; }
 
 # One error for the page of the run. $1 is our own text.
 fail() {
@@ -40,7 +40,7 @@ install_tfgpu() {
     return
   fi
   "${INPUT_HOST_PYTHON:-python3}" -I -m venv "$work/env" 2>&1 | quoted \
-    || fail "the environment for tfgpu could not be made: host-python needs the module venv"
+    || fail "the environment for tfgpu could not be made (the log shows why): host-python needs the module venv"
   "$work/env/bin/python" -I -m pip install --quiet --disable-pip-version-check -- "$source" 2>&1 | quoted \
     || fail "tfgpu could not be installed (the log shows why): it needs Python 3.10 or later (host-python)"
   tfgpu=("$work/env/bin/tfgpu")

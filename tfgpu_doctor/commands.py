@@ -223,11 +223,13 @@ def find_python(python: File | None) -> str:
     from tfgpu_doctor.probes.systems import find
 
     text = os.fspath(python)
-    for name in (text, f"python{text}")[: 1 + text[:1].isdigit()]:
-        if find(name, os.environ):
-            return name
     inside = (os.path.join(text, *path) for path in (("bin", "python"), ("Scripts", "python.exe")))
     executable = next((path for path in inside if os.path.isfile(path)), text)
+    # a folder "env" is meant before the program of that name, but no folder before a Python: it may be somebody else's
+    is_folder = executable != text and not text.lower().startswith(("python", "pypy"))
+    for name in (text, f"python{text}")[: 1 + text[:1].isdigit()]:
+        if not is_folder and find(name, os.environ):
+            return name
     if find(executable, os.environ):
         return executable
     reason = "no such program, or not executable"

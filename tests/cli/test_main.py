@@ -59,16 +59,16 @@ def test_help() -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="/usr/bin/env")
 def test_the_folder_of_an_environment_stands_for_its_interpreter(tmp_path: Path) -> None:
-    """A program on PATH comes first, so that nothing starts out of the current folder unless its path is given."""
-    for name in ("tf-env", "env"):
+    """Also where a program of that name is on PATH, but for a Python: no folder that lies there is meant by that."""
+    for name in ("tf-env", "env", "python3"):
         (tmp_path / name / "bin").mkdir(parents=True)
         (tmp_path / name / "bin" / "python").symlink_to(sys.executable)
-    done = tfgpu("doctor", "--no-import", "--format", "json", "--python", "tf-env", cwd=tmp_path)
-    assert Path("tf-env/bin/python").as_posix() in done.stdout, done.stderr
+        done = tfgpu("doctor", "--no-import", "--format", "json", "--python", name, cwd=tmp_path)
+        assert (f"{name}/bin/python" in done.stdout) is (name != "python3"), done.stderr
     for command in (["doctor"], ["bench", "matpow"], ["smoke"]):
-        done = tfgpu(*command, "--python", "env", cwd=tmp_path)
+        done = tfgpu(*command, "--python", "true", cwd=tmp_path)
         assert done.returncode == 2 and done.stdout == ""
-        assert done.stderr.endswith("Error: --python: env is no Python interpreter\n")
+        assert done.stderr.endswith("Error: --python: true is no Python interpreter\n")
     (tmp_path / "gone").symlink_to(tmp_path / "removed" / "python3")
     done = tfgpu("doctor", "--python", str(tmp_path / "gone"))
     assert done.returncode == 2 and "which does not exist; create the environment again" in done.stderr

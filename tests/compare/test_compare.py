@@ -20,7 +20,7 @@ from tests.tables import each
 from tests.tiers import usual
 from tfgpu_doctor.compare.comparison import compare, exit_code
 from tfgpu_doctor.compare.records import Comparison, Explanation
-from tfgpu_doctor.facts.facts import Facts, Unknown
+from tfgpu_doctor.facts.facts import Facts, Unknown, about, fact_paths
 from tfgpu_doctor.facts.report import Report, load_report
 from tfgpu_doctor.facts.schemas import FOLDER
 
@@ -194,6 +194,11 @@ def test_the_same_environment_in_another_folder_has_not_changed() -> None:
     other = report({"python.prefix": known("/srv/b"), "python.version": known("3.11.2")}, facts=moved)
     comparison = compare(one, other, MATRIX, "now")
     assert texts(comparison) == ["interpreter /env/bin/python → /srv/b/bin/python", "Python 3.12.7 → 3.11.2"]
+
+
+def test_only_a_package_is_called_by_its_name_alone() -> None:
+    keyed = {path: about(path) for path in fact_paths() if about(path).key and about(path).grade == "state"}
+    assert {path for path, one in keyed.items() if one.element == "{}"} == {"python.packages"}
 
 
 def test_what_one_report_does_not_know_is_no_change() -> None:

@@ -77,10 +77,10 @@ def test_marked_tests_run_or_are_skipped_with_the_reason(pytester: pytest.Pytest
     result.assert_outcomes(passed=2, skipped=1)
     found = "found 1 × NVIDIA H200 (140 GiB, compute capability 9.0), 1 × NVIDIA GeForce RTX 3060 (12 GiB, compute"
     assert found in result.stdout.str()
-    pytester._monkeypatch.setenv("TFGPU_DOCTOR_FROM", str(pytester.path / "missing.json"))
-    result = run(pytester, "-rs")
-    result.assert_outcomes(passed=1, skipped=2)
-    result.stdout.fnmatch_lines(["*tfgpu doctor came to no result: *missing.json*"])
+    pytester._monkeypatch.setenv("TFGPU_DOCTOR_FROM", "missing.json")  # a wrong setting, and no machine without a GPU
+    result = run(pytester)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: TFGPU_DOCTOR_FROM: cannot read missing.json: *"])
     described = "@pytest.mark.gpu(min=1, memory=None, compute_capability=None): skip the test, or *"
     run(pytester, "--markers").stdout.fnmatch_lines([described])
 

@@ -69,8 +69,11 @@ def test_fires(identity: str, severity: str, file: str, target: dict[str, Any]) 
     assert identity in ids(report, severity), [(one.id, one.severity.value, one.title) for one in report.findings]
     finding = next(one for one in report.findings if one.id == identity)
     assert finding.evidence and finding.cause
+    assert all(any(line.place for line in one.evidence) for one in report.findings)  # where CI systems show it
     verdicts = [(ids(report, "error"), "broken"), (ids(report, "warning"), "degraded"), (True, "ok")]
     assert report.verdict == next(verdict for found, verdict in verdicts if found)
+    for named in re.findall(r"a release such as (\S+?)'", str(finding.evidence)):
+        assert any(edit.new.endswith(named) for fix in finding.fixes for edit in fix.edits)
     for one in report.findings:  # what an edit brings is not installed by hand
         if any(fix.edits for fix in one.fixes):
             assert not [command for fix in one.fixes for command in fix.commands if " install " in command]
@@ -288,6 +291,9 @@ def test_the_python_of_a_workflow_is_named_by_its_line(tmp_path: Path) -> None:
     shown = " ".join(tfgpu("check", ".github/workflows/ci.yml", cwd=tmp_path).stdout.split())
     assert "Python 3.14 ← .github/workflows/ci.yml:8" in shown and "--python" not in shown
     assert "In .github/workflows/ci.yml:8, write '3.13' instead of '3.14'" in shown
+    environ = {"GITHUB_WORKSPACE": str(tmp_path.parent)}  # in a sub-folder of the checkout
+    shown = tfgpu("check", ".github/workflows/ci.yml", "--format", "github", cwd=tmp_path, environ=environ).stdout
+    assert f"file={tmp_path.name}/.github/workflows/ci.yml,line=8" in shown
 
 
 def without_wheels(*case: str) -> list[str]:

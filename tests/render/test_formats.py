@@ -207,6 +207,8 @@ def test_what_check_finds_stands_at_its_line() -> None:
     first, last = show(BROKEN).splitlines()
     assert first.startswith("::error file=requirements.txt,line=2,title=tensorflow-gpu cannot be installed (tf.")
     assert last == "tfgpu check: broken: it will not work (1 problem)"
+    for shown in (show(BROKEN, folder="services/b"), sarif(BROKEN, folder="services/b")):  # as GitHub looks for it
+        assert "services/b/requirements.txt" in shown
     assert show(FINE) == "tfgpu check: ok: no problems found\n"
     assert show(EMPTY).startswith("::error title=tfgpu check%3A these files name no TensorFlow::")
     (run,) = json.loads(sarif(BROKEN))["runs"]

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rich.text import Text
 
 from tests.cli.runner import tfgpu
-from tests.healthy import healthy
+from tests.facts.test_report import report as doctor_report
+from tests.findings.rows_over_facts import FIRES
+from tests.healthy import MATRIX, healthy
 from tests.matrix.test_queries import OURS, SMALL
 from tests.render.pages import Page as Browser
 from tests.render.results import (
@@ -33,6 +36,7 @@ from tests.render.showing import GOLDEN, as_format, check_goldens, printed
 from tests.tables import read_rows
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.pages import Page, all_ids, headline_of, page_of
+from tfgpu_doctor.plan.diagnosis import diagnose
 from tfgpu_doctor.redact.redaction import redact
 from tfgpu_doctor.render import outline
 from tfgpu_doctor.render.console import console_for
@@ -270,6 +274,14 @@ def test_every_finding_is_named_in_a_report_of_it() -> None:
         wrong += [(finding, command) for command in commands if command not in shown["text"]]
         wrong += [(finding, command) for command in commands if f"\n{command}\n" not in shown["markdown"]]
     assert wrong == []
+
+
+def test_what_tensorflow_raised_is_shown_whatever_explains_it() -> None:
+    for one in (doctor_report(row[1]) for rows in FIRES.values() for row in rows):
+        raised = {phase.exception for phase in one.facts.tensorflow.phases} - {None}
+        whole = replace(one, findings=diagnose(one.facts, MATRIX).findings) if raised else one
+        text = " ".join(printed("report", whole, 200, detail="full").split()) if raised else ""
+        assert all(str(exception) in text for exception in raised), text
 
 
 def test_answers_of_the_matrix_fit_the_width_and_nothing_is_cut_off() -> None:

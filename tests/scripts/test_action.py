@@ -100,10 +100,10 @@ def test_the_action_is_well_formed_and_no_input_is_ever_part_of_a_command_line()
 def test_it_runs_smoke_and_tells_the_job(tmp_path: Path, gpus: int, code: int) -> None:
     runner = Runner(tmp_path)
     smoke = Machine(gpus).smoke()
-    runner.program("tfgpu", code, smoke.to_json(), "::error title=x::y\n")
+    runner.program("tfgpu", code, smoke.to_json(), "::error title=x::y\n", "tfgpu: wrote z\n")
     done = runner.run(source="installed", require_gpus="2", min_tflops="40")
     assert (done.returncode, done.stderr) == (code, "")
-    assert done.stdout == "::error title=x::y\n"
+    assert done.stdout == "::error title=x::y\ntfgpu: wrote z\n"
     found = runner.outputs()
     assert (found["verdict"], found["gpus"]) == (smoke.verdict, str(gpus))
     assert Path(found["report"]).read_bytes() == smoke.to_json()

@@ -18,11 +18,13 @@ from tests.smoke.smoking import CREATED, Machine, machine, without_tensorflow
 from tests.tables import read_rows
 from tfgpu_doctor.bench.runner import runner
 from tfgpu_doctor.bench.runner.process import WorkerProcess
+from tfgpu_doctor.probes.tensorflow import QUIET
 from tfgpu_doctor.smoke import running
 from tfgpu_doctor.smoke.records import Smoke, SmokeCheck, exit_code
 from tfgpu_doctor.smoke.running import FIRST, SmokeOptions, Smoking
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 
 
 def check(smoke: Smoke, name: str, on: str = "") -> SmokeCheck:
@@ -53,6 +55,7 @@ def shown(row: dict[str, Any]) -> str:
 def test_what_goes_wrong_is_told_and_hides_nothing_else() -> None:
     text = "\n".join(map(shown, read_rows(HERE / "rows.yaml")))
     check_goldens({"golden.txt": text}, HERE)
+    assert f"for {QUIET:.0f} seconds hangs" in " ".join((ROOT / "docs" / "ci.md").read_text(encoding="utf-8").split())
 
 
 def test_the_budget_is_kept_and_the_one_that_is_advised_would_do() -> None:

@@ -8,7 +8,7 @@ import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import choice, define_command, machine_options, matrix_option, option
-from tfgpu_doctor.cli.output import Results, fail_on_option, note, result_options
+from tfgpu_doctor.cli.output import Results, fail_on_option, folder_in_workspace, note, result_options
 from tfgpu_doctor.manifests import KINDS
 
 if TYPE_CHECKING:
@@ -43,12 +43,13 @@ def command(
     Files that describe one environment are checked together. A file that another one includes is read if it lies below
     the folder of that one, or is named on the command line as well.
 
-    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains TensorFlow.
+    Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains a known
+    TensorFlow.
     """
     if "-" in files and asked["kind"] is None:
         raise click.UsageError(f"standard input (-) needs --kind {'|'.join(KINDS)}")
     from tfgpu_doctor.facts.report import exit_code
 
     checked = commands.check(*files, note=note, **asked)
-    results.write(checked, "check", fail_on=fail_on)
+    results.write(checked, "check", fail_on=fail_on, folder=folder_in_workspace())
     context.exit(exit_code(checked.report, fail_on))

@@ -202,6 +202,13 @@ def note(text: str) -> None:
     say(f"tfgpu: {text}")
 
 
+def folder_in_workspace(environ: Mapping[str, str] = os.environ) -> str:
+    """Where the current folder lies in the checkout of a GitHub job, which GitHub's paths start from; "" elsewhere."""
+    root, here = os.path.realpath(environ.get("GITHUB_WORKSPACE") or os.sep), os.path.realpath(".")
+    is_inside = root != os.sep and here.startswith(root + os.sep)
+    return os.path.relpath(here, root) if is_inside else ""
+
+
 def append_summary(page: str, environ: Mapping[str, str] = os.environ) -> None:
     """Add Markdown to the summary of the GitHub job, where there is one; that it cannot be changes no verdict."""
     path = environ.get(SUMMARY)

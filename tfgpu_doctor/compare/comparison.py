@@ -9,7 +9,7 @@ only observed, since a symptom always goes with itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -61,8 +61,9 @@ def compare(
     require_gpus: int | None = None,
 ) -> Comparison:
     """Compare two reports; `created` is the time, `names` are what the reports are called."""
-    aligned = _aligned(good.facts, bad.facts)
-    found = differences(aligned, bad.facts)
+    move = _mover(good.facts, bad.facts)
+    aligned = _aligned(good.facts, move)
+    found = [*_as_reported(differences(aligned, bad.facts), differences(good.facts, bad.facts), move)]
     before, after = (diagnose(one.facts, matrix, require_gpus=require_gpus).findings for one in (good, bad))
     old, new = (context_of(facts, matrix, require_gpus=require_gpus) for facts in (aligned, bad.facts))
     sides = (_judged(before, old, new, "lost", found), _judged(after, new, old, "unexamined", found))
@@ -169,18 +170,35 @@ def _side(report: Report, name: str, findings: tuple[Finding, ...]) -> Side:
     )
 
 
-def _aligned(good: Facts, bad: Facts) -> Facts:
-    """Return GOOD's facts as if its environment lay in BAD's folder, so that only what lies in it differs."""
+def _mover(good: Facts, bad: Facts) -> Callable[[str], str] | None:
+    """Return what moves GOOD's environment into BAD's folder, in a text; None where they are one, or of the system."""
     one, other = ((value_or(facts.python.prefix, "") or "").rstrip("/") for facts in (good, bad))
     if one == other or {one, other} & _SHARED_PREFIXES or any(char in one + other for char in '\\"'):
-        return good
+        return None
     pattern = re.compile(re.escape(one) + r"(?=[\\/\"':\s]|$)")
-    text = pattern.sub(lambda _: other, compact(good).decode())
     old, new = (".".join(value_or(facts.python.version, "").split(".")[:2]) for facts in (good, bad))
-    text = text.replace(f"{other}/lib/python{old}/", f"{other}/lib/python{new}/")
-    moved = msgspec.json.decode(text, type=Facts)
-    where = {"executable": good.python.executable, "prefix": good.python.prefix}
+    return lambda text: pattern.sub(lambda _: other, text).replace(
+        f"{other}/lib/python{old}/", f"{other}/lib/python{new}/"
+    )
+
+
+def _aligned(facts: Facts, move: Callable[[str], str] | None) -> Facts:
+    """Return GOOD's facts as if its environment lay in BAD's folder, so that only what lies in it differs."""
+    if move is None:
+        return facts
+    moved = msgspec.json.decode(move(compact(facts).decode()), type=Facts)
+    where = {"executable": facts.python.executable, "prefix": facts.python.prefix}
     return msgspec.structs.replace(moved, python=msgspec.structs.replace(moved.python, **where))
+
+
+def _as_reported(
+    found: list[Difference], there: list[Difference], move: Callable[[str], str] | None
+) -> Iterator[Difference]:
+    """Yield what still differs without the move, as the reports have it: BAD's environment can read from GOOD's."""
+    by_id = {move(one.id) if move else one.id: one for one in there} | {one.id: one for one in there}
+    for one in found:
+        if reported := by_id.get(one.id):
+            yield reported if reported.status == one.status else one
 
 
 def _is_of_machine(one: Difference) -> bool:

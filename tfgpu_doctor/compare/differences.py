@@ -20,13 +20,16 @@ from tfgpu_doctor.facts.facts import (
     Build,
     CallResult,
     ComputeCheck,
+    DamagedPackage,
     Facts,
+    FailingFile,
     Gpu,
     Known,
     Limit,
     Message,
     PciGpu,
     Phase,
+    ShadowedModule,
     SmiResult,
     Soname,
     TfDevice,
@@ -209,6 +212,9 @@ _MOST = 8  # items of a collection that are named
 _PRESENCE = {
     "variables": ("{0} set to {1}", "{0} unset (was {1})"),
     "messages": ("now printed: {1}", "no longer printed: {1}"),
+    "python.damaged": ("{0}: {1}", "{0} whole again (was: {1})"),
+    "python.failing_files": ("{0} fails ({1})", "{0} no longer fails (was {1})"),
+    "python.shadowed": ("{0} now finds {1}", "{0} no longer finds {1}"),
 }
 
 
@@ -251,7 +257,7 @@ def element_text(element: Any) -> str | None:
     """Return what stands for an element of a collection whose key is told already; None when it is absent."""
     if element is None or isinstance(element, str):
         return element
-    if hasattr(element, "version"):
+    if hasattr(element, "version") and type(element) not in _BY_TYPE:
         return element.version or "unknown version"
     return in_words(element[0] if isinstance(element, tuple) else element)
 
@@ -293,6 +299,13 @@ def _phase(value: Phase) -> str:
     return f"{value.outcome} ({short(how, 100)})" if how and value.outcome != "ok" else value.outcome
 
 
+def _damage(value: DamagedPackage) -> str:
+    """Return the first of its files that is not as it was installed, and how many there are."""
+    named = [f"{file} missing" for file in value.missing] + [f"{file} overwritten" for file in value.overwritten]
+    more = max(value.files, len(named)) - 1
+    return (named[0] if named else "damaged") + (f" and {more} more" if more > 0 else "")
+
+
 def _library(library: Soname) -> str:
     """Return how the loader fares with a library."""
     if library.state == "fine":
@@ -311,11 +324,14 @@ _BY_TYPE: dict[type, Callable[[Any], str]] = {
         f"CUDA {value.cuda_version or '?'}, cuDNN {value.cudnn_version or '?'}" if value.is_cuda_build else "the CPU"
     ),
     CallResult: lambda call: f"{call.code} ({call.name or call.message})" if call.code else "success",
+    DamagedPackage: _damage,
+    FailingFile: lambda file: f"of {file.package} {file.version or ''}".rstrip() if file.package else "of no package",
     Gpu: lambda gpu: value_or(gpu.name, "unknown model"),
     Limit: lambda limit: "none" if limit.soft is None else memory_size(limit.soft),
     Message: lambda message: message.text,
     PciGpu: lambda gpu: gpu.name or gpu.device_id,
     Phase: _phase,
+    ShadowedModule: lambda module: module.path,
     SmiResult: lambda result: f"exit code {result.exit_code}" if result.exit_code else "success",
     Soname: _library,
 }

@@ -501,11 +501,17 @@ class Python(Record, frozen=True):
     pip: Annotated[Fact[bool], public("pip")] = OPEN  # `python -m pip` would start
     installers: Annotated[Fact[tuple[str, ...]], public("installers on PATH")] = OPEN
     packages: Annotated[Fact[tuple[Package, ...]], private("packages", key="name")] = OPEN
-    damaged: Annotated[Fact[tuple[DamagedPackage, ...]], private("damaged packages", key="name")] = OPEN
-    failing_files: Annotated[Fact[tuple[FailingFile, ...]], private("files that fail to load", key="path")] = OPEN
+    damaged: Annotated[
+        Fact[tuple[DamagedPackage, ...]], private("damaged packages", key="name", element="files of {}")
+    ] = OPEN
+    failing_files: Annotated[
+        Fact[tuple[FailingFile, ...]], private("files that fail to load", key="path", element="loading {}")
+    ] = OPEN
     # winner first
     tensorflow_paths: Annotated[Fact[tuple[str, ...]], private("`import tensorflow` finds", unit="path")] = OPEN
-    shadowed: Annotated[Fact[tuple[ShadowedModule, ...]], private("shadowed modules", key="module")] = OPEN
+    shadowed: Annotated[
+        Fact[tuple[ShadowedModule, ...]], private("shadowed modules", key="module", element="import {}")
+    ] = OPEN
     kernels: Annotated[Fact[tuple[Kernel, ...]], private("Jupyter kernels")] = OPEN  # Jupyter's, of Python
     elsewhere: Annotated[Fact[tuple[OtherPython, ...]], private("other environments")] = OPEN
     wheel_platform: Annotated[Fact[str], public("platform of wheels", group="system")] = OPEN

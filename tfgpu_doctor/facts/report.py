@@ -46,6 +46,13 @@ class Evidence(Record, frozen=True):
     need: str | None = None
     need_source: str | None = None
 
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """The file and the line where it was seen; None where that is no line of a file."""
+        path, colon, number = self.source.rpartition(":")
+        is_line = colon and number.isascii() and number.isdecimal() and len(number) < 8
+        return (path, int(number)) if is_line else None
+
 
 class Edit(Record, frozen=True):
     """A change of one line of a file that was checked."""

@@ -7,6 +7,7 @@ import shlex
 
 from tfgpu_doctor.facts.facts import CallResult, Gpu, Gpus, Known, Message, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.facts.versions import at_least, capability, major, numbers
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
@@ -318,11 +319,13 @@ def too_few(required_gpus: int, gpus_usable: int, pci_gpus: PciGpus = ()) -> Pro
     """--require-gpus N was given, and fewer can be used."""
     if gpus_usable >= required_gpus:
         return None
-    on_bus = f"; {len(pci_gpus)} NVIDIA devices are on the PCI bus" if pci_gpus else ""
+    on_bus = f"; on the PCI bus: {count(len(pci_gpus), 'NVIDIA device')}" if pci_gpus else ""
     return Problem(
-        title=f"{required_gpus} GPUs are required, {gpus_usable} can be used",
+        title=f"{count(required_gpus, 'GPU')} required, {gpus_usable} can be used",
         cause=f"--require-gpus {required_gpus} was given{on_bus}",
-        evidence=(evidence(f"{gpus_usable} GPUs", "TensorFlow's device list", str(required_gpus), "--require-gpus"),),
+        evidence=(
+            evidence(count(gpus_usable, "GPU"), "TensorFlow's device list", str(required_gpus), "--require-gpus"),
+        ),
     )
 
 

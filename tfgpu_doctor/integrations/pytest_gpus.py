@@ -46,6 +46,10 @@ class MarkError(ValueError):
     """The mark is wrong; the message says what, and how it is written."""
 
 
+class SettingError(ValueError):
+    """TFGPU_DOCTOR_FROM names no report: a mistake of whoever runs the tests, and no machine without a GPU."""
+
+
 class Needs(NamedTuple):
     """What a test asks for."""
 
@@ -142,16 +146,19 @@ def examine() -> Machine:
     """Ask the doctor which GPUs TensorFlow can use.
 
     Without an NVIDIA GPU or driver, TensorFlow need not be started to know: that takes 1 s instead of 7.
+    Raises SettingError: the report that is given cannot be used.
     """
+    saved = os.environ.get("TFGPU_DOCTOR_FROM") or None  # the variable of `tfgpu doctor --from`
     try:
         with _leaving_nothing(), warnings.catch_warnings():  # those of the project may be errors (-W error)
             warnings.simplefilter("ignore")
-            saved = os.environ.get("TFGPU_DOCTOR_FROM") or None  # the variable of `tfgpu doctor --from`
             report = diagnose(saved=saved, import_tensorflow=bool(saved))
             roots = root_causes(report.findings)
             if not saved and not any(one.severity is Severity.ERROR and one.id in _NO_GPU for one in roots):
                 report = diagnose()
     except TfgpuError as error:
+        if saved:
+            raise SettingError(f"TFGPU_DOCTOR_FROM: {error}") from error
         return Machine((), f"tfgpu doctor came to no result: {error}", "")
     gpus = usable(report)
     return Machine(gpus, "" if gpus and report.verdict == "ok" else _why(report), _stack(report))

@@ -75,20 +75,32 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     items = [item for item in session.items if any(item.iter_markers(MARK))]
     if not items or config.option.collectonly or _has_own_mark(config):
         return
+    try:
+        machine = _machine(config)
+    except pytest.UsageError as error:
+        if not hasattr(config, "workerinput"):  # in a worker of xdist it would be an internal error of pytest
+            raise
+        for item in items:
+            item.stash[_PROBLEM] = str(error)
+        return
+    for item in items:
+        _judge(item, machine)
+
+
+def _judge(item: pytest.Item, machine: Machine) -> None:
+    """Skip a test that cannot run on this machine, or let it fail where it must; or because its mark is wrong."""
     from tfgpu_doctor.integrations.pytest_gpus import MarkError, Needs, read
 
-    machine = _machine(config)
-    for item in items:
-        try:
-            reason = machine.missing(Needs.of(read(mark.args, mark.kwargs) for mark in item.iter_markers(MARK)))
-        except MarkError as error:
-            file, line, name = item.location
-            item.stash[_PROBLEM] = f"{file}:{(line or 0) + 1}: the mark gpu of {name}: {error}"
-            continue
-        if reason and _is_required(config):
-            item.stash[_PROBLEM] = f"{reason} (--require-gpu)"
-        elif reason:
-            item.add_marker(pytest.mark.skip(reason=reason))
+    try:
+        reason = machine.missing(Needs.of(read(mark.args, mark.kwargs) for mark in item.iter_markers(MARK)))
+    except MarkError as error:
+        file, line, name = item.location
+        item.stash[_PROBLEM] = f"{file}:{(line or 0) + 1}: the mark gpu of {name}: {error}"
+        return
+    if reason and _is_required(item.config):
+        item.stash[_PROBLEM] = f"{reason} (--require-gpu)"
+    elif reason:
+        item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -98,11 +110,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _machine(config: pytest.Config) -> Machine:
-    """Return what the machine has, found out once in this process."""
+    """Return what the machine has, found out once in this process. Raises UsageError: TFGPU_DOCTOR_FROM is wrong."""
     if _MACHINE not in config.stash:
-        from tfgpu_doctor.integrations.pytest_gpus import examine
+        from tfgpu_doctor.integrations.pytest_gpus import SettingError, examine
 
-        config.stash[_MACHINE] = examine()
+        try:
+            config.stash[_MACHINE] = examine()
+        except SettingError as error:
+            raise pytest.UsageError(str(error)) from error
     return config.stash[_MACHINE]
 
 

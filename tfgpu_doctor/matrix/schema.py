@@ -289,6 +289,7 @@ class CudaImage(SourcedRow, frozen=True, kw_only=True):
 
     cuda: Numbers  # "12.6.2"
     cudnn: Numbers  # "9.5"
+    data_center_branches: tuple[Numbers, ...] = ()  # older driver branches that it starts on; empty: unknown
 
 
 class Instance(SourcedRow, frozen=True, kw_only=True):

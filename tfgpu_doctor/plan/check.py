@@ -15,6 +15,7 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.facts.facts import NOT_EXAMINED, Facts, Known
 from tfgpu_doctor.facts.report import (
     SCHEMA,
+    Evidence,
     Finding,
     Fix,
     Report,
@@ -141,8 +142,16 @@ def _findings(view: PlannedEnvironment, target: Target, matrix: Matrix) -> list[
     found = [one for one in found if one.id not in notes or not one.id.startswith(harmless)]
     for index, one in enumerate(found):
         fixes = _for_files([fix for fix in one.fixes if not _breaks(view, target, fix)])
-        found[index] = structs.replace(one, fixes=admitted(fixes, facts, matrix))
+        found[index] = structs.replace(one, evidence=_placed(one, view), fixes=admitted(fixes, facts, matrix))
     return sorted(found, key=_rank)
+
+
+def _placed(finding: Finding, view: PlannedEnvironment) -> tuple[Evidence, ...]:
+    """The evidence; of what --gpu and --driver show, also the line that it is about, where CI systems show it."""
+    if any(one.place for one in finding.evidence):
+        return finding.evidence
+    named = view.tensorflow.text if view.tensorflow else view.base.image.reference if view.base else ""
+    return *finding.evidence, Evidence(saw=named or view.environment.label, source=view.where)
 
 
 def _for_files(fixes: list[Fix]) -> Iterator[Fix]:

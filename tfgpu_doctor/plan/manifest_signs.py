@@ -28,7 +28,7 @@ from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
 from tfgpu_doctor.manifests import Image, Place, Requirement
 from tfgpu_doctor.matrix.compatibility import driver_reaches, dropped_by, numpy_bound, requirement, runs_on
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
 from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.constraints import span
@@ -49,6 +49,7 @@ from tfgpu_doctor.plan.planned import (
     Base,
     Cuda,
     PlannedEnvironment,
+    branches_of,
     driver_of,
     fitting,
     missing_tag,
@@ -202,11 +203,13 @@ def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[P
     first, second, *_ = numbers(newest.version)
     if any(wanted.contains(f"{first}.{second + ahead}.0") for ahead in (1, 2, 3)):
         return  # newer than this matrix
+    fixes = write_best(view)
+    written = next((edit.new.partition("==")[2] for fix in fixes for edit in fix.edits), "") or newest.version
     yield Problem(
         title=f"No release of {tensorflow.name} matches {tensorflow.specifier} on {view.target.platform}",
         cause=_NO_MATCH,
-        evidence=_seen(tensorflow, f"a release such as {newest.version}", "names of the wheels"),
-        fixes=write_best(view),
+        evidence=_seen(tensorflow, f"a release such as {written}", "names of the wheels"),
+        fixes=fixes,
     )
 
 
@@ -341,17 +344,22 @@ def _refused(view: PlannedEnvironment, name: str | None = None) -> Iterator[Prob
         if name not in (names if len(names) == 1 and names <= {"numpy", "protobuf"} else {None}):
             continue
         texts = [one.text for one in conflict.lines]
-        refused = f"cannot be installed with Python {view.resolved.universe.python}"
         # beside lines that stay, the TensorFlow that goes with the GPU, too
         pairs = [(one, replacement(view) if one.name in TENSORFLOW else better) for one, better in conflict.changes]
         yield Problem(
-            title=f"{' and '.join(texts)} {'exclude each other' if texts[1:] else refused}",
+            title=f"{' and '.join(texts)} {'exclude each other' if texts[1:] else _without_wheel(view)}",
             cause="the installer finds no versions that meet all requirements, and installs nothing",
             evidence=conflict.evidence,
             fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text)
             # a Python for which all packages have a wheel, where there is one
             or ((write_python(view, pythons),) if (pythons := fitting(view)) else ()),
         )
+
+
+def _without_wheel(view: PlannedEnvironment) -> str:
+    """What is wrong with a line of which there is no wheel; of a Python that is named nowhere, why it is this one."""
+    chosen = f", the newest for TensorFlow {view.release.version}" if view.pythons is None and view.release else ""
+    return f"cannot be installed with Python {view.resolved.universe.python}{chosen}"
 
 
 def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> Iterator[Problem]:
@@ -569,29 +577,38 @@ def image_refuses_to_start(view: PlannedEnvironment) -> Iterator[Problem]:
     needed = driver_of(base, view.matrix) if base else None
     if driver is None or base is None or needed is None or driver_reaches(driver, needed):
         return
-    forward = is_data_centre(view.target)
-    compatible = forward and base.container and major(driver) in base.container.data_center_branches
-    if compatible or view.target.os == "windows":
+    branches = branches_of(base, view.matrix)
+    if (is_data_centre(view.target) and major(driver) in branches) or view.target.os == "windows":
         return
-    why, runs = _with_an_older_driver(base, driver, view.matrix)
-    source = f"{base.image.place}: CUDA {base.cuda}"
+    why, severity = _with_an_older_driver(view, base, driver, branches)
+    found = evidence(f"driver {driver}", "--driver", f"driver {needed} or newer", f"CUDA {base.cuda} of the image")
     yield Problem(
         title=f"{base.image.reference} needs driver {needed}",
-        cause=f"{why}; on data-center GPUs, CUDA's forward compatibility can help" if forward else why,
-        evidence=(evidence(f"driver {driver}", "--driver", f"driver {needed} or newer", source),),
+        cause=why,
+        evidence=(found, evidence(base.image.reference, str(base.image.place))),
         fixes=(Fix(f"Install driver {needed} or newer on the host"), Alternative("Use an image with an older CUDA")),
-        severity=Severity.WARNING if forward or runs else Severity.ERROR,
+        severity=severity,
     )
 
 
-def _with_an_older_driver(base: Base, driver: str, matrix: Matrix) -> tuple[str, bool]:
-    """What an image does, and whether CUDA still runs. NVIDIA's of a month have NVIDIA_REQUIRE_CUDA=cuda>=9.0."""
-    toolkit = matrix.cuda(base.cuda) if base.of_a_month and base.cuda else None
-    if toolkit is None:
-        return f'the container refuses to start: "unsatisfied condition: cuda>={minor(base.cuda)}"', False
-    runs = driver_reaches(driver, toolkit.oldest_driver_linux)
-    then = "CUDA runs in minor version compatibility mode" if runs else "CUDA finds the driver insufficient"
-    return f"NVIDIA supports it with this driver and newer; with an older one, {then}", runs
+def _with_an_older_driver(
+    view: PlannedEnvironment, base: Base, driver: str, branches: tuple[str, ...]
+) -> tuple[str, Severity]:
+    """What an image does; a warning where CUDA still runs, or may. NVIDIA's of a month require cuda>=9.0 only."""
+    toolkit = view.matrix.cuda(base.cuda) if base.of_a_month and base.cuda else None
+    is_open = is_data_centre(view.target) and not branches  # the branches that it serves are not known
+    if toolkit:
+        runs = driver_reaches(driver, toolkit.oldest_driver_linux)
+        then = "CUDA runs in minor version compatibility mode" if runs else "CUDA finds the driver insufficient"
+        why = f"NVIDIA supports it with this driver and newer; with an older one, {then}"
+        return why, Severity.WARNING if runs or is_open else Severity.ERROR
+    refuses = f'the container refuses to start: "unsatisfied condition: cuda>={minor(base.cuda)}"'
+    if major(driver) in branches:
+        serves = f"branch {major(driver)} serves this image by CUDA's forward compatibility, on data-center GPUs only"
+        others = f"{serves}; on others CUDA returns error 804, or {refuses}"
+        return others, Severity.ERROR if view.target.gpus else Severity.WARNING
+    unless = ", unless the image lists this branch for CUDA's forward compatibility"
+    return (refuses + unless, Severity.WARNING) if is_open else (refuses, Severity.ERROR)
 
 
 @in_manifests("gpu.arch-too-new", unless=(*_NOT_INSTALLED, "tf.not-installed"))

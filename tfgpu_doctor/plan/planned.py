@@ -221,6 +221,14 @@ def driver_of(base: Base, matrix: Matrix) -> str | None:
     return base.container.min_driver if base.container else toolkit.min_driver_linux if toolkit else None
 
 
+def branches_of(base: Base, matrix: Matrix) -> tuple[str, ...]:
+    """Older branches of the driver on which an image runs on data-center GPUs; empty: none, or unknown."""
+    if base.container or base.of_a_month:
+        return base.container.data_center_branches if base.container else ()
+    rows = (row for row in matrix.data.cuda_images if base.cuda and minor(row.cuda) == minor(base.cuda))
+    return next((row.data_center_branches for row in rows), ())
+
+
 def _python(image: Image, name: str, tag: str) -> str | None:
     if found := re.match(r"python:(\d+\.\d+)|.*/uv:python(3\.\d+)", f"{name}:{tag}"):
         return found[1] or found[2]
@@ -443,27 +451,42 @@ class PlannedEnvironment:
         universe = self.resolved.universe
         original = self.wanted_in(universe)
         wanted = dict(enumerate(original))  # by position; without those of which there is no version
-        found: list[tuple[list[int], list[int]]] = []  # positions that give way, and all that exclude each other
+        # positions that give way, and all that exclude each other, with the universe in which they do
+        found: list[tuple[list[int], list[int], Universe]] = []
         for _ in range(_MOST) if self.resolved.refused else ():
             left = [*wanted]
             core = [left[index] for index in smallest_conflict(universe, [*wanted.values()])]
             freed = _giving_way(universe, {index: wanted[index] for index in core})
             if not freed:
                 break
-            if len(core) > 1 or not self._is_built(universe, wanted[core[0]].name):
-                found.append((freed, core))
+            if len(core) > 1:
+                found.append((freed, core, universe))
+            elif not self._is_built(universe, wanted[core[0]].name):
+                found.append((freed, *(self._with_any_python(wanted, core[0]) or (core, universe))))
             for index in freed:
                 wanted[index] = replace(wanted[index], specifier="")
                 if not universe.package(wanted[index].name).allowed(""):
                     del wanted[index]
         versions = (solve(universe, [*wanted.values()]) if found else None) or {}
 
-        def conflict(freed: list[int], core: list[int]) -> Conflict:
+        def conflict(freed: list[int], core: list[int], where: Universe) -> Conflict:
             lines, changed = tuple(original[index] for index in core), [original[index] for index in freed]
             changes = tuple((line, _better(universe, line, versions)) for line in changed)
-            return Conflict(lines, tuple(_evidence(universe, lines)), changes)
+            return Conflict(lines, tuple(_evidence(where, lines)), changes)
 
         return tuple(conflict(*one) for one in found)
+
+    def _with_any_python(self, wanted: Mapping[int, Requirement], index: int) -> tuple[list[int], Universe] | None:
+        """Return the lines that exclude one that the Python has no wheel of, if they do with each that has one."""
+        line, left, reason = wanted[index], [*wanted], None
+        for python in _all_of(self.allowed)[::-1]:
+            universe = universe_of(self.matrix, self.target.platform, python)
+            if universe.package(line.name).allowed(line.specifier):
+                core = [left[at] for at in smallest_conflict(universe, [*wanted.values()])]
+                if index not in core or len(core) == 1:
+                    return None
+                reason = reason or (core, universe)
+        return reason
 
 
 def _admitted(bounds: Sequence[SpecifierSet]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ scanning", which needs a rule for each result, a location, and paths relative to
 
 from __future__ import annotations
 
+import os.path
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,13 +50,10 @@ def lines_of(finding: Finding, titles: Mapping[str, str]) -> Iterator[str]:
         yield line(f"{'see':{LABEL_WIDTH}} {outline.docs}")
 
 
-def place_of(finding: Finding) -> tuple[str, int] | None:
-    """The file and the line that a finding of `tfgpu check` is about."""
-    for item in finding.evidence:
-        path, colon, number = item.source.rpartition(":")
-        if colon and number.isascii() and number.isdecimal() and len(number) < 8:
-            return path, int(number)
-    return None
+def place_of(finding: Finding, folder: str = "") -> tuple[str, int] | None:
+    """The file and the line that a finding of `tfgpu check` is about; `folder` is where the files lie."""
+    place = next((item.place for item in finding.evidence if item.place), None)
+    return (os.path.normpath(os.path.join(folder, place[0])), place[1]) if place and folder else place
 
 
 def line(text: str) -> str:
@@ -157,10 +155,10 @@ def _property(text: str) -> str:
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def sarif(checked: Checked) -> str:
-    """SARIF 2.1.0."""
+def sarif(checked: Checked, folder: str = "") -> str:
+    """SARIF 2.1.0; `folder` is where the files lie in the repository."""
     report = checked.report
-    shown = [(finding, place) for finding in report.findings if (place := place_of(finding))]
+    shown = [(finding, place) for finding in report.findings if (place := place_of(finding, folder))]
     rules = list(dict.fromkeys(finding.id for finding, _ in shown))
     driver = {
         "name": report.tool.name,

@@ -6,7 +6,7 @@ Text from outside (titles, evidence, commands) is returned as it is; who prints 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import structs
 
@@ -24,6 +24,7 @@ _MOST_EVIDENCE = 24  # of one finding; the JSON report has all
 
 VERDICT_MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown": "unknown"}
 
+_RAISED = ("tf.import-failed", "tf.run-failed")
 _LOG = 40  # lines at the end of TensorFlow's log
 _OTHERS = 2  # causes beside the likeliest
 _NO_OTHER_COMMANDS, _FEW_WORDS, LEAST = 2, 3, 4  # how much is left out of a first screen that is too long
@@ -63,7 +64,7 @@ _NO_ANSWER = Block(
 
 def blocks(report: Report) -> Iterator[Block]:
     """Yield causes as a first screen names them, all of them, then notes; where a text shows nothing, what would."""
-    titles = {finding.id: finding.title for finding in report.findings}
+    titles = titles_of(report.findings)
     for finding in _causes(report):
         title = f"Possible cause: {finding.title}" if finding.possible else finding.title
         yield block(structs.replace(finding, title=title), titles, "unknown" if finding.possible else "")
@@ -71,6 +72,16 @@ def blocks(report: Report) -> Iterator[Block]:
     for finding in sorted(notes, key=lambda one: not one.answers):
         yield block(finding, titles)
     yield from _to_find_out(report)
+
+
+def titles_of(findings: Iterable[Finding]) -> dict[str, str]:
+    """Return the titles by id, as consequences are named: of a TensorFlow that raised something, with that."""
+
+    def named(one: Finding) -> str:
+        raised = one.evidence[0].saw if one.id in _RAISED and one.evidence else ""
+        return f"{one.title}: {raised}" if raised not in one.title else one.title
+
+    return {finding.id: named(finding) for finding in findings}
 
 
 def _to_find_out(report: Report) -> Iterator[Block]:
@@ -201,7 +212,7 @@ def brief(block: Block) -> Block:
     # the evidence up to the first that says what is expected, else the first two; consequences in one line
     evidence = [line for line in block.lines if line.label in ("found", "expected")]
     end = next((place for place, line in enumerate(evidence) if line.label == "expected"), 1)
-    therefore = block.labelled("therefore")
+    therefore = tuple(map(_shortened, block.labelled("therefore")))
     if len(therefore) > 1:
         therefore = (therefore[0]._replace(text="; ".join(line.text for line in therefore), id=""),)
     lines = (

@@ -367,6 +367,8 @@ def _why_no_import(report: Report) -> str:
     phase = import_phase(report)
     if phase is None or phase.outcome == "skipped":
         return "TensorFlow could not be started" + (f" ({phase.note})" if phase and phase.note else "")
+    if phase.idle is not None:
+        return f"it neither used the CPU nor read anything for {phase.idle:.0f} s"
     if phase.outcome == "timeout":
         return f"it did not finish within {phase.seconds or 0:.0f} s"
     return phase.exception or (f"killed by {phase.signal}" if phase.signal else "the process ended while importing")

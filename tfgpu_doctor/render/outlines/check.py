@@ -9,13 +9,12 @@ from tfgpu_doctor.facts.report import Checked, FailOn, ReadFile, Report, Verdict
 from tfgpu_doctor.plan.planned import Base, PlannedEnvironment
 from tfgpu_doctor.render.ci import place_of
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import block
+from tfgpu_doctor.render.outline import block, titles_of
 from tfgpu_doctor.render.outlines.report import (
     annotated,
     finding_case,
     head,
     no_verdict,
-    titles_of,
     verdict_case,
     verdict_line,
 )
@@ -43,16 +42,19 @@ def page(checked: Checked, detail: Detail = "shared") -> Page:
     return whole._replace(about=(*whole.about, f"for {checked.target}"), parts=(files, *found, is_open))
 
 
-def checks(checked: Checked, fail_on: FailOn = "error") -> Checks:
-    """A suite for each file, a case for each finding on its lines."""
+def checks(checked: Checked, fail_on: FailOn = "error", folder: str = "") -> Checks:
+    """A suite for each file, a case for each finding on its lines; `folder` is where the files lie in the checkout."""
     report, files = checked.report, dict.fromkeys(one.path for one in checked.files)
     titles, words = titles_of(report.findings), meaning(report)
     cases: dict[str, list[Case]] = {file: [] for file in files}
     alone = [verdict_case(report, _COMMAND, words, fail_on)]
     times = Counter((one.id, (place_of(one) or ("", 0))[0]) for one in report.findings)
+    taken = Counter[tuple[str, str]]()
     for finding in report.findings:
         file, line = place_of(finding) or ("", 0)
         name = finding.id if times[finding.id, file] == 1 else f"{finding.id}, line {line}"
+        taken[name, file] += 1
+        name += f" ({number})" if (number := taken[name, file]) > 1 else ""
         case = Case(name, file if file in cases else "tfgpu.check")
         cases.get(file, alone).append(finding_case(case, finding, titles, fail_on))
     found = (Suite(file, tuple(here) or (Case("no problems found", file),)) for file, here in cases.items())
@@ -62,7 +64,7 @@ def checks(checked: Checked, fail_on: FailOn = "error") -> Checks:
         report.created,
         (Suite("Verdict", tuple(alone)), *found),
         (
-            *(one._replace(place=place_of(finding)) for one, finding in marked),
+            *(one._replace(place=place_of(finding, folder)) for one, finding in marked),
             *no_verdict(report, _COMMAND, words, fail_on),
         ),
         (verdict_line(report, _COMMAND, words),),

@@ -31,7 +31,17 @@ from tfgpu_doctor.findings.engine import ASK_DOCTOR, chosen
 from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
 from tfgpu_doctor.render.ci import lines_of
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import LEAST, VERDICT_MARKS, answer, blocks, brief, details, least, open_checks
+from tfgpu_doctor.render.outline import (
+    LEAST,
+    VERDICT_MARKS,
+    answer,
+    blocks,
+    brief,
+    details,
+    least,
+    open_checks,
+    titles_of,
+)
 from tfgpu_doctor.render.prometheus import gauge, origin, states
 from tfgpu_doctor.render.shapes import (
     LEVELS,
@@ -176,11 +186,6 @@ def annotated(findings: Iterable[Finding], titles: Mapping[str, str]) -> Iterato
     for finding in findings:
         name = f"{finding.title} ({finding.id})"
         yield Annotation(LEVELS[finding.severity], name, tuple(lines_of(finding, titles)))
-
-
-def titles_of(findings: Iterable[Finding]) -> dict[str, str]:
-    """Titles by id."""
-    return {finding.id: finding.title for finding in findings}
 
 
 def finding_case(case: Case, finding: Finding, titles: Mapping[str, str], fail_on: FailOn) -> Case:

@@ -12,7 +12,7 @@ from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.plan.windows_shell import quoted
 from tfgpu_doctor.render.ci import lines_of
 from tfgpu_doctor.render.formats import Detail
-from tfgpu_doctor.render.outline import block
+from tfgpu_doctor.render.outline import block, titles_of
 from tfgpu_doctor.render.outlines import report as doctor
 from tfgpu_doctor.render.prometheus import gauge, origin, rate, states
 from tfgpu_doctor.render.shapes import Case, Checks, Metric, Outcome, Page, Part, Sample, Suite, Table, problems
@@ -30,7 +30,7 @@ def page(smoke: Smoke, detail: Detail = "shared") -> Page:
     word, _, counts = verdict(smoke).partition(": ")
     below: tuple[Part, ...] = ()
     if detail == "full":
-        below = tuple(block(finding, doctor.titles_of(smoke.report.findings)) for finding in failing(smoke))
+        below = tuple(block(finding, titles_of(smoke.report.findings)) for finding in failing(smoke))
     elif detail == "shared":
         below = (doctor.page(smoke.report),)
     about = f"{_COMMAND} {smoke.tool.version}, {machine(smoke)}"
@@ -52,7 +52,9 @@ def _hint(smoke: Smoke) -> str:
     if not any(check.name == "doctor" and check.status in ("failed", "unknown") for check in smoke.checks):
         return ""
     python, system = smoke.report.facts.python.executable, value_or(smoke.report.facts.host.os, None)
-    return "Next: tfgpu doctor" + (f" --python {quoted(python.value, system)}" if isinstance(python, Known) else "")
+    required = smoke.parameters.get("require_gpus", 1)  # without the option, the doctor misses a GPU, too
+    asked = f" --python {quoted(python.value, system)}" if isinstance(python, Known) else ""
+    return f"Next: tfgpu doctor{asked}" + (f" --require-gpus {required}" if required != 1 else "")
 
 
 def checks(smoke: Smoke) -> Checks:
@@ -69,7 +71,7 @@ def checks(smoke: Smoke) -> Checks:
 def _case(check: SmokeCheck, smoke: Smoke) -> Case:
     details: list[str] = []
     for finding in failing(smoke) if check.name == "doctor" else ():
-        details += (f"{finding.title} ({finding.id})", *lines_of(finding, doctor.titles_of(smoke.report.findings)))
+        details += (f"{finding.title} ({finding.id})", *lines_of(finding, titles_of(smoke.report.findings)))
     case = Case(title(check), "tfgpu.smoke", seconds=check.seconds, details=tuple(details))
     if check.status == "ok":
         return case._replace(details=(outcome(check), *case.details))
