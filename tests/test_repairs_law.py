@@ -5,6 +5,7 @@ What is refused is not printed, so nobody would notice that a finding has lost i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,7 @@ from tfgpu_doctor.plan.target import describe, from_facts
 
 RTX_5090 = {"gpus": known((gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"),))}
 CAPTURES = Path(__file__).parent / "captures"
+EXAMINES = re.compile("tfgpu (?:doctor|bench|smoke)\\b")
 H100 = CAPTURES / "h100" / "doctor"
 
 
@@ -151,7 +153,10 @@ def test_no_repair_is_refused(table: str, watched: Watched, every_row: bool) -> 
     rows, share = TABLES[table]
     found = []
     for name, judge in [*rows()][:: 1 if every_row else share]:
-        judge()
+        judged = judge()
+        if isinstance(judged, Report) and judged.source != "text":  # else it examines the Python of whoever types it
+            commands = [command for fix in printed(judged) for command in fix.commands]
+            found += [(name, one) for one in commands if EXAMINES.match(one) and " --python " not in one]
         found += [(name, reason, fix.text) for reason, fix in watched.refused]
         watched.refused.clear()
         watched.passed.clear()

@@ -734,6 +734,7 @@ def bench(
     from tfgpu_doctor.plan.windows_shell import quoted
 
     executable = find_python(python)
+    named = quoted(executable, "windows" if sys.platform == "win32" else None)
     with refusing(RequestError):
         request = read_request(workload or OVERVIEW, executable, options, {"python": python, "matrix": matrix})
     try:
@@ -748,16 +749,15 @@ def bench(
             if needs_gpu and not value_or(environment.gpus, ()):
                 raise TfgpuError("no reference can be saved: no NVIDIA GPU was found (tfgpu doctor explains why)", 3)
             result = measure(request, plan, known, environment, progress=progress, note=note, save=save)
-            return result if workload else _without_gpu(result, known)
+            return result if workload else _without_gpu(result, known, "" if python is None else f" --python {named}")
     except (DeviceError, CannotRunError) as error:
         raise TfgpuError(str(error), 3 if isinstance(error, TooSlowError) else 1) from error
     except (NoTensorFlowError, WorkerError) as error:
-        named = quoted(executable, "windows" if sys.platform == "win32" else None)
         raise TfgpuError(f"cannot measure with {executable}: {error}\nNext: tfgpu doctor --python {named}") from error
 
 
-def _without_gpu(result: BenchResult, matrix: Matrix) -> BenchResult:
-    """Add why no GPU was measured, as the doctor says it, to a result that has none."""
+def _without_gpu(result: BenchResult, matrix: Matrix, of_python: str) -> BenchResult:
+    """Add why no GPU was measured, as the doctor says it of that Python, to a result that has none."""
     from msgspec.structs import replace
 
     from tfgpu_doctor.facts.facts import Known
@@ -769,7 +769,7 @@ def _without_gpu(result: BenchResult, matrix: Matrix) -> BenchResult:
     facts = replace(facts, tensorflow=replace(facts.tensorflow, devices=listed))
     report = make_report(facts, matrix, source="live", timings={})
     cause = next((f"{one.title} ({one.id})" for one in report.findings if one.root_cause), "TensorFlow lists none")
-    return replace(result, conclusions=(f"No GPU was measured: {cause}. Next: tfgpu doctor",))
+    return replace(result, conclusions=(f"No GPU was measured: {cause}. Next: tfgpu doctor{of_python}",))
 
 
 def _html(document: Document) -> str | None:

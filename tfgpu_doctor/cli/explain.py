@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option
+from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option, repeated
 from tfgpu_doctor.cli.output import Results, fail_on_option, note, result_options
 from tfgpu_doctor.render.streams import say
 
@@ -64,7 +64,8 @@ def command(
 
     report = _explained(source, **selected)
     del selected["matrix"]
-    results.write(report, "report", fail_on=fail_on, **selected)
+    again = repeated(context, "sources", "matrix", "only", "skip")  # of a saved report
+    results.write(report, "report", fail_on=fail_on, again=again, **selected)
     context.exit(exit_code(report, fail_on))
 
 

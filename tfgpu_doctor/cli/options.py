@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import takewhile
@@ -195,6 +196,21 @@ def python_option(text: str) -> Callable[[_Function], _Function]:
     """Declare --python, an interpreter; `text` is its help."""
     default = "[default: this one; where uv or pipx installed tfgpu, that of the shell]"
     return option("--python", metavar="EXE", help=f"{text}  {default}")
+
+
+def repeated(context: click.Context, *names: str) -> str:
+    """Return the command with those of these options that were given, in the words of the shell that it is typed in."""
+    from tfgpu_doctor.plan.windows_shell import quoted
+
+    words = [context.command_path]
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "") if parameter.name in names else None
+        if value is None or value is False or value == ():
+            continue
+        given = ",".join(value) if isinstance(value, tuple) else str(value)
+        words += parameter.opts[:1] if isinstance(parameter, click.Option) else []
+        words += [] if value is True else [quoted(given, "windows" if sys.platform == "win32" else None)]
+    return " ".join(words)
 
 
 HAS_TENSORFLOW = "Python interpreter that has TensorFlow, or its environment."

@@ -36,6 +36,7 @@ _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECAS
 _BY_PIP = re.compile(r"\bpip (?:un)?install\b")
 _NAME = re.compile(r"[\w.-]*")
 _NONE_YET = ("module-not-found", "no-distribution", "wheel-not-supported")
+_OF_A_PYTHON = re.compile(r"^tfgpu (?:doctor|smoke|bench(?: [a-z]+)?)(?= |$)(?!.* --python )")
 _UNSET, _EXPORT = re.compile(r"\bunset ([A-Za-z_]\w*(?: [A-Za-z_]\w*){0,50})$"), re.compile(r"export (\w+)=([^$]*)")
 _HOSTED = Fix(
     "On Colab and Kaggle, use the TensorFlow that is installed there, which fits its CUDA: start a new session (Colab: "
@@ -119,8 +120,14 @@ class Fixes(Situation):
         return bool(refused(fix, self))
 
     def where_it_belongs(self, fix: Fix) -> Fix:
-        """The fix for this shell, which says what sets a variable again, and when it is for the host of a container."""
+        """The fix for this shell, which says what sets a variable again, and when it is for the host of a container.
+
+        What examines an environment examines this one, not that of whoever types it.
+        """
         fix = lasting(fix, value_or(self.facts.host.startup_settings, ()))
+        if not self._of_text and isinstance(self.facts.python.executable, Known):
+            same = (_OF_A_PYTHON.sub(lambda found: f"{found[0]} --python {self.python}", one) for one in fix.commands)
+            fix = structs.replace(fix, commands=tuple(same))
         if self.os == "windows" and not _IN_A_LINUX.search(fix.text):
             return structs.replace(fix, commands=(*for_both_shells(filter(None, map(on_windows, fix.commands))),))
         if self.image and any(map(_BY_PIP.search, fix.commands)):

@@ -69,35 +69,41 @@ def command_of(report: Report) -> str:
     return "tfgpu explain" if report.source == "text" else "tfgpu doctor"
 
 
-def page(report: Report, detail: Detail = "shared", guides: bool = False) -> Page:
+def page(report: Report, detail: Detail = "shared", guides: bool = False, again: str = "", python: str = "") -> Page:
     """Return the stack, what was found, and what a helper asks for next; or a screen of it, or the first problem.
 
-    `guides` adds what to type next.
+    `guides` adds what to type next. `again` is the command that makes this report again, with the interpreter that was
+    asked for, which is `python`: without it, what is typed next would examine another one.
     """
     whole = head(report, command_of(report), verdict_sentence(report), ())
     if value_or(report.facts.host.os, "") == "windows":
         whole = whole._replace(language="bat")
     if detail == "least":
-        return whole._replace(parts=(*least(report), *(_next(report),)[: int(guides)]), is_brief=True)
+        return whole._replace(parts=(*least(report), *(_next(report, again, python),)[: int(guides)]), is_brief=True)
     layers, found = layers_of(report), tuple(blocks(report))
     rows = tuple((layer.name, layer.text) for layer in layers)
     stack = Table("The stack", ("Layer", "Found"), rows, tuple(layer.mark for layer in layers))
     if detail != "normal":
         facts = details(report.facts) if detail == "shared" else ()
         return whole._replace(parts=(stack, *found, *open_checks(report), *facts))
-    return _answered(whole, report, layers) if report.source == "text" else _examined(whole, report, stack, found)
+    return (
+        _answered(whole, report, layers) if report.source == "text" else _examined(whole, report, stack, found, again)
+    )
 
 
-def _next(report: Report) -> Table:
+def _next(report: Report, again: str, python: str) -> Table:
     """What to type after the verdict, and after the first fix where there is one."""
     works = report.verdict in ("ok", "degraded") and lists_gpu(value_or(report.facts.tensorflow.devices, None))
-    bench = ("tfgpu bench", "how fast the GPU is, compared with the CPU")
+    bench = (
+        f"tfgpu bench --python {python}" if python else "tfgpu bench",
+        "how fast the GPU is, compared with the CPU",
+    )
     plan = ("tfgpu plan", "which TensorFlow to install on this machine")
-    seen = ("tfgpu doctor", "what was checked, with the evidence and all fixes")
+    seen = (again or "tfgpu doctor", "what was checked, with the evidence and all fixes")
     return Table("Next", ("Command", "What it shows"), (bench, seen) if works else (seen, plan), is_named=True)
 
 
-def _examined(whole: Page, report: Report, stack: Table, found: tuple[Block, ...]) -> Page:
+def _examined(whole: Page, report: Report, stack: Table, found: tuple[Block, ...], again: str) -> Page:
     """A first screen of a machine."""
     shown = tuple(map(brief, found))
     reasons = Counter(item.reason for item in report.undetermined if report.verdict == "unknown").most_common()
@@ -105,7 +111,7 @@ def _examined(whole: Page, report: Report, stack: Table, found: tuple[Block, ...
     hint = ""
     if [block.lines for block in shown] != [block.lines for block in found]:
         about = next((f"; tfgpu explain {block.ids[0]}" for block in shown if len(block.ids) == 1), "")
-        hint = f"All evidence and fixes: {whole.title} -v{about}"
+        hint = f"All evidence and fixes: {again or whole.title} -v{about}"
     return whole._replace(parts=(stack, *shown, Items(open_ones, "", "unknown")), hint=hint)
 
 
