@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ def test_environments_that_are_activated_or_named_by_a_kernel(tmp_path: Path) ->
     mine, bare = tmp_path / "mine", tmp_path / "bare"
     cuda = [("nvidia_cudnn_cu12", "9.3.0.75"), ("nvidia_cuda_runtime_cu12", "12.5")]
     python = environment(mine, ("tensorflow", "2.20.0"), *cuda)
+    assert others({"VIRTUAL_ENV": sys.prefix}) == []  # activated to get the command tfgpu
     (one,) = others({"VIRTUAL_ENV": str(mine)})
     assert (one.executable, one.via, one.tensorflow, one.cuda) == (python, "VIRTUAL_ENV", "tensorflow 2.20.0", True)
     assert others({"VIRTUAL_ENV": str(mine)}, prefix=str(mine)) == []  # the one under test

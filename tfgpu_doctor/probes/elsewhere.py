@@ -9,6 +9,7 @@ import glob
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
@@ -47,15 +48,21 @@ def examine(python: Python, environ: Mapping[str, str]) -> Fact[tuple[OtherPytho
 def _named(executable: str | None, prefix: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Interpreters and who names them; the one that the user has activated comes first."""
     names = ("Scripts\\python.exe", "python.exe") if systems.paths().sep == "\\" else ("bin/python", "bin/python3")
-    for variable in ACTIVE:
-        if folder := environ.get(variable):
-            paths = [os.path.join(folder, name) for name in names]
-            yield next((path for path in paths if os.path.exists(path)), paths[0]), variable
+    for variable, folder in _activated(environ).items():
+        paths = [os.path.join(folder, name) for name in names]
+        yield next((path for path in paths if os.path.exists(path)), paths[0]), variable
     for kernel in value_or(examine_kernels(environ, prefix), ()):
         if systems.paths().isabs(kernel.executable):
             yield kernel.executable, f"kernel {kernel.name}"
     if of_pip := _python_of_pip(executable, environ):
         yield of_pip, "pip on PATH"
+
+
+def _activated(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that name an activated environment, but for that of tfgpu: it was activated to get the command."""
+    own = os.path.realpath(sys.prefix)
+    named = {variable: environ.get(variable, "") for variable in ACTIVE}
+    return {variable: folder for variable, folder in named.items() if folder and os.path.realpath(folder) != own}
 
 
 def _environment_of(executable: str) -> str:
@@ -131,8 +138,8 @@ def data_folders(environ: Mapping[str, str], prefix: str | None) -> Iterator[str
     elif home:
         share = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
         yield os.path.join(home, "Library", "Jupyter") if name == "macos" else os.path.join(share, "jupyter")
-    prefixes = (prefix, *map(environ.get, ACTIVE))
-    yield from (os.path.join(one, "share", "jupyter") for one in prefixes if one)
+    prefixes = filter(None, (prefix, *_activated(environ).values()))
+    yield from (os.path.join(one, "share", "jupyter") for one in prefixes)
     yield from () if name == "windows" else ("/usr/local/share/jupyter", "/usr/share/jupyter")
 
 
