@@ -97,7 +97,7 @@ def test_a_release_without_cuda_needs_no_links() -> None:
     facts = spoil(healthy(), {"host.os": known("macos"), "python.wheel_platform": known("macos_arm64")})
     newest = MATRIX.stable(platform="macos_arm64")[0]
     install = f"~/tf/bin/python -m pip install tensorflow=={newest.version}"
-    assert Fixes(facts, MATRIX).new_environment(newest) == ("python3.12 -m venv ~/tf", install)
+    assert Fixes(facts, MATRIX).new_environment(newest) == ("/env/bin/python -m venv ~/tf", install)
 
 
 Changes = dict[str, Any]

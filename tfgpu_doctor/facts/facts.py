@@ -477,6 +477,13 @@ class OtherPython(Record, frozen=True):
     cuda: Annotated[bool, public("has CUDA")] = False  # beside it: nvidia-* wheels, conda's cudatoolkit
 
 
+class Interpreter(Record, frozen=True):
+    """A Python that can be started here and that creates environments."""
+
+    executable: Annotated[str, private("interpreter", unit="path")]
+    version: Annotated[str, public("version")]  # "3.11.7"
+
+
 class Kernel(Record, frozen=True):
     """A Jupyter kernel of Python, and the interpreter that it starts."""
 
@@ -514,6 +521,10 @@ class Python(Record, frozen=True):
     ] = OPEN
     kernels: Annotated[Fact[tuple[Kernel, ...]], private("Jupyter kernels")] = OPEN  # Jupyter's, of Python
     elsewhere: Annotated[Fact[tuple[OtherPython, ...]], private("other environments")] = OPEN
+    # that of tfgpu, beside the one under test; others on PATH may not start, as what pyenv has there
+    makers: Annotated[
+        Fact[tuple[Interpreter, ...]], private("Pythons that create environments", key="executable", grade="noise")
+    ] = OPEN
     wheel_platform: Annotated[Fact[str], public("platform of wheels", group="system")] = OPEN
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from msgspec import structs
@@ -16,7 +16,7 @@ from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.queries import takes_cudnn
 from tfgpu_doctor.matrix.schema import CondaBuild, Container
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest, outside_wsl
-from tfgpu_doctor.plan.install_commands import CHECK_CONDA, Installation, list_gpus
+from tfgpu_doctor.plan.install_commands import CHECK_CONDA, Installation, list_gpus, python_for
 from tfgpu_doctor.plan.records import Option, older_than_five_years
 from tfgpu_doctor.plan.target import NO_GLIBC, Target
 
@@ -228,11 +228,12 @@ def _jetson_wheels(request: PlanRequest) -> Iterator[Option]:
         )
 
 
-def on_cpu(request: PlanRequest, interpreter: str | None) -> Iterator[Option]:
+def on_cpu(request: PlanRequest, interpreter: str | None, others: Mapping[str, str] = {}) -> Iterator[Option]:
     """The newest release for the target's Python, and the newest with another Python where that is newer.
 
     Args:
         interpreter: a program of the machine that is the target's Python.
+        others: programs that are other Pythons there, by version.
     """
     target, matrix = request.target, request.matrix
     rows = [
@@ -243,7 +244,7 @@ def on_cpu(request: PlanRequest, interpreter: str | None) -> Iterator[Option]:
     here = next((row for row in rows if target.python in row.python), None)
     found = [_cpu_option(request, here, str(target.python), interpreter)] if here else []
     found += [
-        _cpu_option(request, row, row.python[-1], None if target.python else interpreter)
+        _cpu_option(request, row, *(python_for(row, others) if target.python else (row.python[-1], interpreter)))
         for row in rows[:1]
         if row is not here
     ]

@@ -22,7 +22,7 @@ from tfgpu_doctor.matrix.queries import takes_cudnn
 from tfgpu_doctor.plan.alternatives import PUBLISHED, alternatives, on_cpu
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, same_minor_releases, violations
 from tfgpu_doctor.plan.gate import Repair, Situation, admitted, has_pip, needs_a_machine_of_its_own, refused
-from tfgpu_doctor.plan.install_commands import Installation, link_commands, xla_line, xla_line_command
+from tfgpu_doctor.plan.install_commands import Installation, link_commands, python_for, xla_line, xla_line_command
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
@@ -269,9 +269,17 @@ class Fixes(Situation):
         return () if driver and driver_reaches(driver, image.min_driver) else (self.install_driver(),)
 
     def installation(self, row: Release) -> Installation:
-        """How a release is installed here: for this Python, or for its own newest."""
-        python = self.target.python if self.target.python in row.python else row.python[-1]
-        return Installation(self.matrix, self.target, row, python)
+        """How a release is installed here: for this Python, or another one that is here, or its own newest."""
+        python, program = python_for(row, self._pythons)
+        if self.target.python in row.python:
+            is_here = not self._of_text and isinstance(self.facts.python.executable, Known)
+            python, program = str(self.target.python), self.python if is_here else None
+        return Installation(self.matrix, self.target, row, python, program)
+
+    @property
+    def _pythons(self) -> dict[str, str]:
+        """Programs that create environments here, quoted, by version."""
+        return {minor(one.version): self.quote(one.executable) for one in value_or(self.facts.python.makers, ())}
 
     def install_tensorflow(self, row: Release) -> tuple[str, ...]:
         """Install a release with its CUDA libraries, where it finds them, and a cuDNN that still supports the cards."""
@@ -422,7 +430,8 @@ class Fixes(Situation):
             return (*self._for_tensorflow_1(row, why), *self._install(row, why))
         if row := self.best_release(this_python=False):
             new = f"TensorFlow {row.version} with Python {self.python_for(row)}"
-            text = f"{self._verb(row)} {new} (uv or conda can install that Python): {why}{self._driver_for(row)}"
+            how = "" if self.installation(row).interpreter else " (uv or conda can install that Python)"
+            text = f"{self._verb(row)} {new}{how}: {why}{self._driver_for(row)}"
             return (*self._for_tensorflow_1(row, why), Fix(text=text, commands=self.new_environment(row)))
         if row := self.best_release(this_python=False, own_cuda=False):
             own = self.with_cuda_beside(row, f"{self._verb(row)} TensorFlow {row.version}", why)
@@ -451,7 +460,7 @@ class Fixes(Situation):
         """What a plan ranks first where there is no GPU; empty where there may be one."""
         if not has_no_gpu(self.facts) or self.os == "macos":
             return ()
-        option = next(on_cpu(self.request, None), None)
+        option = next(on_cpu(self.request, None, self._pythons), None)
         if option is None:
             return ()
         here = option.python == self.target.python

@@ -20,7 +20,7 @@ from packaging.version import Version
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import Facts, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
-from tfgpu_doctor.facts.versions import at_least, major
+from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings.declaration import MessageLog
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -182,11 +182,11 @@ def installs_what_cannot_work(repair: Repair, situation: Situation) -> bool:
         target = structs.replace(target, os="wsl2", python=None)
     if after := _AFTER_A_DRIVER.search(repair.fix.text):
         target = structs.replace(target, driver=after["driver"])
-    made = next(filter(None, map(_PYTHON.search, repair.fix.commands)), None)
+    made = _python_made(repair, situation)
     # an edit of a file that writes another Python, or an image that may have another one
     changed = [_written(edit.old) for edit in repair.fix.edits if not edit.beside]
     is_other = any(one is None or one.name == "python" for one in changed)
-    python = made["python"] if made else None if is_other else target.python
+    python = made or (None if is_other else target.python)
     request = PlanRequest(situation.matrix, structs.replace(target, python=python))
     for row in repair.releases(situation):
         # a release without CUDA is refused only where pip could not install it
@@ -194,6 +194,15 @@ def installs_what_cannot_work(repair: Repair, situation: Situation) -> bool:
         if row.version != situation.version and any(CONSTRAINTS[name](request, row) for name in names):
             return True
     return False
+
+
+def _python_made(repair: Repair, situation: Situation) -> str | None:
+    """The version of the Python that the commands make an environment with, where that is another one."""
+    if found := next(filter(None, map(_PYTHON.search, repair.fix.commands)), None):
+        return found["python"]
+    makers = value_or(situation.facts.python.makers, ())
+    started = {command.partition(" -m venv ")[0] for command in repair.fix.commands if " -m venv " in command}
+    return next((minor(one.version) for one in makers if {one.executable, shlex.quote(one.executable)} & started), None)
 
 
 def installs_older_cuda(repair: Repair, situation: Situation) -> bool:

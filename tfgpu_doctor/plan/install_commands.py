@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -57,6 +57,11 @@ def _lacking_bounds(row: Release) -> list[str]:
     lacking = [line for line, bound, own in found if bound and own != bound]
     # 2.6.0 and 2.6.1 take 2.15 of both, which import what these do not have (tried: tf.keras, tf.estimator)
     return [*lacking, "keras<2.7", "tensorflow-estimator<2.7"] if row.keras == "~=2.6" else lacking
+
+
+def python_for(row: Release, programs: Mapping[str, str]) -> tuple[str, str | None]:
+    """The newest Python of a release of which there is a program here, and that; else its newest Python."""
+    return next(((one, programs[one]) for one in reversed(row.python) if one in programs), (row.python[-1], None))
 
 
 class Installation:

@@ -10,10 +10,12 @@ import json
 import os
 import re
 import sys
+import sysconfig
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import Fact, Kernel, Known, OtherPython, Python, Unknown, value_or
+from tfgpu_doctor.facts.facts import Fact, Interpreter, Kernel, Known, OtherPython, Python, Unknown, value_or
 from tfgpu_doctor.facts.reading import read_head
 from tfgpu_doctor.probes import systems
 from tfgpu_doctor.probes.files import names_in
@@ -43,6 +45,14 @@ def examine(python: Python, environ: Mapping[str, str]) -> Fact[tuple[OtherPytho
             seen.add(os.path.realpath(folder))
             described.append(describe(path, folder, via))
     return Known(tuple(described), "VIRTUAL_ENV, CONDA_PREFIX, Jupyter's kernels, pip on PATH")
+
+
+def examine_makers() -> Fact[tuple[Interpreter, ...]]:
+    """Describe the Python of tfgpu, if it can create an environment for wheels: one Python that is here for sure."""
+    is_usual = sys.maxsize > 2**32 and not sysconfig.get_config_var("Py_GIL_DISABLED")
+    can = is_usual and find_spec("ensurepip") is not None  # which Debian has in a package of its own
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Known((Interpreter(sys.executable, version),) if can and sys.executable else (), "the Python of tfgpu")
 
 
 def _named(executable: str | None, prefix: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -121,6 +121,7 @@ def examine(
         others: dict[str, tuple[str, Callable[[], Fact[Any]]]] = {
             "kernels": ("Jupyter kernels", lambda: elsewhere.examine_kernels(environ, prefix)),
             "elsewhere": ("other environments", lambda: elsewhere.examine(here.python, environ)),
+            "makers": ("Pythons that create environments", elsewhere.examine_makers),
             "shadowed": (
                 "shadowed modules",
                 lambda: installed_files.examine_shadowed(here.sys_path, packages, user_site, environ),
