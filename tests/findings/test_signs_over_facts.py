@@ -140,6 +140,7 @@ def test_what_is_told_of_a_machine(name: str) -> None:
         assert found[finding].evidence[0].source.startswith(told.get("source", ""))
         assert [words for words in told.get("has", ()) if words not in "\n".join(commands)] == []
         assert "never" not in told or told["never"] not in "\n".join(commands)
+        assert found[finding].consequences == tuple(told.get("therefore", found[finding].consequences))
 
 
 def test_an_allocation_that_fails_beside_another_process_is_an_error_of_that() -> None:

@@ -473,19 +473,22 @@ ABI_KERAS = finding(
     layer="Python",
     title="Keras 2 and Keras 3 are mixed",
     cause="TensorFlow installs Keras 3 since 2.16; code and models for Keras 2 need the package tf-keras",
-    explained_by=("env.keras-backend", "env.legacy-keras", "env.pythonpath", "tf.shadowed", "tf.install-damaged"),
+    explained_by=("env.keras-backend", "env.legacy-keras"),
     pointless_after=("tf.package-conflict",),
     docs="https://keras.io/getting_started/#tensorflow--keras-2-backwards-compatibility",
 )
+# what TensorFlow prints of any Keras that fails, and of a variable whose value was read
+_OF_ANY_KERAS = re.compile("Keras cannot be imported|TF_USE_LEGACY_KERAS")
 
 
-@ABI_KERAS.sign()
+@ABI_KERAS.sign(unless=("env.pythonpath", "tf.shadowed", "tf.install-damaged"))
 def keras_messages(
     context: Context, messages: MessageLog, release: Release | None = None, packages: Packages = ()
 ) -> Problem | None:
     """Code for Keras 2 runs with Keras 3, or the reverse."""
     moved = (message for message in messages.all("keras-mismatch") if asks_for_other_keras(message))
-    seen = message_evidence(*messages.all("keras-generation"), *moved)
+    of_two = (m for m in messages.all("keras-generation") if not (context.probed and _OF_ANY_KERAS.search(m.text)))
+    seen = message_evidence(*of_two, *moved)
     return Problem(evidence=seen, fixes=tuple(_keras_fixes(context, release, packages)))
 
 

@@ -421,10 +421,14 @@ def _root_of(one: Shown, unexplained: list[Shown], found: list[Shown]) -> Shown 
 
 
 def _explainer(one: Shown, others: list[Shown]) -> Shown | None:
-    """The first finding that explains this one; a note explains nothing, a warning no error."""
+    """The first finding that explains this one; a note explains nothing, a warning no error.
+
+    That there is no GPU is the whole reason for what is missed without one, whatever else is wrong.
+    """
     causes = () if one.problem.never_consequence else one.declared.explained_by
     able = (other for other in others if SEVERITIES.index(other.severity) <= SEVERITIES.index(one.severity))
-    return next((other for other in able if other is not one and matches(other.id, causes)), None)
+    found = [other for other in able if other is not one and matches(other.id, causes)]
+    return min(found, key=lambda other: other.id != "gpu.none", default=None)
 
 
 def _problems(certain: list[Shown]) -> list[Finding]:
