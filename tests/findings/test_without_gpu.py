@@ -64,6 +64,7 @@ def test_what_stops_tensorflow_on_the_cpu_stays_a_problem() -> None:
     found = report(fails, require_gpus=0)
     assert found.verdict == "broken"
     assert [one.id for one in found.findings if one.severity is Severity.ERROR] == ["tf.import-failed"]
+    assert verdict_sentence(found) == "TensorFlow cannot be imported"
 
 
 def test_an_environment_that_is_made_for_another_machine_is_judged_as_if_there_were_a_gpu() -> None:

@@ -289,9 +289,10 @@ _MEANING = {
     "broken": "TensorFlow cannot use the GPU",
     "unknown": "could not determine whether TensorFlow can use the GPU",
 }
-_ON_CPU = {  # reports that are no worse, because no GPU was required
-    "ok": "TensorFlow runs on the CPU; no GPU is required",
-    "degraded": "TensorFlow runs on the CPU, but with problems; no GPU is required",
+_ON_CPU = {  # where no GPU is required, or the checks that miss one were left out
+    "ok": "TensorFlow runs on the CPU",
+    "degraded": "TensorFlow runs on the CPU, but with problems",
+    "broken": "TensorFlow fails on the CPU",
 }
 _MEANING_OF_TEXT = {
     "ok": "according to this text TensorFlow uses the GPU",
@@ -308,11 +309,31 @@ def verdict_sentence(report: Report) -> str:
         cut = next((one for one in value_or(report.facts.messages, ()) if one.kind == "text-cut"), None)
         lines = cut.values.get("lines", "some") if cut else ""
         return _meaning_of_text(report) + (f"; {lines} lines were too long to be examined as a whole" if cut else "")
-    devices = report.facts.tensorflow.devices
-    if report.verdict == "ok" and not isinstance(devices, Known):
+    tensorflow = report.facts.tensorflow
+    if report.verdict == "ok" and not isinstance(tensorflow.devices, Known):
         return "everything that TensorFlow needs is in place (it was not started)"
-    on_cpu = report.verdict in _ON_CPU and not lists_gpu(value_or(devices, None))
-    return (_ON_CPU if on_cpu else _MEANING)[report.verdict]
+    if report.verdict == "broken" and (reason := _never_started(report)):
+        return reason
+    return _on_cpu(report) or _MEANING[report.verdict]
+
+
+def _on_cpu(report: Report) -> str | None:
+    """What holds of the CPU, where no GPU is listed and that is no problem; None: elsewhere."""
+    if report.verdict not in _ON_CPU or lists_gpu(value_or(report.facts.tensorflow.devices, None)):
+        return None
+    missed = next((one.severity for one in report.findings if one.id == "gpu.not-visible"), None)
+    if missed is Severity.NOTE:
+        return f"{_ON_CPU[report.verdict]}; no GPU is required"
+    is_left_out = missed is None and report.verdict != "broken"
+    return f"{_ON_CPU[report.verdict]}; the checks that miss a GPU were left out" if is_left_out else None
+
+
+def _never_started(report: Report) -> str | None:
+    """What keeps TensorFlow from being imported at all, whatever the GPU."""
+    if any(one.id == "tf.not-installed" and not one.possible for one in report.findings):
+        return "TensorFlow is not installed in this Python"
+    phase = next((one for one in report.facts.tensorflow.phases if one.name == "import"), None)
+    return "TensorFlow cannot be imported" if phase and phase.outcome in ("raised", "died", "timeout") else None
 
 
 def _meaning_of_text(report: Report) -> str:
