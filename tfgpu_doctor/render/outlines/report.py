@@ -84,7 +84,9 @@ def page(report: Report, detail: Detail = "shared", guides: bool = False, again:
     rows = tuple((layer.name, layer.text) for layer in layers)
     stack = Table("The stack", ("Layer", "Found"), rows, tuple(layer.mark for layer in layers))
     if detail != "normal":
-        facts = details(report.facts) if detail == "shared" else ()
+        values = tuple(value_or(report.facts.variables, {}).items())  # those of which no finding tells, too
+        variables = Table("Variables", ("Name", "Value"), values, is_named=True)
+        facts = details(report.facts) if detail == "shared" else (variables,)
         return whole._replace(parts=(stack, *found, *open_checks(report), *facts))
     return (
         _answered(whole, report, layers) if report.source == "text" else _examined(whole, report, stack, found, again)
