@@ -222,9 +222,9 @@ def find_python(python: File | None) -> str:
         return _of_the_shell() or sys.executable
     from tfgpu_doctor.probes.systems import find
 
-    text = os.fspath(python)
+    text = _without_parents(os.fspath(python))
     inside = (os.path.join(text, *path) for path in (("bin", "python"), ("Scripts", "python.exe")))
-    executable = next((path for path in inside if os.path.isfile(path)), text)
+    executable = next((path for path in inside if os.path.isfile(path) or os.path.islink(path)), text)
     # a folder "env" is meant before the program of that name, but no folder before a Python: it may be somebody else's
     is_folder = executable != text and not text.lower().startswith(("python", "pypy"))
     for name in (text, f"python{text}")[: 1 + text[:1].isdigit()]:
@@ -236,6 +236,13 @@ def find_python(python: File | None) -> str:
     if os.path.islink(executable) and not os.path.exists(executable):
         reason = f"a link to {os.path.realpath(executable)}, which does not exist; create the environment again"
     raise UsageError(f"--python {executable}: {reason}")
+
+
+def _without_parents(path: str) -> str:
+    """The path without "..", as commands that are printed show it; with a link before that, it is another one."""
+    plain = os.path.normpath(os.path.abspath(path))
+    is_same = os.path.realpath(os.path.dirname(plain)) == os.path.realpath(os.path.dirname(path))
+    return plain if os.pardir in path and is_same else path
 
 
 def _of_the_shell() -> str | None:

@@ -82,6 +82,8 @@ def test_an_environment_that_uv_made_for_tfgpu_is_not_examined(tmp_path: Path, m
     monkeypatch.setattr("sys.prefix", str(tmp_path))
     monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path / "bin"), os.path.dirname(sys.executable))))
     assert os.path.dirname(commands.find_python(None)) == os.path.dirname(sys.executable)
+    folder, name = os.path.split(sys.executable)
+    assert commands.find_python(f"{folder}/../{os.path.basename(folder)}/{name}") == sys.executable
 
 
 def test_without_a_result_there_is_a_reason() -> None:

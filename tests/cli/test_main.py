@@ -69,9 +69,12 @@ def test_the_folder_of_an_environment_stands_for_its_interpreter(tmp_path: Path)
         done = tfgpu(*command, "--python", "true", cwd=tmp_path)
         assert done.returncode == 2 and done.stdout == ""
         assert done.stderr.endswith("Error: --python: true is no Python interpreter\n")
-    (tmp_path / "gone").symlink_to(tmp_path / "removed" / "python3")
-    done = tfgpu("doctor", "--python", str(tmp_path / "gone"))
-    assert done.returncode == 2 and "which does not exist; create the environment again" in done.stderr
+    gone = tmp_path / "gone" / "bin" / "python"
+    gone.parent.mkdir(parents=True)
+    gone.symlink_to(tmp_path / "removed" / "python3")
+    for name in ("gone", "gone/bin/python"):
+        done = tfgpu("doctor", "--python", name, cwd=tmp_path)
+        assert done.returncode == 2 and "which does not exist; create the environment again" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["COLUMNS", "LINES"])

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-import msgspec
-import pytest
 
 from tests.cli.runner import tfgpu
 from tests.findings.rows_over_facts import NO_DRIVER, NO_GPU_LISTED, WHY, absent, phases
@@ -17,7 +13,7 @@ from tests.tables import each
 from tfgpu_doctor.facts.facts import Known, Phase, Unknown
 from tfgpu_doctor.facts.report import Report, Severity, exit_code, verdict_sentence
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.engine import SelectionError, restrict, verify
+from tfgpu_doctor.findings.engine import restrict
 from tfgpu_doctor.plan.diagnosis import make_report
 
 NO_GPU: dict[str, Any] = {
@@ -97,14 +93,6 @@ def test_required_gpus_are_missing_whatever_else_is_left_out() -> None:
     assert restrict(one, (), ("gpu.*",), require_gpus=1).findings == ()
 
 
-def test_required_gpus_are_checked_beside_what_is_chosen(tmp_path: Path) -> None:
-    (tmp_path / "report.json").write_bytes(msgspec.json.encode(report()))
-    arguments = ("doctor", "--from", str(tmp_path / "report.json"), "--only", "env.*")
-    assert tfgpu(*arguments).returncode == 0
-    required = tfgpu(*arguments, "--require-gpus", "1", "--format", "junit")
-    assert required.returncode == 1 and required.stdout.count("gpu.fewer-than-required") == 1
-
-
 def test_where_no_gpu_is_required_the_cpu_will_do() -> None:
     skipped = {"tensorflow.devices": WHY, "tensorflow.phases": (Phase("import", "skipped", 0.0),)}
     found = report(skipped, require_gpus=0)
@@ -117,12 +105,3 @@ def test_list_checks_has_the_formats_of_a_list() -> None:
     listed = document["checks"]
     assert [one["id"] for one in listed] == sorted(DECLARATIONS)
     assert set(listed[0]) == {"id", "layer", "severity", "title"}
-
-
-def test_an_unknown_check_is_wrong_usage_and_answered_with_what_is_near() -> None:
-    verify(("gpu.none", "env.*"))
-    for typed, near in (("cuda", r"cuda\.\*"), ("gpu.nnoe", r"Did you mean gpu\.none")):
-        with pytest.raises(SelectionError, match=near):
-            verify((typed,))
-    done = tfgpu("doctor", "--skip", "no.such")
-    assert done.returncode == 2 and "no.such" in done.stderr

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import (
-    checks_options,
-    define_command,
-    matrix_option,
-    option,
-    python_option,
-    rare_option,
-    repeated,
-)
-from tfgpu_doctor.cli.output import Results, fail_on_option, result_options
+from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option, option, python_option, rare_option
+from tfgpu_doctor.cli.output import Results, fail_on_option, repeated, result_options
 from tfgpu_doctor.cli.progress import spinner
 from tfgpu_doctor.facts.facts import encode
 from tfgpu_doctor.facts.parameters import Seconds

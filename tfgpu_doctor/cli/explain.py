@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option, repeated
-from tfgpu_doctor.cli.output import Results, fail_on_option, note, result_options
+from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option
+from tfgpu_doctor.cli.output import Results, fail_on_option, note, repeated, result_options
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def command(
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 could not determine.
     """
     if len(sources) > 1:
-        raise click.UsageError(f"give one text: cat {shlex.join(sources)} | tfgpu explain -")
+        raise click.UsageError(_one_of(sources))
     source = sources[0] if sources else "-"
     if not os.path.exists(source) and _ID.fullmatch(source.lower()):
         _page(source.lower(), results)
@@ -67,6 +67,15 @@ def command(
     again = repeated(context, "sources", "matrix", "only", "skip")  # of a saved report
     results.write(report, "report", fail_on=fail_on, again=again, **selected)
     context.exit(exit_code(report, fail_on))
+
+
+def _one_of(sources: tuple[str, ...]) -> str:
+    """What to type instead of several texts, or several ids."""
+    from tfgpu_doctor.findings import pages
+
+    if all(map(pages.page_of, sources)):
+        return f"give one id at a time: {'; '.join(f'tfgpu explain {one}' for one in sources)}"
+    return f"give one text: cat {shlex.join(sources)} | tfgpu explain -"
 
 
 def _explained(source: str, **options: Any) -> Report:
@@ -85,6 +94,8 @@ def _explained(source: str, **options: Any) -> Report:
 
         similar = pages.nearest(source) if re.fullmatch(r"[\w-]{3,30}", source) else ()  # "cuda-missing"
         hint = f"Did you mean {' or '.join(similar)}?" if similar else _PIPE
+        if any(one.id == source for one in commands.load_matrix(options["matrix"]).data.known_issues):
+            hint = f"It is a known issue of the matrix: tfgpu matrix find {source}"
         raise commands.UsageError(f"{error}. {hint}") from error
 
 

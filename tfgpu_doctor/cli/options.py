@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import takewhile
@@ -60,6 +59,11 @@ class _Asked(click.Command):
             return super().parse_args(ctx, args)
         except (click.NoSuchOption, click.BadOptionUsage) as error:
             ctx.fail(self._instead(error.option_name) or error.message)
+        except click.UsageError as error:
+            takes_one = any(one.name == "python" and one.metavar == "EXE" for one in self.params)
+            if takes_one and type(error) is click.UsageError:  # an argument too many
+                ctx.fail(f"{error.message}. Give an interpreter, or its environment, with --python.")
+            raise
 
     def _instead(self, name: str) -> str:
         """What to use instead of an option that there is not, or that lacks its value."""
@@ -141,6 +145,12 @@ class LazyGroup(Group):
         command: click.Command = importlib.import_module(name).command
         return command
 
+    def _instead(self, name: str) -> str:
+        """What tfgpu alone shows is of the doctor, and so are its options."""
+        doctor = importlib.import_module("tfgpu_doctor.cli.doctor").command
+        of_doctor = any(name in parameter.opts for parameter in doctor.params)
+        return f"{name} is an option of a command, as in: tfgpu doctor {name}" if of_doctor else super()._instead(name)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands, without importing them, then the options."""
         for purpose, summaries in self.purposes.items():
@@ -196,21 +206,6 @@ def python_option(text: str) -> Callable[[_Function], _Function]:
     """Declare --python, an interpreter; `text` is its help."""
     default = "[default: this one; where uv or pipx installed tfgpu, that of the shell]"
     return option("--python", metavar="EXE", help=f"{text}  {default}")
-
-
-def repeated(context: click.Context, *names: str) -> str:
-    """Return the command with those of these options that were given, in the words of the shell that it is typed in."""
-    from tfgpu_doctor.plan.windows_shell import quoted
-
-    words = [context.command_path]
-    for parameter in context.command.params:
-        value = context.params.get(parameter.name or "") if parameter.name in names else None
-        if value is None or value is False or value == ():
-            continue
-        given = ",".join(value) if isinstance(value, tuple) else str(value)
-        words += parameter.opts[:1] if isinstance(parameter, click.Option) else []
-        words += [] if value is True else [quoted(given, "windows" if sys.platform == "win32" else None)]
-    return " ".join(words)
 
 
 HAS_TENSORFLOW = "Python interpreter that has TensorFlow, or its environment."

@@ -271,8 +271,9 @@ def fails(finding: Finding, fail_on: FailOn) -> bool:
 
 def exit_code(report: Report, fail_on: FailOn) -> int:
     """Map a report to the exit code of the contract."""
-    failed = any(fails(finding, fail_on) for finding in report.findings)
-    return exit_status(fail_on, failed, report.verdict == "unknown")
+    is_open = report.verdict == "unknown"  # an error, then, is but the symptom whose cause is open
+    graves = (finding for finding in report.findings if not (is_open and finding.severity is Severity.ERROR))
+    return exit_status(fail_on, any(fails(finding, fail_on) for finding in graves), is_open)
 
 
 def exit_status(fail_on: FailOn, is_failed: bool, is_open: bool) -> int:

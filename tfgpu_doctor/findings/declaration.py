@@ -352,8 +352,9 @@ def phase_named(phases: Phases, name: str) -> Phase | None:
 
 
 def import_fails(phases: Phases | None) -> bool:
-    """Whether importing TensorFlow or tf.keras raises, or ends the process."""
-    return any(phase.name in ("import", "keras") and phase.outcome in ("raised", "died") for phase in phases or ())
+    """Whether importing TensorFlow or tf.keras raises, hangs, or ends the process."""
+    steps = [phase for phase in phases or () if phase.name in ("import", "keras") and not was_cut_short(phase)]
+    return any(phase.outcome in ("raised", "died", "timeout") for phase in steps)
 
 
 def was_cut_short(phase: Phase) -> bool:

@@ -376,7 +376,7 @@ IMPORT_HANG = finding(
     cause="it waits for something (a network file system, a lock, a driver that does not answer, PTX compilation), or "
     "it needs more time",
     fixes=_find_where_it_waits,
-    explained_by=("driver.unresponsive", "gpu.arch-too-new"),
+    explained_by=("driver.unresponsive", "gpu.arch-too-new", "tf.shadowed", "env.pythonpath"),
     docs=_ERRORS_GUIDE,
 )
 
