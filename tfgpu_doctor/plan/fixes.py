@@ -150,8 +150,8 @@ class Fixes(Situation):
         return f"{command} | grep -iE {self.quote('|'.join(words))}" + (f" | head -n {most}" if most else "")
 
     def rename(self, old: str, new: str) -> str:
-        """The command that renames a file or a folder."""
-        return f"{'move' if self.os == 'windows' else 'mv'} {self.quote(old)} {self.quote(new)}"
+        """The command that renames a file or a folder, and overwrites none."""
+        return f"{'move /-Y' if self.os == 'windows' else 'mv -n'} {self.quote(old)} {self.quote(new)}"
 
     def without_folders(self, variable: str, value: str, folders: Collection[str]) -> str | None:
         """The command that removes folders from a variable that lists them; None where its value has none of them."""
@@ -264,7 +264,7 @@ class Fixes(Situation):
     def installation(self, row: Release) -> Installation:
         """How a release is installed here: for this Python, or for its own newest."""
         python = self.target.python if self.target.python in row.python else row.python[-1]
-        return Installation(self.matrix, self.target, row, python)
+        return Installation(self.matrix, self.target, row, python, on_cpu=has_no_gpu(self.facts))
 
     def install_tensorflow(self, row: Release) -> tuple[str, ...]:
         """Install a release with its CUDA libraries, where it finds them, and a cuDNN that still supports the cards."""
