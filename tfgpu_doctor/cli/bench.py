@@ -111,10 +111,13 @@ def command(context: click.Context, /, results: Results, **asked: Any) -> None:
     """
     if context.invoked_subcommand is None:
         _run(context, None, results, asked)
-    for name in context.params:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            behind = f"{context.invoked_subcommand} --{name.replace('_', '-')} …"
-            raise click.UsageError(f"options of a workload belong behind its name: tfgpu bench {behind}")
+    workload = context.invoked_subcommand or ""
+    for option in command.params:
+        if context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE:
+            name = (option.secondary_opts if context.params[option.name or ""] is False else option.opts)[0]
+            if all(name not in (*each.opts, *each.secondary_opts) for each in command.commands[workload].params):
+                raise click.UsageError(f"tfgpu bench {workload} has no {name}")
+            raise click.UsageError(f"options of a workload belong behind its name: tfgpu bench {workload} {name} …")
 
 
 # ----------------------------------------------------------------------------------------------------------- workloads
