@@ -120,9 +120,9 @@ def test_noise_tf32_and_what_cannot_be_compared() -> None:
         assert list(overtaking([*cpu, *other], "size", "N")) == []
 
 
-@each(("times", "text"), ROWS["saturation"])
-def test_saturation(times: dict[int, float], text: str) -> None:
-    assert list(saturation(curve("CPU", times), "size", "N")) == [text]
+@each(("times", "noise", "text"), ROWS["saturation"])
+def test_saturation(times: dict[int, float], noise: float, text: str) -> None:
+    assert list(saturation(curve("CPU", times, noise), "size", "N")) == [text]
 
 
 def test_what_is_said_of_several_sizes_is_said_once_and_the_best_figure_stands_last() -> None:

@@ -235,18 +235,23 @@ def overtaking(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
         best = max(faster, key=lambda size: ratios[size].value) if faster else unclear
         until = f"not clearly faster than the CPU up to {name} = {unclear}"
         known = f"faster than the CPU from {name} = {faster[0]} on" if faster else until
-        yield f"{label}, {dtype}: {known}; {approximate(ratios[best].value)} times as fast at {best}"
+        times = approximate(ratios[best].value, interval=(ratios[best].low, ratios[best].high))
+        yield f"{label}, {dtype}: {known}; {times} times as fast at {best}"
 
 
 def saturation(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
-    """Yield sentences: at which size each device and type is fastest, and from which on nearly so."""
+    """Yield sentences: at which size each device and type is fastest, and from which on nearly so.
+
+    Sizes whose speeds the intervals do not tell apart are named together.
+    """
     for (label, dtype), curve in curves(runs, axis).items():
         best = max(curve, key=lambda size: curve[size].value)
         full = next(size for size in curve if curve[size].value >= FULL * curve[best].value)
-        text = f"fastest at {name} = {best}"
+        *others, last = [str(size) for size in curve if ratio(curve[best], curve[size]).low <= 1]
+        text = f"fastest at {name} = {', '.join(others)}{' or ' if others else ''}{last}"
         if full == max(curve):
             text += ", the largest: a larger one may be faster still"
-        elif full != best:
+        elif str(full) not in (*others, last):
             text += f"; {100 * FULL:.0f} % of that from {full} on"
         if len(curve) > 1:
             yield f"{label}, {dtype}: {text}"

@@ -93,6 +93,7 @@ class MatPow(PlanBase):
     sizes: tuple[int, ...] = ()  # none: one is chosen for about TARGET seconds, and GPUs also get one that fills them
     chosen: int = 0  # the size that all devices share, where there is one
     skipped: dict[str, list[int]] = field(default_factory=dict)  # of several sizes those that are left out, by reason
+    begun: set[int] = field(default_factory=set)  # of several sizes those that are measured on some device
     written: set[str] = field(default_factory=set)
 
     @classmethod
@@ -119,8 +120,9 @@ class MatPow(PlanBase):
         return len(self.sizes) > 1
 
     def title(self) -> str:
-        one = f"{self.chosen} × {self.chosen}"
-        what = f"{len(self.sizes)} sizes from {self.sizes[0]} to {self.sizes[-1]}" if self.several else one
+        sizes = sorted(self.begun or self.sizes) or [self.chosen]
+        several = f"{len(sizes)} sizes from {sizes[0]} to {sizes[-1]}"
+        what = several if len(sizes) > 1 else f"{sizes[0]} × {sizes[0]}"
         return f"A^{self.power} and B^{self.power}, {what}"
 
     def parameters(self) -> dict[str, Scalar]:
@@ -268,6 +270,7 @@ class MatPow(PlanBase):
             where = "the host" if short[0] == HOST else f"GPU {short[0]}"
             why = f": does not fit into the free memory of {where}"
         else:
+            self.begun.add(size)
             return True
         self.skipped.setdefault(f"skipped on {job.case.label}, {job.dtype}{why}", []).append(size)
         return False
