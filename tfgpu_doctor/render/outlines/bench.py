@@ -17,7 +17,7 @@ from tfgpu_doctor.bench.references import MEASURED
 from tfgpu_doctor.bench.results import OVERVIEW, BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.bench.samples import DISTURBED
 from tfgpu_doctor.facts.facts import value_or
-from tfgpu_doctor.facts.units import digits, plural, quantity, scale_of, seconds
+from tfgpu_doctor.facts.units import count, digits, plural, quantity, scale_of, seconds
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.prometheus import gauge, origin, rate
 from tfgpu_doctor.render.shapes import (
@@ -50,7 +50,7 @@ LEFT_OUT = (
 START_UP = {"to devices": "host-to-device copy", "list devices": "listing devices", "inputs": "creating inputs"}
 # first word of a doubt (bench/speeds.py) → what it means; a cause is said rather than what it caused
 _DOUBTS = {
-    "disturbed": "other programs used the CPUs",
+    "disturbed": "too low: other programs used the CPUs",
     "drift": "the speed changed meanwhile",
     "only": "too few measurements in the time",
     "": "the times vary too much",
@@ -68,9 +68,12 @@ _LOADS = (
 
 def throughput(run: Run) -> str:
     """Work per second; virtual devices have none to show."""
-    if run.virtual:
-        return "virtual: no speed"
-    return quantity(run.throughput.value, run.throughput.unit, run.throughput.ci95) if run.throughput else "no speed"
+    if run.virtual or run.throughput is None:
+        return "virtual: no speed" if run.virtual else "no speed"
+    speed, ends = run.throughput.value, run.throughput.ci95
+    # `tfgpu bench` alone measures each run for two seconds, in one process: two digits, however close its samples lie
+    ends = (min(ends[0], 0.9 * speed), max(ends[1], 1.1 * speed)) if "workload" in run.parameters else ends
+    return quantity(speed, run.throughput.unit, ends)
 
 
 def _speed(run: Run) -> str:
@@ -138,7 +141,7 @@ def taken(run: Run) -> str:
     each = f" of {run.steps} {plural(run.step_name)}" if run.steps > 1 else ""
     where = f" in {len(run.processes)} processes" if len(run.processes) > 1 else ""
     without = f" ({run.left_out} left out)" if run.left_out else ""
-    return f"{len(run.samples_s)} samples{each}{where}{without}"
+    return f"{count(len(run.samples_s), 'sample')}{each}{where}{without}"
 
 
 def comparisons(run: Run) -> Iterator[str]:
@@ -262,18 +265,21 @@ def verdict(result: BenchResult) -> str:
     if best is None:
         return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
     sentences = [*leading(result)] or [_figures(best, runs)]
-    sentences += [bad or "Every result is verified", _doubtful(runs)]
+    sentences += [bad or "Every result is verified", _doubtful(runs, result.unfinished)]
     if result.not_run:
         missing = ", ".join(result.not_run) if result.workload == OVERVIEW else len(result.not_run)
         sentences.append(f"Not run, for lack of time: {missing}")
     return ". ".join(filter(None, sentences)) + "."
 
 
-def _doubtful(runs: Sequence[Run]) -> str:
+def _doubtful(runs: Sequence[Run], is_unfinished: bool) -> str:
     """Name the devices whose figures are doubtful, with the cause: of several, the first in _DOUBTS."""
     doubts = [(run.label, doubt) for run in runs for doubt in run.doubts]
-    why = {label: _DOUBTS[start] for start in reversed(_DOUBTS) for label, doubt in doubts if doubt.startswith(start)}
-    return f"Uncertain: {', '.join(f'{label} ({words})' for label, words in why.items())}" if why else ""
+    meant = _DOUBTS | ({"only": "interrupted after too few measurements"} if is_unfinished else {})
+    why = {label: meant[start] for start in reversed(meant) for label, doubt in doubts if doubt.startswith(start)}
+    text = f"Uncertain: {', '.join(f'{label} ({words})' for label, words in why.items())}" if why else ""
+    is_slow_base = why.get("CPU") == _DOUBTS["disturbed"] and any(run.speedup_vs_cpu for run in runs)
+    return f"{text}, and what is given as times the CPU is too high" if is_slow_base else text
 
 
 def _best(result: BenchResult) -> Run | None:
