@@ -48,7 +48,8 @@ def test_relative_entries_of_path_are_passed_over(checkout: Path, tmp_path: Path
     environ = {"PATH": os.pathsep.join((entry, str(tmp_path / "real")))}
     assert systems.find("nvcc", environ) is None
     assert process.run(["nvcc"], timeout=9, env=environ).error == "No such file or directory"
-    assert systems.find("nvcc", environ) == str(program(tmp_path / "real" / "nvcc"))
+    real = program(tmp_path / "real" / "nvcc")
+    assert systems.find("nvcc", environ) == str(real)
     assert process.run(["nvcc"], timeout=9, env=environ).stdout == "hit\n"
     assert not (tmp_path / "started").exists()
 
