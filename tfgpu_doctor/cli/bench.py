@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -270,9 +271,20 @@ def _measured(workload: str | None, given: dict[str, Any], targets: list[Output]
 def show(context: click.Context, file: str, results: Results, save_reference: str | None) -> None:
     """Print a result saved with --output, or make an HTML page with a chart of it; nothing is measured.
 
-    Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result.
+    A reference of a GPU (--save-reference) is printed, too.
+
+    Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result, 3 no reference could be saved.
     """
+    from tfgpu_doctor.bench.references import Reference
+    from tfgpu_doctor.render import text
+    from tfgpu_doctor.render.outlines.bench import reference_page
+
     result = commands.load_bench(file, "tfgpu bench show")
+    if isinstance(result, Reference):
+        if save_reference:
+            raise click.UsageError(f"{file} is a reference already")
+        results.write_page(partial(encode, result), partial(text.render, reference_page(result)), "a reference")
+        return
     results.write(result, "bench")
     _save_reference(result, save_reference)
     context.exit(EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_OK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
@@ -24,10 +25,17 @@ class TooSlowError(CannotRunError):
     """What was asked for takes longer than the time that was given; the message says what would fit."""
 
 
-def too_slow(what: str, expected: float, deadline: float, shorter: str, longer: int) -> TooSlowError:
-    """Return the error that `what` takes too long; `shorter` is an option, `longer` a deadline, that would do."""
+def too_slow(what: str, expected: float, deadline: float, shorter: str, longer: int, least: float) -> TooSlowError:
+    """Return the error that `what` takes too long.
+
+    Args:
+        shorter: an option that would do.
+        longer: a deadline for enough samples.
+        least: seconds from which on it is not refused, whatever so few samples are worth.
+    """
     took = f"{what} would take about {duration(expected)}, too long for --deadline {deadline:g}"
-    return TooSlowError(f"{took}. Try {shorter}, or --deadline {longer}")
+    few = f"{math.ceil(least)} is accepted, for an uncertain speed"
+    return TooSlowError(f"{took}. Try {shorter}, or --deadline {longer} ({few})")
 
 
 def scratch() -> TemporaryDirectory[str]:
@@ -236,7 +244,8 @@ def overtaking(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
         until = f"not clearly faster than the CPU up to {name} = {unclear}"
         known = f"faster than the CPU from {name} = {faster[0]} on" if faster else until
         times = approximate(ratios[best].value, interval=(ratios[best].low, ratios[best].high))
-        yield f"{label}, {dtype}: {known}; {times} times as fast at {best}"
+        unsure = _unsure(runs, (label, dtype), ("CPU", dtype), ("CPU", "float32"))
+        yield f"{label}, {dtype}: {known}; {times} times as fast at {best}{unsure}"
 
 
 def saturation(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
@@ -254,4 +263,9 @@ def saturation(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
         elif str(full) not in (*others, last):
             text += f"; {100 * FULL:.0f} % of that from {full} on"
         if len(curve) > 1:
-            yield f"{label}, {dtype}: {text}"
+            yield f"{label}, {dtype}: {text}{_unsure(runs, (label, dtype))}"
+
+
+def _unsure(runs: Sequence[Run], *keys: tuple[str, str]) -> str:
+    """Say that a sentence rests on uncertain speeds, where one of these labels and types has some."""
+    return " (uncertain)" if any(run.doubts and (run.label, run.dtype) in keys for run in runs) else ""

@@ -230,14 +230,18 @@ class MatPow(PlanBase):
         in_time = LARGEST**2 if self.may_skip_cpu(cases) else fits
         size = fit(cases, self.dtypes, wanted, chosen, session.free(cases), in_time)
         expected = matpow.flop(size, self.power, 2) / slowest
-        if not wanted or max(FEWEST, session.processes) * expected <= session.rule.deadline:
+        least = max(FEWEST, session.processes) * expected
+        if not wanted or least <= session.rule.deadline:
             return cases, size, expected
         longer = math.ceil(expected * (rule.min_samples + 1) * session.processes / 10) * 10
         if others := self.skip_cpu(cases, "a sample", expected, f"--deadline {longer}"):
             return others, size, 0.0
         where = "the CPU" if cases[0].label == "CPU" else cases[0].label
         smaller = f"--size {max(fits // 128 * 128, 64)}"
-        raise too_slow(f"size {size}: a sample on {where}", expected, session.rule.deadline, smaller, longer)
+        # the next estimate may be a little longer
+        raise too_slow(
+            f"size {size}: a sample on {where}", expected, session.rule.deadline, smaller, longer, 1.1 * least
+        )
 
     def speed(self, session: Session, case: Case, dtype: str) -> float:
         """Return FLOP/s of the slowest device, roughly: of the first case, which is the CPU where that takes part."""

@@ -56,7 +56,8 @@ def check_time(seconds: float, deadline: float, batch: int, option: str) -> None
     """Refuse steps on the CPU that take too long. Raises TooSlowError; the message says which batch fits."""
     if FEWEST * seconds > deadline:
         smaller = f"{option} {max(int(batch * deadline / (FEWEST * seconds)), 1)}"
-        raise too_slow(f"a step of {batch} images on the CPU", seconds, deadline, smaller, math.ceil(seconds) * USUAL)
+        longer, what = math.ceil(seconds) * USUAL, f"a step of {batch} images on the CPU"
+        raise too_slow(what, seconds, deadline, smaller, longer, FEWEST * seconds)
 
 
 def out_of_memory(why: str) -> bool:

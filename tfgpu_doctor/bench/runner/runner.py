@@ -83,8 +83,8 @@ class Measurement:
     @property
     def label(self) -> str:
         """The case, its type and its point, for people."""
-        point = ", ".join(f"{name} {value}" for name, value in self.job.point.items())
-        return " ".join(filter(None, (self.job.case.label, self.job.dtype, point)))
+        point = (f"{value}" if name == "workload" else f"{name} {value}" for name, value in self.job.point.items())
+        return ", ".join((f"{self.job.case.label} {self.job.dtype}", *point))
 
     @property
     def over(self) -> bool:
@@ -345,7 +345,7 @@ class Session:
         runs, self.total = len(labels), float(len(labels) + besides)
         most = self.rule.deadline * runs if sampling is None else sampling
         what = f"{count(runs, 'run')} ({plain('; '.join(dict.fromkeys(labels)))})"
-        self.announce(f"{what}: at most {seconds(most)} of sampling")
+        self.announce(f"{what}: at most {seconds(most)} of sampling, besides start-up and verification")
 
     def skip(self, runs: int) -> None:
         """So many of the runs that were announced do not take place."""

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tfgpu_doctor.bench.devices import plain
-from tfgpu_doctor.bench.references import MEASURED
+from tfgpu_doctor.bench.references import MEASURED, Reference
 from tfgpu_doctor.bench.results import OVERVIEW, BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.bench.samples import DISTURBED
 from tfgpu_doctor.facts.facts import value_or
@@ -71,8 +71,10 @@ def throughput(run: Run) -> str:
     if run.virtual or run.throughput is None:
         return "virtual: no speed" if run.virtual else "no speed"
     speed, ends = run.throughput.value, run.throughput.ci95
-    # `tfgpu bench` alone measures each run for two seconds, in one process: two digits, however close its samples lie
-    ends = (min(ends[0], 0.9 * speed), max(ends[1], 1.1 * speed)) if "workload" in run.parameters else ends
+    # `tfgpu bench` alone measures each run for two seconds, in one process; where a speed is uncertain, its interval
+    # does not hold all that may be wrong with it: two digits, however close the samples lie
+    is_rough = run.doubts or "workload" in run.parameters
+    ends = (min(ends[0], 0.9 * speed), max(ends[1], 1.1 * speed)) if is_rough else ends
     return quantity(speed, run.throughput.unit, ends)
 
 
@@ -327,6 +329,22 @@ def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     )
     hint = "For the details of each run: -v, --output FILE.html, or --output FILE.json." if many else ""
     return whole._replace(parts=parts, hint=hint)
+
+
+def reference_page(reference: Reference) -> Page:
+    """What was measured on a GPU, and on what it depends."""
+    rows = []
+    for one in reference.speeds:
+        speed, work = one.throughput, (f"{key} {value}" for key, value in one.parameters.items() if key != "seed")
+        shown = quantity(speed.value, speed.unit, speed.ci95)
+        rows.append((one.workload, one.dtype, ", ".join(work), shown, str(one.samples)))
+    about = (
+        f"Reference: {reference.gpu}, measured {reference.measured} with tfgpu {reference.tool}",
+        f"TensorFlow {reference.tensorflow}, driver {reference.driver}",
+    )
+    speeds = Table("Speeds", ("workload", "type", "what", "speed", "samples"), tuple(rows), right=(4,))
+    sentence = "Each is verified, and of one GPU alone. What share of it this GPU gives: tfgpu bench"
+    return Page("tfgpu bench", about, "ok", "tfgpu bench", sentence, (speeds,))
 
 
 def _in_plain_words(result: BenchResult) -> BenchResult:
