@@ -168,7 +168,7 @@ def load_bench(file: File, command: str) -> BenchResult | Reference:
 
     data, name = _read(file)
     with refusing(ReportError):
-        if schema_of(data, name) == "tfgpu.bench-reference/1":
+        if schema_of(data, name, "result of tfgpu bench") == "tfgpu.bench-reference/1":
             return decode_saved(data, Reference, name, "reference")
         return with_references(reassess(load_result(data, name, command)))
 
@@ -194,7 +194,7 @@ def _load_either(file: File) -> Report | BenchResult:
 
     data, name = _read(file)
     with refusing(ReportError):
-        schema = schema_of(data, name)
+        schema = schema_of(data, name, "report or result")
         if schema.startswith("tfgpu.bench/"):
             return reassess(load_result(data, name, "tfgpu compare"))
         if schema.startswith("tfgpu.report/"):
@@ -731,7 +731,7 @@ def bench(
             (`tfgpu bench matpow --help`).
     """
     from tfgpu_doctor.bench.devices import DeviceError, RequestError
-    from tfgpu_doctor.bench.plans.base import CannotRunError, TooSlowError
+    from tfgpu_doctor.bench.plans.base import CannotRunError, NoRoomError
     from tfgpu_doctor.bench.requests import make_plan, measure, read_request, take_part
     from tfgpu_doctor.bench.results import OVERVIEW
     from tfgpu_doctor.bench.runner.process import NoTensorFlowError, WorkerError
@@ -754,7 +754,7 @@ def bench(
             result = measure(request, plan, known, environment, progress=progress, note=note, save=save)
             return result if workload else _without_gpu(result, known)
     except (DeviceError, CannotRunError) as error:
-        raise TfgpuError(str(error), 3 if isinstance(error, TooSlowError) else 1) from error
+        raise TfgpuError(str(error), 3 if isinstance(error, NoRoomError) else 1) from error
     except (NoTensorFlowError, WorkerError) as error:
         named = quoted(executable, "windows" if sys.platform == "win32" else None)
         raise TfgpuError(f"cannot measure with {executable}: {error}\nNext: tfgpu doctor --python {named}") from error

@@ -21,11 +21,11 @@ class CannotRunError(Exception):
     """What was asked for cannot be measured, through no fault of TensorFlow's; the message says why and what to do."""
 
 
-class TooSlowError(CannotRunError):
-    """What was asked for takes longer than the time that was given; the message says what would fit."""
+class NoRoomError(CannotRunError):
+    """What was asked for takes longer than the time that was given, or more than the free memory; what would fit."""
 
 
-def too_slow(what: str, expected: float, deadline: float, shorter: str, longer: int, least: float) -> TooSlowError:
+def too_slow(what: str, expected: float, deadline: float, shorter: str, longer: int, least: float) -> NoRoomError:
     """Return the error that `what` takes too long.
 
     Args:
@@ -35,7 +35,7 @@ def too_slow(what: str, expected: float, deadline: float, shorter: str, longer: 
     """
     took = f"{what} would take about {duration(expected)}, too long for --deadline {deadline:g}"
     few = f"{math.ceil(least)} is accepted, for an uncertain speed"
-    return TooSlowError(f"{took}. Try {shorter}, or --deadline {longer} ({few})")
+    return NoRoomError(f"{took}. Try {shorter}, or --deadline {longer} ({few})")
 
 
 def scratch() -> TemporaryDirectory[str]:
@@ -201,11 +201,11 @@ def shortage(needs: Iterable[tuple[Memory, int]], free: Free) -> tuple[Memory, i
     return next(((memory, need) for memory, need in total.items() if need > SHARE * free.get(memory, 2**62)), None)
 
 
-def too_large(what: str, short: tuple[Memory, int], free: Free, advice: str) -> CannotRunError:
+def too_large(what: str, short: tuple[Memory, int], free: Free, advice: str) -> NoRoomError:
     """Return the error that `what` needs more of a memory than is free."""
     memory, need = short
     where, have = HOST if memory == HOST else f"GPU {memory}", f"{free[memory] / 2**30:.1f} GiB are free"
-    return CannotRunError(f"{what} {need / 2**30:.1f} GiB of {where}, of which {have}; {advice}")
+    return NoRoomError(f"{what} {need / 2**30:.1f} GiB of {where}, of which {have}; {advice}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

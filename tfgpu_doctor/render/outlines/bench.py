@@ -285,9 +285,14 @@ def _doubtful(runs: Sequence[Run], is_unfinished: bool) -> str:
 
 
 def _best(result: BenchResult) -> Run | None:
-    """The fastest run, of GPUs where there are some; None where no run has a speed."""
+    """The fastest run, of GPUs where there are some; None where no run has a speed.
+
+    Of transfers, that of the most bytes: what is small fits into a cache.
+    """
     good = [run for run in result.runs if run.throughput and not run.virtual]
     rivals = [run for run in good if run.devices[0].startswith("/GPU")] or good
+    sizes = [size if isinstance(size := run.parameters.get("bytes"), int) else 0 for run in rivals]
+    rivals = [run for run, size in zip(rivals, sizes, strict=True) if size == max(sizes)]
     return max(rivals, key=lambda run: run.throughput.value if run.throughput else 0.0, default=None)
 
 
