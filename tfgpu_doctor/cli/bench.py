@@ -269,7 +269,7 @@ def _measured(workload: str | None, given: dict[str, Any], targets: list[Output]
 @result_options("bench", more="Show the details of each run.")
 @click.pass_context
 def show(context: click.Context, file: str, results: Results, save_reference: str | None) -> None:
-    """Print a result saved with --output, or make an HTML page with a chart of it; nothing is measured.
+    """Print a result saved with --output, or make an HTML page from it; nothing is measured.
 
     A reference of a GPU (--save-reference) is printed, too.
 
