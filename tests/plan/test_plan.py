@@ -299,8 +299,7 @@ def test_without_a_driver_the_bus_names_the_card(device: str, name: str | None, 
 
 def test_capabilities_each_once_ascending() -> None:
     assert from_facts(Facts(), MATRIX) == Target()
-    cards = tuple(TargetGpu(None, one) for one in ("12.0", "8.9", "8.9"))
-    assert Target(gpus=cards).capabilities == ("8.9", "12.0")
+    assert Target(gpus=tuple(TargetGpu(None, one) for one in ("12.0", "8.9", "8.9"))).capabilities == ("8.9", "12.0")
     two = spoil(healthy(), {"gpus": known((gpu(compute_capability="8.9"), gpu(compute_capability="8.9")))})
     assert len(from_facts(two, MATRIX).gpus) == 2
 
