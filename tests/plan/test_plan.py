@@ -313,7 +313,7 @@ TAGS = ("manylinux1", "manylinux2010", "manylinux2014", *(f"manylinux_2_{minor}"
 
 
 def requirements(option: Option, manager: str) -> list[str]:
-    (line,) = (command for command in option.commands[manager] if " install " in command)
+    *_, line = (command for command in option.commands[manager] if " install " in command)  # pip itself first
     return [
         word for word in shlex.split(line.partition(" install ")[2]) if "==" in word or "<" in word or "-cu" in word
     ]
