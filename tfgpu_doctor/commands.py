@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfgpu_doctor.bench.comparison import BenchComparison
+    from tfgpu_doctor.bench.references import Reference
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.compare.records import Comparison
     from tfgpu_doctor.facts.facts import Fact, Facts
@@ -158,15 +159,18 @@ def load_report(file: File, command: str = "tfgpu doctor --from") -> Report:
         return load(*_read(file), command)
 
 
-def load_bench(file: File, command: str) -> BenchResult:
-    """Load a bench result; "-" is standard input. Raises UsageError, as load_report does."""
-    from tfgpu_doctor.bench.references import with_references
+def load_bench(file: File, command: str) -> BenchResult | Reference:
+    """Load a bench result, or a reference; "-" is standard input. Raises UsageError, as load_report does."""
+    from tfgpu_doctor.bench.references import Reference, with_references
     from tfgpu_doctor.bench.results import load_result
     from tfgpu_doctor.bench.speeds import reassess
-    from tfgpu_doctor.facts.report import ReportError
+    from tfgpu_doctor.facts.report import ReportError, decode_saved, schema_of
 
+    data, name = _read(file)
     with refusing(ReportError):
-        return with_references(reassess(load_result(*_read(file), command)))
+        if schema_of(data, name, "result of tfgpu bench") == "tfgpu.bench-reference/1":
+            return decode_saved(data, Reference, name, "reference")
+        return with_references(reassess(load_result(data, name, command)))
 
 
 def load_pair(base: Compared, new: Compared) -> tuple[Any, Any]:
@@ -190,7 +194,7 @@ def _load_either(file: File) -> Report | BenchResult:
 
     data, name = _read(file)
     with refusing(ReportError):
-        schema = schema_of(data, name)
+        schema = schema_of(data, name, "report or result")
         if schema.startswith("tfgpu.bench/"):
             return reassess(load_result(data, name, "tfgpu compare"))
         if schema.startswith("tfgpu.report/"):
@@ -734,7 +738,7 @@ def bench(
             (`tfgpu bench matpow --help`).
     """
     from tfgpu_doctor.bench.devices import DeviceError, RequestError
-    from tfgpu_doctor.bench.plans.base import CannotRunError, TooSlowError
+    from tfgpu_doctor.bench.plans.base import CannotRunError, NoRoomError
     from tfgpu_doctor.bench.requests import make_plan, measure, read_request, take_part
     from tfgpu_doctor.bench.results import OVERVIEW
     from tfgpu_doctor.bench.runner.process import NoTensorFlowError, WorkerError
@@ -758,7 +762,7 @@ def bench(
             result = measure(request, plan, known, environment, progress=progress, note=note, save=save)
             return result if workload else _without_gpu(result, known, "" if python is None else f" --python {named}")
     except (DeviceError, CannotRunError) as error:
-        raise TfgpuError(str(error), 3 if isinstance(error, TooSlowError) else 1) from error
+        raise TfgpuError(str(error), 3 if isinstance(error, NoRoomError) else 1) from error
     except (NoTensorFlowError, WorkerError) as error:
         raise TfgpuError(f"cannot measure with {executable}: {error}\nNext: tfgpu doctor --python {named}") from error
 

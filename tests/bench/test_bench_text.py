@@ -135,6 +135,11 @@ def test_one_sentence_says_what_came_out() -> None:
     assert words.verdict(fast) == f"{figures}. Every result is verified."
     mixed = words.verdict(result(run(steps=SHAKY), failed("1 GPU", "died")))
     assert mixed == "CPU: 450 GFLOP/s. 1 of 2 runs gave no verified result. Uncertain: CPU (the times vary too much)."
+    waits = run(steps=(1.0,) * 12, cpu_load=(1.0,) * 12, cpu_wait=(0.5,) * 12)
+    slow = words.verdict(result(waits, run("1 GPU", 0.05)))
+    assert slow.endswith("CPU (too low: other programs used the CPUs), and what is given as times the CPU is too high.")
+    ended = words.verdict(result(run(steps=(1.0,) * 3), unfinished=True))
+    assert ended.endswith("Uncertain: CPU (interrupted after too few measurements).")
     nothing = result()
     assert (words.verdict(nothing), words.worst(nothing)) == ("Nothing was measured.", "warning")
 

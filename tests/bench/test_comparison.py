@@ -17,6 +17,7 @@ from tests.tables import each, read_rows
 from tfgpu_doctor.bench.comparison import ACROSS, FailOnSpeed, RunChange, compare_benches, exit_code, verdict_of
 from tfgpu_doctor.bench.results import BenchResult, Ratio, Run
 from tfgpu_doctor.facts.facts import Unknown
+from tfgpu_doctor.render.outlines.bench_comparison import checks
 
 ROWS = read_rows(Path(__file__).with_name("rows.yaml"))
 H200 = spoil(healthy(), {"host.cpus": known(2), "gpus": known((gpu(power_limit=700.0, sm_clock_max=1980),))})
@@ -93,8 +94,7 @@ def test_samples_that_others_disturbed_are_left_out() -> None:
     for slower in (1.0, 3.0):
         found = only(disturbed(1.0, 0), disturbed(slower, 20))
         assert (found.verdict, found.ratio) == ("cannot tell", None)
-        why = "other programs used the CPUs during most samples of NEW: measure on an idle machine"
-        assert found.reasons == (why,)
+        assert found.reasons == ("other programs used the CPUs during most samples of NEW: measure on an idle machine",)
         # figures are of all samples: with those that are left, the reader would see a change
         assert found.base and found.new and found.base.samples == found.new.samples == 20
 
@@ -136,13 +136,13 @@ GATES: dict[str, tuple[tuple[Run, ...], tuple[Run, ...], tuple[int, ...]]] = {
     "faster": ((CPU,), (run(seconds=3.0),), (0, 1, 1, 0)),
     "cannot tell": ((CPU,), (FEW,), (3, 3, 3, 0)),
     "slower beside what cannot be told": ((CPU, GPU), (SLOW, FEW_GPU), (1, 3, 1, 0)),
-    "failed in NEW": ((CPU, GPU), (CPU, DIED), (1, 0, 1, 0)),
-    "works since": ((CPU, DIED), (CPU, GPU), (0, 0, 0, 0)),
+    "failed in NEW": ((CPU, GPU), (CPU, DIED), (1, 3, 1, 0)),
+    "works since": ((CPU, DIED), (CPU, GPU), (3, 3, 3, 0)),
     "gone": ((CPU, GPU), (CPU,), (3, 3, 3, 0)),
     "more": ((CPU,), (CPU, GPU), (0, 0, 0, 0)),
     "nothing in both": ((CPU,), (GPU,), (3, 3, 3, 0)),
     "nothing at all": ((), (), (3, 3, 3, 0)),
-    "virtual beside real": ((CPU, VIRTUAL), (CPU, VIRTUAL), (0, 0, 0, 0)),
+    "virtual beside real": ((CPU, VIRTUAL), (CPU, VIRTUAL), (3, 3, 3, 0)),
 }
 
 
@@ -152,6 +152,10 @@ def test_exit_codes(name: str) -> None:
     found = compare_benches(result(*base), result(*new), "now")
     kinds: tuple[FailOnSpeed, ...] = ("slower", "faster", "change", "never")
     assert tuple(exit_code(found, kind) for kind in kinds) == codes
+    for kind, code in zip(kinds, codes, strict=True):
+        whole, *cases = checks(found, kind).suites[0].cases
+        assert (whole.outcome == "passed") is (3 not in codes), "it says whether all were judged"
+        assert {"error" in {one.outcome for one in (whole, *cases)}} == {code == 3}
 
 
 def on_h200(seconds: float, changes: dict[str, Any]) -> BenchResult:
@@ -210,7 +214,8 @@ OTHER_WORK: list[tuple[BenchResult | Run, BenchResult | Run, str]] = [
     (CPU, replace(CPU, samples_s=()), "the run has no verified speed in NEW"),
     (TF32, replace(TF32, computed_in="float32"), "computed in tf32 → float32"),
     (DEVICES, run("GPUs", devices=("/GPU:0",)), "computed on /GPU:0, /GPU:1 → /GPU:0"),
-    (run(flop=1e9), run(flop=2e9), "FLOP per step 1e+09 → 2e+09"),
+    (run(flop=1e9), run(flop=2.00049e9), "work per step 1 GFLOP → 2 GFLOP"),
+    (of_size(4096), replace(of_size(3072), runs=(run(flop=1e9),)), "size 4096 → 3072 (--size 4096 repeats BASE)"),
 ]
 
 

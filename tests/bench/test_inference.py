@@ -46,8 +46,7 @@ def test_what_the_99th_percentile_needs_is_told() -> None:
     ):
         (said,) = plan.advice(slow, ())
         assert said.endswith(end)
-    enough = msgspec.structs.replace(slow, figures=percentiles([0.1] * 400))
-    assert Inference().advice(enough, ()) == ()
+    assert Inference().advice(msgspec.structs.replace(slow, figures=percentiles([0.1] * 400)), ()) == ()
 
 
 def signature(*inputs: tuple[str, Any, str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.render.showing import printed
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench.devices import GpuFound, RequestError, Selection
-from tfgpu_doctor.bench.plans.base import HOST, CannotRunError, demands, overtaking, saturation
+from tfgpu_doctor.bench.plans.base import HOST, NoRoomError, demands, overtaking, saturation
 from tfgpu_doctor.bench.plans.matpow import MatPow, fit, lacking, sane_size
 from tfgpu_doctor.bench.requests import make_plan, read_request
 from tfgpu_doctor.bench.results import BenchResult, Run
@@ -66,13 +66,13 @@ def test_cases_that_stand_side_by_side_share_the_memory() -> None:
 
 def test_a_size_that_was_asked_for_and_does_not_fit_is_refused_with_one_that_does() -> None:
     free: dict[str | int, int] = {HOST: 200 * GIB, 0: 8 * GIB}
-    with pytest.raises(CannotRunError, match=r"GPU 0, of which 8.0 GiB are free; --size (\d+) fits") as info:
+    with pytest.raises(NoRoomError, match=r"GPU 0, of which 8.0 GiB are free; --size (\d+) fits") as info:
         fit(TWO, ("float32",), 20000, 3072, free)
     fits = int(str(info.value).split("--size ")[1].split()[0])
     assert fit(TWO, ("float32",), fits, 3072, {**free, 0: 15 * GIB // 2}) == fits, "a little later, too"
-    with pytest.raises(CannotRunError, match="--size 1024 fits into memory and time"):
+    with pytest.raises(NoRoomError, match="--size 1024 fits into memory and time"):
         fit(TWO, ("float32",), 20000, 3072, free, in_time=1100)
-    with pytest.raises(CannotRunError, match=r"the host's memory, of which 0\.1 GiB are free; no size fits"):
+    with pytest.raises(NoRoomError, match=r"the host's memory, of which 0\.1 GiB are free; no size fits"):
         fit(TWO[:1], ("float32",), None, 3072, {HOST: GIB // 10})
     size = fit(TWO[:1], ("float32", "float64"), None, 16384, {HOST: 4 * GIB})
     assert 2048 <= size < 8192, "one that was not asked for shrinks"
@@ -120,9 +120,9 @@ def test_noise_tf32_and_what_cannot_be_compared() -> None:
         assert list(overtaking([*cpu, *other], "size", "N")) == []
 
 
-@each(("times", "text"), ROWS["saturation"])
-def test_saturation(times: dict[int, float], text: str) -> None:
-    assert list(saturation(curve("CPU", times), "size", "N")) == [text]
+@each(("times", "noise", "text"), ROWS["saturation"])
+def test_saturation(times: dict[int, float], noise: float, text: str) -> None:
+    assert list(saturation(curve("CPU", times, noise), "size", "N")) == [text]
 
 
 def test_what_is_said_of_several_sizes_is_said_once_and_the_best_figure_stands_last() -> None:

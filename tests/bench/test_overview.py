@@ -115,3 +115,5 @@ def test_references_are_made_of_reliable_results_and_read_again() -> None:
     assert len(left_out) == 1 and left_out[0].startswith("1 GPU float32 is no reliable speed: 95 % interval")
     assert msgspec.json.decode(msgspec.json.encode(made), type=Reference) == made and len(made.speeds) == 3
     assert len(references()) == len(list(FOLDER.glob("*.json"))) > 0
+    page = (Path(__file__).parents[2] / "docs" / "measuring.md").read_text(encoding="utf-8")
+    assert all(f"{one.gpu.removeprefix('NVIDIA ')}." in page for one in references()), "it says which there are"

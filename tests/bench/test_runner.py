@@ -22,7 +22,7 @@ from tests.guard import eventually
 from tests.healthy import MATRIX, healthy
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench.devices import Case, Job
-from tfgpu_doctor.bench.plans.base import PlanBase, TooSlowError
+from tfgpu_doctor.bench.plans.base import NoRoomError, PlanBase
 from tfgpu_doctor.bench.plans.inference import Inference
 from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.plans.training import Cnn, Gan
@@ -281,7 +281,7 @@ def test_how_long_all_runs_are_sampled_at_most_is_said_beforehand() -> None:
     said: list[str] = []
     rule = StoppingRule(deadline=20.0)
     Session(MatPow(sizes=(512,)), MATRIX, healthy(), Planned(), rule, announce=said.append).begin(["CPU", "1 GPU"])
-    assert said == ["2 runs (CPU; 1 GPU): at most 40 s of sampling"]
+    assert said == ["2 runs (CPU; 1 GPU): at most 40 s of sampling, besides start-up and verification"]
     for size, doing in ((None, "choosing a size"), (512, "estimating the time")):
         shown: list[str] = []
         show = lambda label, _, shown=shown: shown.append(label)  # noqa: E731 - without the progress
@@ -302,8 +302,10 @@ def test_how_long_all_runs_are_sampled_at_most_is_said_beforehand() -> None:
 def test_what_the_cpu_has_no_time_for_is_refused_before_it_starts(plan: PlanBase) -> None:
     workers = Planned(seconds=0.05)
     rule = StoppingRule(deadline=5.0)
-    with pytest.raises(TooSlowError, match=r"would take about .* too long for --deadline 5\. Try --[a-z-]+ \d+, or"):
+    with pytest.raises(NoRoomError, match=r"would take .* too long for --deadline 5\. Try --[a-z-]+ \d+, or") as info:
         Session(plan, MATRIX, healthy(), workers, rule).run()
+    enough = re.findall(r"\d+(?=$| \(| is accepted)", str(info.value))
+    assert 5 < int(enough[1]) < int(enough[0]), "that with which it would start, and that for all samples"
     assert all(size is None or size < 4096 for worker in workers.started for size in worker.sizes)
     assert all(worker.closed for worker in workers.started)
 

@@ -32,6 +32,7 @@ from tfgpu_doctor.bench.speeds import (
 from tfgpu_doctor.bench.statistics import StoppingRule, median_interval, percent, quantile, quantile_interval
 from tfgpu_doctor.facts.facts import Gpu, Unknown
 from tfgpu_doctor.render.outlines.bench import taken as taken_of
+from tfgpu_doctor.render.outlines.bench import throughput, timing
 
 WIDE = tuple(1.0 + 0.03 * (step % 7 - 3) for step in range(400))  # samples differ by 18 %, their median is known well
 CREEPING = tuple(1.0 + 0.001 * step for step in range(400))
@@ -53,7 +54,7 @@ DOUBTS: dict[str, tuple[Run, list[str]]] = {
     "a step": (run(steps=(1.1,) * 180 + (1.0,) * 220), ["95 % interval ±10 %", "drift: the second half took 9.1 %"]),
     "a little slower": (run(steps=(1.0,) * 20 + (1.04,) * 20), []),
     "disturbed now and then": (disturbed(1, 2, 3), []),
-    "disturbed nearly always": (disturbed(*range(9)), ["disturbed by other programs in 9 of 12 samples"]),
+    "disturbed nearly always": (disturbed(*range(9)), ["disturbed by other programs in 9 of 12 samples: the speed is"]),
 }
 
 
@@ -80,6 +81,10 @@ def test_the_speed_is_that_of_the_samples_that_others_left_alone() -> None:
     assert taken_of(one) == "18 samples (8 left out)"
     unknown = with_speed(taken, 6.0, "FLOP/s", None)
     assert (unknown.left_out, unknown.median_s) == (0, 1.0) and unknown.ci95_s == (1.0, 2.0)
+    for steps in ((1.0,), (1.0,) * 5):
+        few = with_speed(run(seconds=9.741, steps=steps), 1043e9, "FLOP/s", 2.0)
+        assert (throughput(few), timing(few)[:21]) == ("110 GFLOP/s", "9.7 (8.8 to 10.7) s p"), "few have two digits"
+    assert (taken_of(few), taken_of(run(steps=(1.0,)))) == ("5 samples", "1 sample")
 
 
 def test_types_are_compared_with_themselves_and_tf32_with_the_cpus_float32() -> None:
@@ -174,8 +179,7 @@ def test_another_workload_has_other_options_or_none(
 
 def test_a_small_point_of_a_sweep_is_small_on_purpose() -> None:
     small = run("1 GPU", 0.0004, parameters={"size": 64}, flop=1e9, gpu=(IDLE,))
-    large = run("1 GPU", 0.1, parameters={"size": 4096}, flop=1e13)
-    assert advice(large, small) == []
+    assert advice(run("1 GPU", 0.1, parameters={"size": 4096}, flop=1e13), small) == []
     assert len(advice(small)) == 1
 
 

@@ -69,9 +69,11 @@ def test_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Reporter(clock=clock)
     for second in range(35):
         clock.now = float(second)
-        lines("CPU float32", second / 100)
+        if second < 25:  # then it waits
+            lines("CPU float32", second / 100)
+        lines.remind()
     assert capsys.readouterr().err.splitlines() == [
         "tfgpu: after 10 s: CPU float32, 10 % done",
         "tfgpu: after 20 s: CPU float32, 20 % done",
-        "tfgpu: after 30 s: CPU float32, 30 % done",
+        "tfgpu: after 30 s: CPU float32, 24 % done",
     ]

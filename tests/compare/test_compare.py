@@ -82,8 +82,7 @@ def test_of_many_changes_the_one_is_named_and_the_others_can_matter() -> None:
     comparison = compared({**before, "python.packages": old}, {**after, "python.packages": new, **variables})
     assert explained(comparison, "tf.abi-numpy").changes == ("python.packages.numpy",)
     assert explained(comparison, "gpu.hidden").changes == ("variables.CUDA_VISIBLE_DEVICES",)
-    weights = {one.id: one.weight for one in comparison.changes}
-    assert weights["variables.NCCL_1"] == "can-matter"
+    assert {one.id: one.weight for one in comparison.changes}["variables.NCCL_1"] == "can-matter"
 
 
 @each(

@@ -167,8 +167,7 @@ def test_the_root_cause_is_named_as_in_a_pasted_text(row: dict[str, Any]) -> Non
 def test_an_exception_that_nobody_knows_stays_unexplained() -> None:
     """ "DLL load failed" tells something on Windows alone."""
     for raised in ("RuntimeError: broken", "ImportError: DLL load failed while importing _pywrap_tensorflow_internal"):
-        found = diagnose(machine(raised), MATRIX).findings
-        assert [one.id for one in found if one.root_cause] == ["tf.import-failed"]
+        assert [one.id for one in diagnose(machine(raised), MATRIX).findings if one.root_cause] == ["tf.import-failed"]
 
 
 def test_the_c_library_of_this_machine_is_evidence() -> None:

@@ -46,8 +46,7 @@ def test_the_first_cause_of_one_or_two_sentences(judged_texts: Judged) -> None:
 def test_what_a_text_shows_of_a_machine(row: dict[str, str]) -> None:
     """The first error, and a text that looks alike and has none like it."""
     if "text" in row:
-        found = [one for one in errors(findings(row["text"])) if one != "gpu.not-visible"]
-        assert found[:1] == [row["first"]]
+        assert [one for one in errors(findings(row["text"])) if one != "gpu.not-visible"][:1] == [row["first"]]
     assert row["first"] not in errors(findings(row["not"]))
 
 

@@ -83,13 +83,6 @@ def another_environment(patient: Patient, path: str) -> None:
     patient.new(Path(patient.filled(path)))
 
 
-def base_is_gone(patient: Patient) -> None:
-    """The interpreter that the virtual environment was made with has been removed."""
-    program = patient.prefix / "bin" / "python"
-    program.unlink()
-    program.symlink_to(patient.folder / "removed" / "bin" / "python3")
-
-
 def activation_exports(patient: Patient, *assignments: str) -> None:
     """Lines at the end of bin/activate, which every activation of the environment runs."""
     with (patient.prefix / "bin" / "activate").open("a") as file:

@@ -32,7 +32,6 @@ _A_LINE = re.compile(r"delete line (\d+) of ([^\s,;]+)")
 # commands that make an environment of their own, and those that say which interpreter to look at next
 NEW_ENVIRONMENT = re.compile(r"(?:-m venv|uv venv)\b.* (\S+)$")
 # what the command refuses to do, and what it says to do about it
-REFUSED = re.compile(r"^Error: .*\(the packages are kept\): (.+)$", re.MULTILINE)
 EXAMINED = re.compile(r"tfgpu doctor .*--python (\S+)|^(\S+/python[\d.]*) -c 'import tensorflow\b")
 
 
@@ -78,12 +77,6 @@ def follow(row: Row, folder: Path, machine: Machine, index: Mapping[str, str]) -
             outcome.found = [one["id"] for one in left]
             outcome.notes = [one["id"] for one in report["findings"] if one["severity"] == "note"] if report else []
             outcome.rank = next((n for n, one in enumerate(outcome.found, 1) if row.expects(one)), None)
-        if report is None and (advised := REFUSED.search(trouble)) and not outcome.rounds:
-            outcome.found, outcome.rank = ["wrong usage"], 1 if row.expects("wrong usage") else None
-            outcome.why = trouble
-            outcome.rounds.append([advised[1]])
-            _execute(patient, [advised[1]])
-            continue
         if report is None:
             outcome.why = trouble
             return outcome

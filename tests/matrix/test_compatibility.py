@@ -42,8 +42,7 @@ def row_of(version: str) -> Release:
 def test_advice(capability: str, facts: dict[str, Any], commands: list[str]) -> None:
     card = {"gpus": known((gpu(name=None, compute_capability=capability),))}
     machine = spoil(healthy(), {**card, **{name: known(value) for name, value in facts.items()}})
-    fixes = Fixes(machine, MATRIX).reinstall_best("because")
-    assert [command for fix in fixes for command in fix.commands] == commands
+    assert [command for fix in Fixes(machine, MATRIX).reinstall_best("because") for command in fix.commands] == commands
 
 
 def test_an_old_driver_gets_the_last_release_that_it_runs() -> None:
@@ -156,8 +155,7 @@ def test_the_newest_release_for_a_gpu_and_a_driver(name: str, driver: str, newes
 
 @each(("card", "isa"), [("7.5", None), ("8.6", None), ("9.0", "8.5"), ("6.9", "6.3"), ("12.0", "8.5"), ("5.0", None)])
 def test_sass_of_the_same_major_or_else_the_newest_ptx_below(card: str, isa: str | None) -> None:
-    part = FatBinaries(count=1, sass=("7.0", "8.0"), ptx={"6.0": "6.3", "9.0": "8.5"})
-    assert part.compiled_for(card) == isa
+    assert FatBinaries(count=1, sass=("7.0", "8.0"), ptx={"6.0": "6.3", "9.0": "8.5"}).compiled_for(card) == isa
 
 
 def test_each_instruction_set_is_that_of_a_toolkit_and_not_of_an_earlier_one() -> None:

@@ -190,8 +190,7 @@ def test_what_is_known_of_the_published_wheels_is_not_said_of_other_builds(
     version: str, versions: str, expected: bool
 ) -> None:
     (issue,) = with_condition(Condition(versions=versions)).data.known_issues
-    row = ReleaseRow(package="tensorflow", version=version, wheels={})
-    assert concerns(issue, row, "linux_x86_64") is expected
+    assert concerns(issue, ReleaseRow(package="tensorflow", version=version, wheels={}), "linux_x86_64") is expected
 
 
 def test_a_bad_specifier_is_named() -> None:

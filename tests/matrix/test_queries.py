@@ -53,13 +53,7 @@ def test_releases(filters: dict[str, Any], expected: list[str]) -> None:
 def test_what_the_flags_would_add_and_what_is_known_to_be_broken() -> None:
     ada = Filters(compute_capability="8.9")
     by_ptx = [row.version for row in only_with(SMALL, ada, ptx=True)]
-    assert by_ptx == [
-        "2.14.0",
-        "2.13.0",
-        "2.10.1",
-        "2.10.1",
-        "1.14.0",
-    ]
+    assert by_ptx == ["2.14.0", "2.13.0", "2.10.1", "2.10.1", "1.14.0"]
     assert [row.version for row in only_with(SMALL, ada, pre=True)] == ["2.19.0rc0"]
     assert [(row.version, issue.id) for row, issue in known_broken(SMALL, ada)] == [("2.15.0", "ada-broken")]
     assert known_broken(SMALL, Filters(compute_capability="8.9", python="3.12")) == ()
@@ -114,8 +108,7 @@ def test_what_is_unknown_is_answered_with_what_is_near(kind: str, text: str, mes
 
 def test_a_toolkit_that_stands_in_the_file_by_its_updates_only() -> None:
     rows = [row for row in SMALL.data.cuda if row.version != "12.5"]
-    matrix = Matrix(msgspec.structs.replace(SMALL.data, cuda=tuple(rows)), "test")
-    assert find_cuda(matrix, "12.5").version == "12.5.1"
+    assert find_cuda(Matrix(msgspec.structs.replace(SMALL.data, cuda=tuple(rows)), "test"), "12.5").version == "12.5.1"
 
 
 ANSWERS: dict[str, Callable[..., Any]] = {

@@ -198,10 +198,7 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "build": lambda text: msgspec.to_builtins(tensorflow_outputs.parse(numbered(text)).build),
         "built": lambda text: getattr(tensorflow_outputs.parse(numbered(text)).build, "is_cuda_build", None),
     },
-    "statements": {
-        "form": _stated,
-        "fields": _fields(statements.parse, "key", "value"),
-    },
+    "statements": {"form": _stated, "fields": _fields(statements.parse, "key", "value")},
     "facts": {
         "card": _cards,
         "driver": _fact("driver.version"),

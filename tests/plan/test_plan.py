@@ -299,8 +299,7 @@ def test_without_a_driver_the_bus_names_the_card(device: str, name: str | None, 
 
 def test_capabilities_each_once_ascending() -> None:
     assert from_facts(Facts(), MATRIX) == Target()
-    cards = tuple(TargetGpu(None, one) for one in ("12.0", "8.9", "8.9"))
-    assert Target(gpus=cards).capabilities == ("8.9", "12.0")
+    assert Target(gpus=tuple(TargetGpu(None, one) for one in ("12.0", "8.9", "8.9"))).capabilities == ("8.9", "12.0")
     two = spoil(healthy(), {"gpus": known((gpu(compute_capability="8.9"), gpu(compute_capability="8.9")))})
     assert len(from_facts(two, MATRIX).gpus) == 2
 
@@ -314,7 +313,7 @@ TAGS = ("manylinux1", "manylinux2010", "manylinux2014", *(f"manylinux_2_{minor}"
 
 
 def requirements(option: Option, manager: str) -> list[str]:
-    (line,) = (command for command in option.commands[manager] if " install " in command)
+    *_, line = (command for command in option.commands[manager] if " install " in command)  # pip itself first
     return [
         word for word in shlex.split(line.partition(" install ")[2]) if "==" in word or "<" in word or "-cu" in word
     ]

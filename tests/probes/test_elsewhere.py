@@ -118,8 +118,7 @@ def test_keras_has_a_file_of_its_own(tmp_path: Path) -> None:
     write(tmp_path, ".keras/keras.json", '{\n "backend": "torch"\n}')
     (keras,) = examine(tmp_path)
     assert (keras.name, keras.value, keras.line) == ("KERAS_BACKEND", "torch", 2)
-    fix = lasting(Fix(text="Unset it", commands=("unset KERAS_BACKEND",)), (keras,))
-    assert "keras.json" not in fix.text
+    assert "keras.json" not in lasting(Fix(text="Unset it", commands=("unset KERAS_BACKEND",)), (keras,)).text
 
 
 def test_what_is_kept_and_what_is_added_stays() -> None:

@@ -112,11 +112,7 @@ def test_what_tensorflow_requires_is_listed_whatever_its_name(tmp_path: Path, mo
     requires = ("Some_New.Thing (>=1.1) ; python_version > '3'", "clang~=5.0", "absl-py<2")
     for name in ("tensorflow", "some_new_thing", "clang", "absl_py", "unrelated"):
         lines = [f"Requires-Dist: {one}" for one in requires if name == "tensorflow"]
-        write(
-            tmp_path,
-            f"{name}-1.0.dist-info/METADATA",
-            "\n".join([f"Name: {name}", "Version: 1.0", *lines, "", ""]),
-        )
+        write(tmp_path, f"{name}-1.0.dist-info/METADATA", "\n".join([f"Name: {name}", "Version: 1.0", *lines, "", ""]))
     monkeypatch.setattr(tensorflow_probe, "PATH", [str(tmp_path)])
     listed = [one["name"] for one in tensorflow_probe.packages({})["packages"]]
     assert sorted(listed) == ["absl-py", "clang", "some-new-thing", "tensorflow"]

@@ -146,8 +146,7 @@ def images(*pieces: bytes) -> list[Images]:
 
 def test_what_nvcc_writes() -> None:
     """`nvcc -fatbin` 13.0 of an empty kernel for code=sm_75 and code=compute_90."""
-    written = (Path(__file__).parent / "empty_kernel.fatbin").read_bytes()
-    assert images(written) == [Images((75,), (90,), (9, 0))]
+    assert images((Path(__file__).parent / "empty_kernel.fatbin").read_bytes()) == [Images((75,), (90,), (9, 0))]
 
 
 @each("size", [1, 3, 16, 17, 100, 4096])

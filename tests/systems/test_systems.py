@@ -38,8 +38,7 @@ def test_what_is_not_asked_is_unknown_with_a_reason(subtests: pytest.Subtests) -
 
 def test_an_adapter_that_was_removed_is_not_listed(tmp_path: Path) -> None:
     keys = registry("2504", "NVIDIA GeForce RTX 3060", driver=True)
-    there = Windows(RecordedApi(str(tmp_path), keys))
-    assert len(value_or(there.host().pci_gpus, ())) == 1
+    assert len(value_or(Windows(RecordedApi(str(tmp_path), keys)).host().pci_gpus, ())) == 1
     del keys[f"{SERVICES}{SERVICE}\\Enum"]
     removed = Windows(RecordedApi(str(tmp_path), keys))
     assert removed.host().pci_gpus == Known((), f"HKLM\\{PCI}")

@@ -25,7 +25,7 @@ from tfgpu_doctor.facts.about import public
 from tfgpu_doctor.facts.environment_variables import changes_results
 from tfgpu_doctor.facts.facts import Document, Known, Record, value_or
 from tfgpu_doctor.facts.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN, Tool
-from tfgpu_doctor.facts.units import count
+from tfgpu_doctor.facts.units import count, quantity
 
 SCHEMA: Literal["tfgpu.bench-compare/1"] = "tfgpu.bench-compare/1"
 FACTOR = 1.05
@@ -158,7 +158,7 @@ def compare_benches(
 
 
 def exit_code(comparison: BenchComparison, fail_on: FailOnSpeed) -> int:
-    """Return 0 if all that BASE measured was judged and passes, 1 if a run fails the gate, 3 if one is inconclusive.
+    """Return 0 if all runs of BASE were judged and pass, 1 if a run fails the gate, 3 if one was not judged.
 
     A run that had a speed in BASE and has failed in NEW fails the gates for what is slower and for any change.
     """
@@ -166,9 +166,12 @@ def exit_code(comparison: BenchComparison, fail_on: FailOnSpeed) -> int:
         return EXIT_OK
     if any(is_failing(run, fail_on) for run in comparison.runs):
         return EXIT_PROBLEM
-    counted = any(run.base is not None for run in comparison.runs)
-    missing = any(run.base for run in comparison.only_base)
-    return EXIT_UNKNOWN if not counted or missing or any(map(is_open, comparison.runs)) else EXIT_OK
+    return EXIT_UNKNOWN if is_incomplete(comparison) else EXIT_OK
+
+
+def is_incomplete(comparison: BenchComparison) -> bool:
+    """True if a run of BASE was not judged, or there is none."""
+    return not comparison.runs or bool(comparison.only_base) or any(map(is_open, comparison.runs))
 
 
 def is_failing(run: RunChange, fail_on: FailOnSpeed) -> bool:
@@ -177,8 +180,8 @@ def is_failing(run: RunChange, fail_on: FailOnSpeed) -> bool:
 
 
 def is_open(run: RunChange) -> bool:
-    """True if BASE has a speed of this run, and it was not judged."""
-    return run.base is not None and run.verdict not in JUDGED and not run.lost
+    """True if a run was not judged."""
+    return run.verdict not in JUDGED
 
 
 def speedless(run: Run, name: str) -> str | None:
@@ -274,8 +277,8 @@ def _cpu(result: BenchResult, _run: Run) -> str:
     return f"{model} ({'?' if cpus is None else f'{cpus:g}'} CPUs)" if model else ""
 
 
-def _step(run: Run, amount: float | None) -> str:
-    return "" if amount is None else f"{amount / run.steps:.6g}"
+def _step(run: Run, amount: float | None, unit: str) -> str:
+    return "" if amount is None else quantity(amount / run.steps, unit)
 
 
 def _clocks(_result: BenchResult, run: Run) -> str:
@@ -289,8 +292,8 @@ CIRCUMSTANCES: tuple[tuple[str | None, str, str, Callable[[BenchResult, Run], st
     (None, "workload", "CPU GPU", lambda result, _: result.workload),
     (None, "computed on", "CPU GPU", lambda _, run: _all(run.placed_on)),
     (None, "computed in", "CPU GPU", lambda _, run: run.computed_in or ""),
-    (None, "FLOP per step", "CPU GPU", lambda _, run: _step(run, run.flop)),
-    (None, "bytes per step", "CPU GPU", lambda _, run: _step(run, run.bytes_moved)),
+    (None, "work per step", "CPU GPU", lambda _, run: _step(run, run.flop, "FLOP")),
+    (None, "data per step", "CPU GPU", lambda _, run: _step(run, run.bytes_moved, "B")),
     ("tensorflow", "TensorFlow", "CPU GPU", lambda result, _: result.software.get("tensorflow", "")),
     # these drive TensorFlow, and feed it in the input pipeline: small steps are theirs, too
     ("keras", "Keras", "CPU GPU", _keras),
@@ -304,6 +307,7 @@ CIRCUMSTANCES: tuple[tuple[str | None, str, str, Callable[[BenchResult, Run], st
     ("cpu", "CPU", "CPU", _cpu),  # of a GPU's run it launches the kernels, and does not compute
     ("clocks", "GPU clocks", "GPU", _clocks),
 )
+_FOLLOW = ("work per step", "data per step")  # from the workload and its parameters, which say it where they differ
 
 
 def _software(result: BenchResult) -> dict[str, str]:
@@ -317,12 +321,14 @@ ACROSS = tuple(name for name, *_ in CIRCUMSTANCES if name)
 def _differences(results: tuple[BenchResult, BenchResult], pair: Pair) -> Iterator[tuple[str, str | None]]:
     """Yield what differs and must not, with the name in --across that allows it; None where nothing does."""
     device = pair[0].devices[0][1:4]  # CPU or GPU
+    are_alike = results[0].workload == results[1].workload
+    others = list(_other_parameters(*(result.parameters for result in results))) if are_alike else []
     for across, label, devices, read in CIRCUMSTANCES:
         before, after = (read(result, run) for result, run in zip(results, pair, strict=True))
-        if device in devices and before and after and before != after:
+        follows = label in _FOLLOW and (others or not are_alike)
+        if device in devices and before and after and before != after and not follows:
             yield f"{label} {before} → {after}", across
-    if results[0].workload == results[1].workload:
-        yield from ((text, None) for text in _other_parameters(*(result.parameters for result in results)))
+    yield from ((text, None) for text in others)
 
 
 def _other_parameters(base: Parameters, new: Parameters) -> Iterator[str]:

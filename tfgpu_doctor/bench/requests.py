@@ -145,7 +145,11 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         _rare("--images N", Size(16, 1_000_000), "Number of images per epoch.", 512),
     ),
     "gan": (_option("--batch-size N", Size(2, 2**20), f"{_ONE_BATCH}.", 128), _dtype(NETWORK_TYPES)),
-    OVERVIEW: (_option("--gpus N|all", None, "Number of GPUs to use together.  [default: all]"),),
+    OVERVIEW: (
+        _option(
+            "--gpus N|all", None, "Number of GPUs to use together; all: there must be one.  [default: all there are]"
+        ),
+    ),
 }
 
 

@@ -19,6 +19,9 @@ from tfgpu_doctor.facts.units import count, seconds
 from tfgpu_doctor.matrix.loader import Matrix
 
 LIMIT = 0.05  # share of the median
+# Of the median: what is assumed of fewer samples than an interval needs, where they lie closer together. Two runs of
+# one sample each, a minute apart on a busy CPU, differed by that much (2026-11-29): their speed has two digits.
+FEW_SPREAD = 0.1
 
 
 def with_speed(run: Run, work: float, unit: str, cpus: float | None) -> Run:
@@ -34,6 +37,8 @@ def with_speed(run: Run, work: float, unit: str, cpus: float | None) -> Run:
     if len(processes := tuple(filter(None, kept.processes))) > 1:  # samples of one process are not independent
         least, most = interval(Samples(processes))
         low, high = min(low, least), max(high, most)
+    if len(samples) < FEWEST_FOR_INTERVAL:
+        low, high = min(low, middle * (1 - FEW_SPREAD)), max(high, middle * (1 + FEW_SPREAD))
     measured = msgspec.structs.replace(
         run,
         left_out=len(run.samples_s) - len(kept),
@@ -70,7 +75,7 @@ def _doubts(kept: Samples, ci95: tuple[float, float]) -> Iterator[str]:
         yield f"drift: the second half took {percent(abs(change))} % {'longer' if change > 0 else 'less time'}"
     disturbed = sum(share > DISTURBED for process in kept.lost or () for share in process)
     if disturbed and len(samples) >= FEWEST_FOR_INTERVAL:
-        yield f"disturbed by other programs in {disturbed} of {len(samples)} samples"
+        yield f"disturbed by other programs in {disturbed} of {len(samples)} samples: the speed is too low"
 
 
 def drift(samples: Sequence[float]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,10 +112,13 @@ def command(context: click.Context, /, results: Results, **asked: Any) -> None:
     """
     if context.invoked_subcommand is None:
         _run(context, None, results, asked)
-    for name in context.params:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            behind = f"{context.invoked_subcommand} --{name.replace('_', '-')} …"
-            raise click.UsageError(f"options of a workload belong behind its name: tfgpu bench {behind}")
+    workload = context.invoked_subcommand or ""
+    for option in command.params:
+        if context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE:
+            name = (option.secondary_opts if context.params[option.name or ""] is False else option.opts)[0]
+            if all(name not in (*each.opts, *each.secondary_opts) for each in command.commands[workload].params):
+                raise click.UsageError(f"tfgpu bench {workload} has no {name}")
+            raise click.UsageError(f"options of a workload belong behind its name: tfgpu bench {workload} {name} …")
 
 
 # ----------------------------------------------------------------------------------------------------------- workloads
@@ -265,11 +269,22 @@ def _measured(workload: str | None, given: dict[str, Any], targets: list[Output]
 @result_options("bench", more="Show the details of each run.")
 @click.pass_context
 def show(context: click.Context, file: str, results: Results, save_reference: str | None) -> None:
-    """Print a result saved with --output, or make an HTML page with a chart of it; nothing is measured.
+    """Print a result saved with --output, or make an HTML page from it; nothing is measured.
 
-    Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result.
+    A reference of a GPU (--save-reference) is printed, too.
+
+    Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result, 3 no reference could be saved.
     """
+    from tfgpu_doctor.bench.references import Reference
+    from tfgpu_doctor.render import text
+    from tfgpu_doctor.render.outlines.bench import reference_page
+
     result = commands.load_bench(file, "tfgpu bench show")
+    if isinstance(result, Reference):
+        if save_reference:
+            raise click.UsageError(f"{file} is a reference already")
+        results.write_page(partial(encode, result), partial(text.render, reference_page(result)), "a reference")
+        return
     results.write(result, "bench")
     _save_reference(result, save_reference)
     context.exit(EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_OK)

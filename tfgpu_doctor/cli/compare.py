@@ -84,7 +84,7 @@ def command(
     from tfgpu_doctor.redact.redaction import redact
 
     called = tuple("standard input" if path == "-" else PurePath(path).name for path in (base, new))
-    names: Any = called if called[0] != called[1] else (base, new)
+    names: Any = called if called[0] != called[1] else (base, new) if base != new else benches.NAMES
     pair = commands.load_pair(base, new)
     are_reports = isinstance(pair[0], Report)
     _refuse_others("report" if are_reports else "bench", fail_on, context.params["format"])

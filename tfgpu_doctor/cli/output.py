@@ -83,6 +83,8 @@ def result_options(
             targets = pair_outputs(format, output, *kinds)
             if (html := values.pop("html")) == "-":
                 raise click.UsageError("--html needs a file name; --format html prints the page")
+            if html and Path(html).suffix.lower() not in ("", ".html", ".htm"):
+                raise click.UsageError(f"--html {html}: a page ends in .html")
             targets += [Output("html", check_writable("--html", html))] if html else []
             return function(*arguments, results=Results(targets, shown), **values)
 

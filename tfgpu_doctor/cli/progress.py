@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,14 +20,36 @@ class Reporter:
         """Start counting."""
         self._clock = clock
         self._began = self._last = clock()
+        self._state = ("starting", 0.0)
 
     def __call__(self, label: str, done: float) -> None:
-        """Show what is done now, and the progress, from 0 to 1."""
-        now = self._clock()
+        """Take what is done now, and the progress, from 0 to 1."""
+        self._state = (label, done)
+
+    def remind(self) -> None:
+        """Show a line, if one is due."""
+        now, (label, done) = self._clock(), self._state
         if now - self._last >= EVERY:
             self._last = now
             share = f", {100 * done:.0f} % done" if done > 0 else ""
             say(f"tfgpu: after {now - self._began:.0f} s: {label}{share}")
+
+    @contextmanager
+    def reminding(self) -> Iterator[Reporter]:
+        """Show lines while the block runs, also while it waits for an import, an estimate or a long sample."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(EVERY / 20):
+                self.remind()
+
+        thread = threading.Thread(target=watch, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            ended.set()
+            thread.join()
 
     def announce(self, text: str) -> None:
         """Show a line that stays."""
@@ -49,7 +72,8 @@ def spinner(message: str) -> Iterator[None]:
 def bar() -> Iterator[Reporter]:
     """Show the progress of the block, which gets what takes a label and the progress, from 0 to 1."""
     if not sys.stderr.isatty():
-        yield Reporter()
+        with Reporter().reminding() as lines:
+            yield lines
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.text import Text

@@ -126,6 +126,6 @@ class Seconds(_Type):
             self.fail(f"{value!r} is not a time such as 90, 90s or 5m", param, ctx)
         seconds = float(found[1]) * _SECONDS[found[2]]
         if seconds < self.least or not seconds:
-            least = f"at least {self.least:g} s" if self.least else "more than 0"
+            least = f"at least {self.least:g} s" if self.least else "it must be more than 0"
             self.fail(f"{value} is too short: {least}", param, ctx)
         return seconds

@@ -193,8 +193,8 @@ def decode_saved(data: bytes, kind: type[_Saved], name: str, what: str) -> _Save
         raise ReportError(f"{name} is not a valid {what}: {_reason(error)}") from error
 
 
-def schema_of(data: bytes, name: str) -> str:
-    """What a saved file says that it is: "tfgpu.report/1".
+def schema_of(data: bytes, name: str, what: str = "report") -> str:
+    """What a saved file says that it is: "tfgpu.report/1"; `what` it should be stands in the message.
 
     Raises ReportError: it says nothing of the kind.
     """
@@ -202,7 +202,7 @@ def schema_of(data: bytes, name: str) -> str:
     try:
         return msgspec.json.decode(data, type=_Header).schema
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ReportError(f"{name} is not a saved report: {_why(data, error)}") from error
+        raise ReportError(f"{name} is not a saved {what}: {_why(data, error)}") from error
 
 
 def short(text: str) -> str:

@@ -55,9 +55,11 @@ def quantity(value: float, unit: str, interval: tuple[float, float] | None = Non
     return f"{number} {shown}".rstrip()
 
 
-def approximate(value: float, unit: str = "") -> str:
-    """A number without an interval, with at most three digits and without exponent: "1270 images/s", "12 GB/s"."""
-    number, _, shown = quantity(value, unit, (value * (1 - _UNCERTAIN), value * (1 + _UNCERTAIN))).partition(" ")
+def approximate(value: float, unit: str = "", interval: tuple[float, float] | None = None) -> str:
+    """A number with at most three digits and without exponent: "1270 images/s", "12 GB/s"."""
+    low, high = interval or (value, value)
+    ends = min(low, value * (1 - _UNCERTAIN)), max(high, value * (1 + _UNCERTAIN))
+    number, _, shown = quantity(value, unit, ends).partition(" ")
     return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {shown}".rstrip()
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW, is_for_cpus
-from tfgpu_doctor.facts.facts import FailingFile, Known, Message, Package, Packages, Phase, Phases
+from tfgpu_doctor.facts.facts import FailingFile, Known, Message, Package, Packages, Phase, Phases, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings import symptoms
@@ -261,6 +261,15 @@ def messages_of_mixed_packages(messages: MessageLog, release: Release | None = N
 # bool and long). All others that a message names went with 2.0
 _UNTIL_1_24 = ("object", "bool", "int", "float", "complex", "str", "long", "unicode", "typeDict", "MachAr")
 _REMOVED_IN = {"alen": "1.23", "asscalar": "1.23", **dict.fromkeys(_UNTIL_1_24, "1.24"), "in1d": "2.4", "trapz": "2.4"}
+# What came with a NumPy, and is missed in an older one (release notes of 1.20, 1.25, 2.0 and 2.1)
+_ADDED_IN = {
+    "typing": "1.20",
+    **dict.fromkeys(("exceptions", "dtypes"), "1.25"),
+    **dict.fromkeys(("_core", "strings", "trapezoid", "vecdot", "isdtype", "concat", "permute_dims"), "2.0"),
+    "unstack": "2.1",
+}
+# the first version that runs with NumPy 1 and 2 (release notes); what is older is compiled for NumPy 1
+_SINCE_NUMPY_2 = {"h5py": "3.11", "ml-dtypes": "0.4", "scipy": "1.13", "pandas": "2.2.2", "scikit-learn": "1.4.2"}
 # What is printed where the installed protobuf is older than the one that generated the code. The module runtime_version
 # came with 5.26, builder with 3.20, the arguments create_key and serialized_options with 3.12 and 3.6 (release notes);
 # 3.20.3 has the latter three, and also takes the code of all older releases.
@@ -353,13 +362,17 @@ _held_to_wheel(ABI_NUMPY, "numpy", numpy_bound)
 
 
 @ABI_NUMPY.sign()
-def numpy_messages(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
+def numpy_messages(
+    context: Context, messages: MessageLog, release: Release | None = None, packages: Packages = ()
+) -> Problem | None:
     """NumPy refuses a module that was compiled for another NumPy."""
     seen = (*messages.all("numpy-abi"), *_conflicts_of_majors(messages, "numpy"))
     if not seen:
         return None
     if name := next((m.values["name"] for m in seen if "name" in m.values and "'numpy'" in m.text), None):
-        return _removed(context, seen, name, release)
+        return _too_old_for(context, seen, name, release) or _removed(context, seen, name, release)
+    if beside := _of_numpy_1(context, seen, release, packages):
+        return beside
     requirement = "numpy" + ((numpy_bound(release) if release else None) or "<2")
     cause = None
     if any("numpy.core._multiarray_umath" in message.text for message in seen):  # a module of NumPy 1.16 and later
@@ -371,6 +384,47 @@ def numpy_messages(context: Context, messages: MessageLog, release: Release | No
         return Problem(cause=cause, evidence=message_evidence(*seen, need="a newer NumPy"), fixes=fixes)
     fixes = (*_install(context, requirement), *_or_newer(context, "NumPy"))
     return Problem(cause=cause, evidence=message_evidence(*seen, need=requirement), fixes=fixes)
+
+
+def _too_old_for(context: Context, seen: tuple[Message, ...], name: str, release: Release | None) -> Problem | None:
+    """A name that an older NumPy does not have yet."""
+    if (since := _ADDED_IN.get(name)) is None:
+        return None
+    bound = (numpy_bound(release) if release else None) or ""
+    requirement = (
+        f"numpy{bound if bound.startswith('>=') and at_least(bound[2:].split(',')[0], since) else f'>={since}'}"
+    )
+    return Problem(
+        title=f"np.{name} is missed, which came with NumPy {since}",
+        cause="an older NumPy is installed",
+        evidence=message_evidence(*seen, need=requirement),
+        fixes=_install(context, requirement),
+    )
+
+
+def _of_numpy_1(
+    context: Context, seen: tuple[Message, ...], release: Release | None, packages: Packages
+) -> Problem | None:
+    """TensorFlow runs with NumPy 2 since 2.18; a package beside it that is older than NumPy 2 does not."""
+    old = {one.name: one for one in packages if at_least(one.version, _SINCE_NUMPY_2.get(one.name, "0")) is False}
+    if not old or release is None or not at_least(release.version, "2.18"):
+        return None
+    python, platform = (
+        value_or(fact, None) for fact in (context.facts.python.version, context.facts.python.wheel_platform)
+    )
+    asked = bounds_of(packages, python or "3.12", platform)
+    own = {name: [bound for _, bound in asked.get(name, ())] for name in old}
+    needs = [f"{name}{narrowed([*own[name], f'>={_SINCE_NUMPY_2[name]}'])}" for name in old]
+    which = ", ".join(f"{one.name} {one.version}" for one in old.values())
+    return Problem(
+        title=f"{which}: compiled for NumPy 1, and NumPy 2 is installed",
+        cause="NumPy 2 refuses modules that were compiled for NumPy 1",
+        evidence=(
+            *message_evidence(*seen),
+            *(evidence(f"{one.name} {one.version}", _where(one)) for one in old.values()),
+        ),
+        fixes=context.remedies.installing(f"Install {' '.join(needs)}, and restart Python", *needs),
+    )
 
 
 def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Release | None) -> Problem:

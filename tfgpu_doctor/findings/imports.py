@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from packaging.utils import canonicalize_name
 
@@ -431,13 +432,30 @@ IMPORT_FAILED = finding(
 )
 
 
+_REFUSED_FILE = re.compile(r"(?P<folder>/[^\s:]{1,500})/(?P<name>lib[^\s:/]{1,100}): ")
+
+
+def _from_library_path(context: Context, texts: list[str], variables: Variables | None) -> Problem | None:
+    """The library that the loader refuses lies in a folder of LD_LIBRARY_PATH, before that of the system."""
+    searched = {one.rstrip("/") for one in (variables or {}).get("LD_LIBRARY_PATH", "").split(":")}
+    found = next((one for text in texts for one in _REFUSED_FILE.finditer(text) if one["folder"] in searched), None)
+    return found and Problem(
+        title=f"LD_LIBRARY_PATH names {found['folder']}, and {found['name']} there cannot be loaded",
+        cause="the loader searches LD_LIBRARY_PATH before the folders of the system",
+        evidence=(evidence(found.string, "import tensorflow"),),
+        fixes=off_library_path(context, {found["folder"]}),
+    )
+
+
 @IMPORT_FAILED.sign(conclusive=False)
-def import_raised_or_died(phases: Phases) -> Problem | None:
+def import_raised_or_died(context: Context, phases: Phases, variables: Variables | None = None) -> Problem | None:
     """The import raised, or ended the process."""
     phase = phase_named(phases, "import")
     if phase is None or phase.outcome not in ("raised", "died"):
         return None
     ended = how_it_ended(phase)
+    if hidden := _from_library_path(context, [ended], variables):
+        return hidden
     return Problem(
         title=f"TensorFlow cannot be imported: {ended}" if phase.outcome == "died" else None,
         cause=f"the import ended with: {ended}",
@@ -449,15 +467,15 @@ _BESIDE = ("tf.python-unsupported", "tf.wrong-env", "driver.*", "xla.*", "gpu.*"
 
 
 @IMPORT_FAILED.sign(unless=(*_CAUSES, *_BESIDE, "nccl.*"))
-def unexplained_failure(context: Context, messages: MessageLog) -> Problem | None:
+def unexplained_failure(context: Context, messages: MessageLog, variables: Variables | None = None) -> Problem | None:
     """The import fails for a reason that nothing else explains."""
     crash = ("segmentation-fault",) if messages.has("import-line", "native-traceback", "import-fails-said") else ()
     kinds = ("undefined-symbol", "wrong-architecture", "tf-module-missing", *crash)
     seen = messages.all("native-runtime-failed", *kinds)
     missing = next((name for name, _ in messages.libraries("loader-error")), None)
-    if (
-        seen and missing
-    ):  # another package has it in another version, or not at all: TensorFlow issue 290 of its feedstock
+    if hidden := _from_library_path(context, [message.text for message in messages.all("loader-error")], variables):
+        return replace(hidden, evidence=message_evidence(*messages.all("loader-error")))
+    if seen and missing:  # conda-forge/tensorflow-feedstock issue 290
         return Problem(
             title=f"TensorFlow cannot be imported: the loader does not find {missing}",
             cause="the package that brings it is missing, or is of a version that TensorFlow was not built with",

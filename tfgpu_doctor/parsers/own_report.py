@@ -26,6 +26,11 @@ True
 >>> [line.text for line in rest]
 ['$ tfgpu doctor', '$ python train.py']
 
+A part of one will do, if it has rows of three layers; TensorFlow's own self-check has lists of one.
+
+>>> split([Line(1, "  * TensorFlow 1.2.1 or earlier"), Line(2, "  * TensorFlow 1.3 or later")])[0]
+()
+
 The facts that a pasted report of tfgpu shows in its stack.
 """
 
@@ -77,8 +82,8 @@ _TITLE_LINES = 4  # over which a narrow terminal may wrap a title
 
 def split(lines: Sequence[Line]) -> tuple[tuple[Message, ...], Sequence[Line]]:
     """The report and its findings, as messages, and the lines that do not belong to it."""
-    rows = [place for place, line in enumerate(lines) if _ROW.match(line.text)]
-    without_head = rows[0] if len(rows) > 1 else None  # the head was not pasted
+    rows = {row["layer"]: place for place, line in enumerate(lines) if (row := _ROW.match(line.text))}
+    without_head = min(rows.values()) if len(rows) > 2 else None  # the head was not pasted
     start = next((place for place, line in enumerate(lines) if _HEAD.match(line.text)), without_head)
     if start is None:
         return (), lines

@@ -157,8 +157,8 @@ class Fixes(Situation):
         return f"{command} | grep -iE {self.quote('|'.join(words))}" + (f" | head -n {most}" if most else "")
 
     def rename(self, old: str, new: str) -> str:
-        """The command that renames a file or a folder."""
-        return f"{'move' if self.os == 'windows' else 'mv'} {self.quote(old)} {self.quote(new)}"
+        """The command that renames a file or a folder, and overwrites none."""
+        return f"{'move /-Y' if self.os == 'windows' else 'mv -n'} {self.quote(old)} {self.quote(new)}"
 
     def without_folders(self, variable: str, value: str, folders: Collection[str]) -> str | None:
         """The command that removes folders from a variable that lists them; None where its value has none of them."""
@@ -274,7 +274,7 @@ class Fixes(Situation):
         if self.target.python in row.python:
             is_here = not self._of_text and isinstance(self.facts.python.executable, Known)
             python, program = str(self.target.python), self.python if is_here else None
-        return Installation(self.matrix, self.target, row, python, program)
+        return Installation(self.matrix, self.target, row, python, program, on_cpu=has_no_gpu(self.facts))
 
     @property
     def _pythons(self) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
@@ -20,14 +21,21 @@ class CannotRunError(Exception):
     """What was asked for cannot be measured, through no fault of TensorFlow's; the message says why and what to do."""
 
 
-class TooSlowError(CannotRunError):
-    """What was asked for takes longer than the time that was given; the message says what would fit."""
+class NoRoomError(CannotRunError):
+    """What was asked for takes longer than the time that was given, or more than the free memory; what would fit."""
 
 
-def too_slow(what: str, expected: float, deadline: float, shorter: str, longer: int) -> TooSlowError:
-    """Return the error that `what` takes too long; `shorter` is an option, `longer` a deadline, that would do."""
+def too_slow(what: str, expected: float, deadline: float, shorter: str, longer: int, least: float) -> NoRoomError:
+    """Return the error that `what` takes too long.
+
+    Args:
+        shorter: an option that would do.
+        longer: a deadline for enough samples.
+        least: seconds from which on it is not refused, whatever so few samples are worth.
+    """
     took = f"{what} would take about {duration(expected)}, too long for --deadline {deadline:g}"
-    return TooSlowError(f"{took}. Try {shorter}, or --deadline {longer}")
+    few = f"{math.ceil(least)} is accepted, for an uncertain speed"
+    return NoRoomError(f"{took}. Try {shorter}, or --deadline {longer} ({few})")
 
 
 def scratch() -> TemporaryDirectory[str]:
@@ -193,11 +201,11 @@ def shortage(needs: Iterable[tuple[Memory, int]], free: Free) -> tuple[Memory, i
     return next(((memory, need) for memory, need in total.items() if need > SHARE * free.get(memory, 2**62)), None)
 
 
-def too_large(what: str, short: tuple[Memory, int], free: Free, advice: str) -> CannotRunError:
+def too_large(what: str, short: tuple[Memory, int], free: Free, advice: str) -> NoRoomError:
     """Return the error that `what` needs more of a memory than is free."""
     memory, need = short
     where, have = HOST if memory == HOST else f"GPU {memory}", f"{free[memory] / 2**30:.1f} GiB are free"
-    return CannotRunError(f"{what} {need / 2**30:.1f} GiB of {where}, of which {have}; {advice}")
+    return NoRoomError(f"{what} {need / 2**30:.1f} GiB of {where}, of which {have}; {advice}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -235,18 +243,29 @@ def overtaking(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
         best = max(faster, key=lambda size: ratios[size].value) if faster else unclear
         until = f"not clearly faster than the CPU up to {name} = {unclear}"
         known = f"faster than the CPU from {name} = {faster[0]} on" if faster else until
-        yield f"{label}, {dtype}: {known}; {approximate(ratios[best].value)} times as fast at {best}"
+        times = approximate(ratios[best].value, interval=(ratios[best].low, ratios[best].high))
+        unsure = _unsure(runs, (label, dtype), ("CPU", dtype), ("CPU", "float32"))
+        yield f"{label}, {dtype}: {known}; {times} times as fast at {best}{unsure}"
 
 
 def saturation(runs: Sequence[Run], axis: str, name: str) -> Iterator[str]:
-    """Yield sentences: at which size each device and type is fastest, and from which on nearly so."""
+    """Yield sentences: at which size each device and type is fastest, and from which on nearly so.
+
+    Sizes whose speeds the intervals do not tell apart are named together.
+    """
     for (label, dtype), curve in curves(runs, axis).items():
         best = max(curve, key=lambda size: curve[size].value)
         full = next(size for size in curve if curve[size].value >= FULL * curve[best].value)
-        text = f"fastest at {name} = {best}"
+        *others, last = [str(size) for size in curve if ratio(curve[best], curve[size]).low <= 1]
+        text = f"fastest at {name} = {', '.join(others)}{' or ' if others else ''}{last}"
         if full == max(curve):
             text += ", the largest: a larger one may be faster still"
-        elif full != best:
+        elif str(full) not in (*others, last):
             text += f"; {100 * FULL:.0f} % of that from {full} on"
         if len(curve) > 1:
-            yield f"{label}, {dtype}: {text}"
+            yield f"{label}, {dtype}: {text}{_unsure(runs, (label, dtype))}"
+
+
+def _unsure(runs: Sequence[Run], *keys: tuple[str, str]) -> str:
+    """Say that a sentence rests on uncertain speeds, where one of these labels and types has some."""
+    return " (uncertain)" if any(run.doubts and (run.label, run.dtype) in keys for run in runs) else ""

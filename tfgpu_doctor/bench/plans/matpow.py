@@ -93,6 +93,7 @@ class MatPow(PlanBase):
     sizes: tuple[int, ...] = ()  # none: one is chosen for about TARGET seconds, and GPUs also get one that fills them
     chosen: int = 0  # the size that all devices share, where there is one
     skipped: dict[str, list[int]] = field(default_factory=dict)  # of several sizes those that are left out, by reason
+    begun: set[int] = field(default_factory=set)  # of several sizes those that are measured on some device
     written: set[str] = field(default_factory=set)
 
     @classmethod
@@ -119,8 +120,9 @@ class MatPow(PlanBase):
         return len(self.sizes) > 1
 
     def title(self) -> str:
-        one = f"{self.chosen} × {self.chosen}"
-        what = f"{len(self.sizes)} sizes from {self.sizes[0]} to {self.sizes[-1]}" if self.several else one
+        sizes = sorted(self.begun or self.sizes) or [self.chosen]
+        several = f"{len(sizes)} sizes from {sizes[0]} to {sizes[-1]}"
+        what = several if len(sizes) > 1 else f"{sizes[0]} × {sizes[0]}"
         return f"A^{self.power} and B^{self.power}, {what}"
 
     def parameters(self) -> dict[str, Scalar]:
@@ -228,14 +230,18 @@ class MatPow(PlanBase):
         in_time = LARGEST**2 if self.may_skip_cpu(cases) else fits
         size = fit(cases, self.dtypes, wanted, chosen, session.free(cases), in_time)
         expected = matpow.flop(size, self.power, 2) / slowest
-        if not wanted or max(FEWEST, session.processes) * expected <= session.rule.deadline:
+        least = max(FEWEST, session.processes) * expected
+        if not wanted or least <= session.rule.deadline:
             return cases, size, expected
         longer = math.ceil(expected * (rule.min_samples + 1) * session.processes / 10) * 10
         if others := self.skip_cpu(cases, "a sample", expected, f"--deadline {longer}"):
             return others, size, 0.0
         where = "the CPU" if cases[0].label == "CPU" else cases[0].label
         smaller = f"--size {max(fits // 128 * 128, 64)}"
-        raise too_slow(f"size {size}: a sample on {where}", expected, session.rule.deadline, smaller, longer)
+        # the next estimate may be a little longer
+        raise too_slow(
+            f"size {size}: a sample on {where}", expected, session.rule.deadline, smaller, longer, 1.1 * least
+        )
 
     def speed(self, session: Session, case: Case, dtype: str) -> float:
         """Return FLOP/s of the slowest device, roughly: of the first case, which is the CPU where that takes part."""
@@ -268,6 +274,7 @@ class MatPow(PlanBase):
             where = "the host" if short[0] == HOST else f"GPU {short[0]}"
             why = f": does not fit into the free memory of {where}"
         else:
+            self.begun.add(size)
             return True
         self.skipped.setdefault(f"skipped on {job.case.label}, {job.dtype}{why}", []).append(size)
         return False

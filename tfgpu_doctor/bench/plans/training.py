@@ -53,10 +53,11 @@ def cpu_seconds(flop: float, session: Session) -> float:
 
 
 def check_time(seconds: float, deadline: float, batch: int, option: str) -> None:
-    """Refuse steps on the CPU that take too long. Raises TooSlowError; the message says which batch fits."""
+    """Refuse steps on the CPU that take too long. Raises NoRoomError; the message says which batch fits."""
     if FEWEST * seconds > deadline:
         smaller = f"{option} {max(int(batch * deadline / (FEWEST * seconds)), 1)}"
-        raise too_slow(f"a step of {batch} images on the CPU", seconds, deadline, smaller, math.ceil(seconds) * USUAL)
+        longer, what = math.ceil(seconds) * USUAL, f"a step of {batch} images on the CPU"
+        raise too_slow(what, seconds, deadline, smaller, longer, FEWEST * seconds)
 
 
 def out_of_memory(why: str) -> bool:
@@ -97,7 +98,7 @@ class TrainingPlan(PlanBase):
 
         A CPU that stands beside GPUs unasked and takes long for `batch` images is left out, and noted.
 
-        Raises TooSlowError: it was asked for, or is all there is.
+        Raises NoRoomError: it was asked for, or is all there is.
         """
         if any(not case.gpus for case in cases):
             seconds, deadline = cpu_seconds(batch * self.step_flop(), session), session.rule.deadline

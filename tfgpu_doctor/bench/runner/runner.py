@@ -26,7 +26,7 @@ from tfgpu_doctor.bench.speeds import advise, relate, with_peak, with_speed
 from tfgpu_doctor.bench.statistics import StoppingRule
 from tfgpu_doctor.facts.facts import Facts, Known, value_or
 from tfgpu_doctor.facts.report import Tool
-from tfgpu_doctor.facts.units import count, seconds
+from tfgpu_doctor.facts.units import count, quantity, seconds
 from tfgpu_doctor.matrix.loader import Matrix
 
 WARM_UPS = 2
@@ -83,8 +83,11 @@ class Measurement:
     @property
     def label(self) -> str:
         """The case, its type and its point, for people."""
-        point = ", ".join(f"{name} {value}" for name, value in self.job.point.items())
-        return " ".join(filter(None, (self.job.case.label, self.job.dtype, point)))
+        point = []
+        for name, value in self.job.point.items():
+            named = f"{value}" if name in ("workload", "route") else f"{name} {value}"
+            point.append(quantity(value, "B") if name == "bytes" and isinstance(value, int) else named)
+        return ", ".join((f"{self.job.case.label} {self.job.dtype}", *point))
 
     @property
     def over(self) -> bool:
@@ -345,7 +348,7 @@ class Session:
         runs, self.total = len(labels), float(len(labels) + besides)
         most = self.rule.deadline * runs if sampling is None else sampling
         what = f"{count(runs, 'run')} ({plain('; '.join(dict.fromkeys(labels)))})"
-        self.announce(f"{what}: at most {seconds(most)} of sampling")
+        self.announce(f"{what}: at most {seconds(most)} of sampling, besides start-up and verification")
 
     def skip(self, runs: int) -> None:
         """So many of the runs that were announced do not take place."""

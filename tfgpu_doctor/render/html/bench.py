@@ -18,15 +18,17 @@ from tfgpu_doctor.render.html.page import element, paragraph, text
 from tfgpu_doctor.render.outlines import bench as words
 
 ROWS = 12  # runs in a picture; more would not fit a printed page
-_BARS = "Bars: median throughput, each unit with a scale of its own; the line at their ends: its 95 % interval."
+_BARS = (
+    "Bars: median throughput, each unit with a scale of its own; the line across the end of a bar: its 95 % interval."
+)
 _LEFT_OUT = " The first {} of {} runs are drawn; the table has all of them."
 _READ = (
-    "Times are medians with 95 % intervals from order statistics; of fewer than six samples, with their range. Speeds "
-    "have the interval of the median, speed-ups the worst case of both intervals. Only digits that the spread supports "
-    "are shown. A run whose result was wrong, unverified or computed on another device has no speed. Per cent of peak: "
-    "multiprocessors × highest SM clock × FLOP per cycle of the architecture. Logical (virtual) devices share one "
-    "physical device: they prove function, never speed. Names of users and hosts, private paths, addresses, serial "
-    "numbers and credentials are left out."
+    "Times are medians with 95 % intervals from order statistics; of fewer than six samples, with their range, at "
+    "least ±10 %. Speeds have the interval of the median, speed-ups the worst case of both intervals. Only digits "
+    "that the spread supports are shown. A run whose result was wrong, unverified or computed on another device has "
+    "no speed. Per cent of peak: multiprocessors × highest SM clock × FLOP per cycle of the architecture. Logical "
+    "(virtual) devices share one physical device: they prove function, never speed. Names of users and hosts, private "
+    "paths, addresses, serial numbers and credentials are left out."
 )
 LONGEST = 34  # characters of a label: with a speed beside it, it fits a phone of 360 pixels
 _ROW = 42  # height, pixels

@@ -13,11 +13,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from tfgpu_doctor.bench.devices import plain
-from tfgpu_doctor.bench.references import MEASURED
+from tfgpu_doctor.bench.references import MEASURED, Reference
 from tfgpu_doctor.bench.results import OVERVIEW, BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.bench.samples import DISTURBED
 from tfgpu_doctor.facts.facts import value_or
-from tfgpu_doctor.facts.units import digits, plural, quantity, scale_of, seconds
+from tfgpu_doctor.facts.units import count, digits, plural, quantity, scale_of, seconds
 from tfgpu_doctor.render import formats
 from tfgpu_doctor.render.prometheus import gauge, origin, rate
 from tfgpu_doctor.render.shapes import (
@@ -50,7 +50,7 @@ LEFT_OUT = (
 START_UP = {"to devices": "host-to-device copy", "list devices": "listing devices", "inputs": "creating inputs"}
 # first word of a doubt (bench/speeds.py) → what it means; a cause is said rather than what it caused
 _DOUBTS = {
-    "disturbed": "other programs used the CPUs",
+    "disturbed": "too low: other programs used the CPUs",
     "drift": "the speed changed meanwhile",
     "only": "too few measurements in the time",
     "": "the times vary too much",
@@ -68,9 +68,14 @@ _LOADS = (
 
 def throughput(run: Run) -> str:
     """Work per second; virtual devices have none to show."""
-    if run.virtual:
-        return "virtual: no speed"
-    return quantity(run.throughput.value, run.throughput.unit, run.throughput.ci95) if run.throughput else "no speed"
+    if run.virtual or run.throughput is None:
+        return "virtual: no speed" if run.virtual else "no speed"
+    speed, ends = run.throughput.value, run.throughput.ci95
+    # `tfgpu bench` alone measures each run for two seconds, in one process; where a speed is uncertain, its interval
+    # does not hold all that may be wrong with it: two digits, however close the samples lie
+    is_rough = run.doubts or "workload" in run.parameters
+    ends = (min(ends[0], 0.9 * speed), max(ends[1], 1.1 * speed)) if is_rough else ends
+    return quantity(speed, run.throughput.unit, ends)
 
 
 def _speed(run: Run) -> str:
@@ -138,7 +143,7 @@ def taken(run: Run) -> str:
     each = f" of {run.steps} {plural(run.step_name)}" if run.steps > 1 else ""
     where = f" in {len(run.processes)} processes" if len(run.processes) > 1 else ""
     without = f" ({run.left_out} left out)" if run.left_out else ""
-    return f"{len(run.samples_s)} samples{each}{where}{without}"
+    return f"{count(len(run.samples_s), 'sample')}{each}{where}{without}"
 
 
 def comparisons(run: Run) -> Iterator[str]:
@@ -262,24 +267,32 @@ def verdict(result: BenchResult) -> str:
     if best is None:
         return f"{bad}: no speed is reported." if bad else "Every result is correct; virtual devices have no speed."
     sentences = [*leading(result)] or [_figures(best, runs)]
-    sentences += [bad or "Every result is verified", _doubtful(runs)]
+    sentences += [bad or "Every result is verified", _doubtful(runs, result.unfinished)]
     if result.not_run:
         missing = ", ".join(result.not_run) if result.workload == OVERVIEW else len(result.not_run)
         sentences.append(f"Not run, for lack of time: {missing}")
     return ". ".join(filter(None, sentences)) + "."
 
 
-def _doubtful(runs: Sequence[Run]) -> str:
+def _doubtful(runs: Sequence[Run], is_unfinished: bool) -> str:
     """Name the devices whose figures are doubtful, with the cause: of several, the first in _DOUBTS."""
     doubts = [(run.label, doubt) for run in runs for doubt in run.doubts]
-    why = {label: _DOUBTS[start] for start in reversed(_DOUBTS) for label, doubt in doubts if doubt.startswith(start)}
-    return f"Uncertain: {', '.join(f'{label} ({words})' for label, words in why.items())}" if why else ""
+    meant = _DOUBTS | ({"only": "interrupted after too few measurements"} if is_unfinished else {})
+    why = {label: meant[start] for start in reversed(meant) for label, doubt in doubts if doubt.startswith(start)}
+    text = f"Uncertain: {', '.join(f'{label} ({words})' for label, words in why.items())}" if why else ""
+    is_slow_base = why.get("CPU") == _DOUBTS["disturbed"] and any(run.speedup_vs_cpu for run in runs)
+    return f"{text}, and what is given as times the CPU is too high" if is_slow_base else text
 
 
 def _best(result: BenchResult) -> Run | None:
-    """The fastest run, of GPUs where there are some; None where no run has a speed."""
+    """The fastest run, of GPUs where there are some; None where no run has a speed.
+
+    Of transfers, that of the most bytes: what is small fits into a cache.
+    """
     good = [run for run in result.runs if run.throughput and not run.virtual]
     rivals = [run for run in good if run.devices[0].startswith("/GPU")] or good
+    sizes = [size if isinstance(size := run.parameters.get("bytes"), int) else 0 for run in rivals]
+    rivals = [run for run, size in zip(rivals, sizes, strict=True) if size == max(sizes)]
     return max(rivals, key=lambda run: run.throughput.value if run.throughput else 0.0, default=None)
 
 
@@ -321,6 +334,22 @@ def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     )
     hint = "For the details of each run: -v, --output FILE.html, or --output FILE.json." if many else ""
     return whole._replace(parts=parts, hint=hint)
+
+
+def reference_page(reference: Reference) -> Page:
+    """What was measured on a GPU, and on what it depends."""
+    rows = []
+    for one in reference.speeds:
+        speed, work = one.throughput, (f"{key} {value}" for key, value in one.parameters.items() if key != "seed")
+        shown = quantity(speed.value, speed.unit, speed.ci95)
+        rows.append((one.workload, one.dtype, ", ".join(work), shown, str(one.samples)))
+    about = (
+        f"Reference: {reference.gpu}, measured {reference.measured} with tfgpu {reference.tool}",
+        f"TensorFlow {reference.tensorflow}, driver {reference.driver}",
+    )
+    speeds = Table("Speeds", ("workload", "type", "what", "speed", "samples"), tuple(rows), right=(4,))
+    sentence = "Each is verified, and of one GPU alone. What share of it this GPU gives: tfgpu bench"
+    return Page("tfgpu bench", about, "ok", "tfgpu bench", sentence, (speeds,))
 
 
 def _in_plain_words(result: BenchResult) -> BenchResult:

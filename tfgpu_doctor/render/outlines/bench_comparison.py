@@ -14,6 +14,7 @@ from tfgpu_doctor.bench.comparison import (
     Verdict,
     exit_code,
     is_failing,
+    is_incomplete,
     is_open,
 )
 from tfgpu_doctor.bench.devices import plain
@@ -38,7 +39,8 @@ _MANY = 8  # runs; of more, those that are the same have one line
 def page(comparison: BenchComparison, detail: formats.Detail = "shared") -> Page:
     """A table of the runs; in a terminal, a block for each."""
     base, new, runs = comparison.base, comparison.new, comparison.runs
-    what = f"{new.workload}: {new.title}" if base.workload == new.workload else f"{base.workload} and {new.workload}"
+    titles = " → ".join(dict.fromkeys((base.title, new.title)))
+    what = f"{new.workload}: {titles}" if base.workload == new.workload else f"{base.workload} and {new.workload}"
     about = (f"{_COMMAND} {comparison.tool.version}, {what}", f"{base.name} → {new.name}")
     mark = {EXIT_OK: "ok", EXIT_PROBLEM: "error"}.get(exit_code(comparison, "slower"), "unknown")
     whole = Page(_COMMAND, about, mark, _COMMAND, _summary(comparison), (), created=comparison.created)
@@ -85,9 +87,12 @@ def checks(comparison: BenchComparison, fail_on: FailOnSpeed = "slower") -> Chec
     log = (*runs, f"{_COMMAND}: {_summary(comparison)}")
     cases = tuple(_case(run, comparison, fail_on, code) for run in comparison.runs)
     whole = Case("all runs of the base were judged", "tfgpu.compare", details=(_summary(comparison),))
-    if code == EXIT_UNKNOWN and not any(case.outcome == "error" for case in cases):
+    if is_incomplete(comparison):
+        # beside a run that says so itself, or that is slower, it is no second error
+        is_alone = code == EXIT_UNKNOWN and not any(case.outcome == "error" for case in cases)
+        outcome: Outcome = "error" if is_alone else "skipped"
         lost = tuple(_alone(comparison))
-        whole = whole._replace(outcome="error", kind="inconclusive", message=_summary(comparison), details=lost)
+        whole = whole._replace(outcome=outcome, kind="inconclusive", message=_summary(comparison), details=lost)
     every = (whole, *cases)
     return Checks(_COMMAND, comparison.created, (Suite(_COMMAND, every),), problems(_COMMAND, every), log)
 
