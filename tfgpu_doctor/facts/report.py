@@ -271,7 +271,8 @@ def fails(finding: Finding, fail_on: FailOn) -> bool:
 
 def exit_code(report: Report, fail_on: FailOn) -> int:
     """Map a report to the exit code of the contract."""
-    is_open = report.verdict == "unknown"  # an error, then, is but the symptom whose cause is open
+    # an error, then, is but the symptom whose cause is open; a question that is answered leaves nothing open
+    is_open = report.verdict == "unknown" and not is_answered(report)
     graves = (finding for finding in report.findings if not (is_open and finding.severity is Severity.ERROR))
     return exit_status(fail_on, any(fails(finding, fail_on) for finding in graves), is_open)
 
