@@ -86,7 +86,7 @@ def test_the_package_of_a_file_that_an_error_names(tmp_path: Path) -> None:
     x, y = (str(tmp_path / "tensorflow-plugins" / name) for name in ("libx.so", "liby.so.2"))
     ours = FailingFile(x, "some-plugin", "1.0")
     assert fails_with(tmp_path, "NotFoundError: {site}/tensorflow-plugins/libx.so: undefined symbol: TF_X") == (ours,)
-    named = fails_with(tmp_path, "ImportError: {site}/some/_ops.cpython-311.so: undefined symbol: TF_X")
+    named = fails_with(tmp_path, "ImportError: {site}/some/x/../_ops.cpython-311.so: undefined symbol: TF_X")
     assert [(one.package, one.path) for one in named] == [("some-plugin", str(tmp_path / "some/_ops.cpython-311.so"))]
     by_folder = fails_with(tmp_path, "NotFoundError: libze.so.1: no such file", "    _ll.load_library(_plugin_dir)")
     assert by_folder == (ours, FailingFile(y))

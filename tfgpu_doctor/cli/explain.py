@@ -14,7 +14,7 @@ import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option
-from tfgpu_doctor.cli.output import Results, fail_on_option, note, repeated, result_options
+from tfgpu_doctor.cli.output import Results, fail_on_option, note, result_options
 from tfgpu_doctor.render.streams import say
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ def command(
 
     report = _explained(source, **selected)
     del selected["matrix"]
-    again = repeated(context, "sources", "matrix", "only", "skip")  # of a saved report
-    results.write(report, "report", fail_on=fail_on, again=again, **selected)
+    results.write(report, "report", fail_on=fail_on, **selected)
     context.exit(exit_code(report, fail_on))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW, is_for_cpus
 from tfgpu_doctor.facts.facts import FailingFile, Known, Message, Package, Packages, Phase, Phases, value_or
@@ -200,7 +200,7 @@ def library_cannot_be_loaded(
     exception = failed.exception or ""
     no_function = bool(_NO_SUCH_FUNCTION.search(exception))
     own = {*TENSORFLOW, *bounds_of(packages, python_version, None)}
-    foreign = [one for one in failing_files if one.package not in own and (no_function or PLUGINS in one.path)]
+    foreign = [one for one in _of_others(failing_files, own) if no_function or PLUGINS in one.path]
     if not foreign or not exception:
         return None
     named = f"{foreign[0].package} {foreign[0].version}" if foreign[0].package else foreign[0].path
@@ -212,6 +212,11 @@ def library_cannot_be_loaded(
         evidence=(*files, evidence(exception, f"phase {failed.name}")),
         fixes=_without_files(context, foreign),
     )
+
+
+def _of_others(files: Iterable[FailingFile], own: Collection[str]) -> list[FailingFile]:
+    """Those of no package that TensorFlow requires; what lies in its own folder is never renamed."""
+    return [one for one in files if one.package not in own and "/tensorflow/" not in one.path.replace("\\", "/")]
 
 
 def _without_files(context: Context, files: list[FailingFile]) -> tuple[Fix, ...]:

@@ -456,6 +456,14 @@ def import_raised_or_died(context: Context, phases: Phases, variables: Variables
     ended = how_it_ended(phase)
     if hidden := _from_library_path(context, [ended], variables):
         return hidden
+    if "undefined symbol" in ended and (variables or {}).get("LD_LIBRARY_PATH"):
+        run = f"env -u LD_LIBRARY_PATH {context.remedies.python} -c 'import tensorflow'"
+        return Problem(
+            title="TensorFlow cannot be imported: a library that it loads is not the one that it was built with",
+            cause="LD_LIBRARY_PATH comes before TensorFlow's own folders, and may name another TensorFlow or libstdc++",
+            evidence=(evidence(ended, "import tensorflow"), *last_lines(phase)),
+            fixes=(Fix("See whether it is LD_LIBRARY_PATH; if so, take the folder out of it", (run,)),),
+        )
     return Problem(
         title=f"TensorFlow cannot be imported: {ended}" if phase.outcome == "died" else None,
         cause=f"the import ended with: {ended}",

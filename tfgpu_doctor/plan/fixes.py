@@ -479,7 +479,9 @@ class Fixes(Situation):
         target = self.target if this_python else structs.replace(self.target, python=None)
         request = PlanRequest(self.matrix, target)
         rows = (row for row in candidates(self.matrix, target.platform) if row.extra or not own_cuda)
-        return next((row for row in rows if not violations(request, row)), None)
+        # a release whose extra has a bug computes on the CPU as well as any
+        harmless = {"known-issue"} if has_no_gpu(self.facts) else set[str]()
+        return next((row for row in rows if {one.constraint for one in violations(request, row)} <= harmless), None)
 
     def with_cuda_beside(self, row: Release, text: str, why: str = "") -> Iterator[Fix]:
         """A new environment for a release without an extra for CUDA; 9.1 and older is no longer installable so."""

@@ -104,7 +104,8 @@ def named_in_errors(phases: Iterable[Phase], folders: Sequence[str]) -> Fact[tup
         named = re.compile(
             re.escape(folder.rstrip("/\\")) + r"[\\/]([^\n:'\"]{1,300}?\.(?:so|dylib|dll|pyd)(?:\.\d+)*)\b"
         )
-        paths = {path for one in failed for path in named.findall(one.exception or "")}
+        # an error has python/platform/../x.so, and RECORD python/x.so
+        paths = {os.path.normpath(path) for one in failed for path in named.findall(one.exception or "")}
         if not paths and any("_plugin_dir" in line for one in failed for line in one.traceback):
             paths = {f"tensorflow-plugins/{name}" for name in names_in(os.path.join(folder, "tensorflow-plugins"))}
         owners = _owners(folder, paths) if paths else {}

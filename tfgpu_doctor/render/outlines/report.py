@@ -88,9 +88,7 @@ def page(report: Report, detail: Detail = "shared", guides: bool = False, again:
         variables = Table("Variables", ("Name", "Value"), values, is_named=True)
         facts = details(report.facts) if detail == "shared" else (variables,)
         return whole._replace(parts=(stack, *found, *open_checks(report), *facts))
-    return (
-        _answered(whole, report, layers) if report.source == "text" else _examined(whole, report, stack, found, again)
-    )
+    return _answered(whole, report, layers) if report.source == "text" else _examined(whole, report, stack, found)
 
 
 def _next(report: Report, again: str, python: str) -> Table:
@@ -105,7 +103,7 @@ def _next(report: Report, again: str, python: str) -> Table:
     return Table("Next", ("Command", "What it shows"), (bench, seen) if works else (seen, plan), is_named=True)
 
 
-def _examined(whole: Page, report: Report, stack: Table, found: tuple[Block, ...], again: str) -> Page:
+def _examined(whole: Page, report: Report, stack: Table, found: tuple[Block, ...]) -> Page:
     """A first screen of a machine."""
     shown = tuple(map(brief, found))
     reasons = Counter(item.reason for item in report.undetermined if report.verdict == "unknown").most_common()
@@ -113,7 +111,7 @@ def _examined(whole: Page, report: Report, stack: Table, found: tuple[Block, ...
     hint = ""
     if [block.lines for block in shown] != [block.lines for block in found]:
         about = next((f"; tfgpu explain {block.ids[0]}" for block in shown if len(block.ids) == 1), "")
-        hint = f"All evidence and fixes: {again or whole.title} -v{about}"
+        hint = f"All evidence and fixes: add -v{about}"
     return whole._replace(parts=(stack, *shown, Items(open_ones, "", "unknown")), hint=hint)
 
 
