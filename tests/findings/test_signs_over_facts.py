@@ -165,6 +165,7 @@ RIGHT = {
     "which cuDNN is loaded": {"gpu.arch-too-old"},
     "whether a Python is 32-bit, and its C library is musl": {"tf.python-unsupported"},
     "whether the program fails, which a text alone has to be repaired for": {"gpu.none"},
+    "that conda refuses, for a program that may run on another machine": {"driver.missing"},
     "whose memory nvidia-smi shows: a pasted table may show that of this very program": {"memory.taken"},
 }
 DIFFERENT = set().union(*RIGHT.values())
