@@ -63,7 +63,9 @@ def compare(
     """Compare two reports; `created` is the time, `names` are what the reports are called."""
     move = _mover(good.facts, bad.facts)
     aligned = _aligned(good.facts, move)
-    found = [*_as_reported(differences(aligned, bad.facts), differences(good.facts, bad.facts), move)]
+    found = differences(aligned, bad.facts)
+    if move:
+        found = [*_as_reported(found, differences(good.facts, bad.facts), move)]
     before, after = (diagnose(one.facts, matrix, require_gpus=require_gpus).findings for one in (good, bad))
     old, new = (context_of(facts, matrix, require_gpus=require_gpus) for facts in (aligned, bad.facts))
     sides = (_judged(before, old, new, "lost", found), _judged(after, new, old, "unexamined", found))
@@ -191,11 +193,9 @@ def _aligned(facts: Facts, move: Callable[[str], str] | None) -> Facts:
     return msgspec.structs.replace(moved, python=msgspec.structs.replace(moved.python, **where))
 
 
-def _as_reported(
-    found: list[Difference], there: list[Difference], move: Callable[[str], str] | None
-) -> Iterator[Difference]:
+def _as_reported(found: list[Difference], there: list[Difference], move: Callable[[str], str]) -> Iterator[Difference]:
     """Yield what still differs without the move, as the reports have it: BAD's environment can read from GOOD's."""
-    by_id = {move(one.id) if move else one.id: one for one in there} | {one.id: one for one in there}
+    by_id = {move(one.id): one for one in there} | {one.id: one for one in there}
     for one in found:
         if reported := by_id.get(one.id):
             yield reported if reported.status == one.status else one

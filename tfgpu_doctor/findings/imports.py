@@ -480,14 +480,15 @@ def unexplained_failure(context: Context, messages: MessageLog, variables: Varia
     crash = ("segmentation-fault",) if messages.has("import-line", "native-traceback", "import-fails-said") else ()
     kinds = ("undefined-symbol", "wrong-architecture", "tf-module-missing", *crash)
     seen = messages.all("native-runtime-failed", *kinds)
-    missing = next((name for name, _ in messages.libraries("loader-error")), None)
-    if hidden := _from_library_path(context, [message.text for message in messages.all("loader-error")], variables):
-        return replace(hidden, evidence=message_evidence(*messages.all("loader-error")))
+    refused = messages.all("loader-error")
+    if hidden := _from_library_path(context, [message.text for message in refused], variables):
+        return replace(hidden, evidence=message_evidence(*refused))
+    missing = [*messages.libraries("loader-error")]
     if seen and missing:  # conda-forge/tensorflow-feedstock issue 290
         return Problem(
-            title=f"TensorFlow cannot be imported: the loader does not find {missing}",
+            title=f"TensorFlow cannot be imported: the loader does not find {missing[0][0]}",
             cause="the package that brings it is missing, or is of a version that TensorFlow was not built with",
-            evidence=message_evidence(*(message for _, message in messages.libraries("loader-error"))),
+            evidence=message_evidence(*(message for _, message in missing)),
             fixes=_clean_environment(context),
         )
     return Problem(

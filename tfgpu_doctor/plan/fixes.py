@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 from packaging.specifiers import SpecifierSet
@@ -26,6 +27,9 @@ from tfgpu_doctor.plan.install_commands import Installation, link_commands, pyth
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.plan.planned import Base
 
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
 SITE = '"$({python} -c \'import sysconfig; print(sysconfig.get_path("purelib"))\')"'
@@ -125,7 +129,7 @@ class Fixes(Situation):
         What examines an environment examines this one, not that of whoever types it.
         """
         fix = lasting(fix, value_or(self.facts.host.startup_settings, ()))
-        if not self._of_text and isinstance(self.facts.python.executable, Known):
+        if self._is_here:
             same = (_OF_A_PYTHON.sub(lambda found: f"{found[0]} --python {self.python}", one) for one in fix.commands)
             fix = structs.replace(fix, commands=tuple(same))
         if self.os == "windows" and not _IN_A_LINUX.search(fix.text):
@@ -244,22 +248,27 @@ class Fixes(Situation):
 
     def image_cuda(self) -> tuple[str, str | None] | None:
         """The CUDA of the image that TensorFlow is part of, and the oldest driver on which it starts."""
-        if not self.image:
+        base = self._base()
+        if base is None or not base.cuda:
             return None
-        from tfgpu_doctor.plan.planned import base_named, driver_of  # of no use to a doctor without an image
+        from tfgpu_doctor.plan.planned import driver_of  # of no use to a doctor without an image
 
-        base = base_named(self.image, self.matrix)
-        return (base.cuda, driver_of(base, self.matrix)) if base and base.cuda else None
+        return base.cuda, driver_of(base, self.matrix)
 
     def wrong_cudnn_of_image(self) -> tuple[Release, str] | None:
         """The release in the image that TensorFlow is part of, and the image's cuDNN, where they do not go together."""
-        from tfgpu_doctor.plan.planned import base_named  # of no use to a doctor without an image
-
-        base = base_named(self.image, self.matrix) if self.image else None
+        base = self._base()
         if base is None or base.image.name != PUBLISHED or not base.cudnn:  # those of NVIDIA hold a build of its own
             return None
         wheel = self.matrix.tensorflow(base.tensorflow or "", "linux_x86_64")
         return (wheel, base.cudnn) if wheel and not takes_cudnn(wheel, base.cudnn) else None
+
+    def _base(self) -> Base | None:
+        if not self.image:
+            return None
+        from tfgpu_doctor.plan.planned import base_named  # of no use to a doctor without an image
+
+        return base_named(self.image, self.matrix)
 
     def for_image(self) -> tuple[Fix, ...] | None:
         """What an image with kernels for the GPU lacks: a newer driver, or nothing; None without a known image."""
@@ -272,9 +281,13 @@ class Fixes(Situation):
         """How a release is installed here: for this Python, or another one that is here, or its own newest."""
         python, program = python_for(row, self._pythons)
         if self.target.python in row.python:
-            is_here = not self._of_text and isinstance(self.facts.python.executable, Known)
-            python, program = str(self.target.python), self.python if is_here else None
+            python, program = str(self.target.python), self.python if self._is_here else None
         return Installation(self.matrix, self.target, row, python, program, on_cpu=has_no_gpu(self.facts))
+
+    @property
+    def _is_here(self) -> bool:
+        """True if the Python of the facts is one of this machine, whose path can be typed."""
+        return not self._of_text and isinstance(self.facts.python.executable, Known)
 
     @property
     def _pythons(self) -> dict[str, str]:

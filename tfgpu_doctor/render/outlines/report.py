@@ -83,11 +83,12 @@ def page(report: Report, detail: Detail = "shared", guides: bool = False, again:
     layers, found = layers_of(report), tuple(blocks(report))
     rows = tuple((layer.name, layer.text) for layer in layers)
     stack = Table("The stack", ("Layer", "Found"), rows, tuple(layer.mark for layer in layers))
+    if detail == "shared":
+        return whole._replace(parts=(stack, *found, *open_checks(report), *details(report.facts)))
     if detail != "normal":
         values = tuple(value_or(report.facts.variables, {}).items())  # those of which no finding tells, too
         variables = Table("Variables", ("Name", "Value"), values, is_named=True)
-        facts = details(report.facts) if detail == "shared" else (variables,)
-        return whole._replace(parts=(stack, *found, *open_checks(report), *facts))
+        return whole._replace(parts=(stack, *found, *open_checks(report), variables))
     return _answered(whole, report, layers) if report.source == "text" else _examined(whole, report, stack, found)
 
 
