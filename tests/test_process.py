@@ -151,6 +151,7 @@ def test_the_whole_family_is_killed(known_by: str, script: Script, monkeypatch: 
     if known_by != "the kernel's lists":
         monkeypatch.setattr(process, "_read", refuse)
     has_proc = known_by != "its process group"
+    process._adopt_orphans()  # asks once, and remembers: with the real /proc, for the tests after this one
     monkeypatch.setattr(process, "has_own_proc", lambda: has_proc)
 
     def on_line(line: str) -> float:
