@@ -90,7 +90,8 @@ def test_the_two_commonest_reports_without_a_log() -> None:
         (windows, "tf.windows-native", "wsl --install"),
     ):
         first = next(one for one in report.findings if one.possible)
-        assert (first.id, first.fixes[0].commands[0]) == (cause, command)
+        decide, repair = first.fixes
+        assert (first.id, decide.decides, repair.text[:7], repair.commands[0]) == (cause, True, "If so: ", command)
 
 
 def test_what_a_picture_makes_of_digits_is_read_as_digits() -> None:

@@ -47,7 +47,8 @@ def test_findings_over_facts(part: str) -> None:
 
 @pytest.mark.full
 def test_findings_over_messages() -> None:
-    wrong = offences(one for text in TEXTS for one in findings(f"OS: Windows 11\n{text}"))
+    own = (text for text in TEXTS if "docker run" not in text)  # within an image it is a shell of Linux
+    wrong = offences(one for text in own for one in findings(f"OS: Windows 11\n{text}"))
     assert wrong == [], "\n".join(wrong)
 
 

@@ -86,7 +86,8 @@ def _answer(finding_id: str, about: dict[str, str | None], *fixes: Fix, **texts:
     @declared.sign()
     def asked(context: Context, messages: MessageLog, devices: Devices | None = None) -> Problem | None:
         found = next((one for one in messages.all("question") if one.values["about"] in about), None)
-        if context.probed or found is None:
+        raised = messages.has("traceback", "exception")  # that is what has to be answered
+        if context.probed or found is None or (raised and found.values.get("trouble") == "yes"):
             return None
         # which is no failure then
         on_cpu = found.values["about"] == "cpu" and (not messages.complains or messages.has("wants-cpu"))

@@ -166,6 +166,9 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
     if variants and variants[-1].values.get("variant") != "cpu":
         variants = ()  # the last one installed is what runs
     seen = (*(m for m in variants if m.values.get("variant") == "cpu"), *messages.all("built-without-cuda"))
+    if "cpu-features" in messages.values("harmless", "what") and not messages.has(*_OF_A_CUDA_BUILD, "no-cuda-device"):
+        # a session of a CUDA build logs its GPUs, or why it has none, between these two lines
+        seen += messages.all("no-known-devices")
     if not seen or messages.has("gpu-created", "library-opened"):
         return None
     return Problem(

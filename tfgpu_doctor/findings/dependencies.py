@@ -233,7 +233,11 @@ def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem
     if not seen:
         return None
     addon = seen[0].values["addon"].replace("_", "-")
-    fixes = _without(context, "tensorflow-metal" if addon == PLUGINS else addon)
+    built = (
+        f"Install the {addon} that is made for this TensorFlow; beside a TensorFlow built from source, build it, too"
+    )
+    keeps = addon != PLUGINS and not context.probed  # a text does not tell whether its writer can do without
+    fixes = (Fix(built),) if keeps else _without(context, "tensorflow-metal" if addon == PLUGINS else addon)
     file = _PLUGIN.search(seen[0].text) if addon == PLUGINS else None
     if file and "libmetal_plugin" not in file[2]:  # not Apple's: its name stands in the RECORD of its package
         command = f"grep -l {PLUGINS}/{file[2]} {context.remedies.quote(file[1])}*.dist-info/RECORD"

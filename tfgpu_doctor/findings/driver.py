@@ -573,3 +573,20 @@ def cuinit_result(context: Context, cuda_init: CallResult, has_gpu: bool | None 
         evidence=(evidence(cuda_init.message, context.source("driver.cuda_init"), "an answer"),),
         fixes=(context.remedies.install_driver(),),
     )
+
+
+@INIT_FAILED.sign(unless=("gpu.none",))
+def cuda_after_a_fork(messages: MessageLog) -> Problem | None:
+    """A forked child cannot use the CUDA of its parent (CUDA C++ Programming Guide, Initialization)."""
+    failed = [m for m in messages.all("cuda-error", "cuinit-failed") if "NOT_INITIALIZED" in m.text]
+    forked = messages.first("forked")
+    if not failed or forked is None:
+        return None
+    start = "multiprocessing.set_start_method('spawn')"
+    return Problem(
+        title="CUDA was initialised before the process was forked",
+        cause="a forked process cannot use the CUDA that its parent has initialised; in it, TensorFlow has no GPU",
+        evidence=message_evidence(*failed, forked),
+        fixes=(Fix(f"Use the GPU in the children alone, or start them with {start} instead of a fork"),),
+        sure=True,
+    )

@@ -292,7 +292,9 @@ def no_gpu_listed(context: Context, devices: Devices) -> Problem | None:
     if lists_gpu(devices):
         return None
     variable = 'set "TF_CPP_MAX_VLOG_LEVEL=3" &' if context.remedies.os == "windows" else "TF_CPP_MAX_VLOG_LEVEL=3"
-    devices_of = f'{context.remedies.python} -c "import tensorflow as tf; tf.config.list_physical_devices()" 2>&1'
+    is_old = at_least(value_or(context.facts.tensorflow.version, None), "2.1") is False
+    call = "tf.test.is_gpu_available()" if is_old else "tf.config.list_physical_devices()"
+    devices_of = f'{context.remedies.python} -c "import tensorflow as tf; {call}" 2>&1'
     command = context.remedies.filtered(f"{variable} {devices_of}", "dso_loader", "cudart", "cuda", "cudnn", most=50)
     more = Fix("Let TensorFlow log more, and read the lines about libraries and cuInit", (command,))
     said = context.is_stated("tensorflow.devices")
@@ -392,6 +394,19 @@ def below_every_kernel(
     )
 
 
+@ARCH_TOO_OLD.sign(conclusive=False)
+def below_every_release(cards: Cards, tensorflow_version: str | None = None) -> Problem | None:
+    """Compute capability below the kernels of every wheel, so that the release need not be known."""
+    if tensorflow_version or not cards or any(card.version >= _OLDEST for card in cards):
+        return None
+    return Problem(
+        title=f"No release of TensorFlow has kernels for compute capability {cards[0].compute_capability}",
+        evidence=tuple(inputs.needs(card, "3.0 or higher", "every wheel") for card in cards),
+        fixes=(Fix("Use the CPU, or another GPU; nothing that is installed makes TensorFlow use this one"),),
+        sure=True,
+    )
+
+
 def _dropped_by_cudnn(context: Context, release: Release, cards: Cards, cudnn: CudnnRelease | None) -> Problem | None:
     if cudnn is None or cudnn.min_compute_capability is None:
         return None
@@ -471,11 +486,18 @@ ARCH_TOO_NEW = finding(
 )
 
 
-def _of_ptx(context: Context, messages: MessageLog | None) -> Severity | None:
-    """A note in a text where a device was made and nothing fails; a warning for what is stated, not printed."""
+# what PTX does that is compiled at the first use, or that the driver refuses
+_OF_COMPILING = ("job-hangs", "slow", "time-on-both", "nan-result", "invalid-handle", "launch-failed", *TOO_NEW)
+
+
+def _of_ptx(context: Context, messages: MessageLog | None, gpus: Cards) -> Severity | None:
+    """A note in a text where a device was made and nothing fails, or on a card before Ampere, for which little is
+    compiled, and nothing is slow; a warning for what is stated, not printed."""
     if messages is None:
         return None
-    calm = not context.probed and messages.has("memory-left") and symptoms.nothing_fails(messages, None)
+    works = messages.has("memory-left") and symptoms.nothing_fails(messages, None)
+    brief = all(gpu.version < symptoms.AMPERE for gpu in gpus) and not messages.has(*_OF_COMPILING, *_NO_KERNEL)
+    calm = not context.probed and (works or brief)
     return Severity.NOTE if calm else Severity.WARNING if _is_stated(context) else None
 
 
@@ -487,6 +509,8 @@ def no_machine_code(
     kernels = (*gpu_release.sass, *gpu_release.ptx)
     ways = {gpu: runs_on(gpu_release, gpu.compute_capability) for gpu in cards if kernels}
     newest = max(map(capability, kernels), default=(0, 0))
+    if newer := _newer_than_cublas(gpu_release, cards, messages):
+        return newer
     new = [gpu for gpu, way in ways.items() if way == "ptx" or (way != "sass" and gpu.version > newest)]
     if not new:
         return None
@@ -494,11 +518,24 @@ def no_machine_code(
     expected = f"SASS for it; the wheel has {', '.join(gpu_release.sass)}{ptx}"
     found = tuple(inputs.needs(gpu, expected, f"TensorFlow {gpu_release.version} (wheel)") for gpu in new)
     if all(ways[gpu] == "ptx" for gpu in new):
-        return Problem(evidence=found, severity=_of_ptx(context, messages))
+        return Problem(evidence=found, severity=_of_ptx(context, messages, tuple(new)))
     return Problem(
         cause="the wheel contains neither SASS nor PTX that this GPU can run",
         evidence=found,
         fixes=_other_release(context, "it has kernels for this GPU"),
+    )
+
+
+def _newer_than_cublas(release: Release, cards: Cards, messages: MessageLog | None) -> Problem | None:
+    """Turing runs the SASS of Volta, but not the cuBLAS and cuDNN of CUDA 9 (CUDA 10.0 release notes)."""
+    turing = [gpu for gpu in cards if gpu.version == (7, 5)]
+    fails = messages and (messages.complains or messages.has("trouble-said", "failure-said"))
+    if not (fails and turing and major(release.cuda) == "9"):
+        return None
+    return Problem(
+        title=f"TensorFlow {release.version} has CUDA {release.cuda}, and this GPU needs CUDA 10.0 or later",
+        cause="cuBLAS and cuDNN of CUDA 9 have no kernels for Turing: they fail when they are first used",
+        evidence=tuple(inputs.needs(gpu, "7.0 or lower", f"CUDA {release.cuda}") for gpu in turing),
     )
 
 
@@ -529,7 +566,8 @@ def no_kernels_message(
     compiled = _opened_before_gpu(context, messages, known) or _wrong_in_old_cuda(context, messages, toolkits, known)
     if not (reported or compiled or (rejected and newer)) or _is_of_pytorch(messages):
         return None
-    return Problem(evidence=(*message_evidence(*reported, *rejected, compiled), *inputs.of_card(messages, cards)))
+    seen = (*message_evidence(*reported, *rejected, compiled), *inputs.of_card(messages, cards))
+    return Problem(evidence=seen, sure=compiled is not None and compiled.kind == "cudnn-version-differs")
 
 
 def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> Message | None:
@@ -543,7 +581,9 @@ def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> M
             newest = f"{major(newest)}.99"
         if newest and first and all(at_least(newest, one) is False for one in first):
             return message
-    return None
+    too_early = first and all(at_least(one, "11") for one in first)  # CUDA 11 came with cuDNN 8
+    compared = log.all("cudnn-version-differs") if too_early else ()
+    return next((one for one in compared if one.values.get("compiled", "8")[0] in "4567"), None)
 
 
 def _first_cuda(context: Context, gpu: str) -> str | None:

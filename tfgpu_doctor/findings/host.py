@@ -362,6 +362,15 @@ _DRIVER_OF_HOST = Fix(
     "On the host, not in the container: install the NVIDIA driver, or load it; nvidia-smi must work there first",
     ("nvidia-smi",),
 )
+_GPU_WANTED = (
+    "trouble-said",
+    "failure-said",
+    "no-gpu-listed",
+    "gpu-fails-said",
+    "only-printed",
+    "few-words",
+    "question",
+)
 _RUN_LATER = Fix(
     "Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is; where the build "
     'itself needs the GPU, "default-runtime": "nvidia" in /etc/docker/daemon.json gives it one'
@@ -393,7 +402,14 @@ def container_message(
     if messages.has("nvml-blocked") and not (hooks or reported):
         title = "The container has probably lost access to its GPUs while it was running"
         return Problem(title=title, cause=cause, evidence=seen, fixes=kept_access(context, host_container))
-    return replace(_no_access(context, messages, host_container, of_hook=bool(hooks)), cause=cause, evidence=seen)
+    problem = _no_access(context, messages, host_container, of_hook=bool(hooks))
+    return replace(problem, cause=cause, evidence=seen, possible=_wonders(context, messages))
+
+
+def _wonders(context: Context, log: MessageLog) -> bool:
+    """Whether somebody asks what harmless lines mean, who may want the CPU, and misses nothing."""
+    refused = log.has(*_GPU_WANTED, *_NO_GPU_REPORTED, "container-hook-failed")
+    return not context.probed and log.has("harmless") and not refused
 
 
 def _no_access(context: Context, messages: MessageLog, container: str | None, *, of_hook: bool) -> Problem:

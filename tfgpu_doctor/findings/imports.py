@@ -332,6 +332,10 @@ def runtime_incomplete(context: Context, phases: Phases, vc_runtime: Libraries |
     return Problem(evidence=(*missing, *last_lines(phase)) if missing else ())
 
 
+_ACTIVATE = Fix(
+    "Start the program from the shell in which TensorFlow works, with its environment activated: the folder "
+    "Library\\bin of an environment of conda must be on PATH"
+)
 IMPORT_DLL = finding(
     "tf.import-dll",
     layer="TensorFlow",
@@ -360,7 +364,7 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
     return Problem(
         cause=f"{cause}. Otherwise, check {of_release}, whose bin folders must be on PATH",
         evidence=message_evidence(*seen),
-        fixes=(_INSTALL_RUNTIME, see),
+        fixes=(_ACTIVATE,) if messages.has("works-elsewhere") else (_INSTALL_RUNTIME, see),
     )
 
 

@@ -331,7 +331,10 @@ UPDATE_TOOLKIT = Fix(
     "Update Docker Desktop to 4.31 or later, or the NVIDIA Container Toolkit to 1.14.4; then start the container anew"
 )
 
-RUN_ON_HOST = Fix("To decide, run this on the host, outside any container", ("nvidia-smi",))
+RUN_ON_HOST = Fix(
+    "To decide, run this on the host, outside any container; if it lists a GPU there, the container was given none",
+    ("nvidia-smi",),
+)
 KERNEL_LOG = Fix(
     "Look for errors of the GPU in the kernel log", ("sudo dmesg | grep -iE 'NVRM|nvidia|Xid' | tail -n 20",)
 )

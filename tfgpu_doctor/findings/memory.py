@@ -23,6 +23,7 @@ from tfgpu_doctor.findings.library_fixes import growth
 _UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
 FREE = 0.5  # share of a GPU's memory; when less is free as TensorFlow starts, another process uses the rest
 _LEAST = 700  # MB; TensorFlow takes nearly all that is free, and the smallest GPU of its builds has 2 GB
+_FEW = 1500  # MB; so little was left where cuBLAS or cuDNN then gets none
 
 
 def _bytes(text: str | None) -> float | None:
@@ -33,12 +34,14 @@ def _bytes(text: str | None) -> float | None:
 
 _OF_A_CONTEXT = re.compile(r"implicit initialization|primary context|PrimaryCtxRetain")
 _OF_A_HANDLE = re.compile(r"create (?:cudnn|cublas) handle", re.IGNORECASE)
+# CUBLAS_STATUS_ALLOC_FAILED, whose words TensorFlow prints since 2.12 (cuda_blas.cc: ToString)
+_REFUSED = re.compile(r"ALLOC_FAILED|resource allocation failed")
 
 
 def failed_allocations(log: MessageLog) -> tuple[Message, ...]:
     """Allocations that failed, but for those of a handle, which needs only a few MB."""
     memory = log.all("out-of-memory", "dst-not-initialized")
-    refused = (m for m in log.all("cublas-handle", "cudnn-status") if "ALLOC_FAILED" in m.text)
+    refused = (m for m in log.all("cublas-handle", "cudnn-status") if _REFUSED.search(m.text))
     return tuple(m for m in (*memory, *refused) if not _OF_A_HANDLE.search(m.text))
 
 
@@ -50,7 +53,7 @@ def _little_free(log: MessageLog) -> list[Message]:
         values = message.values
         free = _bytes(values.get("free") or values.get("left"))
         total = _bytes(values.get("total") or values.get("all")) or next(iter(totals), None)
-        few = int(values.get("kept", _LEAST)) < _LEAST
+        few = int(values.get("kept", _FEW)) < (_FEW if log.has("cublas-handle", "cudnn-handle") else _LEAST)
         if few or (free is not None and total and free < total * FREE):
             found.append(message)
     return [*found, *(m for m in log.all("allocator-limit") if int(m.values["limit"]) < 128 * MIB)]
@@ -62,7 +65,7 @@ def another_holder(log: MessageLog) -> list[Message]:
     found = [*_little_free(log), *(m for m in contexts if "context" in m.values or _OF_A_CONTEXT.search(m.text))]
     found += log.all("devices-busy", "other-holder")
     if not failed_allocations(log):  # no tensor was refused, but a handle was: nothing at all is left
-        found += [m for m in log.all("cublas-handle") if "ALLOC_FAILED" in m.text and _OF_A_HANDLE.search(m.text)]
+        found += [m for m in log.all("cublas-handle") if _REFUSED.search(m.text) and _OF_A_HANDLE.search(m.text)]
     return found
 
 
@@ -164,7 +167,10 @@ def _in_use(gpus: Gpus) -> list[Evidence]:
 
 
 _DECIDE = Fix("To decide, see whether other processes hold memory before the program starts", ("nvidia-smi",))
-_REDUCE = Fix("Reduce the batch size, the images or the sequences (half the batch is the quickest test)")
+_REDUCE = Fix(
+    "Make a step smaller: the batch size (half is the quickest test), the images or sequences, or the model; "
+    "what stays too large runs on the CPU with CUDA_VISIBLE_DEVICES=-1"
+)
 _SEE_OTHERS = Fix("Check whether another process uses the memory", ("nvidia-smi",))
 
 OOM = finding(
@@ -225,7 +231,7 @@ def allocation_failed(context: Context, messages: MessageLog) -> Problem | None:
     program = "PyTorch" if all(_OF_PYTORCH.search(message.text) for message in failed) else _program(messages)
     if program == "TensorFlow":
         # a library, not a tensor, gets none: TensorFlow has reserved all for tensors
-        of_library = all("ALLOC_FAILED" in message.text for message in failed)
+        of_library = all(_REFUSED.search(message.text) for message in failed)
         fixes = (growth(context), _SEE_OTHERS, _REDUCE) if of_library else None
         return Problem(evidence=message_evidence(*failed), fixes=fixes)
     cause = f"{program} reports it: its step needs more memory than is free"

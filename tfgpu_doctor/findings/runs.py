@@ -131,18 +131,34 @@ _BY_NETWORK = Fix(
 _OF_A_SOCKET = re.compile(r"\bsocket\b|Connection (?:timed out|refused|closed)|No route to host", re.IGNORECASE)
 
 
+_OF_NO_KERNEL = re.compile(r"OpKernel|not registered")
+_WITHOUT_NCCL = Fix(
+    "Let TensorFlow reduce without NCCL: "
+    "tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())"
+)
+
+
+@ERROR.sign()
+def no_kernel_of_nccl(messages: MessageLog) -> Problem | None:
+    """TensorFlow has no kernel for an operation of NCCL, though it has GPUs, on which alone there are some."""
+    found = [m for m in messages.all("nccl-error") if _OF_NO_KERNEL.search(m.text)]
+    if not found or messages.has("no-gpu-listed"):
+        return None
+    cause = "this build of TensorFlow has no kernels of NCCL, as none for Windows has"
+    return Problem(cause=cause, evidence=message_evidence(*found), fixes=(_WITHOUT_NCCL,))
+
+
 @ERROR.sign()
 def nccl_message(messages: MessageLog) -> Problem | None:
-    """NCCL reports an error, its library is missing, or TensorFlow has no kernel that uses it."""
+    """NCCL reports an error, or its library is missing."""
     warned = [m for m in messages.all("nccl-warning") if not re.search(r"libibverbs|libnccl-net|[Nn]o plugin", m.text)]
     loader = messages.libraries("loader-error", "library-not-opened")
     missing = [message for name, message in loader if name.startswith("libnccl")]
-    found = (*warned, *messages.all("nccl-error", "nccl-timeout"), *missing)
+    errors = [m for m in messages.all("nccl-error", "nccl-timeout") if not _OF_NO_KERNEL.search(m.text)]
+    found = (*warned, *errors, *missing)
     if not found and not messages.has("out-of-memory"):  # a worker that ran out of memory ends the others, too
         found = messages.all("collective-aborted")
-    without = "tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())"
-    debug = Fix("Show what NCCL does", ("export NCCL_DEBUG=INFO", _TOPOLOGY))
-    fixes: tuple[Fix, ...] = (debug, Fix(f"Let TensorFlow reduce without NCCL: {without}"))
+    fixes: tuple[Fix, ...] = (Fix("Show what NCCL does", ("export NCCL_DEBUG=INFO", _TOPOLOGY)), _WITHOUT_NCCL)
     first = _BY_NETWORK if any(_OF_A_SOCKET.search(m.text) for m in found) else _MORE_SHARED_MEMORY
     if first is _BY_NETWORK or any("system error" in m.text for m in found):
         fixes = (first, *fixes)
@@ -244,9 +260,8 @@ INPUT_BOUND = finding(
     cause="reading, decoding and augmenting on the CPU take longer than the step on the GPU",
     fixes=lambda _: (
         Fix(
-            "Prepare batches in parallel and ahead: Dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) and "
-            ".prefetch(tf.data.AUTOTUNE) instead of a Python generator; decode once and cache what is read again. "
-            "This names the options that are the fastest here",
+            "Prepare batches in parallel and ahead (Dataset.map with num_parallel_calls, prefetch), not in a Python "
+            "generator; decode once, cache what is read again. This names the fastest options here",
             ("tfgpu bench input",),
         ),
         Fix(
@@ -272,6 +287,7 @@ def input_bound(messages: MessageLog) -> Problem | None:
     return Problem(
         possible=not profiled and (small or not (feeding or messages.has("cpu-busy"))),
         evidence=message_evidence(*profiled, *slow, *low, *feeding, *messages.all("cpu-busy")),
+        sure=bool(profiled),
     )
 
 

@@ -22,7 +22,7 @@ from tfgpu_doctor.matrix.loader import Release
 Messages = tuple[Message, ...]
 _UNNAMED_DLL = ("dll-load-failed", "native-traceback", "msvc-missing")
 _OF_CUDA = re.compile(r"(?:.*/)?(?:lib)?(?:cu|nv)")
-_AMPERE = (8, 0)  # the first that the CUDA 10 of TensorFlow 1.13 to 2.3 does not know
+AMPERE = (8, 0)  # the first that the CUDA 10 of TensorFlow 1.13 to 2.3 does not know
 # whoever has these has no question about CUDA's libraries or the driver
 _NO_GPU_SIDE = ("gpu.none", "tf.cpu-build", "tf.windows-native")
 
@@ -74,7 +74,9 @@ def _old_driver(messages: MessageLog) -> Messages:
 
 def _no_memory_for_a_handle(messages: MessageLog) -> Messages:
     handles = messages.all("cublas-handle", "cudnn-handle", "cudnn-status")
-    return tuple(m for m in handles if re.search(r"ALLOC|NOT_INIT|launch failed", m.text))
+    return tuple(
+        m for m in handles if re.search(r"ALLOC|NOT_INIT|launch failed|not initialized|allocation failed", m.text)
+    )
 
 
 def failed_launches(messages: MessageLog) -> Messages:
@@ -86,7 +88,7 @@ def _no_kernels_in_cublas(
     messages: MessageLog, gpu_release: Release | None, toolkits: Toolkits | None, cards: Cards | None
 ) -> Messages:
     known = any(at_least(kit.version, "11") is not False for kit in toolkits or ())  # a CUDA that has them
-    if gpu_release is not None or known or not any(card.version >= _AMPERE for card in cards or ()):
+    if gpu_release is not None or known or not any(card.version >= AMPERE for card in cards or ()):
         return ()
     return failed_launches(messages)
 

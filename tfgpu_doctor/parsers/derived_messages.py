@@ -10,7 +10,7 @@ from tfgpu_doctor.facts.facts import NOT_IN_TEXT, Known, Message, lists_gpu
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.parsers import prose
 from tfgpu_doctor.parsers.lines import any_case
-from tfgpu_doctor.parsers.machine_facts import devices, first_said
+from tfgpu_doctor.parsers.machine_facts import NAMES_TENSORFLOW, OTHER_FRAMEWORK, devices, first_said
 from tfgpu_doctor.parsers.parsed_text import ParsedText
 from tfgpu_doctor.parsers.resemblance import SUBJECT
 
@@ -44,14 +44,14 @@ _BUILT_BY_USER = any_case(
     r"(?<!if )\b(?:built|compiled)(?: it| tensorflow| tf)? (?:locally )?from (?:the )?sources?\b"
     r"|bazel-bin/tensorflow/tools/pip_package|//tensorflow/tools/pip_package:"
 )
-_TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras|tfgpu", re.IGNORECASE)
 _PYTORCH = re.compile(r"\btorch\b|pytorch", re.IGNORECASE)
 _RAISED_BY_JAX = re.compile(r"\b(?:jaxlib|xla_extension|XlaRuntimeError|JaxRuntimeError)\b")
 # a program that is linked to CUDA says so; Python opens libraries, and says it in an ImportError
-_NATIVE = re.compile(  # or a binding of C# or Java
-    r"error while loading shared libraries: lib(?:cu|nv)|\bTensorFlow\.NET\b|\bFiji\b|\busing (?:\w+ = )?Tensorflow[.;]"
+_NATIVE = re.compile(  # or a binding of another language
+    r"error while loading shared libraries: lib(?:cu|nv)|\b(?:TensorFlow\.NET|TensorFlowSharp|SciSharp|ML\.NET|Fiji)\b"
+    r"|\busing (?:\w+ = )?Tensorflow[.;]|\btfjs-node\b|\blibtensorflow(?:_cc)?\b(?!-)|\borg\.tensorflow\b"
+    r"|\btensorflow/tensorflow/go\b|\bdeeplearning4j\b|^tensorflow = \"0\.\d"
 )
-_OTHER_FRAMEWORK = re.compile(r"\b(?:jax(?:lib)?|torch|pytorch)\b", re.IGNORECASE)
 # failures that every program prints in these words
 _OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-invalid", "invalid-device-function")
 _JETSON = any_case(
@@ -245,8 +245,8 @@ def _of_a_linked_program(text: ParsedText) -> Iterator[Message]:
 def _of_another_program(text: ParsedText) -> Iterator[Message]:
     """A failure that need not be TensorFlow's, in a text that does not name TensorFlow, or that JAX reports."""
     failed, full = text.messages_of(*_OF_ANY_PROGRAM), text.messages_of("out-of-memory")
-    named, program = text.find(_TENSORFLOW), ""
-    if not named and (other := text.find(_OTHER_FRAMEWORK)):
+    named, program = text.find(NAMES_TENSORFLOW), ""
+    if not named and (other := text.find(OTHER_FRAMEWORK)):
         program = "JAX" if other[0][0].lower().startswith("jax") else "PyTorch"
         if SUBJECT.search(" ".join(line.text for line in text.lines).lower()):
             yield _message(text, "other-framework", other[1], program=program)

@@ -400,6 +400,8 @@ _OF_A_PROGRAM = re.compile(
 _TF_INSTALLED = re.compile(
     r"\b(?:install|add)\b[^|;]{0,80}\btensorflow\b|^\s*tensorflow(?:-gpu)?[= ]+\d", re.IGNORECASE
 )
+NAMES_TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras|tfgpu", re.IGNORECASE)
+OTHER_FRAMEWORK = re.compile(r"\b(?:jax(?:lib)?|torch|pytorch)\b|TORCH_USE_CUDA_DSA", re.IGNORECASE)
 _PLACED = re.compile(r'_device="/job:[^"]*GPU:\d')  # an operation runs there, whatever people say of it
 # a program that computes there, too: its other steps are what is asked about
 _COMPUTES = any_case(
@@ -415,6 +417,12 @@ def build(text: ParsedText) -> Fact[Build]:
     return Known(seen.build, f"line {seen.build_line}: TensorFlow's build") if seen.build else NOT_IN_TEXT
 
 
+def _computes(text: ParsedText) -> bool:
+    """Whether TensorFlow uses a GPU after all, or the text is about another framework."""
+    elsewhere = text.find(OTHER_FRAMEWORK) and not text.find(NAMES_TENSORFLOW)
+    return bool(elsewhere or text.find(_PLACED) or text.find(_COMPUTES))
+
+
 def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
     """What TensorFlow lists, or what somebody says that it does not list."""
     seen, source = text.tensorflow, "TensorFlow's list of devices"
@@ -426,7 +434,7 @@ def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
         return Known(tuple(counted), f"line {seen.some_gpu}: {source}")
     if seen.gpu_count == 0:
         return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {seen.no_gpu}: {source}")
-    if (said := first_said(text, prose.no_gpu)) and not (text.find(_PLACED) or text.find(_COMPUTES)):
+    if (said := first_said(text, prose.no_gpu)) and not _computes(text):
         return Known((), f"line {said}, as stated", "stated")
     about_tensorflow = text.find(TF_LOG) or text.find(_TF_INSTALLED)
     if about_tensorflow and (bare := text.find(_BARE_LIST)):

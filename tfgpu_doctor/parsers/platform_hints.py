@@ -146,13 +146,15 @@ _OF_POD = re.compile(rf"\bname: *[\"']?(?P<name>{_NAMES})\b")  # its value stand
 _VALUE_OF_POD = re.compile(r"\s*value: *(?P<value>\S*)\s*")
 _ADVICE = re.compile(
     r"\b[Yy]ou (?:can|could|should|may|might|need)\b|\b(?:[Tt]ry|[Pp]lease|[Cc]ould you) (?:to )?(?:set|export|run|use)"
+    r"|\bconsider (?:pass|sett)ing "
     rf"|\b[Ww]ith (?:the )?(?:env\w* )?(?:var\w* )?`?(?:{_NAMES})=|\bwill work\b|workaround|^ ?\d\. Set "
     r"|\bis required\b|; LD_LIBRARY_PATH: "
     rf"|environment variable `?[A-Z_]{{1,60}}=.{{0,300}}(?:to|work)"
 )
 _NAMED = re.compile(_NAMES)
 _IN_PYTHON = re.compile(
-    r"environ(?:\.setdefault\(|\[) *['\"](?P<name>[A-Z][A-Z0-9_]+)['\"](?:\]? *=|,) *(?P<value>['\"][^'\"]*['\"]|\w+)"
+    r"environ(?:\.setdefault\(|\[) *['\"](?P<name>[A-Z][A-Z0-9_]+)['\"](?:\]? *=|,) *"
+    r"(?P<value>['\"][^'\"]*['\"](?!\.)|\w+)"
 )
 _CONTINUED = 20  # lines of one command
 _HIDES_ALL = re.compile(r"set_visible_devices\( *(?:devices *= *)?\[ *\] *, *(?:device_type *= *)?['\"]GPU")

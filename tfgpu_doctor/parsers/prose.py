@@ -121,7 +121,8 @@ _WANTED = any_case(
     r"|ing)? for|asks?|ask(?:s|ing) for|search|minimum|at least|official|document|doc says|speaks? of|highest|tested"
     r"|compiled|ha(?:s|ve) to be|built (?:for|against|with)|designed|meant|intended|instead of|rather than|which"
     r"|whether|upgrade to|downgrade to|switch(?:ing)? to|wait(?:ing)? for|not found|missing|could not|cannot open"
-    r"|no longer|does ?n[o']t|is ?n[o']t|without|not (?:have|install)|never install|only (?:for|works? with|up to)"
+    r"|no longer|does ?n[o']t(?! (?:find|see|detect|use|recogni[sz]e|list|show|run|work|start)\b)|is ?n[o']t|without"
+    r"|not (?:have|install)|never install|only (?:for|works? with|up to)"
     r"|or (?:earlier|later|newer|above|higher|below)|download|from this url|you may install"
     r"|必须|需要|吗|cuda version:)"
 )
@@ -131,8 +132,9 @@ _SUPPORTED = any_case(r"nvidia[- ]?smi|driver (?:supports?|reports?|shows?|says?
 _TOOLKIT = any_case(r"nvcc|toolkit|install")
 _ELSEWHERE = any_case(
     r"\b(?:previous(?:ly)?|before|used to|earlier|originally|formerly|in the past|last (?:week|month|year)"
-    r"|(?:an)?other (?:machine|computer|pc|server|laptop|system|env\w*|box|node)|old (?:machine|computer|pc|laptop|card"
-    r"|gpu|\S+ (?:\S+ )?with)|uninstall\w*|removed?|(?:also|have|already)? ?tried)\b|\b(?:i|we) had (?:an? |the |my )?$"
+    r"|(?:an)?other (?:machine|computer|pc|server|laptop|system|env\w*|box|node)"
+    r"|(?<!have an )(?<!got an )old (?:machine|computer|pc|laptop|card|gpu|\S+ (?:\S+ )?with)"
+    r"|uninstall\w*|removed?|(?:also|have|already)? ?tried)\b|\b(?:i|we) had (?:an? |the |my )?$"
     # "from A to B": A
     r"|(?:\b(?:mov|switch|coming|migrat|upgrad|downgrad|chang|updat|went|wechs|gewechs|umgestieg|cambi|pass|mud)\w*"
     r"\W(?:\w+\W+){0,4}?(?:from|von|vom|de|desde)\b|从|從)(?!.*(?:\b(?:to|auf|zum?|à|para|al)\b|到|成))"
@@ -153,6 +155,11 @@ _FOR_ANOTHER = re.compile(r"(?i)\W{0,3}(?:\w+\W+){0,2}?(?:with|for|by|against|н
 # "it works with CUDA 10" is of another set-up; "does it work with an RTX 3090" asks about this one
 _WORKS_WITH = re.compile(
     r"\bwork(?:s|ed) (?:fine |well |perfectly |ok |great )?(?:on|with|in|under|for)\b", re.IGNORECASE
+)
+# "2.3.1 works fine", and another one does not; on the CPU, or in a shell, it is this one
+_WORKS = re.compile(
+    r"(?:[^.;!?]|\.(?=\w)){0,45}?\b(?:works|worked) (?:fine|well|perfectly|great|ok)\b"
+    r"(?! (?:on|with|in|from|under|when|if))"
 )
 _IN_THE_PAST = any_case(
     r"(?:\.post\d)? ?(?:→|->|=>|:) ?(?:GPU|works|OK|fine|läuft|funciona)\b"
@@ -245,6 +252,8 @@ def stance(clause: str, start: int, end: int) -> str:
     if _OF_OTHERS.search(before, max((match.start() for match in _MINE.finditer(before)), default=0)):
         return "elsewhere"
     exchanged = _EXCHANGES.search(before) and _FOR_ANOTHER.match(clause, end)
+    if _WORKS.match(clause, end) and not _WORKS_WITH.search(before):
+        return "elsewhere"
     if exchanged or _ELSEWHERE.search(before) or _WORKS_WITH.search(before) or _IN_THE_PAST.match(after):
         return "elsewhere"
     return "wanted" if _WANTED.search(before) or _WANTED.search(after) or _IS_WHAT.match(after) else "here"
@@ -316,9 +325,10 @@ _IF = any_case(
 )
 # some GPUs, those of others, a package, or what else somebody may not see
 _NOT_OF_ALL = any_case(
-    r"\b(?:multiple|several|both|all)\W+(?:\w+\W+)?(?:gpu|card)|\btensorflow-gpu(?: (?:that|version)|\W*$)"
+    r"\b(?:multiple|several|both|all|single)\W+(?:\w+\W+)?(?:gpu|card)|\btensorflow-gpu(?: (?:that|version)|\W*$)"
     r"|gpus? of others|\bseem (?!to (?:be|use|work|find|detect|see|recogni|run|have)|used)|cannot run it\b|\bgpu docs"
 )
+_SENTENCE_ENDS = re.compile(r"(?<!\d)[.!?]\)?\s+[A-Z]")
 # "my GPU does not work": which is wrong, and not what TensorFlow lists
 _VAGUE = any_case(r"\bwork(?!.*(?:detect|find|found|list|see|recogni|us(?:e|ing)|cpu|no gpu))|^gpus? .*\bruns?$")
 
@@ -338,7 +348,8 @@ def _about_gpus(text: str) -> Iterator[re.Match[str]]:
     if any(word in small for word in _ABOUT_GPU):
         for found in _NO_GPU.finditer(text):
             beside = text[max(found.start() - 15, 0) : found.end() + 15]
-            if not (_IF.search(text[: found.start()]) or _NOT_OF_ALL.search(beside)):
+            of_two = _SENTENCE_ENDS.search(found[0])  # "CPUs are not busy. GPU use is near 100 %"
+            if not (of_two or _IF.search(text[: found.start()]) or _NOT_OF_ALL.search(beside)):
                 yield found
 
 

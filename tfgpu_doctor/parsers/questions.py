@@ -167,7 +167,7 @@ _TROUBLE = any_case(
 _NATIVE = any_case(r"\b(?:no|not|without|instead of)\W{1,3}(?:\w+ )?wsl|\bnative(?:ly)?\b")
 _WINDOWS = any_case(r"\bwindows(?! subsystem)(?![a-z])|윈도우")
 _LINUX = any_case(r"\bwsl|\blinux\b|ubuntu|debian|fedora|centos")
-_EXAMPLE = any_case(r"\(e\.g\.[^)\n]*\)")  # of a form that was filled in
+_EXAMPLE = any_case(r"\(e\.g\.[^()\n]*\)")  # of a form that was filled in
 # a machine that has no GPU of NVIDIA's, in a text that may speak of one
 _OTHER_GRAPHICS = any_case(r"\b(?:only|just) (?:have|has|got) (?:an? )?(?:intel|amd|radeon|iris)|\braspberry")
 _SMI, _NVCC = any_case(r"\bnvidia[- ]?smi\b"), any_case(r"\bnvcc\b")

@@ -112,6 +112,10 @@ _ON_MACOS: dict[str, str | None] = {
     **dict.fromkeys(("host.libc", "host.shm", "host.pci_gpus", "gpus")),
     "host.cpu_flags": "sysctl -n machdep.cpu.brand_string",
 }
+_BEFORE_2_1 = {  # neither call was there
+    "tensorflow.build": _PYTHON.format("tf.test.is_built_with_cuda()"),
+    "tensorflow.devices": _PYTHON.format("tf.test.is_gpu_available()"),
+}
 _OF_A_SYSTEM = {"windows": _ON_WINDOWS, "wsl2": _ON_WSL2, "macos": _ON_MACOS}
 
 
@@ -123,6 +127,10 @@ def with_asks(facts: Facts) -> Facts:
     if system in ("windows", "macos") and value_or(facts.python.wheel_platform, "").startswith("linux"):
         special = _IN_DOCKER_DESKTOP
     asked: dict[str, Fact[Any]] = {}
+    if at_least(value_or(facts.tensorflow.version, None), "2.1") is False:
+        special = {**special, **_BEFORE_2_1}
+    if any(one.values.get("program") == "the program" for one in value_or(facts.messages, ())):
+        special = {**special, **{path: None for path, command in _ASKS.items() if "python" in command}}
     for path, command in {**_ASKS, **special}.items():
         fact = look_up(facts, path)
         if command is not None and isinstance(fact, Unknown) and fact.ask is None:

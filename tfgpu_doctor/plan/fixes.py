@@ -501,9 +501,10 @@ class Fixes(Situation):
         if self.image or self.on_jetson or not self.can_use(row):
             return
         libraries = f"CUDA {row.cuda}" + (f" and cuDNN {row.cudnn}" if row.cudnn else "")
-        if commands := self.installation(row).commands:
-            whole = f"{text} with {libraries}{': ' if why else ''}{why}"
-            yield Fix(text=whole, commands=commands.get("conda") or next(iter(commands.values())))
+        commands = self.installation(row).commands
+        way = commands.get("conda") or next(iter(commands.values()), ())
+        if "cuda" in " ".join(way):
+            yield Fix(text=f"{text} with {libraries}{': ' if why else ''}{why}", commands=way)
 
     def built_for(self, cuda: str, cudnn: str | None, *, lacks_cudnn: bool) -> tuple[Fix, ...]:
         """The newest release for this Python that is built for a CUDA and a cuDNN which are installed."""

@@ -146,7 +146,7 @@ def _tensorflow(image: Image, matrix: Matrix) -> Base:
     named = "2.1.0" if found["version"] == "latest" and "-py3" in found["rest"] else found["version"]
     version = named if named[0].isdigit() else None
     rows = [one for one in matrix.data.containers if one.image == "tensorflow/tensorflow"]
-    if named == "latest" and "-gpu" in found["rest"]:
+    if named == "latest":
         version = max((one.tensorflow for one in rows), key=Version)
     near = _of_minor(rows, version)
     if "-gpu" not in found["rest"]:  # its Python is that of the image with CUDA
@@ -426,10 +426,11 @@ class PlannedEnvironment:
         return found
 
     def _before(self, universe: Universe) -> dict[str, str]:
-        """What conda, or an image, which has the NumPy of its time, has installed."""
+        """What conda, or an image, which has what its TensorFlow requires and the NumPy of its time, has installed."""
         bounds = {one.name: one.specifier for one in self.environment.requirements if one.installer == "conda"}
         if self.base and (inside := self.matrix.tensorflow(self.base.tensorflow or "", self.target.platform)):
-            bounds["numpy"] = numpy_bound(inside) or ""
+            needs = universe.package(inside.package).requires(Version(inside.version))
+            bounds |= {one.name: str(one.specifier) for one in needs} | {"numpy": numpy_bound(inside) or ""}
         known = {universe.package(name): bound for name, bound in bounds.items() if name in self.matrix.packages}
         # conda has older ones, too: of those of pip, the oldest is nearest to them
         found = {one.name: one.allowed(bound) or sorted(one.allowed(""))[:1] for one, bound in known.items()}

@@ -27,14 +27,14 @@ VERDICT_MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown"
 _RAISED = ("tf.import-failed", "tf.run-failed")
 _LOG = 40  # lines at the end of TensorFlow's log
 _OTHERS = 2  # causes beside the likeliest
-_NO_OTHER_COMMANDS, _FEW_WORDS, LEAST = 2, 3, 4  # how much is left out of a first screen that is too long
+_NO_OTHER_COMMANDS, _NO_REPAIR, _FEW_WORDS, LEAST = 2, 3, 4, 5  # how much is left out where it is too long
 _LOGGED = re.compile(r"^(?:\S+ +){0,6}\S+\.(?:cc|cpp|h|py):\d+\] +(?=\S)")  # when and where a program logged a line
 # what shows most of a machine on which tfgpu is not installed
 _TO_PASTE = (
     "nvidia-smi",
     "python -m pip list",
-    "python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'), "
-    'tf.sysconfig.get_build_info())"',
+    'python -c "import tensorflow as tf; print(tf.__version__, tf.test.is_built_with_cuda(), '
+    'tf.test.is_gpu_available())"',  # of every release
 )
 
 
@@ -95,8 +95,8 @@ def answer(report: Report, left_out: int = 0) -> Iterator[Part]:
     """Yield a first screen of a text: the likeliest cause and what to type, others with what decides, what is harmless.
 
     A symptom is no cause: it stands among what the text tells. Where that is too long, more is `left_out`, up to
-    LEAST: which lines are harmless and other ways of an answer; what decides on other causes; words of the likeliest
-    one; of an answer beside it, what to type.
+    LEAST: which lines are harmless and other ways of an answer; what decides on other causes; the repair of a likeliest
+    one that is only possible; words of it; of an answer beside it, what to type.
     """
     notes = [one for one in root_causes(report.findings) if one.severity is Severity.NOTE]
     causes = _causes(report)
@@ -154,7 +154,7 @@ def _likeliest(finding: Finding, left_out: int) -> Block:
     kind = "As in similar reports: " if is_guess else "Most likely: " if finding.possible else ""
     found = () if is_guess else _first_found(whole)
     shown = (_shortened(line, _SHORT // (2 if few else 1)) for line in found)
-    lines = (*shown, *why, *map(_fix, _to_type(finding)))
+    lines = (*shown, *why, *map(_fix, _to_type(finding, left_out)))
     return whole._replace(title=f"{kind}{finding.title}", lines=lines, docs="")
 
 
@@ -164,13 +164,17 @@ def _first_found(block: Block) -> list[Line]:
     return lines[: 2 if [line.label for line in lines[:2]] == ["found", "expected"] else 1]
 
 
-def _to_type(finding: Finding) -> list[Fix]:
-    """The first fix that repairs, or else decides; where it is a sentence, what can be typed, too."""
+def _to_type(finding: Finding, left_out: int) -> list[Fix]:
+    """The first fix that repairs; of what is possible, what decides, and then; what can be typed, too."""
+    decide = [fix for fix in finding.fixes if fix.decides]
     repairs = [fix for fix in finding.fixes if not fix.decides]
-    fixes = repairs[:1] or list(finding.fixes[:1])
-    if fixes and not fixes[0].commands:
-        fixes += [fix for fix in finding.fixes[1:] if fix.commands][:1]
-    return [fix for fix in fixes if fix.commands != (ASK_DOCTOR,)]
+    if finding.possible:
+        fixes = [*decide[:1], *(repairs[:1] if left_out < _NO_REPAIR else ())]
+    else:
+        fixes = (repairs or decide)[:1]
+        if fixes and not fixes[0].commands:
+            fixes += [fix for fix in finding.fixes[1:] if fix.commands][:1]
+    return fixes if len(fixes) > 1 else [fix for fix in fixes if fix.commands != (ASK_DOCTOR,)]
 
 
 def _other(finding: Finding, shown: set[str], left_out: int) -> Line:
@@ -191,7 +195,7 @@ def least(report: Report) -> Iterator[Block]:
     if report.source == "text" and (causes := _causes(report)):  # as on the first screen
         shown = [_likeliest(causes[0], 0)]
     for one in (*shown[:1], *(block for block in shown if block.mark == "unknown")):
-        if fixes := one.labelled("fix")[:1]:
+        if fixes := one.labelled("fix")[: 2 if one.mark == "unknown" else 1]:
             yield one._replace(lines=fixes, docs="")
             return
     yield from (one._replace(lines=(), docs="") for one in shown[:1])
