@@ -333,8 +333,8 @@ def joined(fixes: Iterable[Fix]) -> tuple[Fix, ...]:
     found = list(fixes)
     for number, fix in enumerate(found):
         text = fix.text.removeprefix("Or ")  # it has been joined to one which is left out here
-        if not number and text != fix.text:
-            found[0] = structs.replace(fix, text=f"{text[:1].upper()}{text[1:]}")
+        if not number and (text != fix.text or isinstance(fix, Alternative)):  # a report has no other kind of fix
+            found[0] = Fix(f"{text[:1].upper()}{text[1:]}", fix.commands, fix.edits)
         elif number and isinstance(fix, Alternative):
             found[number] = Fix(f"Or {fix.text[:1].lower()}{fix.text[1:]}", fix.commands, fix.edits)
     return tuple(found)
