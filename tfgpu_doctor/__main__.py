@@ -149,10 +149,20 @@ def _defect(error: Exception) -> int:
     if _is_out_of_memory(error):
         what = "a new thread" if "thread" in str(error) else "a new process" if isinstance(error, OSError) else "memory"
         say(f"tfgpu: the system refused {what}: memory or a limit (ulimit -a) of this machine or container is used up")
+    elif folder := _on_library_path(error):
+        say(f"tfgpu: the Python that tfgpu runs with cannot load a library of the system: {error}")
+        say(f"Remove {folder} from LD_LIBRARY_PATH; TensorFlow's Python may fail in the same way.")
     else:
         say(f"tfgpu: internal error: {type(error).__name__}: {error}")
         say("This is a bug in tfgpu. Please report it with the output of the same command under TFGPU_DEBUG=1.")
     return EXIT_UNKNOWN
+
+
+def _on_library_path(error: Exception) -> str | None:
+    """The folder of LD_LIBRARY_PATH with the file that the loader refuses ("/lib/libz.so.1: file too short")."""
+    folder, _, _ = str(error).partition(": ")[0].rpartition("/")
+    listed = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    return folder if isinstance(error, ImportError) and folder in (one.rstrip("/") for one in listed if one) else None
 
 
 def _catch_signals() -> None:

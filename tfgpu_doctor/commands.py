@@ -237,6 +237,8 @@ def find_python(python: File | None) -> str:
     if find(executable, os.environ):
         return executable
     reason = "no such program, or not executable"
+    if os.path.isdir(executable):
+        reason = "a folder without bin/python or Scripts/python.exe"
     if os.path.islink(executable) and not os.path.exists(executable):
         reason = f"a link to {os.path.realpath(executable)}, which does not exist; create the environment again"
     raise UsageError(f"--python {executable}: {reason}")

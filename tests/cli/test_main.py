@@ -102,6 +102,7 @@ def test_a_terminal_gets_errors_that_end_between_words(monkeypatch: pytest.Monke
 def test_what_the_system_refuses_and_defects_are_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/own/lib")
     again = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
     for error, message in (
         (MemoryError(), "tfgpu: the system refused memory: "),
@@ -110,6 +111,7 @@ def test_what_the_system_refuses_and_defects_are_said(
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "tfgpu: the system refused a new process: "),
         (ImportError("x.so: failed to map segment from shared object"), "tfgpu: the system refused memory: "),
         (ImportError("no module"), "tfgpu: internal error: ImportError: no module\n"),
+        (ImportError("/own/lib/libz.so.1: file too short"), "tfgpu: the Python that tfgpu runs with cannot load"),
         (RuntimeError("a defect"), "tfgpu: internal error: RuntimeError: a defect\n"),
     ):
         monkeypatch.setattr("click.Group.main", Mock(side_effect=error))

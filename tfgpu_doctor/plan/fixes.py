@@ -147,8 +147,9 @@ class Fixes(Situation):
         return structs.replace(fix, text=f"{fix.text} (on the host, not in this container)")
 
     def doctor(self, *arguments: str) -> str:
-        """A further run of the doctor on the same interpreter."""
-        return " ".join(["tfgpu doctor --python", self.python, *arguments])
+        """A further run of the doctor on the same interpreter; that of a text is the reader's to activate."""
+        python = ("--python", self.python) if isinstance(self.facts.python.executable, Known) else ()
+        return " ".join(("tfgpu doctor", *python, *arguments))
 
     def unset(self, *names: str) -> str:
         """The command that removes environment variables in the user's shell."""

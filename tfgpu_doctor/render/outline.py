@@ -29,6 +29,7 @@ _LOG = 40  # lines at the end of TensorFlow's log
 _OTHERS = 2  # causes beside the likeliest
 _NO_OTHER_COMMANDS, _NO_REPAIR, _FEW_WORDS, LEAST = 2, 3, 4, 5  # how much is left out where it is too long
 _LOGGED = re.compile(r"^(?:\S+ +){0,6}\S+\.(?:cc|cpp|h|py):\d+\] +(?=\S)")  # when and where a program logged a line
+_FOLDERS = re.compile(r"(?<![\w/.])/(?:[^/\s:'\"]+/){3,}(?=[^/\s])")  # of a path, before its last part
 # what shows most of a machine on which tfgpu is not installed
 _TO_PASTE = (
     "nvidia-smi",
@@ -174,7 +175,8 @@ def _to_type(finding: Finding, left_out: int) -> list[Fix]:
         fixes = (repairs or decide)[:1]
         if fixes and not fixes[0].commands:
             fixes += [fix for fix in finding.fixes[1:] if fix.commands][:1]
-    return fixes if len(fixes) > 1 else [fix for fix in fixes if fix.commands != (ASK_DOCTOR,)]
+    said_below = finding.possible and len(fixes) == 1 and fixes[0].commands == (ASK_DOCTOR,)
+    return [] if said_below else fixes
 
 
 def _other(finding: Finding, shown: set[str], left_out: int) -> Line:
@@ -230,7 +232,8 @@ def brief(block: Block) -> Block:
 
 def _shortened(line: Line, most: int = _SHORT) -> Line:
     """Cut the text at a blank, and mark that there is more; the number of its line leads to the rest."""
-    return line._replace(text=_cut(_LOGGED.sub("", line.text), most))
+    text = _LOGGED.sub("", line.text)
+    return line._replace(text=_cut(text if len(text) <= most else _FOLDERS.sub(".../", text), most))
 
 
 def _cut(text: str, most: int) -> str:
