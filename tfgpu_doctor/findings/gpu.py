@@ -570,6 +570,19 @@ def no_kernels_message(
     return Problem(evidence=seen, sure=compiled is not None and compiled.kind == "cudnn-version-differs")
 
 
+@ARCH_TOO_NEW.sign(unless=("gpu.arch-too-old", "cuda.version-mismatch"))
+def older_cuda_stated(
+    context: Context, messages: MessageLog, cards: Cards, toolkits: Toolkits, tensorflow_version: str | None = None
+) -> Problem | None:
+    """A text names a CUDA without kernels for its GPU, and no release that could bring another one."""
+    first = [*filter(None, (_first_cuda(context, card.compute_capability) for card in cards))]
+    older = [kit for kit in toolkits if first and all(at_least(kit.version, major(one)) is False for one in first)]
+    if context.probed or tensorflow_version or not older or len(older) < len(toolkits) or _is_of_pytorch(messages):
+        return None
+    seen = (evidence(f"CUDA {kit.version}", kit.source, f"CUDA {first[0]} or later for this GPU") for kit in older)
+    return Problem(possible=True, evidence=tuple(seen))
+
+
 def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> Message | None:
     """The line in which a CUDA is opened that cannot compile for the GPU at all, so that the driver has to."""
     first = [*filter(None, (_first_cuda(context, gpu) for gpu in known))]
