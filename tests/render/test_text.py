@@ -17,7 +17,7 @@ from rich.text import Text
 from tests.cli.runner import tfgpu
 from tests.facts.test_report import report as doctor_report
 from tests.findings.rows_over_facts import FIRES
-from tests.healthy import MATRIX, healthy
+from tests.healthy import MATRIX, healthy, known, soname, spoil
 from tests.matrix.test_queries import OURS, SMALL
 from tests.render.pages import Page as Browser
 from tests.render.results import (
@@ -34,6 +34,7 @@ from tests.render.results import (
 )
 from tests.render.showing import GOLDEN, as_format, check_goldens, printed
 from tests.tables import read_rows
+from tfgpu_doctor.facts import facts as fact
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.pages import Page, all_ids, headline_of, page_of
 from tfgpu_doctor.plan.diagnosis import diagnose
@@ -204,6 +205,12 @@ def test_layers() -> None:
     told = explained(b"INTERNAL: NCCL operation ncclCommInitRank(&comm) failed: internal error")
     assert "nccl.error" in {finding.id for finding in told.findings}
     assert {layer.mark for layer in layers_of(told)} == {"unknown"}
+    empty = fact.Candidate(path="/x/libcudnn.so.9", via="LD_LIBRARY_PATH", reachable=True, problem="empty file")
+    files = known((fact.CudnnFile(path=empty.path, version=None, source=""),))
+    refused = known((soname("libcudnn.so.9", "cudnn", candidates=(empty,), winner=None),))
+    changes = {"cudnn.installed": files, "cudnn.runtime": fact.NOT_ASKED, "loader.sonames": refused}
+    (layer,) = (one for one in layers_of(report(spoil(healthy(), changes))) if one.name == "cuDNN")
+    assert (layer.mark, layer.text) == ("absent", "/x/libcudnn.so.9: empty file")
 
 
 def test_pages_of_findings_show_all_and_wrap_no_command_nor_link() -> None:

@@ -386,6 +386,12 @@ def _libraries(wanted: list[Soname], installed: str) -> Described:
     return f"{found} of {len(wanted)} libraries found{by}; {installed}", "ok" if found == len(wanted) else "absent"
 
 
+def _refused(facts: Facts) -> dict[str, str]:
+    """The libraries that the loader refuses, and why."""
+    libraries = (library for soname in value_or(facts.loader.sonames, ()) for library in soname.candidates)
+    return {library.path: library.problem for library in libraries if library.problem}
+
+
 def _cudnn(facts: Facts) -> Described:
     files = facts.cudnn.installed
     if isinstance(facts.cudnn.runtime, Known):
@@ -396,6 +402,9 @@ def _cudnn(facts: Facts) -> Described:
     if any(file.path.endswith(" works") for file in files.value):
         return f"{installed} ({_OF_ANOTHER})"
     is_stated = any(file.path.startswith("line ") for file in files.value)
+    refused = _refused(facts)
+    if files.value and all(file.path in refused for file in files.value):
+        return f"{installed}: {refused[files.value[0].path]}", "absent"
     return f"{installed} {'(as stated)' if is_stated else 'on disk'}" if installed else ("none", "absent")
 
 
