@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from tfgpu_doctor.facts.distributions import TENSORFLOW, is_for_cpus
 from tfgpu_doctor.facts.facts import FailingFile, Known, Message, Package, Packages, Phase, Phases, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
+from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
@@ -92,6 +93,7 @@ def mixed_packages(
     tensorflows = _tensorflows(packages)
     if twice := _of_one_folder(tensorflows, context, messages):
         return Problem(
+            title=f"{count(len(twice), 'TensorFlow package')} overwrite each other's files",
             cause="they install their files into the same folder, and the last one has overwritten the others",
             evidence=tuple(evidence(_listed(one), _where(twice[0]), "one TensorFlow package") for one in twice),
             fixes=_again(context, tuple(dict.fromkeys(p.name for p in twice))),
