@@ -159,7 +159,7 @@ def test_cuda_and_cudnn_come_by_the_image_or_by_the_line_of_tensorflow(base: str
 def test_a_release_before_the_extra_gets_a_plan() -> None:
     old = judged("dependencies: [python=3.8, cudatoolkit=10.1, {pip: [tensorflow==2.10.1]}]")
     (found,) = (one for one in old.findings if one.id == "cuda.version-mismatch")
-    assert [fix.commands for fix in found.fixes] == [("tfgpu plan --tensorflow 2.10",)]
+    assert [fix.commands for fix in found.fixes] == [("tfgpu plan --gpu NAME --tensorflow 2.10",)]
 
 
 def test_tensorflow_gpu_keeps_its_release() -> None:

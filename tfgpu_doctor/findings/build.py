@@ -128,6 +128,12 @@ def build_without_cuda(
     )
 
 
+def _is_of_conda(context: Context, release: Release) -> bool:
+    """True if conda installed it, which pip does not replace."""
+    packages = value_or(context.facts.python.packages, ())
+    return any((one.name, one.installer) == (release.package, "conda") for one in packages)
+
+
 def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
     """Before 2.1, but for 1.15.0, the GPU build of a release was a package of its own."""
     if context.remedies.os == "macos":
@@ -140,7 +146,12 @@ def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
     uninstall = context.remedies.pip_uninstall(release.package)
     sibling = context.matrix.tensorflow(release.version, release.platform, "tensorflow-gpu")
     python = minor(value_or(context.facts.python.version, "")) or None
-    fits = sibling and python in (None, *sibling.python) and context.remedies.can_use(sibling)
+    fits = (
+        sibling
+        and not _is_of_conda(context, release)
+        and python in (None, *sibling.python)
+        and context.remedies.can_use(sibling)
+    )
     if sibling and fits and not context.remedies.image and sibling.gpu and sibling.version == release.version:
         needs = f"it needs CUDA {sibling.cuda} and cuDNN {sibling.cudnn}"
         install = context.remedies.pip_install(f"{sibling.package}=={sibling.version}")

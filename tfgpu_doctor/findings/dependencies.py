@@ -377,7 +377,7 @@ def numpy_messages(
     context: Context, messages: MessageLog, release: Release | None = None, packages: Packages = ()
 ) -> Problem | None:
     """NumPy refuses a module that was compiled for another NumPy."""
-    seen = (*messages.all("numpy-abi"), *_conflicts_of_majors(messages, "numpy"))
+    seen = (*_of_versions(messages), *_conflicts_of_majors(messages, "numpy"))
     if not seen:
         return None
     if name := next((m.values["name"] for m in seen if "name" in m.values and "'numpy'" in m.text), None):
@@ -395,6 +395,13 @@ def numpy_messages(
         return Problem(cause=cause, evidence=message_evidence(*seen, need="a newer NumPy"), fixes=fixes)
     fixes = (*_install(context, requirement), *_or_newer(context, "NumPy"))
     return Problem(cause=cause, evidence=message_evidence(*seen, need=requirement), fixes=fixes)
+
+
+def _of_versions(log: MessageLog) -> Iterator[Message]:
+    """NumPy's messages, but for one whose reason the loader names, whatever the version is."""
+    for message in log.all("numpy-abi"):
+        if not (log.has("loader-error") and "C-extensions failed" in message.text):
+            yield message
 
 
 def _too_old_for(context: Context, seen: tuple[Message, ...], name: str, release: Release | None) -> Problem | None:

@@ -747,8 +747,8 @@ def _unseen(
 
 def _contradicted(judged: Mapping[str, Judged], context: Context) -> Iterator[str]:
     """The causes that facts rule out, but for a build for the CPU where the one with CUDA was only assumed."""
-    package = context.facts.tensorflow.distribution
-    assumed = not isinstance(package, Known) or package.grade == "inferred"
+    package, build = context.facts.tensorflow.distribution, context.facts.tensorflow.build
+    assumed = not isinstance(build, Known) and (not isinstance(package, Known) or package.grade == "inferred")
     yield from (name for name, one in judged.items() if one.contradicted and not (name == "tf.cpu-build" and assumed))
 
 

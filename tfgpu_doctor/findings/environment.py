@@ -212,7 +212,7 @@ _SLOWER_TRANSPORTS = {
 }
 
 
-@DECLARED["env.ld-library-path"].sign()
+@DECLARED["env.ld-library-path"].sign(conclusive=False)
 def ld_library_path(context: Context, sonames: Sonames) -> Problem | None:
     """A folder on LD_LIBRARY_PATH comes before a wheel's file of another version."""
     pairs = [(library, *pair) for library in sonames if (pair := _before_a_wheel(library))]
@@ -223,6 +223,27 @@ def ld_library_path(context: Context, sonames: Sonames) -> Problem | None:
             for library, winner, wheel in pairs
         ),
         fixes=off_library_path(context, on_library_path(winner for _, winner, _ in pairs)),
+    )
+
+
+_NO_LIBRARY = re.compile(r"file too short|invalid ELF header")
+_OF_PACKAGES = re.compile(r"/(?:site|dist)-packages/|^(?!/)|^/(?:usr/)?lib")
+
+
+@DECLARED["env.ld-library-path"].sign()
+def no_library(context: Context, messages: MessageLog) -> Problem | None:
+    """The loader refuses a file that is no library, in a folder of no package and not of the system."""
+    named = [(one.values.get("library", ""), one) for one in messages.all("loader-error")]
+    refused = [(path, one) for path, one in named if not _OF_PACKAGES.search(path) and _NO_LIBRARY.search(one.text)]
+    if not refused:
+        return None
+    return Problem(
+        title=f"{refused[0][0]} is no library that can be loaded",
+        cause="the loader takes the first file of that name in LD_LIBRARY_PATH, and searches no further",
+        evidence=message_evidence(*(one for _, one in refused)),
+        fixes=off_library_path(context, {path.rpartition("/")[0] for path, _ in refused}),
+        severity=Severity.ERROR,
+        sure=True,
     )
 
 

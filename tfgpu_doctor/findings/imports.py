@@ -41,7 +41,7 @@ DAMAGED = finding(
     layer="Python",
     title="Installed packages are incomplete",
     about_gpus=False,
-    explained_by=("tf.package-conflict",),
+    explained_by=("tf.package-conflict", "env.pythonpath"),
     pointless_after=("tf.package-removed",),
     docs="https://packaging.python.org/en/latest/specifications/recording-installed-packages/",
 )
@@ -411,7 +411,7 @@ IMPORT_HANG.printed("import-hangs")
 _CAUSES = (
     *("tf.abi-*", "tf.glibc-too-old", "tf.import-avx", "tf.import-dll", "tf.shadowed", "tf.package-conflict"),
     *("tf.package-removed", "tf.install-damaged", "env.pythonpath", "cuda.*", "cudnn.*"),
-    "env.address-space-limit",
+    *("env.address-space-limit", "env.ld-library-path"),
 )
 
 

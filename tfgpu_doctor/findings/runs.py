@@ -151,7 +151,9 @@ def no_kernel_of_nccl(messages: MessageLog) -> Problem | None:
 @ERROR.sign()
 def nccl_message(messages: MessageLog) -> Problem | None:
     """NCCL reports an error, or its library is missing."""
-    warned = [m for m in messages.all("nccl-warning") if not re.search(r"libibverbs|libnccl-net|[Nn]o plugin", m.text)]
+    warned = [
+        m for m in messages.all("nccl-warning") if not re.search(r"libibverbs|\bibv_|libnccl-net|[Nn]o plugin", m.text)
+    ]
     loader = messages.libraries("loader-error", "library-not-opened")
     missing = [message for name, message in loader if name.startswith("libnccl")]
     errors = [m for m in messages.all("nccl-error", "nccl-timeout") if not _OF_NO_KERNEL.search(m.text)]

@@ -44,7 +44,9 @@ _SAID = any_case(
     r"(?<![a-z])buil[dt][ _]?with[ _](?:cuda|gpu)(?:[ _]support)?\W{0,6}(?:is)?\W{0,4}(?P<value>True|False)\b"
 )
 _ASKS = re.compile(r"\bis_built_with_(?P<kind>cuda|gpu_support)\b")
-_ANSWER = re.compile(r"\s*(?:Out ?\[\d*\]:\s*)?(?P<value>True|False)\s*")
+_ANSWER = re.compile(  # alone, or behind the release and before another one
+    r"\s*(?:Out ?\[\d*\]:\s*)?(?:[12]\.\d{1,2}\.\d{1,2}\S{0,12} )?(?P<value>True|False)(?: True| False| \[.*)?\s*"
+)
 _BUILD_PROMPT = re.compile(r"\s*(?:>>>|In ?\[\d*\]:)\s*\S")
 _DLL = re.compile(r"64_(\d{1,2})(\d)$")
 
@@ -271,8 +273,9 @@ _YES_NO = any_case(
     r"|used))\s{0,9}\??\s{0,9}[:=]?\s{0,9}(?P<value>True|False|yes|no)\W*$|^\s*GPU is (?P<words>NOT AVAILABLE"
     r"|available)\s*$|tensorflow version \(GPU\?\): \S{1,40} \((?P<transformers>True|False)\)"
 )
-_BARE = re.compile(
-    r"\s*(?:Out ?\[\d{0,4}\]:\s*)?(?:(?P<list>\[\s*\])|(?P<whether>True|False)|(?P<count>\d{1,2})|(?P<name>''|\"\"))\s*"
+_BARE = re.compile(  # behind the release, and whether it was built with CUDA, where one command printed all
+    r"\s*(?:Out ?\[\d{0,4}\]:\s*)?(?:[12]\.\d{1,2}\.\d{1,2}\S{0,12} (?:True |False )?)?"
+    r"(?:(?P<list>\[\s*\])|(?P<whether>True|False)|(?P<count>\d{1,2})|(?P<name>''|\"\"))\s*"
 )
 _NO_NAME = re.compile(r"GPU device not found")
 _NAMED = re.compile(r"(?:Default GPU Device|Found GPU at): ?(?P<name>/\S{1,40}GPU:\d+)")

@@ -175,7 +175,9 @@ _SITE = any_case(
     r"|[/\\]Python(?P<digits>[23]\d{1,2})(?:-\d\d)?[/\\]lib[/\\]"
 )
 # what print(tf.__version__) leaves in a log
-_BARE_VERSION = re.compile(r"^(?P<version>(?:1\.1[0-5]|2\.\d{1,2})\.\d)$")
+_BARE_VERSION = re.compile(r"^(?P<version>(?:1\.1[0-5]|2\.\d{1,2})\.\d{1,2})(?: (?:True|False|\[).*)?$")
+_ASKS_VERSION = re.compile(r"print\([^#\n]{0,80}\b(?:tf|tensorflow)\.__version__, ")
+_CONDA_PYTHON = re.compile(r"\b(?:conda|mamba) create\b[^#\n]{0,120} python=(?P<version>[23]\.\d{1,2})\b")
 _PYTHON_32 = re.compile(r"[/\\]Python[23]\d{1,2}-32[/\\]", re.IGNORECASE)
 _TF_PINNED = re.compile(
     r"\b(?:install(?:ed)?|create|add)\b.{0,80}\btensorflow(?:-gpu"
@@ -280,11 +282,11 @@ def _python(text: ParsedText, matrix: Matrix | None) -> Python:
 def _pythons(text: ParsedText) -> Iterator[Fact[str]]:
     """What the interpreter prints of itself, what is stated, and what follows from a wheel's name or a path."""
     yield text.system.facts.get("python", text.stated_fact("python"))
-    for pattern, source in ((_WHEEL, "the wheel's name"), (_SITE, "a path")):
+    for pattern, source in ((_WHEEL, "the wheel's name"), (_SITE, "a path"), (_CONDA_PYTHON, "conda create")):
         if found := text.find(pattern):
             values = found[0].groupdict()
             digits = values.get("python") or values.get("digits") or ""
-            dotted = values["version"] if pattern is _SITE else None
+            dotted = None if pattern is _WHEEL else values["version"]
             yield Known(dotted or f"{digits[0]}.{digits[1:]}", f"line {found[1]}: {source}", "inferred")
 
 
@@ -336,6 +338,8 @@ def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, message
 def _releases(text: ParsedText) -> Iterator[Fact[str]]:
     """The release that is stated, that an image, an archive, a wheel, a sentence or a command names, or a list has."""
     yield text.stated_fact("tensorflow")
+    printed = [*_alone(text)]
+    yield from (one for one in printed if one.grade == "observed")
     if found := text.find(_TF_IMAGE) or text.find(_LIBTENSORFLOW) or text.find(_WHEEL):
         yield Known(found[0]["version"], f"line {found[1]}")
     yield text.stated_fact("tensorflow", in_sentences=True)
@@ -347,9 +351,17 @@ def _releases(text: ParsedText) -> Iterator[Fact[str]]:
     # what somebody asks for, or a program needs, is mostly what runs
     wanted = (one for one in text.prose if one.key == "tensorflow" and one.stance == "wanted")
     yield from (Known(one.value, f"line {one.line}, as wanted", "inferred") for one in wanted)
-    if text.find(TF_LOG) and (bare := text.find(_BARE_VERSION)):
-        source = f"line {bare[1]}, a version that stands alone beside TensorFlow's log"
-        yield Known(bare[0]["version"], source, "inferred")
+    yield from printed
+
+
+def _alone(text: ParsedText) -> Iterator[Known[str]]:
+    """A version that stands alone below the command that prints it, or beside TensorFlow's log."""
+    if bare := text.find(_BARE_VERSION):
+        if text.find(_ASKS_VERSION):
+            yield Known(bare[0]["version"], f"line {bare[1]}: tf.__version__")
+        elif text.find(TF_LOG):
+            source = f"line {bare[1]}, a version that stands alone beside TensorFlow's log"
+            yield Known(bare[0]["version"], source, "inferred")
 
 
 def _distribution(text: ParsedText, version: str | None) -> Fact[str]:

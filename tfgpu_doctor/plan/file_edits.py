@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -91,8 +92,13 @@ def write_cuda(view: PlannedEnvironment, release: Release) -> tuple[Fix, ...]:
     """Bring CUDA and cuDNN by TensorFlow's own line; the commands of a plan where no line brings them."""
     if found := write_best(view) if release.extra else ():
         return found
-    command = f"tfgpu plan --tensorflow {minor(release.version)}"
-    return (Fix("List the ways to install CUDA and cuDNN for it", (command,)),)
+    target = view.target  # where the files are checked, there need be no GPU
+    named = ((gpu.name, f"--compute-capability {gpu.compute_capability}") for gpu in target.gpus)
+    cards = (f"--gpu {shlex.quote(name)}" if name else otherwise for name, otherwise in named)
+    driver = (f"--driver {target.driver}",) if target.driver else ()
+    command = " ".join(("tfgpu plan", *(cards if target.gpus else ("--gpu NAME",)), *driver))
+    text = "List the ways to install CUDA and cuDNN for it" + ("" if target.gpus else ", on the GPU that it is for")
+    return (Fix(text, (f"{command} --tensorflow {minor(release.version)}",)),)
 
 
 def write_beside(one: Requirement, more: str) -> Fix:
