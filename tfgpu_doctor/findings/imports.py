@@ -168,8 +168,8 @@ def version_not_found(
     required = f"{seen[0].values.get('version', 'it')} or newer"
     found = message_evidence(*seen, need=required)
     texts = [message.text for message in seen]
-    if older := _on_library_path(texts, (variables or {}).get("LD_LIBRARY_PATH", "")):
-        folder, name = older
+    if older := _on_library_path([text for text in texts if ": version " in text], variables):
+        folder, name = older["folder"], older["name"]
         return Problem(
             title=f"LD_LIBRARY_PATH puts an older {name} before the one of the system",
             cause=f"the loader searches LD_LIBRARY_PATH first; the {name} in {folder} lacks what TensorFlow needs",
@@ -188,12 +188,12 @@ def version_not_found(
 _REQUIRED_BY = re.compile(r"required by [^)\n]{0,300}(?:site|dist)-packages/([\w-]{1,60})")
 
 
-def _on_library_path(texts: list[str], library_path: str) -> tuple[str, str] | None:
-    """The folder of LD_LIBRARY_PATH whose library lacks the version, and the name of the library."""
-    for folder in filter(None, library_path.split(":")):
-        named = re.compile(rf"(?<![^\s'\"]){re.escape(folder.rstrip('/'))}/+(lib[\w+-]+\.so[.\d]*): version ")
-        for found in filter(None, map(named.search, texts)):
-            return folder.rstrip("/"), found[1]
+def _on_library_path(texts: list[str], variables: Variables | None) -> re.Match[str] | None:
+    """The `name` of a library that the loader refuses, in a `folder` of LD_LIBRARY_PATH, where it searches first."""
+    for folder in filter(None, (variables or {}).get("LD_LIBRARY_PATH", "").split(":")):
+        named = re.compile(rf"(?<![\w./+-])(?P<folder>{re.escape(folder.rstrip('/'))})/+(?P<name>lib[^\s:/]+): ")
+        if found := next(filter(None, map(named.search, texts)), None):
+            return found
     return None
 
 
@@ -436,13 +436,8 @@ IMPORT_FAILED = finding(
 )
 
 
-_REFUSED_FILE = re.compile(r"(?P<folder>/[^\s:]{1,500})/(?P<name>lib[^\s:/]{1,100}): ")
-
-
 def _from_library_path(context: Context, texts: list[str], variables: Variables | None) -> Problem | None:
-    """The library that the loader refuses lies in a folder of LD_LIBRARY_PATH, before that of the system."""
-    searched = {one.rstrip("/") for one in (variables or {}).get("LD_LIBRARY_PATH", "").split(":")}
-    found = next((one for text in texts for one in _REFUSED_FILE.finditer(text) if one["folder"] in searched), None)
+    found = _on_library_path(texts, variables)
     return found and Problem(
         title=f"LD_LIBRARY_PATH names {found['folder']}, and {found['name']} there cannot be loaded",
         cause="the loader searches LD_LIBRARY_PATH before the folders of the system",
