@@ -19,9 +19,9 @@ from tfgpu_doctor.findings.declaration import (
     evidence,
     finding,
     how_it_ended,
+    import_phase,
     last_lines,
     message_evidence,
-    phase_named,
     was_cut_short,
 )
 from tfgpu_doctor.findings.inputs import Libraries, Variables
@@ -146,8 +146,6 @@ def module_reported_missing(context: Context, messages: MessageLog) -> Problem |
     )
 
 
-_CONTAINER = "docker run --gpus all -it --rm tensorflow/tensorflow:latest-gpu bash"
-
 GLIBC_TOO_OLD = finding(
     "tf.glibc-too-old",
     layer="Machine",
@@ -205,7 +203,8 @@ _OLDEST = Fix(  # the glibc of today's images needs Linux 3.2 (its README), and 
 
 
 def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
-    container = Fix("Use a newer distribution, or a container on this one", (_CONTAINER,))
+    run = "docker run --gpus all -it --rm tensorflow/tensorflow:latest-gpu bash"
+    container = Fix("Use a newer distribution, or a container on this one", (run,))
     if context.remedies.image:
         return (container,)
     glibc = [found[1] for version in versions if (found := re.search(r"GLIBC[_ ](\d[\d.]*)", version))]
@@ -324,7 +323,7 @@ VC_RUNTIME = finding(
 @VC_RUNTIME.sign()
 def runtime_incomplete(context: Context, phases: Phases, vc_runtime: Libraries | None = None) -> Problem | None:
     """The import failed over a DLL, and one of the runtime's is not in System32."""
-    phase = phase_named(phases, "import")
+    phase = import_phase(phases)
     if vc_runtime is None or phase is None or "DLL load failed" not in (phase.exception or ""):
         return None
     there = {file.path.lower().rpartition("\\")[2] for file in vc_runtime}
@@ -389,7 +388,7 @@ IMPORT_HANG = finding(
 @IMPORT_HANG.sign(conclusive=False)
 def import_timed_out(context: Context, phases: Phases) -> Problem | None:
     """The import phase reached its deadline, or did nothing at all."""
-    phase = phase_named(phases, "import")
+    phase = import_phase(phases)
     if phase is None or phase.outcome != "timeout":
         return None
     found = (evidence(how_it_ended(phase), "import tensorflow", "an import"), *last_lines(phase))
@@ -449,7 +448,7 @@ def _from_library_path(context: Context, texts: list[str], variables: Variables 
 @IMPORT_FAILED.sign(conclusive=False)
 def import_raised_or_died(context: Context, phases: Phases, variables: Variables | None = None) -> Problem | None:
     """The import raised, or ended the process."""
-    phase = phase_named(phases, "import")
+    phase = import_phase(phases)
     if phase is None or phase.outcome not in ("raised", "died"):
         return None
     ended = how_it_ended(phase)
