@@ -60,7 +60,7 @@ class _Asked(click.Command):
         except (click.NoSuchOption, click.BadOptionUsage) as error:
             ctx.fail(self._instead(error.option_name) or error.message)
         except click.UsageError as error:
-            takes_one = any(one.name == "python" and one.metavar == "EXE" for one in self.params)
+            takes_one = any(one.metavar == "EXE" for one in self.params)
             if takes_one and type(error) is click.UsageError:  # an argument too many
                 ctx.fail(f"{error.message}. Give an interpreter, or its environment, with --python.")
             raise

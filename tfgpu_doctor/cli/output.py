@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -219,16 +219,16 @@ def note(text: str) -> None:
     say(f"tfgpu: {text}")
 
 
-def folder_in_workspace(environ: Mapping[str, str] = os.environ) -> str:
+def folder_in_workspace() -> str:
     """Where the current folder lies in the checkout of a GitHub job, which GitHub's paths start from; "" elsewhere."""
-    root, here = os.path.realpath(environ.get("GITHUB_WORKSPACE") or os.sep), os.path.realpath(".")
+    root, here = os.path.realpath(os.environ.get("GITHUB_WORKSPACE") or os.sep), os.path.realpath(".")
     is_inside = root != os.sep and here.startswith(root + os.sep)
     return os.path.relpath(here, root) if is_inside else ""
 
 
-def append_summary(page: str, environ: Mapping[str, str] = os.environ) -> None:
+def append_summary(page: str) -> None:
     """Add Markdown to the summary of the GitHub job, where there is one; that it cannot be changes no verdict."""
-    path = environ.get(SUMMARY)
+    path = os.environ.get(SUMMARY)
     if not path:
         return
     data = utf8(page) + b"\n"

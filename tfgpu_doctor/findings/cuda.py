@@ -329,9 +329,6 @@ def cuda_not_opened_though_installed(
 _DISABLES = "TensorFlow disables all GPUs if cuDNN cannot be loaded"
 
 
-_CUDNN_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
-
-
 _OLD_RULE = "this TensorFlow works with the minor version of cuDNN alone that it was compiled with"
 
 
@@ -353,7 +350,7 @@ def _one_version(context: Context) -> tuple[Fix, ...]:
     if not context.probed and (needed := _cudnn_to_install(context)):
         later = minor(needed) if _same_minor(value_or(fetch("messages", context), None)) else major(needed)
         text = f"Install cuDNN {needed}, or a later {later}.x, in place of the one that is loaded"
-        return (Fix(f"{text}: {_CUDNN_ARCHIVE}"), wrong)
+        return (Fix(f"{text}: https://developer.nvidia.com/cudnn-archive"), wrong)
     right = install_libraries(context) or context.remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
     return (*right, *(() if context.probed else (wrong,)))
 

@@ -346,9 +346,9 @@ def message_evidence(*messages: Message | None, need: str | None = None, most: i
 _ENOUGH = 20.0  # seconds; every phase that needs TensorFlow has as many where no limit is set
 
 
-def phase_named(phases: Phases, name: str) -> Phase | None:
-    """The phase of that name."""
-    return next((phase for phase in phases if phase.name == name), None)
+def import_phase(phases: Phases) -> Phase | None:
+    """The phase that imports TensorFlow."""
+    return next((phase for phase in phases if phase.name == "import"), None)
 
 
 def import_fails(phases: Phases | None) -> bool:

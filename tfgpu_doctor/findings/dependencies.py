@@ -19,8 +19,8 @@ from tfgpu_doctor.findings.declaration import (
     evidence,
     finding,
     import_fails,
+    import_phase,
     message_evidence,
-    phase_named,
 )
 from tfgpu_doctor.findings.requirements import allows, bounds_of, first_of_each, narrowed, required_by, without_gaps
 from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound
@@ -298,7 +298,7 @@ def _held_to_wheel(declared: Declaration, name: str, bound_of: Callable[[Release
         """A package outside the wheel's bounds, unless the import succeeds or conda's solver chose both."""
         bound = bound_of(release) or ""
         package = next((p for p in packages if p.name == name and allows(bound, p.version) is False), None)
-        phase = phase_named(phases, "import")
+        phase = import_phase(phases)
         failed = phase is not None and phase.outcome in ("raised", "died")
         from_conda = {p.name for p in packages if p.installer == "conda"} >= {name, "tensorflow"}
         if package is None or (not failed and (from_conda or (phase and phase.outcome == "ok"))):
@@ -503,7 +503,7 @@ def protobuf_messages(
 ) -> Problem | None:
     """protobuf refuses code that another version generated; TensorFlow may be imported all the same."""
     seen = (*messages.all("protobuf-abi"), *_conflicts_of_majors(messages, "protobuf"))
-    phase = phase_named(phases, "import")
+    phase = import_phase(phases)
     if not seen or (phase and phase.outcome == "ok"):
         return None
     bound = (protobuf_bound(release) if release else None) or _for_older_runtime(context, seen)

@@ -19,9 +19,9 @@ from tfgpu_doctor.findings.declaration import (
     evidence,
     finding,
     how_it_ended,
+    import_phase,
     last_lines,
     message_evidence,
-    phase_named,
     was_cut_short,
 )
 from tfgpu_doctor.findings.inputs import Libraries, Variables
@@ -146,8 +146,6 @@ def module_reported_missing(context: Context, messages: MessageLog) -> Problem |
     )
 
 
-_CONTAINER = "docker run --gpus all -it --rm tensorflow/tensorflow:latest-gpu bash"
-
 GLIBC_TOO_OLD = finding(
     "tf.glibc-too-old",
     layer="Machine",
@@ -168,8 +166,8 @@ def version_not_found(
     required = f"{seen[0].values.get('version', 'it')} or newer"
     found = message_evidence(*seen, need=required)
     texts = [message.text for message in seen]
-    if older := _on_library_path(texts, (variables or {}).get("LD_LIBRARY_PATH", "")):
-        folder, name = older
+    if older := _on_library_path([text for text in texts if ": version " in text], variables):
+        folder, name = older["folder"], older["name"]
         return Problem(
             title=f"LD_LIBRARY_PATH puts an older {name} before the one of the system",
             cause=f"the loader searches LD_LIBRARY_PATH first; the {name} in {folder} lacks what TensorFlow needs",
@@ -188,12 +186,12 @@ def version_not_found(
 _REQUIRED_BY = re.compile(r"required by [^)\n]{0,300}(?:site|dist)-packages/([\w-]{1,60})")
 
 
-def _on_library_path(texts: list[str], library_path: str) -> tuple[str, str] | None:
-    """The folder of LD_LIBRARY_PATH whose library lacks the version, and the name of the library."""
-    for folder in filter(None, library_path.split(":")):
-        named = re.compile(rf"(?<![^\s'\"]){re.escape(folder.rstrip('/'))}/+(lib[\w+-]+\.so[.\d]*): version ")
-        for found in filter(None, map(named.search, texts)):
-            return folder.rstrip("/"), found[1]
+def _on_library_path(texts: list[str], variables: Variables | None) -> re.Match[str] | None:
+    """The `name` of a library that the loader refuses, in a `folder` of LD_LIBRARY_PATH, where it searches first."""
+    for folder in filter(None, (variables or {}).get("LD_LIBRARY_PATH", "").split(":")):
+        named = re.compile(rf"(?<![\w./+-])(?P<folder>{re.escape(folder.rstrip('/'))})/+(?P<name>lib[^\s:/]+): ")
+        if found := next(filter(None, map(named.search, texts)), None):
+            return found
     return None
 
 
@@ -205,7 +203,8 @@ _OLDEST = Fix(  # the glibc of today's images needs Linux 3.2 (its README), and 
 
 
 def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
-    container = Fix("Use a newer distribution, or a container on this one", (_CONTAINER,))
+    run = "docker run --gpus all -it --rm tensorflow/tensorflow:latest-gpu bash"
+    container = Fix("Use a newer distribution, or a container on this one", (run,))
     if context.remedies.image:
         return (container,)
     glibc = [found[1] for version in versions if (found := re.search(r"GLIBC[_ ](\d[\d.]*)", version))]
@@ -324,7 +323,7 @@ VC_RUNTIME = finding(
 @VC_RUNTIME.sign()
 def runtime_incomplete(context: Context, phases: Phases, vc_runtime: Libraries | None = None) -> Problem | None:
     """The import failed over a DLL, and one of the runtime's is not in System32."""
-    phase = phase_named(phases, "import")
+    phase = import_phase(phases)
     if vc_runtime is None or phase is None or "DLL load failed" not in (phase.exception or ""):
         return None
     there = {file.path.lower().rpartition("\\")[2] for file in vc_runtime}
@@ -389,7 +388,7 @@ IMPORT_HANG = finding(
 @IMPORT_HANG.sign(conclusive=False)
 def import_timed_out(context: Context, phases: Phases) -> Problem | None:
     """The import phase reached its deadline, or did nothing at all."""
-    phase = phase_named(phases, "import")
+    phase = import_phase(phases)
     if phase is None or phase.outcome != "timeout":
         return None
     found = (evidence(how_it_ended(phase), "import tensorflow", "an import"), *last_lines(phase))
@@ -436,13 +435,8 @@ IMPORT_FAILED = finding(
 )
 
 
-_REFUSED_FILE = re.compile(r"(?P<folder>/[^\s:]{1,500})/(?P<name>lib[^\s:/]{1,100}): ")
-
-
 def _from_library_path(context: Context, texts: list[str], variables: Variables | None) -> Problem | None:
-    """The library that the loader refuses lies in a folder of LD_LIBRARY_PATH, before that of the system."""
-    searched = {one.rstrip("/") for one in (variables or {}).get("LD_LIBRARY_PATH", "").split(":")}
-    found = next((one for text in texts for one in _REFUSED_FILE.finditer(text) if one["folder"] in searched), None)
+    found = _on_library_path(texts, variables)
     return found and Problem(
         title=f"LD_LIBRARY_PATH names {found['folder']}, and {found['name']} there cannot be loaded",
         cause="the loader searches LD_LIBRARY_PATH before the folders of the system",
@@ -454,7 +448,7 @@ def _from_library_path(context: Context, texts: list[str], variables: Variables 
 @IMPORT_FAILED.sign(conclusive=False)
 def import_raised_or_died(context: Context, phases: Phases, variables: Variables | None = None) -> Problem | None:
     """The import raised, or ended the process."""
-    phase = phase_named(phases, "import")
+    phase = import_phase(phases)
     if phase is None or phase.outcome not in ("raised", "died"):
         return None
     ended = how_it_ended(phase)

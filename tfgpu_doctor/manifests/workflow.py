@@ -94,7 +94,6 @@ def _commands(source: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 MOST = 50  # combinations of one matrix
 _EXPRESSION = re.compile(r"\$\{\{\s{0,9}(matrix|env)\.([\w-]+)\s{0,9}\}\}")
-_ROOT = ("../..",)  # of the repository, from .github/workflows
 
 
 def read_workflow(path: str, root: Node, include: Include) -> tuple[Environment, ...]:
@@ -154,7 +153,7 @@ def _environment(
         path,
         installed,
         include,
-        contexts=_ROOT,
+        contexts=("../..",),  # the root of the repository, from .github/workflows
         python=python,
         image=read_image(filled(container.text), container.place) if container and container.text else None,
         label=f"{path}, job {name}" + (f" ({values})" if values else ""),

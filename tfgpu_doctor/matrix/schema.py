@@ -6,16 +6,15 @@ A `None` means unknown or not applicable, as the field's comment says; it never 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, TypeAlias, TypeVar, get_args
 
 from msgspec import Meta, field
 
 from tfgpu_doctor.facts.facts import StrictRecord
 from tfgpu_doctor.facts.versions import capability, numbers
 
-PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64")
-
 Platform: TypeAlias = Literal["linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64"]
+PLATFORMS: tuple[Platform, ...] = get_args(Platform)
 Severity: TypeAlias = Literal["error", "warning", "note"]
 PackageVersion: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)*(\.post[0-9]+)?$")]
 Day: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]

@@ -34,7 +34,6 @@ CU11 = tuple(
     for name in ("cublas", "cuda-cupti", "cuda-nvcc", "cuda-runtime", "cufft", "curand", "cusolver", "cusparse")
 )
 CU11_CUDNN = "nvidia-cudnn-cu11"
-_SOLVER_OF_CU11 = "libcusolver.so.11"
 OLD_PIP = (3, 9)  # with 3.9.0 comes pip 20.2, which does not know wheels of manylinux_2_27; older ones know still fewer
 _OF_TODAY = frozenset({"3.10", "3.11", "3.12", "3.13"})  # python3 of the Ubuntu LTS and Debian releases that have one
 PIP_OF_OLD_PYTHONS = "pip>=20.3,<22"  # knows all tags, and runs on Python 3.6 (pip's NEWS: 20.3, 22.0)
@@ -86,7 +85,7 @@ class Installation:
         opened = {library.component: library.soname for library in row.libraries}
         linux = target.os in ("linux", "wsl2") and target.machine == "x86_64" and not self.on_cpu
         # NVIDIA's cu11 distributions have every library that this release opens
-        self.cuda_from_pip = linux and not self.self_contained and opened.get("cusolver") == _SOLVER_OF_CU11
+        self.cuda_from_pip = linux and not self.self_contained and opened.get("cusolver") == "libcusolver.so.11"
         # the first cuDNN that has dropped a card of the target
         self.cudnn_limit = dropped_by(matrix, row.cudnn, row.cuda, target.capabilities)
         # what keeps pip from a cuDNN that has dropped a card or, without an extra, changed its soname

@@ -29,6 +29,7 @@ from tfgpu_doctor.findings.xla import KERAS_SINCE
 from tfgpu_doctor.manifests import Image, Place, Requirement
 from tfgpu_doctor.matrix.compatibility import driver_reaches, dropped_by, numpy_bound, requirement, runs_on
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.queries import takes_cudnn
 from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
 from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.constraints import span
@@ -909,10 +910,11 @@ def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     release = view.needs_cuda
     if release is None or release.cudnn is None or view.requirement("torch"):  # which brings a cuDNN of pip
         return
-    found = [(one, _serves(one.version, release.cudnn)) for one in map(partial(_as_installed, view), view.cudnns)]
-    beside = any(serves for one, serves in found if one.by)  # the name of an image's own has another number
-    for cudnn, serves in found:
-        if serves is not False or (beside and not cudnn.by):
+    known = [one for one in map(partial(_as_installed, view), view.cudnns) if one.version]
+    refused = [one for one in known if not takes_cudnn(release, minor(one.version))]
+    beside = any(one.by for one in known if one not in refused)  # the name of an image's own has another number
+    for cudnn in refused:
+        if beside and not cudnn.by:
             continue
         need, source = f"cuDNN {release.cudnn}", f"TensorFlow {release.version} ({view.where})"
         yield Problem(
@@ -928,12 +930,6 @@ def _other_cudnn(view: PlannedEnvironment, release: Release, wrong: Cuda) -> tup
     if view.base and view.base.of_tensorflow and not wrong.by and major(release.cudnn or "") == "9":
         return (Fix(f"In the build, below {wrong.text}, run: {' '.join(CUDNN_9.commands)}"),)
     return write_cuda(view, release)
-
-
-def _serves(cudnn: str, compiled: str) -> bool | None:
-    """Whether a cuDNN serves what was compiled with another one; None: that is not known."""
-    same = major(cudnn) == major(compiled) if cudnn else None
-    return same and at_least(cudnn, minor(compiled)) if "." in cudnn else same
 
 
 def _as_installed(view: PlannedEnvironment, cudnn: Cuda) -> Cuda:

@@ -142,14 +142,11 @@ class Package:
         Those that were withdrawn count where one of the specifiers pins a version, as pip has it.
         """
         if texts not in self._allowed:
-            asked, older = [text for text in texts if text != f"=={_OLDER}"], frozenset({_OLDER})
-            bounds = SpecifierSet(",".join(text for text in asked if specifier(text) is not None))
-            older = older if self._has_older() and not any(map(self._excludes_older, bounds)) else frozenset()
-            if len(asked) < len(texts):
-                return older
+            bounds = SpecifierSet(",".join(text for text in texts if specifier(text) is not None))
             pins = any(one.operator in ("==", "===") and not one.version.endswith(".*") for one in bounds)
             candidates = self.installable | self._yanked if pins else self.installable
-            self._allowed[texts] = older.union(bounds.filter(candidates, prereleases=True))
+            older = {_OLDER} if self._has_older() and not any(map(self._excludes_older, bounds)) else ()
+            self._allowed[texts] = frozenset((*older, *bounds.filter(candidates, prereleases=True)))
         return self._allowed[texts]
 
     def _has_older(self) -> bool:

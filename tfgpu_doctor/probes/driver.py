@@ -280,7 +280,6 @@ def _xid_events(root: str, environ: Mapping[str, str], end: float) -> Fact[tuple
 
 OUT_OF_REACH = (WSL_FOLDER, "/run/opengl-driver/lib")  # WSL2, NixOS: in reach only when configured
 NOT_REACHED = "not on the loader path"
-STUB = "stub of the CUDA toolkit, not a driver"
 _DRIVER_VERSION = re.compile(r"\.so\.(\d{3}\.\d+(?:\.\d+)?)$")  # WSL's libcuda.so.1.1 tells no version
 
 
@@ -304,7 +303,7 @@ def _files(soname: str, linker: LdSo, root: str) -> Iterator[LibraryFile]:
             found.setdefault(os.path.realpath(below(root, path)), (path, NOT_REACHED))
     for real, (path, problem) in found.items():
         version = _DRIVER_VERSION.search(real)
-        stub = f"{STUB}: {real}" if "/stubs/" in path or "/stubs/" in real else None
+        stub = f"stub of the CUDA toolkit, not a driver: {real}" if "/stubs/" in path or "/stubs/" in real else None
         yield LibraryFile(path, version[1] if version else None, linker.check(path).soname, problem or stub)
 
 

@@ -24,7 +24,6 @@ from tfgpu_doctor.probes.files import below, exists_fact, listed, module_loaded,
 
 T = TypeVar("T", int, float)
 
-OSRELEASE = "/proc/sys/kernel/osrelease"
 # UEFI specification, chapter "Globally Defined Variables"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 LONGEST = 4096  # characters kept of a variable's value
@@ -35,7 +34,7 @@ def examine(root: str = "/", environ: Mapping[str, str] | None = None) -> Host:
     environ = os.environ if environ is None else environ
     if system_here := systems.other(root):
         return system_here.host()
-    osrelease = text_fact(root, OSRELEASE)
+    osrelease = text_fact(root, "/proc/sys/kernel/osrelease")
     system = map_fact(osrelease, linux_kind)
     release = os_release(root)
     cpu, memory = text_fact(root, "/proc/cpuinfo"), text_fact(root, "/proc/meminfo")
