@@ -128,10 +128,11 @@ def build_without_cuda(
     )
 
 
-def _is_of_conda(context: Context, release: Release) -> bool:
-    """True if conda installed it, which pip does not replace."""
+def _as_a_whole(context: Context, release: Release) -> bool:
+    """True if pip does not replace the package: that of conda, or of a Jetson."""
     packages = value_or(context.facts.python.packages, ())
-    return any((one.name, one.installer) == (release.package, "conda") for one in packages)
+    of_conda = any((one.name, one.installer) == (release.package, "conda") for one in packages)
+    return of_conda or context.remedies.on_jetson
 
 
 def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
@@ -140,18 +141,13 @@ def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
         yield from _mac_fixes(context)
         return
     best = context.remedies.reinstall("it can use the GPU")
-    if release is None or context.remedies.on_jetson:
+    if release is None or _as_a_whole(context, release):
         yield from best
         return
     uninstall = context.remedies.pip_uninstall(release.package)
     sibling = context.matrix.tensorflow(release.version, release.platform, "tensorflow-gpu")
     python = minor(value_or(context.facts.python.version, "")) or None
-    fits = (
-        sibling
-        and not _is_of_conda(context, release)
-        and python in (None, *sibling.python)
-        and context.remedies.can_use(sibling)
-    )
+    fits = sibling and python in (None, *sibling.python) and context.remedies.can_use(sibling)
     if sibling and fits and not context.remedies.image and sibling.gpu and sibling.version == release.version:
         needs = f"it needs CUDA {sibling.cuda} and cuDNN {sibling.cudnn}"
         install = context.remedies.pip_install(f"{sibling.package}=={sibling.version}")
