@@ -191,6 +191,10 @@ def _memory(gpu: Gpu) -> int:
     return 0 if value_or(gpu.mig_mode, False) else value_or(gpu.memory_total, 0)
 
 
+def _capability(gpu: Gpu) -> str:
+    return value_or(gpu.compute_capability, "")
+
+
 def usable(report: Report) -> tuple[UsableGpu, ...]:
     """Return the GPUs that TensorFlow lists, without those on which a matrix product failed, the largest first."""
     facts = report.facts
@@ -206,7 +210,7 @@ def usable(report: Report) -> tuple[UsableGpu, ...]:
                 name=device.device_name or "GPU of unknown name",
                 memory=min(map(_memory, alike), default=0) or None,
                 compute_capability=device.compute_capability
-                or min((value_or(gpu.compute_capability, "") for gpu in alike), key=capability, default="")
+                or min(map(_capability, alike), key=capability, default="")
                 or None,
                 device=f"/GPU:{number}",
             )

@@ -18,6 +18,7 @@ from tfgpu_doctor.matrix.schema import (
     TABLES,
     Architecture,
     CudaToolkit,
+    KnownIssue,
     LibrarySet,
     MatrixFile,
     Wheel,
@@ -272,9 +273,12 @@ def issues(data: MatrixFile) -> Iterator[str]:
         specifiers = (where.versions, where.python, where.cudnn, where.ptxas, *where.beside.values())
         bad = [text for text in specifiers if text and not _readable(SpecifierSet, text)]
         yield from (f"{place}: {text!r} is no version specifier such as '>=2.16,<2.18'" for text in bad)
-        releases = ((row, name) for row in data.tensorflow for name in row.wheels or ("",))
-        if not bad and not any(concerns(issue, row, name) for row, name in releases):
+        if not bad and not _speaks_of_a_release(issue, data):
             yield f"{place}: no release fits it"
+
+
+def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
+    return any(concerns(issue, row, name) for row in data.tensorflow for name in row.wheels or ("",))
 
 
 def package_requirements(data: MatrixFile) -> Iterator[str]:
