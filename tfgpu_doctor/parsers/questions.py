@@ -269,10 +269,11 @@ def _topic(sentence: str, line: str, whole: str) -> str | None:
         return None
     for one in _TOPICS:
         asked = _ASKS.search(line if one.about == "first-run" else sentence)
+        if not asked or not all(word.search(sentence) for word in one.words):
+            continue  # the whole text is searched for few sentences
         never = one.never and one.never.search(sentence)
         elsewhere = one.unnamed and _MACHINE.search(whole)
-        there = one.around is None or one.around.search(whole)
-        if asked and there and not elsewhere and not never and all(word.search(sentence) for word in one.words):
+        if not (never or elsewhere) and (one.around is None or one.around.search(whole)):
             return one.about
     return None
 
