@@ -179,8 +179,9 @@ def version_not_found(
     asks = dict.fromkeys(one for text in texts for one in _REQUIRED_BY.findall(text))
     library = "C library" if any(re.search(r"GLIBC[_ ]\d", text) for text in texts) else "C++ library, libstdc++,"
     known = "tensorflow" if library == "C library" and not asks else ", ".join(asks)
-    title = None if known == "tensorflow" else f"The system's {library} is too old{f' for {known}' if known else ''}"
-    return Problem(title=title, evidence=(*system, *found), fixes=fixes)
+    title = f"The system's {library} is too old{f' for {known}' if known else ''}"
+    is_usual = (known, library) == ("tensorflow", "C library")
+    return Problem(title=None if is_usual else title, evidence=(*system, *found), fixes=fixes)
 
 
 _REQUIRED_BY = re.compile(r"required by [^)\n]{0,300}(?:site|dist)-packages/([\w-]{1,60})")

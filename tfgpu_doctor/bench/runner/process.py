@@ -114,6 +114,8 @@ class WorkerProcess(AbstractContextManager["WorkerProcess"]):
         else:
             how = "closed its output" if code is None else f"ended with exit code {code}"
         last = self._child.stderr.text().strip().splitlines()[-1:]
+        if last and "future feature annotations is not defined" in last[0]:
+            return "a benchmark needs Python 3.7 or later"
         return ": ".join([f"the worker {how}{self._wrote()}", *last])
 
     def log(self) -> str:
