@@ -288,7 +288,7 @@ def gpu(answer: Row) -> Answered:
     """Return one GPU, or one compute capability."""
     sentences = []
     if answer["newest_tensorflow"] is None:
-        sentences.append(f"No release for {answer['platform']} has working kernels for it.")
+        sentences.append(f"No wheel for {answer['platform']} has kernels that work on it; other builds: tfgpu plan")
     if answer["tensorflow_ptx"]:
         sentences.append("tensorflow ptx: releases whose kernels the driver would have to compile at first use")
     if is_tegra(answer["compute_capability"]):
