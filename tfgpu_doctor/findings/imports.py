@@ -361,10 +361,11 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
         cause = "a DLL of TensorFlow ran and failed: usually a CPU without AVX, or a Visual C++ runtime that is too old"
     of_release = f"CUDA {gpu_release.cuda} and cuDNN {gpu_release.cudnn}" if gpu_release else "CUDA and cuDNN"
     see = Fix("See which CUDA DLLs Windows finds", ("where.exe cudart64_*.dll cublas64_*.dll cudnn64_*.dll",))
+    shells = [one for one in messages.values("works-elsewhere", "where") if "torch" not in one.lower()]
     return Problem(
         cause=f"{cause}. Otherwise, check {of_release}, whose bin folders must be on PATH",
         evidence=message_evidence(*seen),
-        fixes=(_ACTIVATE,) if messages.has("works-elsewhere") else (_INSTALL_RUNTIME, see),
+        fixes=(_ACTIVATE,) if shells else (_INSTALL_RUNTIME, see),
     )
 
 
