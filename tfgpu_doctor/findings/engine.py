@@ -358,7 +358,7 @@ def _to_decide(
 
 def _if_so(fix: Fix) -> Fix:
     """A repair of what is only possible, behind what decides."""
-    return structs.replace(fix, text=f"If so: {fix.text}".replace(": If ", " and ", 1))
+    return structs.replace(fix, text=f"If this is the cause: {fix.text}".replace(": If ", " and ", 1))
 
 
 def _to_try(possible: list[Shown]) -> Shown | None:
