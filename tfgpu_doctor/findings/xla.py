@@ -181,21 +181,17 @@ def ptxas_before_the_gpu(context: Context, messages: MessageLog, gpu_release: Re
 def ptxas_older_than_the_gpu(context: Context, messages: MessageLog, cards: Cards = ()) -> Problem | None:
     """ptxas does not know the architecture, in the log of a TensorFlow that has its CUDA from a toolkit or an image."""
     lines = messages.all("no-arch-in-ptxas")
-    rows = {row.compute_capability: row.min_cuda for row in context.matrix.data.architectures}
-    first = next((rows[card.compute_capability] for card in cards if card.compute_capability in rows), None)
-    if not lines or first is None or "12" in messages.values("log-era", "cuda"):
+    row = next(filter(None, (context.matrix.architecture(card.compute_capability) for card in cards)), None)
+    if not lines or row is None or row.min_cuda is None or "12" in messages.values("log-era", "cuda"):
         return None
-    inside = value_or(context.facts.host.container, "none") != "none"
-    where = (
-        "in the container, whose CUDA counts; that of the host does not"
-        if inside
-        else "and put its bin folder first on PATH"
-    )
+    where = "and put its bin folder first on PATH"
+    if value_or(context.facts.host.container, "none") != "none":
+        where = "in the container, whose CUDA counts; that of the host does not"
     return Problem(
         title=f"The ptxas of this CUDA does not know compute capability {cards[0].compute_capability}",
-        cause=f"it is older than CUDA {first}; the driver compiles instead, which takes long",
+        cause=f"it is older than CUDA {row.min_cuda}; the driver compiles instead, which takes long",
         evidence=message_evidence(*lines),
-        fixes=(Fix(f"Install CUDA {first} or newer {where}, or use an older GPU"),),
+        fixes=(Fix(f"Install CUDA {row.min_cuda} or newer {where}, or use an older GPU"),),
         severity=Severity.ERROR if messages.has("ptxas-failed") else None,
     )
 

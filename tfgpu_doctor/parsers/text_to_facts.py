@@ -338,8 +338,7 @@ def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, message
 def _releases(text: ParsedText) -> Iterator[Fact[str]]:
     """The release that is stated, that an image, an archive, a wheel, a sentence or a command names, or a list has."""
     yield text.stated_fact("tensorflow")
-    printed = [*_alone(text)]
-    yield from (one for one in printed if one.grade == "observed")
+    yield from _alone(text, _ASKS_VERSION, ": tf.__version__", "observed")
     if found := text.find(_TF_IMAGE) or text.find(_LIBTENSORFLOW) or text.find(_WHEEL):
         yield Known(found[0]["version"], f"line {found[1]}")
     yield text.stated_fact("tensorflow", in_sentences=True)
@@ -351,17 +350,13 @@ def _releases(text: ParsedText) -> Iterator[Fact[str]]:
     # what somebody asks for, or a program needs, is mostly what runs
     wanted = (one for one in text.prose if one.key == "tensorflow" and one.stance == "wanted")
     yield from (Known(one.value, f"line {one.line}, as wanted", "inferred") for one in wanted)
-    yield from printed
+    yield from _alone(text, TF_LOG, ", a version that stands alone beside TensorFlow's log", "inferred")
 
 
-def _alone(text: ParsedText) -> Iterator[Known[str]]:
-    """A version that stands alone below the command that prints it, or beside TensorFlow's log."""
-    if bare := text.find(_BARE_VERSION):
-        if text.find(_ASKS_VERSION):
-            yield Known(bare[0]["version"], f"line {bare[1]}: tf.__version__")
-        elif text.find(TF_LOG):
-            source = f"line {bare[1]}, a version that stands alone beside TensorFlow's log"
-            yield Known(bare[0]["version"], source, "inferred")
+def _alone(text: ParsedText, beside: re.Pattern[str], source: str, grade: str) -> Iterator[Known[str]]:
+    """A version that stands alone on its line, in a text that has the other line, too."""
+    if (bare := text.find(_BARE_VERSION)) and text.find(beside):
+        yield Known(bare[0]["version"], f"line {bare[1]}{source}", grade)
 
 
 def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
