@@ -11,7 +11,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor.facts.facts import Record
-from tfgpu_doctor.facts.versions import capability, major, minor
+from tfgpu_doctor.facts.versions import at_least, capability, major, minor
 from tfgpu_doctor.matrix.compatibility import (
     cudnn_floor,
     driver_bound,
@@ -45,6 +45,7 @@ class PlanRequest:
     target: Target
     specifier: SpecifierSet | None = None
     repaired_issues: frozenset[str] = frozenset()  # ids of known issues that whoever installs it repairs
+    compiles: bool = False  # kernels that the driver has to compile from PTX will do, of a CUDA that knows the card
 
     def admits(self, version: str) -> bool:
         """True if the version was asked for, or none was."""
@@ -105,10 +106,16 @@ def _gpu(request: PlanRequest, row: Release) -> _Unmet:
     """It has kernels for every card, which start without being compiled first."""
     compiled = row.gpu and (row.sass or row.ptx)
     cards = request.target.capabilities if compiled else ()
-    card = next((one for one in cards if runs_on(row, one) != "sass"), None)
+    card = next((one for one in cards if not _starts(request, row, one)), None)
     ptx = f", PTX {' '.join(row.ptx)}" if row.ptx else ""
     need = f"kernels for {card} (SASS {' '.join(row.sass) or 'none'}{ptx})"
     return (f"compute capability {card}", need, source(row, "sass")) if card else None
+
+
+def _starts(request: PlanRequest, row: Release, card: str) -> bool:
+    how, known = runs_on(row, card), request.matrix.architecture(card)
+    is_known = known is not None and at_least(row.cuda, known.min_cuda or "0") is True
+    return how == "sass" or (how == "ptx" and request.compiles and is_known)
 
 
 def _cudnn(request: PlanRequest, row: Release) -> _Unmet:
@@ -252,7 +259,7 @@ def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Itera
     if target.os == "macos":
         yield (
             f"macOS has no CUDA{f', so {cards} cannot be used' if cards else ''}: TensorFlow runs on the CPU there. "
-            "Apple's GPUs need tensorflow-metal: https://developer.apple.com/metal"
+            "Apple's GPUs need tensorflow-metal, whose 1.2.0 goes with TensorFlow 2.18.1: https://developer.apple.com/metal"
         )
     if target.glibc == NO_GLIBC:
         yield (

@@ -187,11 +187,12 @@ def installs_what_cannot_work(repair: Repair, situation: Situation) -> bool:
     changed = [_written(edit.old) for edit in repair.fix.edits if not edit.beside]
     is_other = any(one is None or one.name == "python" for one in changed)
     python = made or (None if is_other else target.python)
-    request = PlanRequest(situation.matrix, structs.replace(target, python=python))
+    request = PlanRequest(situation.matrix, structs.replace(target, python=python), compiles=True)
     for row in repair.releases(situation):
-        # a release without CUDA is refused only where pip could not install it
-        names = _OF_A_RELEASE if row.gpu else ("python", "glibc", "yanked")
-        if row.version != situation.version and any(CONSTRAINTS[name](request, row) for name in names):
+        # a release without CUDA, or the one that is there, is refused only where pip could not install it
+        names: tuple[str, ...] = _OF_A_RELEASE if row.gpu else ("python", "glibc", "yanked")
+        names = ("python",) if row.version == situation.version else names
+        if any(CONSTRAINTS[name](request, row) for name in names):
             return True
     return False
 
@@ -229,6 +230,12 @@ def lacks_cuda_on_a_jetson(repair: Repair, situation: Situation) -> bool:
         return False
     own = (one for one in repair.requirements if one.name in TENSORFLOW and "+nv" not in str(one.specifier))
     return any(own) or any(re.search("docker run .*--shm-size|conda create", one) for one in repair.fix.commands)
+
+
+def is_for_jetpack(repair: Repair, situation: Situation) -> bool:
+    """What belongs to a JetPack, on a board of DRIVE, which has none."""
+    boards = [one.text.lower() for one in situation.log.all("jetson")]
+    return bool(boards) and all("drive" in one for one in boards) and "JetPack" in repair.fix.text
 
 
 def changes_an_image(repair: Repair, situation: Situation) -> bool:
@@ -308,6 +315,7 @@ REASONS: tuple[Reason, ...] = (
     installs_what_cannot_work,
     installs_older_cuda,
     lacks_cuda_on_a_jetson,
+    is_for_jetpack,
     changes_an_image,
     is_there,
     is_for_another_shell,

@@ -37,6 +37,8 @@ CU11_CUDNN = "nvidia-cudnn-cu11"
 OLD_PIP = (3, 9)  # with 3.9.0 comes pip 20.2, which does not know wheels of manylinux_2_27; older ones know still fewer
 _OF_TODAY = frozenset({"3.10", "3.11", "3.12", "3.13"})  # python3 of the Ubuntu LTS and Debian releases that have one
 PIP_OF_OLD_PYTHONS = "pip>=20.3,<22"  # knows all tags, and runs on Python 3.6 (pip's NEWS: 20.3, 22.0)
+# pipx is on few machines, and uv itself needs no Python: docs.astral.sh/uv, Installation
+INSTALL_UV = "curl -LsSf https://astral.sh/uv/install.sh | sh && . ~/.local/bin/env"
 OLDEST_OF_UV = (3, 8)  # that `uv python list --all-versions` can bring
 _OLDEST_OF_DEADSNAKES = (3, 7)
 # Versions of the package cudatoolkit, and a channel that has them: conda-forge (the history of its feedstock), and
@@ -126,7 +128,7 @@ class Installation:
     def _missing_on_linux(self, installers: Collection[str]) -> Iterator[Fix]:
         start, python, managers = self.starts_python, self.python, tuple(self.commands)
         if "uv" in managers and "uv" not in installers:
-            yield Fix("uv is missing", ("pipx install uv",))
+            yield Fix("uv is missing", (INSTALL_UV,))
         if "pip" in managers and self.interpreter is None and start != "python3":
             by_uv = (f"uv python install {python}",) if capability(python) >= OLDEST_OF_UV else ()
             deadsnakes = "sudo add-apt-repository -y ppa:deadsnakes/ppa && sudo apt-get install -y"

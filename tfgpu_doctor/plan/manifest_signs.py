@@ -302,14 +302,14 @@ def _removed(view: PlannedEnvironment) -> Iterator[Problem]:
     for one in _discontinued(view):
         wanted = specifier(one.specifier)
         nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
-        nothing = nothing or at_least(pinned(one), "2.12") is True
+        nothing = nothing or at_least(pinned(one), "2.12") is True or view.target.os == "macos"  # had none since 1.2
         nothing = nothing or (one is view.tensorflow and view.python is not None and view.release is None)
         better = _under_another_name(view, one)
         if pinned(one) and not (nothing or better):
             continue  # the GPU build of that release has no other name
         yield Problem(
             title=f"{one.name} cannot be installed" if nothing else f"{one.name} has been discontinued",
-            cause=DECLARATIONS["tf.package-removed"].cause,
+            cause=_why_removed(view, one),
             evidence=_seen(one, "tensorflow", GUIDE),
             fixes=(write_release(view, one, better),) if better else (),
             severity=Severity.ERROR if nothing else Severity.NOTE if pinned(one) else Severity.WARNING,
@@ -326,12 +326,25 @@ def _discontinued(view: PlannedEnvironment) -> list[Requirement]:
     return [one for one in pip if one.name in _DISCONTINUED]
 
 
+_GPU_ON_MACOS = "it has had no wheels for macOS since 1.2; Apple silicon's GPU needs tensorflow and tensorflow-metal"
+
+
+def _why_removed(view: PlannedEnvironment, one: Requirement) -> str | None:
+    """The reason, and what the pinned release does not bring under its new name either, where no file does."""
+    row, why = view.matrix.tensorflow(pinned(one) or "", view.target.platform), DECLARATIONS["tf.package-removed"].cause
+    if view.target.os == "macos":
+        return _GPU_ON_MACOS
+    if row is None or not row.gpu or view.cudas or (view.base and not view.base.no_cuda):
+        return why
+    return f"{why}. Neither name installs CUDA {minor(row.cuda)} and cuDNN {row.cudnn}: tfgpu plan lists how"
+
+
 def _under_another_name(view: PlannedEnvironment, one: Requirement) -> str | None:
     """The release that is asked for by its number, as `tensorflow`; before 2.1 that was the CPU build."""
     if pinned(one) is None:
         return replacement(view)
     row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
-    return f"tensorflow{one.specifier}" if row and row.gpu else None
+    return f"tensorflow{one.specifier}" if row and (row.gpu or view.target.os == "macos") else None
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -407,6 +420,32 @@ def replaces_a_build_of_nvidia(view: PlannedEnvironment) -> Iterator[Problem]:
         seen = _seen(one, f"TensorFlow {base.tensorflow}, of the image", "compat_matrix.yaml, containers")
         fix = Fix(f"Leave out {one.text!r} in {one.place}: the image has TensorFlow")
         yield Problem(title=title, cause=cause, evidence=seen, fixes=(fix,), severity=Severity.WARNING)
+
+
+@in_manifests("tf.package-conflict")
+def replaces_the_image_s_tensorflow(view: PlannedEnvironment) -> Iterator[Problem]:
+    """pip takes the newest tf-keras, which requires its own TensorFlow, and replaces that of the image, CUDA or not."""
+    base, line, universe = view.base, view.requirement("tf-keras"), view.resolved.universe
+    if (
+        view.tensorflow
+        or line is None
+        or line.installer != "pip"
+        or not (base and base.of_tensorflow and base.tensorflow)
+    ):
+        return
+    package = universe.package(line.name)
+    newest = max(package.allowed(line.specifier), default=None)
+    needs = package.requires(newest) if newest else ()
+    wanted = specifier(next((one.specifier for one in needs if one.name == "tensorflow"), ""))
+    row = view.matrix.tensorflow(base.tensorflow, view.target.platform)
+    bound = companion_bound("tf-keras", row) if row else None
+    if wanted is not None and bound and not wanted.contains(base.tensorflow):
+        yield Problem(
+            title=f"{line.text} replaces TensorFlow {base.tensorflow} of the image",
+            cause=f"pip takes tf-keras {newest}, which requires tensorflow{wanted}; the image's CUDA and cuDNN stay",
+            evidence=_seen(line, f"tf-keras{bound}", f"tf-keras {newest} (metadata)"),
+            fixes=(write(line, f"tf-keras{bound}"),),
+        )
 
 
 @in_manifests("tf.package-conflict")
@@ -685,17 +724,20 @@ def _is_windows_native(view: PlannedEnvironment) -> bool:
 
 @in_manifests("tf.cpu-build", unless=("tf.package-removed", "tf.windows-native"))
 def cpu_image_required(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A GPU is to be used in an image of TensorFlow without CUDA."""
+    """An image of TensorFlow without CUDA; a note where no GPU is meant."""
     base = view.base
     serves = base is not None and base.image.name.endswith("tensorflow/serving")  # 2.8.2-gpu, 2.8.2-devel-gpu
-    if view.tensorflow is None and view.wants_gpu and base and (base.of_tensorflow or serves) and not base.gpu:
-        version, dash, rest = (base.image.tag or "latest").partition("-" if not serves else "@")
-        better = f"{base.image.name}:{version}-gpu{dash}{rest}"
+    if view.tensorflow is None and base and (base.of_tensorflow or serves) and not base.gpu:
+        # 2.15.0-gpu-jupyter and 1.12.0-devel-gpu-py3 of TensorFlow's own, 2.8.2-devel-gpu of Serving's
+        head = r"^.*" if serves else r"^[\w.]+(?:-rc\d)?(?:-devel)?"
+        tag = re.sub(head, r"\g<0>-gpu", base.image.tag or "latest", count=1)
+        better = f"{base.image.name}:{tag}"
         yield Problem(
             title=f"{base.image.reference} is the image without CUDA",
             cause=_RUNS_ON_CPU,
             evidence=_seen(base.image, better, "image tags"),
             fixes=(write_image(base.image, better),),
+            severity=Severity.ERROR if view.wants_gpu else Severity.NOTE,
         )
 
 

@@ -77,11 +77,17 @@ class Base:
     source: str = ""  # of the rule of the matrix that it follows, where it has no row
 
 
+# where the images of Docker Hub are mirrored under the same names, and NVIDIA's registry
+_REGISTRY = re.compile(
+    r"^nvcr\.io/|^(?:(?:docker\.io|index\.docker\.io|mirror\.gcr\.io|public\.ecr\.aws/docker)/)?(?:library/)?"
+)
+
+
 def read_base(image: Image | None, matrix: Matrix) -> Base | None:
     """What an image is known to bring; None without an image."""
     if image is None:
         return None
-    name, tag = image.name.removeprefix("docker.io/").removeprefix("library/").removeprefix("nvcr.io/"), image.tag or ""
+    name, tag = _REGISTRY.sub("", image.name), image.tag or ""
     if name in ("nvidia/cuda", "cuda"):
         return _cuda(image, tag, matrix)
     if name == "tensorflow/tensorflow":

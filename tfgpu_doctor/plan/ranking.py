@@ -14,7 +14,7 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.facts.facts import Facts, value_or
 from tfgpu_doctor.facts.report import Fix, Tool
 from tfgpu_doctor.facts.versions import minor
-from tfgpu_doctor.matrix.compatibility import forgets_folders
+from tfgpu_doctor.matrix.compatibility import forgets_folders, runs_on
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives, driver_change, is_data_centre, on_cpu
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, outside_wsl, problems, violations
@@ -142,6 +142,10 @@ class Planner:
             # of releases that were asked for, those count, too, whose RUNPATH forgets folders: links make them work
             issues = self.request.repaired_issues | repaired_by_links(self.request.matrix)
             ways = [*replace(self, request=replace(self.request, repaired_issues=issues))._ways()]
+            # and then those whose kernels the driver compiles at the first start
+            ways = ways or [
+                *replace(self, request=replace(self.request, repaired_issues=issues, compiles=True))._ways()
+            ]
         ways.sort(key=self._rank)
         spared = ways[0].tensorflow if ways and "driver" in ways[0].kind else ""
         # conda-forge's build comes before an update of the driver for the same release
@@ -248,6 +252,8 @@ class Planner:
             yield own.install_driver(need) if own else driver_change(self.request, need)[1]
 
     def _notes(self, row: Release, installation: Installation) -> Iterator[str]:
+        if any(runs_on(row, card) == "ptx" for card in self.target.capabilities):
+            yield "It has no machine code for this GPU: the driver compiles PTX at the first start, up to half an hour"
         if installation.holds_cudnn_back:
             oldest, limit = self.target.capabilities[0], installation.cudnn_limit
             yield f"cuDNN {limit} no longer supports compute capability {oldest}: the command installs an older one"

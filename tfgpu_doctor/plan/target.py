@@ -40,6 +40,12 @@ _OF_OTHERS = {
     "https://github.com/intel/intel-extension-for-tensorflow",
 }
 _SLICE = re.compile(r"(?:^| |-)(?:mig(?: (?=\d)|$))?(?:\d{1,2}g\.\d{1,3}gb)?$", re.IGNORECASE)  # "MIG 1g.5gb" of a card
+# a part of a GPU → what is to be known of it
+_SHARED = {
+    _SLICE: "an instance of MIG has the compute capability and the driver of its GPU; a process uses one instance",
+    re.compile(r"\bGRID\b|\bvGPU\b|\w-\d+[ABCQ]$"): "a vGPU needs the guest driver of its host's vGPU release, a "
+    "licence, and a profile with CUDA (C or Q): https://docs.nvidia.com/vgpu",  # GRID A100-10C
+}
 
 
 class TargetError(ValueError):
@@ -104,12 +110,14 @@ def describe(
 
     Raises TargetError: a GPU that the matrix does not know (with the nearest names), or a malformed value.
     """
-    if any(_SLICE.search(name) for name in several(gpu)):
-        note("an instance of MIG has the compute capability and the driver of its GPU; a process uses one instance")
-    gpus = [read_gpu(matrix, name) for name in several(gpu)]
+    names = several(gpu)
+    for text in (text for pattern, text in _SHARED.items() if any(map(pattern.search, names))):
+        note(text)
+    system = _one_of("os", os, OSES) or "linux"
+    known = filter(matrix.gpu, names) if system == "macos" else names  # whose GPUs are others, as the plan says
+    gpus = [read_gpu(matrix, name) for name in known]
     gpus += [TargetGpu(None, read_capability(text, matrix)) for text in several(compute_capability)]
     arm = bool(gpus) and all(arm_only(one.name, one.compute_capability) for one in gpus)
-    system = _one_of("os", os, OSES) or "linux"
     usual = "arm64" if system == "macos" else "aarch64" if arm else "x86_64"
     return Target(
         gpus=tuple(gpus),
@@ -218,6 +226,9 @@ def to_facts(target: Target) -> Facts:
     )
 
 
+_FERMI = "2"  # no release has kernels for any of its chips, so that it does not matter which one a name means
+
+
 def read_gpu(matrix: Matrix, name: str) -> TargetGpu:
     """Find a GPU by the name that a person or a driver gives it; an instance of MIG is its card.
 
@@ -225,7 +236,9 @@ def read_gpu(matrix: Matrix, name: str) -> TargetGpu:
     """
     if not (card := _SLICE.sub("", name).strip()):
         raise TargetError(f"{name} is a part of a GPU: name the GPU, too, as in 'A100 MIG 1g.5gb'")
-    found = matrix.gpu(card)
+    found, chips = matrix.gpu(card), matrix.gpu_candidates(card)
+    if found is None and chips and all(major(one.compute_capability) == _FERMI for one in chips):
+        found = chips[0]
     if found is None:
         raise TargetError(unknown_gpu(matrix, name))
     return TargetGpu(found.name, found.compute_capability)
