@@ -28,7 +28,7 @@ FALSE_ALARMS = 0.10
 # the findings that answer a question
 ANSWERS = {
     *("tf.which-release", "cuda.toolkit-not-needed", "cuda.versions-differ", "gpu.usage-unknown", "perf.first-run"),
-    *("gpu.choice", "memory.limit"),
+    *("gpu.choice", "gpu.several", "memory.limit"),
 }
 # Of the questions, so many are answered first; one beside others, or about what a program needs, is rather left open.
 ANSWERED = 0.85

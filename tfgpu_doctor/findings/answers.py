@@ -136,6 +136,20 @@ CHOICE = _answer(
     "where there is none; a program needs a change only where its code names devices or sets this variable itself",
     docs="https://www.tensorflow.org/guide/gpu",
 )
+SEVERAL = _answer(
+    "gpu.several",
+    {"several": None},
+    Fix(
+        "In TensorFlow 2, build and compile the model under a strategy; its batch is that of all GPUs together: "
+        "with tf.distribute.MirroredStrategy().scope():"
+    ),
+    Fix("See whether the GPUs of this machine scale", ("tfgpu bench cnn --gpus 2",)),
+    layer="GPU",
+    title="A program uses one GPU, unless its code spreads the work over several",
+    cause="TensorFlow places a model on GPU:0, and of the others it only reserves the memory; a strategy of "
+    "tf.distribute, or Horovod, splits each batch among them. What a finished program does, its documentation says",
+    docs="https://www.tensorflow.org/guide/distributed_training",
+)
 SHARE = _answer(
     "memory.limit",
     {"memory": None},

@@ -9,7 +9,7 @@ from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Devices
-from tfgpu_doctor.findings.library_fixes import JETPACK
+from tfgpu_doctor.findings.library_fixes import JETPACK, with_metal
 from tfgpu_doctor.matrix.loader import Release
 
 GUIDE = "https://www.tensorflow.org/install/pip"
@@ -138,7 +138,7 @@ def _as_a_whole(context: Context, release: Release) -> bool:
 def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
     """Before 2.1, but for 1.15.0, the GPU build of a release was a package of its own."""
     if context.remedies.os == "macos":
-        yield from _mac_fixes(context)
+        yield from (*with_metal(context), _ON_CPU)
         return
     best = context.remedies.reinstall("it can use the GPU")
     if release is None or _as_a_whole(context, release):
@@ -188,6 +188,29 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
     )
 
 
+_WORDS_UNTIL_2_2 = "was not compiled to use"  # of the line about the CPU's instructions
+
+
+@CPU_BUILD.sign()
+def lists_no_gpu_and_seeks_none(messages: MessageLog) -> Problem | None:
+    """An old release lists its devices; a build with CUDA logs the GPU then, or why there is none."""
+    listed = messages.all("no-gpu-listed")
+    words = [one for one in messages.all("harmless") if _WORDS_UNTIL_2_2 in one.text]
+    if not listed or not words or messages.has(*_OF_A_CUDA_BUILD, "no-cuda-device", "loader-error"):
+        return None
+    return Problem(
+        cause="a build with CUDA logs here what it finds; up to 2.0 the package tensorflow was the build for the CPU",
+        evidence=message_evidence(*words, *listed),
+        fixes=(
+            Fix(
+                "See which packages there are; of a release before 2.1, uninstall tensorflow and tensorflow-gpu, and "
+                "install tensorflow-gpu alone",
+                ("python -m pip list",),
+            ),
+        ),
+    )
+
+
 @CPU_BUILD.sign()
 def wheel_on_jetson(messages: MessageLog, devices: Devices | None = None) -> Problem | None:
     """A Jetson that lists no GPU, and no other complaint."""
@@ -215,17 +238,8 @@ def no_gpu_on_macos(
     return Problem(
         cause=_CAUSES["macos_arm64"],
         evidence=(evidence("no GPU on macOS", context.source("tensorflow.devices")),),
-        fixes=tuple(_mac_fixes(context)),
+        fixes=(*with_metal(context), _ON_CPU),
     )
 
 
-# tensorflow-metal 1.2.0 is of the time of 2.18; 1.1.0 could not load 2.18.0 (tensorflow issues 81987, 84167)
-_WITH_METAL = ("python3.12 -m venv ~/tf", "~/tf/bin/python -m pip install tensorflow==2.18.1 tensorflow-metal==1.2.0")
-
-
-def _mac_fixes(context: Context) -> Iterator[Fix]:
-    """The GPU of Apple silicon, or the CPU; a Mac of unknown processor is taken to be of Apple silicon."""
-    if value_or(context.facts.python.wheel_platform, "") != "macos_x86_64":
-        title = "TensorFlow 2.18.1 with tensorflow-metal 1.2.0: the GPU of Apple silicon"
-        yield Fix(f"On Apple silicon, in an environment of its own: {title}", _WITH_METAL)
-    yield Fix("Use the CPU: TensorFlow works there as it is installed")
+_ON_CPU = Fix("Use the CPU: TensorFlow works there as it is installed")

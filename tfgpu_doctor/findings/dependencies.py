@@ -497,6 +497,14 @@ ABI_PROTOBUF = finding(
 _held_to_wheel(ABI_PROTOBUF, "protobuf", lambda release: release.protobuf)
 
 
+# https://protobuf.dev/news/2022-05-06/: what protoc 3.19 and later generates runs with protobuf 4
+_GENERATE_ANEW = Fix(
+    "Generate them anew with a protoc of 3.19 or later that is not newer than the installed protobuf (pip's "
+    "grpcio-tools brings one: python -m grpc_tools.protoc); until then, start the program with "
+    "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python, which is slower"
+)
+
+
 @ABI_PROTOBUF.sign()
 def protobuf_messages(
     context: Context, messages: MessageLog, release: Release | None = None, phases: Phases = ()
@@ -507,6 +515,14 @@ def protobuf_messages(
     if not seen or (phase and phase.outcome == "ok"):
         return None
     bound = (protobuf_bound(release) if release else None) or _for_older_runtime(context, seen)
+    generated = messages.all("protoc-run")  # the code is the program's, and TensorFlow may be right as it is
+    if generated and any("Descriptors" in one.text for one in seen) and not messages.has("tensorflow-pb2"):
+        return Problem(
+            title="The program's _pb2.py files are older than the installed protobuf supports",
+            cause="the protoc that generated them is older than 3.19",
+            evidence=message_evidence(*seen, *generated),
+            fixes=(_GENERATE_ANEW,),
+        )
     requirement = f"protobuf{bound or '<3.21'}"
     fixes = (*_install(context, requirement), *(() if bound else _or_newer(context, "protobuf")))
     return Problem(evidence=message_evidence(*seen, need=requirement), fixes=fixes)

@@ -42,6 +42,7 @@ from tfgpu_doctor.facts.report import (
 from tfgpu_doctor.facts.report import judge as judge_findings
 from tfgpu_doctor.facts.similar import did_you_mean
 from tfgpu_doctor.facts.units import count
+from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, RANK
 from tfgpu_doctor.findings.declaration import (
     OF_ANY_CRASH,
@@ -193,19 +194,39 @@ def hypotheses(context: Context) -> Iterator[Context]:
 _Outcome: TypeAlias = "Problem | Unknown | None"
 
 
+_BY_RELEASE = "reported_cuda"
+
+
 def judge(declared: Declaration, context: Context, supposed: Sequence[Context]) -> Judged:
     """Ask every sign of a finding; what a pasted report of ours says of it, it says with all facts of its machine."""
     messages = value_or(context.facts.messages, ())
     for message in messages:
         if message.kind == "own-finding" and message.values["id"] == declared.id:
             return Judged(declared, (Shown(declared, _reported(message)),))
-    outcomes = _beside_report(_outcomes(declared, context), messages)
+    outcomes = [(s, _supposed(s, one, supposed)) for s, one in _beside_report(_outcomes(declared, context), messages)]
     shown = [Shown(declared, one, sign.unless) for sign, one in outcomes if isinstance(one, Problem)]
     unknown = tuple((sign, one) for sign, one in outcomes if isinstance(one, Unknown))
-    by_value = [one for sign, _ in unknown if (one := _by_value(declared, sign, supposed))]
+    open_ones = (*(sign for sign, _ in unknown), *_asked_anew(outcomes, messages))
+    by_value = [one for sign in open_ones if (one := _by_value(declared, sign, supposed))]
     found = [*by_value, *shown] if len(supposed) == 1 else [*shown, *by_value]  # the only value that is left is known
     contradicted = any(one is None for sign, one in outcomes if not sign.reads_messages)
     return Judged(declared, tuple(found), unknown, contradicted)
+
+
+def _asked_anew(outcomes: list[tuple[Sign, _Outcome]], messages: tuple[Message, ...]) -> list[Sign]:
+    """The signs that showed nothing without the release, with which what is told of CUDA is read.
+
+    Which library is missing says more than the releases that are possible.
+    """
+    named = any(message.kind in ("library-not-opened", "loader-error") for message in messages)
+    return [sign for sign, one in outcomes if one is None and _BY_RELEASE in sign.inputs and not named]
+
+
+def _supposed(sign: Sign, outcome: _Outcome, supposed: Sequence[Context]) -> _Outcome:
+    """The same, unless what it shows while a fact is open holds for none of the values."""
+    if not isinstance(outcome, Problem) or not supposed or _BY_RELEASE not in sign.inputs:
+        return outcome
+    return outcome if any(isinstance(_outcome(sign, one), Problem) for one in supposed) else None
 
 
 def _beside_report(outcomes: list[tuple[Sign, _Outcome]], messages: tuple[Message, ...]) -> list[tuple[Sign, _Outcome]]:
@@ -576,7 +597,7 @@ _DEVICE = ("gpu.throttled", "gpu.fault", "cudnn.init")
 _ON_THE_GPU = ("perf.", "compute.", "memory.", "nccl.", "p2p.", "shm.", "xla.", *_DEVICE)
 _RUNS = ("gpu.", "xla.", "driver.not-loaded", "tf.cpu-build", "tf.windows-native")  # the import ends well
 _STARTS = ("driver.", "container.", "wsl.", "tf.import", "tf.not-installed", "tf.glibc", "tf.abi-", "env.")
-_CANNOT = {"no GPU": _ON_THE_GPU, "import": (*_ON_THE_GPU, *_RUNS), "slow": _STARTS}
+_CANNOT = {"no GPU": _ON_THE_GPU, "import": (*_ON_THE_GPU, *_RUNS), "slow": (*_STARTS, "memory.oom", "tf.python-")}
 # what there is on one system only
 ONLY_ON = {"tf.windows-native": "windows", "tf.import-dll": "windows", "wsl.setup": "wsl2"}
 
@@ -750,6 +771,8 @@ def _contradicted(judged: Mapping[str, Judged], context: Context) -> Iterator[st
     package, build = context.facts.tensorflow.distribution, context.facts.tensorflow.build
     assumed = not isinstance(build, Known) and (not isinstance(package, Known) or package.grade == "inferred")
     yield from (name for name, one in judged.items() if one.contradicted and not (name == "tf.cpu-build" and assumed))
+    if at_least(value_or(context.facts.tensorflow.version, None), "2.12") is False:
+        yield "tf.package-removed"  # the last one was 2.11
 
 
 def _probable(likely: Mapping[str, float]) -> set[str]:

@@ -275,6 +275,12 @@ WSL_LIBRARIES_FIRST = Fix(
 )
 
 
+_WITH_NVIDIA_DOCKER = (
+    "Start TensorFlow's container in the same way, with nvidia-docker run in place of docker run (since Docker 19.03, "
+    "docker run --gpus all does the same)"
+)
+
+
 def access(context: Context, container: str | None, *, requested: bool = False) -> tuple[Fix, ...]:
     """How a container of that kind gets access to a GPU; `requested`: the command that started it asks for GPUs."""
     host = context.remedies.host
@@ -284,6 +290,8 @@ def access(context: Context, container: str | None, *, requested: bool = False) 
     if host == "macos":
         return (Fix("Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU"),)
     image = context.remedies.quote((named or ("tensorflow/tensorflow:latest-gpu",))[-1])
+    if not requested and any("nvidia-docker run" in message.text for message in context.log.all("container-start")):
+        return (Fix(_WITH_NVIDIA_DOCKER, (f"nvidia-docker run --rm {image} nvidia-smi",)),)
     check = f"docker run --rm --gpus all {image} nvidia-smi"
     first, then = ((), (check,)) if requested else ((Fix("Start the container with --gpus all", (check,)),), ())
     if host == "windows":  # the toolkit is a part of Docker Desktop (its WSL2 back end)
@@ -408,7 +416,7 @@ def container_message(
 
 def _wonders(context: Context, log: MessageLog) -> bool:
     """Whether somebody asks what harmless lines mean, who may want the CPU, and misses nothing."""
-    refused = log.has(*_GPU_WANTED, *_NO_GPU_REPORTED, "container-hook-failed")
+    refused = log.has(*_GPU_WANTED, *_NO_GPU_REPORTED, "container-hook-failed", "smi-not-found")
     return not context.probed and log.has("harmless") and not refused
 
 
@@ -449,8 +457,9 @@ def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
 
 
 def _requests_gpus(log: MessageLog) -> bool:
-    """Whether the last command that starts a container requests GPUs."""
-    return log.values("container-start", "gpus")[-1:] == ("yes",)
+    """Whether the last command that starts a container requests GPUs; one for nvidia-smi is a test of another one."""
+    starts = [one for one in log.all("container-start") if not one.text.rstrip("` ").endswith("nvidia-smi")]
+    return bool(starts) and starts[-1].values.get("gpus") == "yes"
 
 
 SETUP = finding(

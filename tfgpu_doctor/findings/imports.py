@@ -9,7 +9,7 @@ from dataclasses import replace
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import DamagedPackage, Packages, Phases, value_or
+from tfgpu_doctor.facts.facts import DamagedPackage, Message, Packages, Phases, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, major
 from tfgpu_doctor.findings.declaration import (
@@ -234,9 +234,11 @@ def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
     cpu = "In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host; VMware: no older EVC mode)"
     host = Fix(f"{cpu}; where TensorFlow was compiled on another machine, install pip's, which needs AVX alone")
     conda = Fix("Without AVX in the hardware: conda-forge's build, or TensorFlow 1.5", CONDA_TENSORFLOW)
-    return (host, *(() if context.remedies.image else (conda,)), _SEE_CPU)
+    in_image = context.remedies.image or context.log.has("container-start", "image-named")
+    return (host, Fix("Run it on a computer whose CPU has AVX") if in_image else conda, _SEE_CPU)
 
 
+_KEEP_1_5 = Fix("On a CPU without AVX keep the release that works: the wheels use AVX since 1.6")
 IMPORT_AVX = finding(
     "tf.import-avx",
     layer="Machine",
@@ -275,6 +277,12 @@ def killed_by_sigill(
     )
 
 
+def _without_avx(messages: MessageLog, before: tuple[Message, ...], *, without: bool) -> tuple[Message, ...]:
+    """An import that ends without a reason, on such a CPU, or after what tells that an older release works."""
+    failed = messages.all("dll-load-failed", "segmentation-fault", "native-runtime-failed")
+    return (*before, *failed) if failed and (without or before) else ()
+
+
 @IMPORT_AVX.sign()
 def illegal_instruction_message(
     context: Context,
@@ -286,13 +294,14 @@ def illegal_instruction_message(
     """SIGILL, or TensorFlow's own message about it, or a CPU without AVX and an import that ends the process."""
     seen = messages.all("cpu-instructions-missing", "illegal-instruction", "emulated")
     without = "avx" not in cpu_flags if cpu_flags else _BEFORE_AVX.search(cpu_model)
-    if not seen and without and "arm64" not in wheel_platform:
-        seen = messages.all("dll-load-failed", "segmentation-fault", "native-runtime-failed")
+    before = messages.all("works-before-avx")
+    if not seen and "arm64" not in wheel_platform:
+        seen = _without_avx(messages, before, without=bool(without))
     if not seen or messages.has("protobuf-abi", "numpy-abi"):
         return None
     missing = next(iter(messages.values("cpu-instructions-missing", "instructions")), "AVX")
     cause = _missing_instruction(cpu_flags) or IMPORT_AVX.cause.replace("AVX", missing)
-    fixes = _avoid_instruction(context)
+    fixes = (*(_KEEP_1_5 for _ in before[:1]), *_avoid_instruction(context))
     may_be_mac = value_or(context.facts.host.os, "macos") == "macos"
     if "arm64" in wheel_platform or (may_be_mac and any("hardware instruction" in message.text for message in seen)):
         newest = context.matrix.stable(platform="macos_arm64")[0]

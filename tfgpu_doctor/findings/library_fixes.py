@@ -283,3 +283,15 @@ def without_bug(context: Context, release: Release, issue: KnownIssue) -> tuple[
     if not any("tensorflow" in one for one in issue.commands) or (advised and advised.version == release.version):
         return (Fix(text=issue.fix) if context.remedies.refuses(own) else own,)
     return context.remedies.reinstall("it does not have this bug") or (Fix(text=issue.fix),)
+
+
+# tensorflow-metal 1.2.0 is of the time of 2.18; 1.1.0 could not load 2.18.0 (tensorflow issues 81987, 84167)
+_WITH_METAL = ("python3.12 -m venv ~/tf", "~/tf/bin/python -m pip install tensorflow==2.18.1 tensorflow-metal==1.2.0")
+
+
+def with_metal(context: Context) -> tuple[Fix, ...]:
+    """The GPU of Apple silicon; a Mac of unknown processor is taken to be one."""
+    if value_or(context.facts.python.wheel_platform, "") == "macos_x86_64":
+        return ()
+    title = "TensorFlow 2.18.1 with tensorflow-metal 1.2.0: the GPU of Apple silicon"
+    return (Fix(f"On Apple silicon, in an environment of its own: {title}", _WITH_METAL),)

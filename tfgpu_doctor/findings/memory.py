@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tfgpu_doctor.facts.facts import Gpu, Gpus, Message, value_or
-from tfgpu_doctor.facts.report import Evidence, Fix, Severity
+from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import GIB, KIB, MIB, TIB
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
@@ -226,6 +226,10 @@ def check_ran_out_of_memory(
 def allocation_failed(context: Context, messages: MessageLog) -> Problem | None:
     """An allocation on the GPU fails, and nothing shows that another process uses the memory."""
     failed = _not_allocated(messages)
+    if not failed and messages.has("cublas-handle", "cudnn-handle"):  # its tensors have left nothing for a library
+        optional = messages.all("allocation-not-a-failure")
+        tight = (*optional, *messages.all("cublas-handle", "cudnn-handle")) if optional else ()
+        return Problem(evidence=message_evidence(*tight), fixes=(_REDUCE, growth(context), _SEE_OTHERS), sure=True)
     if all(map(_is_on_host, failed)):
         return None
     program = "PyTorch" if all(_OF_PYTORCH.search(message.text) for message in failed) else _program(messages)
@@ -334,6 +338,26 @@ def allocation_failed_beside_another(context: Context, messages: MessageLog, gpu
     measured = bool(_little_free(messages) and allocations)  # TensorFlow printed it before it allocated anything
     severity = Severity.ERROR if certain else None
     return Problem(possible=not certain, severity=severity, evidence=seen, sure=measured)
+
+
+# TensorFlow's own words for an allocation that failed
+_OF_TENSORFLOW = re.compile(r"bfc|OOM when|resource ?_?exhausted|cuda_driver|gpu_device", re.IGNORECASE)
+
+
+@TAKEN.sign(unless=("gpu.fault",))
+def other_framework_gets_none(context: Context, messages: MessageLog) -> Problem | None:
+    """Another framework in the same program finds the memory reserved by TensorFlow."""
+    failed, beside = _not_allocated(messages), messages.all("frameworks-beside")
+    if context.probed or not failed or not beside or any(_OF_TENSORFLOW.search(one.text) for one in failed):
+        return None
+    apart = Alternative("Run each framework in a process of its own: TensorFlow returns the memory when it ends")
+    return Problem(
+        title="TensorFlow has reserved the memory that another framework needs",
+        cause="it reserves nearly all of it when it starts, and leaves nothing for a second framework",
+        evidence=message_evidence(*failed, *beside),
+        fixes=(growth(context), apart),
+        severity=Severity.ERROR,
+    )
 
 
 @TAKEN.sign(unless=("gpu.fault",))

@@ -12,7 +12,7 @@ from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Sonames, Variables
 from tfgpu_doctor.findings.libraries import in_state
-from tfgpu_doctor.findings.library_fixes import JETPACK
+from tfgpu_doctor.findings.library_fixes import JETPACK, with_metal
 from tfgpu_doctor.findings.requirements import newest_minor, offered, python_offered_to, requested
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
@@ -430,12 +430,16 @@ def no_gpu_package_for_macos(
     if not _gpu_package_on_macos(context, refused):
         return None
     row, text = _requested_row(context, refused, wheel_platform), "Install TensorFlow without a GPU"
-    plain = Fix("Install the package tensorflow instead, which does not use the GPU")
+    fixes: tuple[Fix, ...] = (Fix("Install the package tensorflow instead, which does not use the GPU"),)
+    if row:  # under this Python, or else in an environment with another one
+        other = Fix(f"{text}, in an environment with Python {row.python[-1]}", context.remedies.new_environment(row))
+        here = minor(value_or(context.facts.python.version, "")) in ("", *row.python)
+        fixes = context.remedies.installing(text, f"tensorflow=={row.version}") if here else (other,)
     return Problem(
         title="tensorflow-gpu has had no wheels for macOS since 1.2",
         cause="macOS has no CUDA; the package tensorflow is the build for the CPU",
         evidence=message_evidence(*refused),
-        fixes=context.remedies.installing(text, f"tensorflow=={row.version}") if row else (plain,),
+        fixes=(*with_metal(context), *fixes),
         sure=True,
     )
 

@@ -10,7 +10,7 @@ from tfgpu_doctor.facts.facts import NOT_IN_TEXT, Known, Message, lists_gpu
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.parsers import prose
 from tfgpu_doctor.parsers.lines import any_case
-from tfgpu_doctor.parsers.machine_facts import NAMES_TENSORFLOW, OTHER_FRAMEWORK, devices, first_said
+from tfgpu_doctor.parsers.machine_facts import NAMES_TENSORFLOW, OTHER_FRAMEWORK, devices, first_said, said_to_work
 from tfgpu_doctor.parsers.parsed_text import ParsedText
 from tfgpu_doctor.parsers.resemblance import SUBJECT
 
@@ -60,7 +60,7 @@ _JETSON = any_case(
 )
 _HOSTED = any_case(
     r"(?<![\w.-])/content/|/kaggle/(?:input|working)\b|\bcolab[\w-]{0,40}\.ipynb\b|\bgoogle\.colab\b"
-    r"|\bcolab (?:pro|runtime|session)\b"
+    r"|\bcolab (?:pro|runtime|session|has|comes with|provides|tensorflow|crash\w*|fails)\b"
     r"|\b(?:run|runs|running|ran|train|training|execute|work|example)\b.{0,60}\b(?:in|on|with) (?:google )?colab\b"
     r"(?!.{0,80}\b(?:works?|fine|but|without|success\w*|no (?:problem|error)s?)\b)"
 )
@@ -108,6 +108,7 @@ def derived_messages(text: ParsedText) -> Iterator[Message]:
     """What was done around the failure, as messages; their roles stand in parsers/messages.py."""
     for read in (
         *(_of_container, _of_commands, _of_installers, _of_packages, _of_patterns, _source_build, _other_versions),
+        _works_before_avx,
         *(_of_tensorflow, _no_gpu_listed, _of_a_linked_program, _of_another_program, _without_gpu, _nobody_complains),
     ):
         yield from read(text)
@@ -191,6 +192,14 @@ def _other_versions(text: ParsedText) -> Iterator[Message]:
         printed = _PRINTED_VERSION.fullmatch(one.raw) and any(0 < one.line - line <= _ANSWER_WITHIN for line in asked)
         if printed and len(listed) == 1 and minor(one.value) not in map(minor, listed):
             yield _message(text, "other-version-runs", one.line, version=one.value)
+
+
+def _works_before_avx(text: ParsedText) -> Iterator[Message]:
+    """A release of before 1.6, the first whose wheels use AVX, is said to work, and a later one is named."""
+    works = said_to_work(text)
+    named = (*text.all_stated("tensorflow"), *text.said("tensorflow"))
+    if works and at_least(works[0], "1.6") is False and any(at_least(one.value, "1.6") for one in named):
+        yield _message(text, "works-before-avx", works[1])
 
 
 def _of_tensorflow(text: ParsedText) -> Iterator[Message]:

@@ -200,11 +200,12 @@ class Excerpt:
     total: int  # lines of the text
     size: int  # bytes of the text
     cut: int = 0  # lines of which a part was left out
+    joined: int = 0  # lines that stand in the one before
 
     @property
     def left_out(self) -> int:
         """Lines that were passed over because nothing in them is of a kind that could matter."""
-        return self.total - len({line.number for line in self.lines})
+        return self.total - self.joined - len({line.number for line in self.lines})
 
 
 def read(chunks: Iterable[bytes]) -> Excerpt:
@@ -338,7 +339,30 @@ class _Chooser:
                     lines += (Line(number, text[: longest // 2]), Line(number, text[-(longest // 2) :]))
                 else:
                     lines.append(Line(number, text))
-        return Excerpt(tuple(lines), self._number, self.size, len(self._cut))
+        whole = _unbroken(lines)
+        return Excerpt(tuple(whole), self._number, self.size, len(self._cut), len(lines) - len(whole))
+
+
+_WRAPPED_AT = 72  # characters of a line, for programs that send mail (RFC 3676, 4.2)
+_BROKEN = (": I", ": W", ": E", ": F")  # a record of TensorFlow's log ends so only where it was wrapped
+
+
+def _unbroken(lines: list[Line]) -> list[Line]:
+    """The same lines, with the records of TensorFlow's log that a mail program wrapped as one line each."""
+    if not any(line.text.endswith(_BROKEN) for line in lines):
+        return lines
+    found: list[Line] = []
+    before, in_record = Line(0, ""), False
+    for line in lines:
+        words = line.text.split(maxsplit=1)
+        is_next = bool(words) and line.number == before.number + 1
+        if in_record and is_next and len(before.text) + 1 + len(words[0]) > _WRAPPED_AT:
+            found[-1] = Line(found[-1].number, f"{found[-1].text} {line.text.strip()}")
+        else:
+            found.append(line)
+            in_record = line.text.endswith(_BROKEN)
+        before = line
+    return found
 
 
 def _fitting(sizes: Iterable[int], limits: tuple[int, ...], most: int) -> int:

@@ -279,7 +279,10 @@ _HEADER = re.compile(r"^\S{1,200}: *$|/ldconfig")  # a folder above its list of 
 # "with 2.14.0 everything worked", "the default TF 1.2 does not do this": what that release needs is there
 _WORKS_WITH = any_case(
     r"\b(?:works?|worked|fine|runs|(?:does|did)(?:n't| not) (?:happen|occur)|no (?:such )?(?:problem|error|issue)s?)\b"
-    r"[^.\n]{0,40}\b(?:tensor ?flow(?:[-_]gpu)?|tf)[ =v]{1,4}(?P<version>[12]\.\d{1,2})(?!\d)"
+    r"(?:(?!\b(?:but|upgrad\w*|until)\b)[^.\n]){0,40}\b(?:tensor ?flow(?:[-_]gpu)?|tf)[ =v]{1,4}"
+    r"(?P<version>[12]\.\d{1,2})(?!\d)"
+    r"|\b(?:tensor ?flow(?:[-_]gpu)?|tf)[ =v]{1,4}(?P<before>[12]\.\d{1,2})(?:\.\d+)?,?(?: and)?(?: it| that)?"
+    r" work(?:s|ed)\b"
     r"|\b(?:revert\w*|downgrad\w*|(?:went|going) back)\b[^.\n]{0,40}?\b(?:to|with) (?:tensor ?flow(?:[-_]gpu)?|tf)?"
     r"[ =v]{0,4}(?P<older>[12]\.\d{1,2})(?:\.\d+)?\b[^.\n]{0,40}\b(?:works?|worked|fine|fixed|solved)\b"
 )
@@ -335,10 +338,16 @@ def _named_files(text: ParsedText) -> Iterator[Toolkit]:
 
 def _that_works(text: ParsedText, matrix: Matrix) -> Iterator[tuple[Release, str]]:
     """The release that is said to work on that machine, and where."""
-    if found := text.find(_WORKS_WITH):
-        version = found[0]["version"] or found[0]["older"]
+    if found := said_to_work(text):
+        version, line = found
         rows = (matrix.tensorflow(f"{version}.0", "linux_x86_64", name) for name in ("tensorflow-gpu", "tensorflow"))
-        yield from [(row, f"line {found[1]}: {row.version} works") for row in rows if row and row.gpu][:1]
+        yield from [(row, f"line {line}: {row.version} works") for row in rows if row and row.gpu][:1]
+
+
+def said_to_work(text: ParsedText) -> tuple[str, int] | None:
+    """The minor version of TensorFlow that is said to work on that machine, and the line."""
+    found = text.find(_WORKS_WITH)
+    return (found[0]["version"] or found[0]["before"] or found[0]["older"], found[1]) if found else None
 
 
 def _mentioned_toolkits(text: ParsedText, stated: bool) -> Iterator[Toolkit]:

@@ -126,6 +126,13 @@ _SYSTEMS = {
         re.IGNORECASE,
     ),
 }
+# the system that a form states; where it states several, none of them is meant
+_STATED = {
+    "windows": any_case(r"(?<!dar)win"),
+    "macos": any_case(r"mac|os ?x|darwin"),
+    "linux": any_case(r"linux|ubuntu|debian|centos|fedora|red ?hat"),
+}
+_LOADS_A_DLL = any_case(r"dynamic library '\w+\.dll'")  # of TensorFlow's log, whatever else is stated
 _WINDOWS_WORD = re.compile(r"\bWindows\b(?! [Ss]ubsystem)")  # where nothing speaks of another system
 _NAMES = (
     "CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|NVIDIA_DRIVER_CAPABILITIES|LD_LIBRARY_PATH|CUDA_HOME|CUDA_PATH"
@@ -206,10 +213,11 @@ def _first(pattern: re.Pattern[str], lines: Iterable[Line]) -> int | None:
 def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int | None]:
     if (wsl := _first(_WSL, lines)) is not None:
         return "wsl2", wsl
+    if (loads := _first(_LOADS_A_DLL, lines)) is not None:
+        return "windows", loads
     if stated:
-        is_mac = re.search(r"mac|os ?x|darwin", stated, re.IGNORECASE)
-        is_windows = re.search(r"win", stated, re.IGNORECASE) and "darwin" not in stated.lower()
-        return "windows" if is_windows else "macos" if is_mac else "linux", None
+        named = [name for name, pattern in _STATED.items() if pattern.search(stated)]
+        return None if named[1:] else (*named, "linux")[0], None
     for name, pattern in (*_SYSTEMS.items(), ("windows", _WINDOWS_WORD)):
         if (line := _first(pattern, lines)) is not None:
             return name, line

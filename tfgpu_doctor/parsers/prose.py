@@ -343,12 +343,16 @@ def gpu_fails(text: str) -> bool:
     return any(_VAGUE.search(found[0]) for found in _about_gpus(text))
 
 
+_CONTRASTED = any_case(r"[\w ]{1,20}, not \w")
+
+
 def _about_gpus(text: str) -> Iterator[re.Match[str]]:
     small = text.lower()
     if any(word in small for word in _ABOUT_GPU):
         for found in _NO_GPU.finditer(text):
             beside = text[max(found.start() - 15, 0) : found.end() + 15]
-            of_two = _SENTENCE_ENDS.search(found[0])  # "CPUs are not busy. GPU use is near 100 %"
+            # "CPUs are not busy. GPU use is near 100 %"; "to debug on a GPU, not to train"
+            of_two = _SENTENCE_ENDS.search(found[0]) or _CONTRASTED.match(found[0])
             if not (of_two or _IF.search(text[: found.start()]) or _NOT_OF_ALL.search(beside)):
                 yield found
 

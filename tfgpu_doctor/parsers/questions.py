@@ -142,6 +142,24 @@ _NAMES_MORE = any_case(
 _MACHINE = any_case(r"\b[gr]tx ?\d|geforce|quadro|tesla|titan|windows|ubuntu|\bwsl|macbook|jetson|\d\.\d")
 _REPAIR = any_case(r"\b(?:fix|solve|resolve|disable|avoid|limit|error)")
 _FOR_HELP = any_case(r"\b(?:any|some)(?:one|body)\b|\bwhy\b|为什么")
+# work for several GPUs, and what spreads it already
+_SEVERAL = any_case(
+    r"\bmulti[- ]?gpus?\b|\b(?:multiple|several|both|many|(?:all|both)(?: of)?(?: the| my)?(?: \w+)?|more than one"
+    r"|[2-9]|1\d|two|three|four|eight) (?:gpus\b|gpu cards\b|graphics? cards\b)|多(?:gpu|卡|显卡)"
+)
+_SPREADS = any_case(
+    r"\b(?:us(?:e|ing)|(?:utili[sz]|run|train|work|support|paralleli|distribut)\w*|spread)\b(?!.{0,30}\bvisible)"
+)
+_ONE_OF_SEVERAL = any_case(
+    r"(?s)\A(?!.*\b(?:(?:whole|all the) memory|memory (?:on|of)|occupied)\b).*"
+    r"(?:\bonly (?:one|1|a single|the first|a) (?:gpu|card)\b"
+    r"|\bonly (?:us(?:e|es|ing)|utili[sz]es?|runs? on|trains? on) (?:one|1|a single|the first|gpu ?:?0)\b"
+    r"|\b(?:second|other|remaining) (?:gpus?|ones?)\b.{0,20}(?:\bidle|\b0 ?%|unused))"
+)
+_IS_SPREAD = any_case(
+    r"strategy\b|horovod|multi_gpu_model|\bnccl|\bscal(?:e|es|ing)\b|fast|slow|speed|\bhang|\bwhich\b|\bhow many\b"
+    r"|\bdifferent\b|\bmemory\b|\bvisible\b|\byou (?:use|train)"
+)
 _TOPICS = (
     _Topic("toolkit", (_NEEDED, _LIBRARY, _PACKAGES), _NOT_TOOLKIT),
     _Topic("in-use", (_CHECKS, _USES, _THE_GPU), _NOT_USE),
@@ -149,6 +167,8 @@ _TOPICS = (
     _Topic("in-use", (_HOW, _CHECKS, _RUNS_THERE, _THE_GPU), _NOT_USE),
     _Topic("first-run", (_FIRST, _SLOW)),
     _Topic("memory", (_OF_MEMORY, _LIMITS), _FOR_HELP, around=_SUBJECT),
+    _Topic("several", (_SEVERAL, _SPREADS), _IS_SPREAD),
+    _Topic("several", (_ASKS,), _IS_SPREAD, around=_ONE_OF_SEVERAL),
     _Topic("choice", (_CHOOSES, _CHOSEN), _FOR_HELP),
     _Topic("cpu", (_ON_CPU,), _NOT_CPU),
     _Topic("release", (_WHICH, _THING, _SUBJECT), _NO_ANSWER),

@@ -27,7 +27,7 @@ VERDICT_MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown"
 _RAISED = ("tf.import-failed", "tf.run-failed")
 _LOG = 40  # lines at the end of TensorFlow's log
 _OTHERS = 2  # causes beside the likeliest
-_NO_OTHER_COMMANDS, _NO_REPAIR, _FEW_WORDS, LEAST = 2, 3, 4, 5  # how much is left out where it is too long
+_NO_OTHER_COMMANDS, _FEW_WORDS, _NO_REPAIR, LEAST = 2, 3, 4, 5  # how much is left out where it is too long
 _LOGGED = re.compile(r"^(?:\S+ +){0,6}\S+\.(?:cc|cpp|h|py):\d+\] +(?=\S)")  # when and where a program logged a line
 _FOLDERS = re.compile(r"(?<![\w/.])/(?:[^/\s:'\"]+/){3,}(?=[^/\s])")  # of a path, before its last part
 # what shows most of a machine on which tfgpu is not installed
@@ -96,8 +96,8 @@ def answer(report: Report, left_out: int = 0) -> Iterator[Part]:
     """Yield a first screen of a text: the likeliest cause and what to type, others with what decides, what is harmless.
 
     A symptom is no cause: it stands among what the text tells. Where that is too long, more is `left_out`, up to
-    LEAST: which lines are harmless and other ways of an answer; what decides on other causes; the repair of a likeliest
-    one that is only possible; words of it; of an answer beside it, what to type.
+    LEAST: which lines are harmless and other ways of an answer; what decides on other causes; words of the likeliest
+    and the second of the others; its repair, if it is only possible; of an answer beside it, what to type.
     """
     notes = [one for one in root_causes(report.findings) if one.severity is Severity.NOTE]
     causes = _causes(report)
@@ -105,7 +105,8 @@ def answer(report: Report, left_out: int = 0) -> Iterator[Part]:
     shown = {command for line in first.lines for command in line.commands}  # each once
     yield from (_steps(finding, left_out, beside=bool(shown)) for finding in notes if finding.answers)
     if causes:
-        others = tuple(_other(finding, shown, left_out) for finding in causes[1 : 1 + _OTHERS])
+        most = _OTHERS - (left_out >= _FEW_WORDS)
+        others = tuple(_other(finding, shown, left_out) for finding in causes[1 : 1 + most])
         yield first
         if others:
             yield Block("", "Also possible" if causes[1].possible else "Beside it", others)
@@ -170,13 +171,13 @@ def _to_type(finding: Finding, left_out: int) -> list[Fix]:
     decide = [fix for fix in finding.fixes if fix.decides]
     repairs = [fix for fix in finding.fixes if not fix.decides]
     if finding.possible:
-        fixes = [*decide[:1], *(repairs[:1] if left_out < _NO_REPAIR else ())]
-    else:
-        fixes = (repairs or decide)[:1]
-        if fixes and not fixes[0].commands:
-            fixes += [fix for fix in finding.fixes[1:] if fix.commands][:1]
-    said_below = finding.possible and len(fixes) == 1 and fixes[0].commands == (ASK_DOCTOR,)
-    return [] if said_below else fixes
+        fixes = [*decide[:1], *repairs[: int(left_out < _NO_REPAIR)]]
+        said_below = (ASK_DOCTOR,) if len(fixes) == 1 or left_out >= _FEW_WORDS else None
+        return [one for one in fixes if one.commands != said_below]
+    fixes = (repairs or decide)[:1]
+    if fixes and not fixes[0].commands:
+        fixes += [fix for fix in finding.fixes[1:] if fix.commands][:1]
+    return fixes
 
 
 def _other(finding: Finding, shown: set[str], left_out: int) -> Line:
