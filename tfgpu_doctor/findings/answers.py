@@ -181,6 +181,7 @@ FIRST_RUN = _answer(
 MEANING = {
     "numa": "the firmware gives no NUMA node for the GPU; TensorFlow takes node 0",
     "cpu-features": "TensorFlow names instructions of this CPU that its build does not use everywhere",
+    "protobuf-gencode": "protobuf supports code of one major version before its own",
     "onednn": "TensorFlow uses oneDNN on the CPU; results may differ in the last digits",
     "factory": "CUDA's plugins are registered twice while TensorFlow is imported; the second attempt is ignored",
     "absl-init": "TensorFlow writes to standard error before its logging is set up",

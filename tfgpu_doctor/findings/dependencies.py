@@ -569,14 +569,24 @@ ABI_KERAS = finding(
 _OF_ANY_KERAS = re.compile("Keras cannot be imported|TF_USE_LEGACY_KERAS")
 
 
+_ONLY_IN_KERAS_3 = re.compile(r"name 'ops' from 'keras'|\bkeras\.ops\b")
+_OLDER_CODE = Fix(
+    "Install a release of that code or package that was made for Keras 2, which TensorFlow 2.15 and older have; "
+    "Keras 3 comes with TensorFlow 2.16 and later"
+)
+
+
 @ABI_KERAS.sign(unless=("env.pythonpath", "tf.shadowed", "tf.install-damaged"))
 def keras_messages(
     context: Context, messages: MessageLog, release: Release | None = None, packages: Packages = ()
 ) -> Problem | None:
     """Code for Keras 2 runs with Keras 3, or the reverse."""
-    moved = (message for message in messages.all("keras-mismatch") if asks_for_other_keras(message))
+    moved = [message for message in messages.all("keras-mismatch") if asks_for_other_keras(message)]
     of_two = (m for m in messages.all("keras-generation") if not (context.probed and _OF_ANY_KERAS.search(m.text)))
     seen = message_evidence(*of_two, *moved)
+    of_2 = release is not None and at_least(release.version, "2.16") is False
+    if of_2 or any(_ONLY_IN_KERAS_3.search(message.text) for message in moved):
+        return Problem(cause="the code asks for what came with Keras 3", evidence=seen, fixes=(_OLDER_CODE,))
     return Problem(evidence=seen, fixes=tuple(_keras_fixes(context, release, packages)))
 
 

@@ -320,6 +320,31 @@ def little_memory_free(
     )
 
 
+# TensorFlow's own words for an allocation that failed
+_OF_TENSORFLOW = re.compile(r"bfc|OOM when|resource ?_?exhausted|cuda_driver|gpu_device", re.IGNORECASE)
+
+
+@TAKEN.sign(unless=("gpu.fault",))
+def other_framework_gets_none(context: Context, messages: MessageLog) -> Problem | None:
+    """Another framework in the same program finds the memory reserved by TensorFlow."""
+    failed = _not_allocated(messages) or list(messages.all("takes-all-memory"))
+    beside = messages.all("frameworks-beside")
+    if context.probed or not failed or not beside or any(_OF_TENSORFLOW.search(one.text) for one in failed):
+        return None
+    apart = Alternative("Run each framework in a process of its own: TensorFlow returns the memory when it ends")
+    hide = Alternative(
+        "Where TensorFlow only reads data, hide the GPUs from it before its first operation: "
+        "tf.config.set_visible_devices([], 'GPU')"
+    )
+    return Problem(
+        title="TensorFlow has reserved the memory that another framework needs",
+        cause="it reserves nearly all of it when it starts, and leaves nothing for a second framework",
+        evidence=message_evidence(*failed, *beside),
+        fixes=(growth(context), hide, apart),
+        severity=Severity.ERROR,
+    )
+
+
 @TAKEN.sign(unless=("gpu.fault",))
 def allocation_failed_beside_another(context: Context, messages: MessageLog, gpus: Gpus = ()) -> Problem | None:
     """Memory runs out, and another process uses some; a failed launch of cuBLAS alone leaves it open."""
@@ -338,26 +363,6 @@ def allocation_failed_beside_another(context: Context, messages: MessageLog, gpu
     measured = bool(_little_free(messages) and allocations)  # TensorFlow printed it before it allocated anything
     severity = Severity.ERROR if certain else None
     return Problem(possible=not certain, severity=severity, evidence=seen, sure=measured)
-
-
-# TensorFlow's own words for an allocation that failed
-_OF_TENSORFLOW = re.compile(r"bfc|OOM when|resource ?_?exhausted|cuda_driver|gpu_device", re.IGNORECASE)
-
-
-@TAKEN.sign(unless=("gpu.fault",))
-def other_framework_gets_none(context: Context, messages: MessageLog) -> Problem | None:
-    """Another framework in the same program finds the memory reserved by TensorFlow."""
-    failed, beside = _not_allocated(messages), messages.all("frameworks-beside")
-    if context.probed or not failed or not beside or any(_OF_TENSORFLOW.search(one.text) for one in failed):
-        return None
-    apart = Alternative("Run each framework in a process of its own: TensorFlow returns the memory when it ends")
-    return Problem(
-        title="TensorFlow has reserved the memory that another framework needs",
-        cause="it reserves nearly all of it when it starts, and leaves nothing for a second framework",
-        evidence=message_evidence(*failed, *beside),
-        fixes=(growth(context), apart),
-        severity=Severity.ERROR,
-    )
 
 
 @TAKEN.sign(unless=("gpu.fault",))

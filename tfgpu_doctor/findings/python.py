@@ -317,6 +317,8 @@ def _nothing_offered(context: Context, row: Release | None, title: str | None, s
     """Say what to do where pip's list is empty: a Python that a release which was asked for has wheels for."""
     of_row = f"pip finds no wheel of TensorFlow {row.version} for this Python or system" if row else None
     first, last = (_environment_for(context, row), ()) if row else ((), _environment_for(context))
+    if row and minor(value_or(context.facts.python.version, "")) in row.python:
+        first = ()  # it has wheels for this Python, so that another one would be offered none either
     return Problem(
         title=title or of_row or "pip is offered no TensorFlow at all",
         cause=_NOTHING_OFFERED,

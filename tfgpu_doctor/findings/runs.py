@@ -253,6 +253,21 @@ def _idles_for_small_work(log: MessageLog) -> bool:
     return log.has("low-utilization") and not feeding and bool(_small(log) or _batches(log))
 
 
+# https://devblogs.microsoft.com/directx/gpus-in-the-task-manager
+_NOT_IN_TASK_MANAGER = Fix(
+    "To decide, see whether it idles at all: the graphs 3D, Copy and Video of Windows' Task Manager leave CUDA's load "
+    "out; its graph Cuda shows it, and so does GPU-Util of",
+    ("nvidia-smi",),
+)
+
+
+def _looked_at(context: Context) -> tuple[Fix, ...]:
+    """On Windows, where the load of a GPU was read."""
+    low = inputs.fetch("messages", context)
+    is_low = context.remedies.os == "windows" and value_or(low, MessageLog(())).has("low-utilization")
+    return (_NOT_IN_TASK_MANAGER,) if is_low else ()
+
+
 INPUT_BOUND = finding(
     "perf.input-bound",
     layer="Compute",
@@ -260,7 +275,8 @@ INPUT_BOUND = finding(
     title="The GPU waits for its input",
     docs="https://www.tensorflow.org/guide/data_performance",
     cause="reading, decoding and augmenting on the CPU take longer than the step on the GPU",
-    fixes=lambda _: (
+    fixes=lambda context: (
+        *_looked_at(context),
         Fix(
             "Prepare batches in parallel and ahead (Dataset.map with num_parallel_calls, prefetch), not in a Python "
             "generator; decode once, cache what is read again. This names the fastest options here",
@@ -320,7 +336,8 @@ SMALL_WORK = finding(
     cause="each kernel takes some microseconds to start, and each step copies its data; with a small model or batch, "
     "or a recurrent layer that runs step by step, this overhead dominates",
     fixes=lambda context: (
-        (_BY_EXAMPLES, _MEASURE_SEVERAL) if _asks_several(context) else (_MORE_AT_A_TIME, _MEASURE_ONE)
+        *_looked_at(context),
+        *((_BY_EXAMPLES, _MEASURE_SEVERAL) if _asks_several(context) else (_MORE_AT_A_TIME, _MEASURE_ONE)),
     ),
 )
 

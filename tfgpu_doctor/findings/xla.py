@@ -186,7 +186,7 @@ def ptxas_older_than_the_gpu(context: Context, messages: MessageLog, cards: Card
         return None
     where = "and put its bin folder first on PATH"
     if value_or(context.facts.host.container, "none") != "none":
-        where = "in the container, whose CUDA counts; that of the host does not"
+        where = "in the container (a later tag of its image), whose CUDA counts; that of the host does not"
     return Problem(
         title=f"The ptxas of this CUDA does not know compute capability {cards[0].compute_capability}",
         cause=f"it is older than CUDA {row.min_cuda}; the driver compiles instead, which takes long",

@@ -81,14 +81,14 @@ _HOLDS_TENSORFLOW = re.compile(r"(?:^|/)tensorflow/(?:tensorflow|serving)\b|/(?:
 _ASKED = re.compile(
     r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? run\b|--device[= ]?\S{0,60}nvidia"
     r"|nvidia\.com/gpu['\"]?: *['\"]?[1-9]|capabilities: *\[.{0,20}gpu|driver: *nvidia|^\s*gpus: *(?:all|\d)"
-    r"|runtime: *nvidia|\s--nv\b|--rocm\b|default-runtime['\"]?: *['\"]?nvidia|--gres=gpu"
+    r"|runtime: *nvidia|set_gpu_limit\(|\s--nv\b|--rocm\b|default-runtime['\"]?: *['\"]?nvidia|--gres=gpu"
 )
 _PROMPT = re.compile(r"^(?:\([\w .-]+\) ?)?\w[\w.-]*@[0-9a-f]{12}:")
 _KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman and Docker name it
     r"\bkubectl\b|\bk8s\b(?!/)|^\s*(?:- )?containers: *$|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob"
     r"|Notebook)\b|nvidia\.com/gpu(?!=)|FailedScheduling|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks"
     r"|aks) (?:cluster|pod|node|job)|\b(?:in|on) (?:a |the |my |our )?(?:k8s|kubernetes|gke|eks)\b"
-    r"|\bTFJobs?\b"
+    r"|\bTFJobs?\b|\b[Kk]ubeflow\b|\bKFP\b"
 )
 _APPTAINER = re.compile(
     r"\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|\b(?:with|in|under|by"
@@ -113,7 +113,7 @@ _SYSTEMS = {
         r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)"
         r"|[A-Z]:\\[\w .\\-]{1,200}\\site-packages|(?<![\w/:])[A-Za-z]:\\[\w -]{1,40}(?:\\|\.\w{2,4}\b)"
         r"|\b\w+\.dll\b|Microsoft Windows \[|\b[Ww]in(?:dows)? ?(?:7|8|8\.1|10|11|server)\b|WinError|win_amd64"
-        r"|\(Windows\)|\bVisual Studio 20\d\d\b|\bVS ?20\d\d\b"
+        r"|\(Windows\)|\bVisual Studio 20\d\d\b|\bVS ?20\d\d\b|\b[Aa]naconda [Pp]rompt\b"
     ),
     "macos": re.compile(
         r"\bon darwin\b|/Users/\w{1,60}/(?!.{0,300}\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-5]\b"

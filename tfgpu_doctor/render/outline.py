@@ -27,6 +27,7 @@ VERDICT_MARKS = {"ok": "ok", "degraded": "warning", "broken": "error", "unknown"
 _RAISED = ("tf.import-failed", "tf.run-failed")
 _LOG = 40  # lines at the end of TensorFlow's log
 _OTHERS = 2  # causes beside the likeliest
+_MOST_TO_DECIDE = (None, 2, 2, 1)  # commands, by how much is left out
 _NO_OTHER_COMMANDS, _FEW_WORDS, _NO_REPAIR, LEAST = 2, 3, 4, 5  # how much is left out where it is too long
 _LOGGED = re.compile(r"^(?:\S+ +){0,6}\S+\.(?:cc|cpp|h|py):\d+\] +(?=\S)")  # when and where a program logged a line
 _FOLDERS = re.compile(r"(?<![\w/.])/(?:[^/\s:'\"]+/){3,}(?=[^/\s])")  # of a path, before its last part
@@ -171,13 +172,20 @@ def _to_type(finding: Finding, left_out: int) -> list[Fix]:
     decide = [fix for fix in finding.fixes if fix.decides]
     repairs = [fix for fix in finding.fixes if not fix.decides]
     if finding.possible:
-        fixes = [*decide[:1], *repairs[: int(left_out < _NO_REPAIR)]]
-        said_below = (ASK_DOCTOR,) if len(fixes) == 1 or left_out >= _FEW_WORDS else None
-        return [one for one in fixes if one.commands != said_below]
+        return _to_decide(decide[:1], repairs[:1], left_out)
     fixes = (repairs or decide)[:1]
     if fixes and not fixes[0].commands:
         fixes += [fix for fix in finding.fixes[1:] if fix.commands][:1]
     return fixes
+
+
+def _to_decide(decide: list[Fix], repairs: list[Fix], left_out: int) -> list[Fix]:
+    """What decides, in few commands where all are too long, and what repairs then."""
+    most = _MOST_TO_DECIDE[min(left_out, _FEW_WORDS)]
+    fixes = [structs.replace(fix, commands=fix.commands[:most]) for fix in decide]
+    fixes += repairs if left_out < _NO_REPAIR else []
+    said_below = (ASK_DOCTOR,) if len(fixes) == 1 or left_out >= _FEW_WORDS else None
+    return [one for one in fixes if one.commands != said_below]
 
 
 def _other(finding: Finding, shown: set[str], left_out: int) -> Line:

@@ -59,6 +59,9 @@ class Overview(PlanBase):
     def groups(self, session: Session) -> Iterator[Group]:
         labels = dict.fromkeys(case.label.partition(",")[0] for case in self._cases(session, SPREAD))
         session.announce(f"matrix products and CNN training ({'; '.join(labels)}): at most {LIMIT:g} s")
+        cases = self._cases(session, "terms")
+        halves = len(half_type(session.found)) * sum(bool(case.gpus) for case in cases)
+        session.total = float(len(cases) + halves + len(self._cases(session, SPREAD)))
         with scratch() as folder:
             for job in self._jobs(session, folder):
                 left = self.end - session.clock() - TO_REPORT
