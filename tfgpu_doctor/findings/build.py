@@ -211,13 +211,17 @@ def lists_no_gpu_and_seeks_none(messages: MessageLog) -> Problem | None:
     )
 
 
+_OF_A_CPU_WHEEL = ("cudart-not-found", "no-gpu-listed")  # since 2.12 the builds for the CPU miss libcudart, too
+
+
 @CPU_BUILD.sign()
 def wheel_on_jetson(messages: MessageLog, devices: Devices | None = None) -> Problem | None:
     """A Jetson that lists no GPU, and no other complaint."""
     jetson = messages.all("jetson")
     misses_one = devices is not None or messages.has("no-gpu-listed", "gpu-fails-said")
     misses_one |= bool({"release", "works"} & {*messages.values("question", "about")})
-    if not (jetson and misses_one) or messages.complains or messages.has("gpu-found") or lists_gpu(devices):
+    complains = messages.complains and not messages.speaks_only_of(*_OF_A_CPU_WHEEL)
+    if not (jetson and misses_one) or complains or messages.has("gpu-found") or lists_gpu(devices):
         return None
     return Problem(
         title="A Jetson needs the TensorFlow that NVIDIA builds for its JetPack",

@@ -313,7 +313,8 @@ def cuda_not_opened_though_installed(
     by_pip = libraries.from_pip(messages, gpu_release, cuda)
     elsewhere = "by the extra and-cuda" if by_pip else "another program finds it"
     where = ", ".join(dict.fromkeys(where for _, where in cuda.matching)) or elsewhere
-    name = f"CUDA {minor(cuda.wanted)}" if cuda.wanted else "CUDA"
+    there = next((version for version, _ in cuda.matching), cuda.wanted)
+    name = f"CUDA {minor(there)}" if there else "CUDA"
     compare = () if cuda.matching or by_pip or context.remedies.os == "windows" else (_SAME_PATH,)
     return Problem(
         cause=f"{name} is installed ({where}), but not where the loader searches. {NOT_THE_DRIVER}",

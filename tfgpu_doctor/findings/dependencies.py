@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from tfgpu_doctor.facts.distributions import TENSORFLOW, is_for_cpus
 from tfgpu_doctor.facts.facts import FailingFile, Known, Message, Package, Packages, Phase, Phases, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
-from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
@@ -93,19 +92,20 @@ def mixed_packages(
     tensorflows = _tensorflows(packages)
     if twice := _of_one_folder(tensorflows, context, messages):
         return Problem(
-            title=f"{count(len(twice), 'TensorFlow package')} overwrite each other's files",
+            title=f"{' and '.join(map(_listed, twice))} overwrite each other's files",
             cause="they install their files into the same folder, and the last one has overwritten the others",
             evidence=tuple(evidence(_listed(one), _where(twice[0]), "one TensorFlow package") for one in twice),
             fixes=_again(context, tuple(dict.fromkeys(p.name for p in twice))),
         )
     if release is None or (messages and messages.has("other-version-runs")):
         return None  # where another version runs, the release is that of another environment
-    wanted = [*_of_another_release(packages, release)]
+    wanted = [*_of_another_release(tuple(first_of_each(packages).values()), release)]
     if all(package.name == "tf-keras" for package, _ in wanted):  # which TensorFlow does not bring along
         keras = (f"{package.name}{bound}" for package, bound in wanted)
         fixes = context.remedies.installing("Install the tf-keras of this release", *keras)
     else:
-        fixes = _again(context, (*(one.name for one in tensorflows), *(package.name for package, _ in wanted)))
+        names = dict.fromkeys((*(one.name for one in tensorflows), *(package.name for package, _ in wanted)))
+        fixes = _again(context, tuple(names))
     wheel = f"TensorFlow {release.version} (wheel)"
     seen = (evidence(_listed(one), _where(one), f"{one.name} {bound}", wheel) for one, bound in wanted)
     cause = "they belong to another TensorFlow release than the one that is installed"

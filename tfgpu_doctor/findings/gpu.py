@@ -213,8 +213,11 @@ def no_device_named(
     host_container: str = "none",
     messages: MessageLog | None = None,
     pci_gpus: PciGpus = (),
+    devices: Devices | None = None,
 ) -> Problem | None:
     """CUDA_VISIBLE_DEVICES leaves no device, or NVIDIA_VISIBLE_DEVICES is void in a container."""
+    if lists_gpu(devices) and not context.probed:
+        return None  # it was set for another run
     # set for another run, naming GPUs that exist or to compare with the CPU, or of a program that ends before it asks
     others = ("gpu-created", "gpu-found", "native-traceback", "wrong-result", "time-on-both")
     if messages is not None and (messages.stops_import or messages.has(*others)):

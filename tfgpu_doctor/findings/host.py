@@ -253,7 +253,8 @@ _REQUEST = {
         ),
     ),
     "kubernetes": Fix(
-        "Request a GPU in the limits of the container (NVIDIA's device plugin must run on the node)",
+        "Request a GPU in the container's resources, limits: {nvidia.com/gpu: 1} (NVIDIA's device plugin must run on "
+        "the node)",
         ("kubectl get nodes -o custom-columns='NODE:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu'",),
     ),
     "apptainer": Fix(

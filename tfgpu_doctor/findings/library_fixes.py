@@ -6,6 +6,8 @@ import ntpath
 import posixpath
 from collections.abc import Collection, Iterable
 
+from msgspec import structs
+
 from tfgpu_doctor.facts.facts import Candidate, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
@@ -70,7 +72,7 @@ def _for_tensorflow(context: Context) -> tuple[Fix, ...]:
     remedies, why = context.remedies, f"it installs its CUDA libraries from {source}"
     release: Release | None = value_or(fetch("gpu_release", context), None)
     if release is None or remedies.image:
-        best = remedies.reinstall_best(why)
+        best = tuple(map(_from_where, remedies.reinstall_best(why)))
         beside = () if context.probed else _for_what_is_installed(context)
         return (*beside, *(Alternative(fix.text, fix.commands) for fix in best)) if beside else best
     kept = remedies.kept_release()
@@ -84,6 +86,14 @@ def _for_tensorflow(context: Context) -> tuple[Fix, ...]:
     if not best and remedies.knows_gpu:
         best = remedies.beside_the_wheels("it brings its CUDA libraries")
     return (best or (own,)) if release.extra else _keep(release, best, context)
+
+
+def _from_where(fix: Fix) -> Fix:
+    """The same, with where the CUDA libraries come from: pip has none of CUDA 10 and before."""
+    by_conda = any("cudatoolkit" in command for command in fix.commands)
+    return (
+        structs.replace(fix, text=fix.text.replace("libraries from pip", "libraries from conda")) if by_conda else fix
+    )
 
 
 def _of_another_build(context: Context) -> Fix | None:

@@ -88,7 +88,7 @@ _KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman an
     r"\bkubectl\b|\bk8s\b(?!/)|^\s*(?:- )?containers: *$|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob"
     r"|Notebook)\b|nvidia\.com/gpu(?!=)|FailedScheduling|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks"
     r"|aks) (?:cluster|pod|node|job)|\b(?:in|on) (?:a |the |my |our )?(?:k8s|kubernetes|gke|eks)\b"
-    r"|\bTFJobs?\b|\b[Kk]ubeflow\b|\bKFP\b"
+    r"|\bTFJobs?\b|\b[Kk]ubeflow\b|\bKFP\b|\b(?:GKE|EKS|AKS)\b|\bpod spec\b"
 )
 _APPTAINER = re.compile(
     r"\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|\b(?:with|in|under|by"

@@ -63,8 +63,9 @@ _NAMED = {
 # "tensorflow gave me 2.17", "TensorFlow (the newest, 2.16.1)"
 _TENSORFLOW = any_case(
     r"(?<![A-Za-z0-9_.-])tensor[- ]?flow(?:-gpu|-cpu)?\W{1,3}(?:(?!cuda|cudnn|python|driver|numpy|keras|torch|tfjs"
-    r"|js\b|lite\b|hub\b|addons|text\b|serving|datasets|probability|estimator|models\b|federated|quantum|with\b|on\b"
-    r"|needs?\b|for\b)(?:[A-Za-z][A-Za-z']{0,11}|')\W{1,3}){1,3}v?(?P<number>[12]\.\d{1,2}(?:\.\d{1,2})?)(?![\d%]|\.\d)"
+    r"|js\b|lite\b|hub\b|addons|text\b|serving|datasets|probability|estimator|models\b|federated|quantum|on\b"
+    r"|with\b(?! (?:pip|conda)\b)|needs?\b|for\b)(?:[A-Za-z][A-Za-z']{0,11}|')\W{1,3}){1,3}"
+    r"v?(?P<number>[12]\.\d{1,2}(?:\.\d{1,2})?)(?![\d%]|\.\d)"
 )
 # "pip install tensorflow in a new environment, got 2.19.0"
 _TENSORFLOW_GOT = any_case(

@@ -154,7 +154,9 @@ _ONE_OF_SEVERAL = any_case(
     r"(?s)\A(?!.*\b(?:(?:whole|all the) memory|memory (?:on|of)|occupied)\b).*"
     r"(?:\bonly (?:one|1|a single|the first|a) (?:gpu|card)\b"
     r"|\bonly (?:us(?:e|es|ing)|utili[sz]es?|runs? on|trains? on) (?:one|1|a single|the first|gpu ?:?0)\b"
-    r"|\b(?:second|other|remaining) (?:gpus?|ones?)\b.{0,20}(?:\bidle|\b0 ?%|unused))"
+    r"|\b(?:second|other|remaining) (?:gpus?|ones?)\b.{0,20}(?:\bidle|\b0 ?%|unused)"
+    r"|\bgpu ?1 (?:is |stays )?(?:at |idle)"
+    r"|\b(?:run|train|comput)\w* (?:it )?on (?:both|all of them|all (?:three|four|\d))\b)"
 )
 _IS_SPREAD = any_case(
     r"strategy\b|horovod|multi_gpu_model|\bnccl|\bscal(?:e|es|ing)\b|fast|slow|speed|\bhang|\bwhich\b|\bhow many\b"

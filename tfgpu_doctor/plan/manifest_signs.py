@@ -27,7 +27,14 @@ from tfgpu_doctor.findings.python import GUIDE, MUSL, MUSL_TITLE, pythons_of
 from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
 from tfgpu_doctor.manifests import Image, Place, Requirement
-from tfgpu_doctor.matrix.compatibility import driver_reaches, dropped_by, numpy_bound, requirement, runs_on
+from tfgpu_doctor.matrix.compatibility import (
+    driver_reaches,
+    dropped_by,
+    numpy_bound,
+    protobuf_bound,
+    requirement,
+    runs_on,
+)
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.queries import takes_cudnn
 from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
@@ -452,6 +459,8 @@ def replaces_the_image_s_tensorflow(view: PlannedEnvironment) -> Iterator[Proble
 def requirements_exclude_each_other(view: PlannedEnvironment) -> Iterator[Problem]:
     """Versions that pip cannot install together: a Keras of another release, a tf-keras for another TensorFlow."""
     row = view.release
+    if any(pinned(one) is None for one in _discontinued(view)):
+        return  # what is to be written instead is another release
     yield from _refused(view)
     yield from _outside_bounds(view, "keras", row.keras if row else None)
     yield from _newest_keras(view)
@@ -510,7 +519,7 @@ def _brings_numpy_2(view: PlannedEnvironment, bound: str) -> Requirement | None:
 def protobuf_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A protobuf that does not support the release's generated code."""
     yield from _refused(view, "protobuf")
-    yield from _outside_bounds(view, "protobuf", view.release.protobuf if view.release else None)
+    yield from _outside_bounds(view, "protobuf", protobuf_bound(view.release) if view.release else None)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -1068,12 +1077,17 @@ _ASKED = re.compile(r"'([\w.-]+)([<>=!~][^']+)'")  # of a command of pip
 
 def _is_met(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     """Whether the files ask already for what the issue's command installs."""
-    for name, bound in _ASKED.findall(" ".join(issue.commands)):
-        line, known = view.requirement(name), view.resolved.universe.package(name)
-        admitted = known.allowed(line.specifier) if line and line.specifier else None
-        if line and admitted and admitted == known.allowed(line.specifier, bound):
-            return True
-    return False
+    own = view.requirement("protobuf") if "unbounded-protobuf" in issue.id else None
+    if own and own.specifier:
+        return True  # it is judged by itself
+    asked = _ASKED.findall(" ".join(issue.commands))
+    return bool(asked) and all(_asks_for(view, name, bound) for name, bound in asked)
+
+
+def _asks_for(view: PlannedEnvironment, name: str, bound: str) -> bool:
+    line, known = view.requirement(name), view.resolved.universe.package(name)
+    admitted = known.allowed(line.specifier) if line and line.specifier else None
+    return bool(line and admitted and admitted == known.allowed(line.specifier, bound))
 
 
 def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:

@@ -28,6 +28,7 @@ _MEANING: dict[Verdict, str] = {
 }
 _NOT_KNOWN = "what these files install is not known"
 _COMMAND = "tfgpu check"
+_ON_CPU = ("cuda.missing", "tf.cpu-build")
 
 
 def page(checked: Checked, detail: Detail = "shared") -> Page:
@@ -75,7 +76,9 @@ def checks(checked: Checked, fail_on: FailOn = "error", folder: str = "") -> Che
 
 
 def meaning(report: Report) -> str:
-    """What the verdict means."""
+    """What the verdict means; where nothing tells of a GPU, files without CUDA are sound, too."""
+    if report.verdict == "ok" and any(one.id in _ON_CPU for one in report.findings):
+        return "no problems found, for the CPU; with --gpu NAME it is judged for a GPU"
     return _NOT_KNOWN if report.undetermined and report.verdict == "unknown" else _MEANING[report.verdict]
 
 
