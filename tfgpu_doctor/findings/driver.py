@@ -6,7 +6,7 @@ import re
 
 from msgspec import structs
 
-from tfgpu_doctor.facts.facts import CallResult, SmiResult, value_or
+from tfgpu_doctor.facts.facts import CallResult, Message, SmiResult, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix
 from tfgpu_doctor.facts.versions import at_least, minor, numbers, parts
 from tfgpu_doctor.findings import inputs, symptoms
@@ -259,7 +259,11 @@ def smi_not_found(
 
 _SEE_WHY = "sudo dmesg | grep -iE 'nvidia|nouveau' | tail -n 20"
 _LOAD = Fix("Load the module, and read in the kernel log why it fails", ("sudo modprobe nvidia", _SEE_WHY))
-_REBUILD = Fix("After a kernel update, build the module again", ("sudo dkms autoinstall", "sudo reboot"))
+_REBUILD = Fix(
+    "After a kernel update, build the module again; DKMS needs the headers of the kernel (on Debian and Ubuntu the "
+    "package linux-headers-$(uname -r))",
+    ("sudo dkms autoinstall", "sudo reboot"),
+)
 _DISABLE_NOUVEAU = Fix(
     "Disable nouveau",
     (
@@ -341,6 +345,7 @@ def module_message(
     kernel_module: str | None = None,
     nvidia_smi: SmiResult | None = None,
     cuda_init: CallResult | None = None,
+    host_kernel: str | None = None,
 ) -> Problem | None:
     """nvidia-smi or TensorFlow finds no module: nouveau, Secure Boot, DKMS, a laptop that runs on its other GPU."""
     if messages.has("gpu-lost", "xid"):
@@ -363,7 +368,18 @@ def module_message(
     for words, cause, fix in _REASONS:
         if told := [message for message in absent if words.search(message.text)]:
             return Problem(cause=cause, evidence=message_evidence(*told, *absent), fixes=(fix,))
+    if built := _for_another_kernel(messages, host_kernel):
+        cause = "the module was not built for the running kernel: DKMS did not rebuild it"
+        return Problem(cause=cause, evidence=message_evidence(*built, *absent), fixes=(_REBUILD, _LOAD))
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
+
+
+def _for_another_kernel(messages: MessageLog, running: str | None) -> tuple[Message, ...]:
+    """What tells that the kernel is another one than that of the module."""
+    built = messages.all("dkms-built")
+    if built and running:
+        return () if running in messages.values("dkms-built", "kernel") else built
+    return messages.all("kernel-updated")
 
 
 TOO_OLD = finding(
