@@ -584,8 +584,7 @@ def keras_messages(
     moved = [message for message in messages.all("keras-mismatch") if asks_for_other_keras(message)]
     of_two = (m for m in messages.all("keras-generation") if not (context.probed and _OF_ANY_KERAS.search(m.text)))
     seen = message_evidence(*of_two, *moved)
-    of_2 = release is not None and at_least(release.version, "2.16") is False
-    if of_2 or any(_ONLY_IN_KERAS_3.search(message.text) for message in moved):
+    if any(_ONLY_IN_KERAS_3.search(message.text) for message in moved):
         return Problem(cause="the code asks for what came with Keras 3", evidence=seen, fixes=(_OLDER_CODE,))
     return Problem(evidence=seen, fixes=tuple(_keras_fixes(context, release, packages)))
 
@@ -601,6 +600,10 @@ def _keras_fixes(context: Context, release: Release | None, packages: Packages) 
         code = '-c "import sys, tf_keras; print(sys.executable, tf_keras.__version__)"'
         yield Fix("Check that tf-keras is installed in the Python that fails", (f"{remedies.python} {code}",))
         yield _SELECT
+    elif release and at_least(release.version, "2.16") is False:  # Keras 2, of which tf-keras is no older one
+        own = f", with keras{release.keras}" if release.keras else ""
+        made = f"a release of that code or package that was made for TensorFlow {wanted}"
+        yield Fix(f"Install {made}{own}; or the TensorFlow that it was made for")
     elif wanted:
         yield from remedies.installing(text, f"tf-keras~={wanted}.0", then=_SELECT.commands)
     elif commands := remedies.pip_install("tf-keras"):
