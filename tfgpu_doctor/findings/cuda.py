@@ -268,7 +268,10 @@ def cuda_not_on_path(
     return not_on_path(context, cuda_sonames, gpu_release, NOT_THE_DRIVER, beside=in_state(cudnn_sonames, "off path"))
 
 
-_FORGOTTEN = ("gpu-libraries-not-opened", "no-gpu-registered", "library-not-opened", "loader-error", "cudart-not-found")
+_FORGOTTEN = (
+    *("gpu-libraries-not-opened", "no-gpu-registered", "library-not-opened", "loader-error"),
+    *("cudart-not-found", "linux-driver-in-wsl"),  # the latter is what somebody thinks of
+)
 
 
 @CUDA_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
@@ -297,6 +300,7 @@ def extra_not_found_by_release(
         cause=bug.symptom,
         evidence=message_evidence(*failed, *by_extra, most=2),
         fixes=(*without_bug(context, gpu_release, bug), PIP_FOLDERS),
+        sure=bool(by_extra or wheels),
     )
 
 

@@ -193,7 +193,7 @@ def hosted_without_one(messages: MessageLog, variables: Variables | None = None)
     return Problem(
         title="This session of a hosted notebook has no GPU",
         cause="Colab and Kaggle start a session on a machine without a GPU unless one is chosen",
-        evidence=message_evidence(*messages.all("no-cuda-device")),
+        evidence=message_evidence(*messages.all("no-cuda-device", "smi-no-driver", "smi-not-found")),
         fixes=(Fix(f"{choose}; then run the notebook from its beginning"),),
         sure=True,
     )

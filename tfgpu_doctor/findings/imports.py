@@ -238,6 +238,10 @@ def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
     return (host, Fix("Run it on a computer whose CPU has AVX") if in_image else conda, _SEE_CPU)
 
 
+# https://github.com/numpy/numpy/issues/18131
+_OF_OPENBLAS = "An instruction is illegal on this ARM processor"
+_ON_ARM = "the OpenBLAS of NumPy 1.19.5 takes the processor of a Jetson for another one"
+_CORETYPE = Fix("Name the processor before Python starts", ("export OPENBLAS_CORETYPE=ARMV8",))
 _KEEP_1_5 = Fix("On a CPU without AVX keep the release that works: the wheels use AVX since 1.6")
 IMPORT_AVX = finding(
     "tf.import-avx",
@@ -302,6 +306,8 @@ def illegal_instruction_message(
     missing = next(iter(messages.values("cpu-instructions-missing", "instructions")), "AVX")
     cause = _missing_instruction(cpu_flags) or IMPORT_AVX.cause.replace("AVX", missing)
     fixes = (*(_KEEP_1_5 for _ in before[:1]), *_avoid_instruction(context))
+    if context.remedies.on_jetson:
+        return Problem(title=_OF_OPENBLAS, cause=_ON_ARM, evidence=message_evidence(*seen), fixes=(_CORETYPE,))
     may_be_mac = value_or(context.facts.host.os, "macos") == "macos"
     if "arm64" in wheel_platform or (may_be_mac and any("hardware instruction" in message.text for message in seen)):
         newest = context.matrix.stable(platform="macos_arm64")[0]

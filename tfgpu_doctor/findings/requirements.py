@@ -131,7 +131,7 @@ def requested(message: Message) -> tuple[str, str | None]:
     except (ValueError, RecursionError):  # the latter of a marker in hundreds of parentheses
         name = re.match(r"[\w.-]+", text)
         return (name[0] if name else "tensorflow"), None
-    versions = [one.version for one in requirement.specifier if one.operator in ("==", "~=", "===", "<=", "<")]
+    versions = [one.version for one in requirement.specifier if one.operator in ("==", "~=", "===", "<=")]
     return requirement.name, versions[0].removesuffix(".*") if versions else None
 
 

@@ -104,7 +104,8 @@ _DOCKER_WORD = any_case(
 # Under WSL2 a Linux nvidia-smi (three numbers) shows Windows' driver (two), of another number; on Linux they are one.
 # WSL 1, whose kernel calls itself 4.4.0-…-Microsoft, counts too: that it is no WSL 2 is a matter of its set-up
 _WSL = any_case(
-    r"(?<!\bno )(?<!\bnot )(?<!without )\bwsl ?[12]?\b|microsoft-standard|NVIDIA-SMI (?:4[5-9]"
+    r"(?<!\bno )(?<!\bnot )(?<!without )(?<!n't want )(?<!not want )(?<!n't use )(?<!not use )\bwsl ?[12]?\b"
+    r"(?! is(?:n't| not| no)\b)|microsoft-standard|NVIDIA-SMI (?:4[5-9]"
     r"|[5-9]\d)\d\.\d+\.\d+ +Driver Version: \d{3}\.\d+ |\d-Microsoft\b|/usr/lib/wsl\b"
     r"|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/"
 )

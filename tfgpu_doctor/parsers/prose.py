@@ -56,7 +56,8 @@ _NUMBER = r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,3})(?![\d%]|\.\d|[-\s]?(?:GB|MB|Gi
 _NAMED = {
     "cudnn": r"(?:lib)?cu ?dnn",
     "cuda": r"cuda(?: ?tool ?kit)?",
-    "tensorflow": r"(?:tensor[- ]?flow|(?<![A-Za-z0-9_.])tf)(?:[-_ ]?(?:gpu|cpu))?",
+    # "tensorflow<2.11" names what it is not
+    "tensorflow": r"(?:tensor[- ]?flow|(?<![A-Za-z0-9_.])tf)(?:[-_ ]?(?:gpu|cpu))?(?!\W{0,2}(?:<(?!=)|!=))",
     "python": r"(?<![A-Za-z0-9_.-])(?:python|py)",
     "driver": r"(?:driver|treiber|драйвер\w{0,2}|驱动(?:程序)?|驅動|ドライバー?|드라이버)",
 }

@@ -468,7 +468,13 @@ class Fixes(Situation):
     def _images(self, wanted: str) -> Iterator[Option]:
         """Images of some releases that serve this machine."""
         request = replace(self.request, specifier=SpecifierSet(wanted))
-        return (option for option in alternatives(request) if option.kind == "container" and not self.on_jetson)
+        other = self.on_jetson or self._serves
+        return (option for option in alternatives(request) if option.kind == "container" and not other)
+
+    @property
+    def _serves(self) -> bool:
+        """Whether it is an image of TensorFlow Serving, which no image without a server replaces."""
+        return "/serving" in (self.image or "")
 
     def for_cpu(self) -> tuple[Fix, ...]:
         """What a plan ranks first where there is no GPU; empty where there may be one."""
@@ -499,7 +505,9 @@ class Fixes(Situation):
 
     def with_cuda_beside(self, row: Release, text: str, why: str = "") -> Iterator[Fix]:
         """A new environment for a release without an extra for CUDA; 9.1 and older is no longer installable so."""
-        if self.image or self.on_jetson or not self.can_use(row):
+        # cuBLAS and cuDNN of CUDA 9 fail on Turing: compat_matrix.yaml, turing-cuda-9
+        too_old = "7.5" in self.target.capabilities and at_least(row.cuda, "10") is False
+        if self.image or self.on_jetson or too_old or not self.can_use(row):
             return
         libraries = f"CUDA {row.cuda}" + (f" and cuDNN {row.cudnn}" if row.cudnn else "")
         commands = self.installation(row).commands
@@ -551,7 +559,8 @@ class Fixes(Situation):
         """Where no wheel fits: conda-forge's own build and container images, the newest TensorFlow first."""
         found = [one for one in alternatives(self.request) if one.kind == "jetpack" or not self.on_jetson]
         if image := self.image:  # another one of the same publisher first
-            found = [option for option in found if option.kind == "container" and image not in option.title]
+            other = [option for option in found if option.kind == "container" and image not in option.title]
+            found = [] if self._serves else other
             found.sort(key=lambda option: not image.startswith(f"{option.package}:"))
         return tuple(Fix(f"{option.title}: {why}", next(iter(option.commands.values()))) for option in found)
 

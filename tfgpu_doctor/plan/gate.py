@@ -251,12 +251,6 @@ def changes_an_image(repair: Repair, situation: Situation) -> bool:
     return driver is not None and (image is None or not driver_reaches(driver["driver"], image.min_driver))
 
 
-def does_not_serve(repair: Repair, situation: Situation) -> bool:
-    """A container without a server, for a text about one of TensorFlow Serving."""
-    command = " ".join(repair.fix.commands)
-    return "/serving" in (situation.image or "") and "docker run" in command and "/serving" not in command
-
-
 def is_there(repair: Repair, situation: Situation) -> bool:
     """The image that is used, what a file has, a driver that is as new, or packages in such versions."""
     fix = repair.fix
@@ -323,7 +317,6 @@ REASONS: tuple[Reason, ...] = (
     lacks_cuda_on_a_jetson,
     is_for_jetpack,
     changes_an_image,
-    does_not_serve,
     is_there,
     is_for_another_shell,
     needs_a_machine_of_its_own,

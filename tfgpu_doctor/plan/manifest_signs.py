@@ -544,6 +544,7 @@ _REQUESTS = {
         "Docker gives a container no GPU unless it requests one",
     ),
 }
+_CAPABILITIES = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html"
 _HIDE_EVERY_GPU = {
     "NVIDIA_VISIBLE_DEVICES": ("none", "void", ""),
     "CUDA_VISIBLE_DEVICES": ("-1", "", "none", "nodevfiles"),
@@ -606,6 +607,20 @@ def several_gpus_requested(view: PlannedEnvironment) -> Iterator[Problem]:
         )
 
 
+@in_manifests("container.no-gpu")
+def without_compute(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The capabilities that the container asks for leave out CUDA's library."""
+    for one in view.environment.settings if view.wants_gpu else ():
+        asked = {part.strip() for part in one.value.strip("\"'").split(",")}
+        if one.name == "NVIDIA_DRIVER_CAPABILITIES" and not asked & {"compute", "all"} and "$" not in one.value:
+            yield Problem(
+                title="NVIDIA_DRIVER_CAPABILITIES leaves out compute",
+                cause="the container gets no libcuda.so.1, and TensorFlow finds no driver",
+                evidence=(evidence(f"{one.name}={one.value}", str(one.place), "compute,utility", _CAPABILITIES),),
+                fixes=(Fix(f"In {one.place}, set {one.name} to compute,utility"),),
+            )
+
+
 @in_manifests("gpu.hidden")
 def set_in_manifest(view: PlannedEnvironment) -> Iterator[Problem]:
     """A line of the file sets a variable that hides every GPU."""
@@ -662,22 +677,32 @@ def _with_an_older_driver(
 
 @in_manifests("gpu.arch-too-new", unless=(*_NOT_INSTALLED, "tf.not-installed"))
 def built_before_ampere(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A GPU is meant, no file says which, and the CUDA is one without kernels for those of 2020 and later."""
-    row, base, one = view.release, view.base, view.tensorflow
-    cuda = row.cuda if row and one else base.cuda if base and base.of_tensorflow else None
+    """A GPU is meant, and the CUDA is one without kernels for those of 2020 and later; of pip, where none is named."""
+    one, cards, fix = view.tensorflow, view.target.capabilities, "tfgpu check . --gpu NAME"
+    of_pip = one is not None and not view.conda  # whose kernels are judged for a card that is named
+    if cards and (of_pip or not any(at_least(card, "8") for card in cards)):
+        return
+    if cuda := _cuda_before_11(view):
+        shown = one.text if one else view.base.image.reference if view.base else ""
+        say = Fix(f"Say which GPU it is for, and it is judged for that one: {fix}")
+        yield Problem(
+            title=f"{shown} has CUDA {cuda}, which has no kernels for Ampere and later GPUs",
+            cause="on a GPU of 2020 or later everything is compiled from PTX for half an hour, or gives wrong results; "
+            "GPUs up to Turing (compute capability 7.5) work",
+            evidence=(evidence(shown, view.where, "CUDA 11 or later", "tensorflow issue 44200"),),
+            fixes=() if cards else (say,),
+            severity=Severity.ERROR if cards else Severity.WARNING,
+        )
+
+
+def _cuda_before_11(view: PlannedEnvironment) -> str | None:
+    """The CUDA of what is installed or there, where a GPU is meant and nothing graver is wrong."""
+    row, base = view.release, view.base
+    cuda = row.cuda if row and view.tensorflow else base.cuda if base and base.of_tensorflow else None
     is_meant = view.wants_gpu or view.package == "tensorflow-gpu" or "conda" in [each.by for each in view.cudas]
     graver = [one.severity for one in (*bug_of_required_release(view), *nothing_brings_it_planned(view))]
-    if not is_meant or view.target.gpus or at_least(cuda, "11") is not False or Severity.ERROR in graver:
-        return
-    shown = one.text if one else base.image.reference if base else ""
-    yield Problem(
-        title=f"{shown} has CUDA {cuda}, which has no kernels for Ampere and later GPUs",
-        cause="on a GPU of 2020 or later everything is compiled from PTX for half an hour, or gives wrong results; "
-        "GPUs up to Turing (compute capability 7.5) work",
-        evidence=(evidence(shown, view.where, "CUDA 11 or later", "tensorflow issue 44200"),),
-        fixes=(Fix("Say which GPU it is for, and it is judged for that one: tfgpu check . --gpu NAME"),),
-        severity=Severity.WARNING,
-    )
+    old = is_meant and at_least(cuda, "11") is False and Severity.ERROR not in graver
+    return cuda if old else None
 
 
 @in_manifests("gpu.arch-too-old", unless=_NOT_INSTALLED)
@@ -705,6 +730,7 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 # Builds without CUDA.
 
 
+_JETSON = "https://docs.nvidia.com/deeplearning/frameworks/install-tf-jetson-platform/index.html"
 _RUNS_ON_CPU = "TensorFlow will run on the CPU, even with a GPU"
 _OTHER_HARDWARE = Fix("Use an x86_64 Linux machine with an NVIDIA GPU", ("tfgpu plan --os linux",))
 
@@ -747,6 +773,19 @@ def cpu_image_required(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=_seen(base.image, better, "image tags"),
             fixes=(write_image(base.image, better),),
             severity=Severity.ERROR if view.wants_gpu else Severity.NOTE,
+        )
+
+
+@in_manifests("tf.cpu-build")
+def wheel_of_the_index_on_a_jetson(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The index has builds for the CPU alone for aarch64; those for a Jetson are NVIDIA's."""
+    image, one = view.base.image if view.base else None, view.tensorflow
+    if image and one and "/l4t-" in image.name and one.installer == "pip" and not one.elsewhere:
+        yield Problem(
+            title=f"{one.text} has no CUDA on a Jetson",
+            cause="the index has builds for the CPU alone for aarch64; NVIDIA's, of a JetPack, use the GPU",
+            evidence=_seen(one, "NVIDIA's wheel for this JetPack", _JETSON),
+            fixes=(Fix("Start from NVIDIA's image l4t-tensorflow, or install its wheel for this JetPack"),),
         )
 
 

@@ -158,7 +158,8 @@ class Planner:
         if older_than_five_years(self.request.matrix, option.released):
             return 3
         if self.target.os == "windows" and option.kind != "wsl2":
-            return 0 if option.kind == "as-is" and (self.target.python or self.request.specifier) else 2
+            own = option.kind == "as-is" and (self.target.python or self.request.specifier)
+            return 0 if own or (self.request.specifier and option.kind == "python") else 2
         return 1
 
     def _ways(self) -> Iterator[Option]:
