@@ -215,8 +215,10 @@ class Fixes(Situation):
         packages = " ".join(self.quote(requirement) for requirement in requirements)
         env = self.facts.python
         if python is None and value_or(env.externally_managed, False):
-            folder = "~/tensorflow"
-            return (f"{self.python} -m venv {folder}", f"{folder}/bin/python -m pip install {packages}")
+            folder, its_python = "~/tensorflow", "~/tensorflow/bin/python"
+            if self.os == "windows":
+                folder, its_python = "tensorflow", r"tensorflow\Scripts\python"
+            return (f"{self.python} -m venv {folder}", f"{its_python} -m pip install {packages}")
         python = python or self.python
         if not value_or(env.pip, True):
             if "uv" in value_or(env.installers, ()):
