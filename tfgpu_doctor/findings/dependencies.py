@@ -67,9 +67,7 @@ def _again(context: Context, names: Sequence[str]) -> tuple[Fix, ...]:
     remedies = context.remedies
     if not context.probed and not isinstance(context.facts.tensorflow.version, Known):
         return (Fix(_OF_ONE_RELEASE, (remedies.filtered("python -m pip list", "tensorflow", "keras"),)),)
-    first = remedies.pip_uninstall(*names)
-    ways = remedies.installing(_REINSTALL, *remedies.tensorflow, first=(first,))
-    again = tuple(fix for fix in ways if fix.commands != (first,))  # where this release cannot be installed
+    again = remedies.installing(_REINSTALL, *remedies.tensorflow, first=(remedies.pip_uninstall(*names),))
     return again or remedies.reinstall_best("it brings its dependencies")
 
 

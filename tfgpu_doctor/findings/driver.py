@@ -259,6 +259,7 @@ def smi_not_found(
 
 _SEE_WHY = "sudo dmesg | grep -iE 'nvidia|nouveau' | tail -n 20"
 _LOAD = Fix("Load the module, and read in the kernel log why it fails", ("sudo modprobe nvidia", _SEE_WHY))
+_NOT_REBUILT = "the module was not built for the running kernel: DKMS did not rebuild it"
 _REBUILD = Fix(
     "After a kernel update, build the module again; DKMS needs the headers of the kernel (on Debian and Ubuntu the "
     "package linux-headers-$(uname -r))",
@@ -328,7 +329,7 @@ def libraries_without_module(
         cause, fix = "nouveau uses the GPU", _DISABLE_NOUVEAU
     elif modules is not None and host_kernel and not any(f"/{host_kernel}/" in path for path in modules):
         found.append(evidence(f"no nvidia.ko for kernel {host_kernel}", context.source("driver.kernel_module_on_disk")))
-        cause, fix = "the module was not built for the running kernel: DKMS did not rebuild it", _REBUILD
+        cause, fix = _NOT_REBUILT, _REBUILD
     elif secure_boot:
         found.append(evidence("Secure Boot is on", context.source("host.secure_boot"), "a module with an enrolled key"))
         cause, fix = _UNSIGNED, _ENROL_KEY
@@ -369,7 +370,7 @@ def module_message(
         if told := [message for message in absent if words.search(message.text)]:
             return Problem(cause=cause, evidence=message_evidence(*told, *absent), fixes=(fix,))
     if built := _for_another_kernel(messages, host_kernel):
-        cause = "the module was not built for the running kernel: DKMS did not rebuild it"
+        cause = _NOT_REBUILT
         return Problem(cause=cause, evidence=message_evidence(*built, *absent), fixes=(_REBUILD, _LOAD))
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
 
