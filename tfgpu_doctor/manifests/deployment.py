@@ -44,7 +44,7 @@ def _service(path: str, name: str, root: Node, node: Node, include: Include) -> 
         place=image.place if image else node.place,
         image=read,
         settings=tuple({one.name: one for one in _settings(chain)}.values()),
-        gpu=next(_gpu(chain), GpuRequest(1, elsewhere.place, "extends") if elsewhere else None),
+        gpu=next(_gpu(chain), GpuRequest(None, elsewhere.place, "extends") if elsewhere else None),
         not_understood=(
             *((f"{elsewhere.place}: what it extends is not read; give its lines here",) if elsewhere else ()),
             *unknown_part(read),
@@ -225,7 +225,7 @@ def _gpu_of_kubernetes(container: Node) -> GpuRequest | None:
     resources = container.get("resources")
     given = resources.get("limits") or resources if resources else None
     if given and given.text and hole(given.text):
-        return GpuRequest(1, given.place, given.text)  # a template, which may ask for some
+        return GpuRequest(None, given.place, given.text)  # a template, which may ask for some
     for section, problem in (("limits", None), ("requests", "it stands under requests only, not under limits")):
         for name, node in container.pairs("resources", section):
             if name.startswith("nvidia.com/") or name == _REMOVED:
@@ -239,7 +239,7 @@ _REMOVED = "alpha.kubernetes.io/nvidia-gpu"
 
 def _resource(name: str, node: Node, problem: str | None) -> GpuRequest:
     text = node.text or ""
-    count = int(text) if text.isdecimal() else 1 if hole(text) else None  # of a template one or more
+    count = int(text) if text.isdecimal() else None  # of a template one or more
     problem = "Kubernetes 1.11 removed this resource" if name == _REMOVED else problem
     return GpuRequest(count, node.place, f"{name}: {text}", "its limit is 0" if count == 0 else problem)
 

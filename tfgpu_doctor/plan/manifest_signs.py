@@ -623,13 +623,22 @@ def without_compute(view: PlannedEnvironment) -> Iterator[Problem]:
 
 @in_manifests("gpu.hidden")
 def set_in_manifest(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A line of the file sets a variable that hides every GPU."""
+    """A line of the file sets a variable that hides every GPU, or names one by its number on the host."""
+    request = view.environment.gpu
     for one in view.environment.settings if view.wants_gpu else ():
-        if one.value.strip().lower() in _HIDE_EVERY_GPU.get(one.name, ()):
+        value, expected, cause = one.value.strip().lower(), "unset, or all", "TensorFlow will list no GPU"
+        first = value.partition(",")[0].strip()
+        if one.name == "CUDA_VISIBLE_DEVICES" and first.isdecimal() and request and request.count:
+            # CUDA numbers what the container gets from 0, and stops at the first number that it does not have
+            hides, expected = int(first) >= request.count, f"unset, or a number below {request.count}"
+            cause = f"the container gets {request.count} by {request.text!r}, which CUDA numbers from 0: {cause}"
+        else:
+            hides = value in _HIDE_EVERY_GPU.get(one.name, ())
+        if hides:
             yield Problem(
                 title=f"{one.name} hides all GPUs",
-                cause="TensorFlow will list no GPU, and run on the CPU",
-                evidence=(evidence(f"{one.name}={one.value}", str(one.place), "unset, or all"),),
+                cause=f"{cause}, and run on the CPU",
+                evidence=(evidence(f"{one.name}={one.value}", str(one.place), expected),),
                 fixes=(remove(one),),
             )
 
