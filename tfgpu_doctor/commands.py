@@ -268,7 +268,7 @@ def check_python(executable: str, version: Fact[str]) -> None:
     from tfgpu_doctor.facts.facts import Unknown
 
     if isinstance(version, Unknown) and "is no Python interpreter" in version.reason:
-        raise UsageError(f"--python: {executable} is no Python interpreter")
+        raise UsageError(f"--python: {version.reason.removeprefix('interpreter: ')}")
 
 
 def examined(executable: str, matrix: Matrix) -> Facts:
