@@ -263,7 +263,7 @@ def _of_the_shell() -> str | None:
     return find("python" if os.name == "nt" else "python3", {**os.environ, "PATH": others})
 
 
-def check_python(executable: str, version: Fact[str]) -> None:
+def check_python(version: Fact[str]) -> None:
     """Refuse a program that did not run as an interpreter does. Raises UsageError: it is no Python."""
     from tfgpu_doctor.facts.facts import Unknown
 
@@ -356,7 +356,7 @@ def _live(
     from tfgpu_doctor.probes.examine import examine
 
     found = examine(executable, load, import_tensorflow=imports, timeout=timeout)
-    check_python(executable, found.facts.python.version)
+    check_python(found.facts.python.version)
     return make_report(found.facts, load(), source="live", timings=found.timings, require_gpus=require_gpus)
 
 
@@ -758,7 +758,7 @@ def bench(
                 raise TfgpuError(part, 0)
             progress("examining this machine", 0.0)
             environment = examined(executable, known)
-            check_python(executable, environment.python.version)
+            check_python(environment.python.version)
             if needs_gpu and not value_or(environment.gpus, ()):
                 raise TfgpuError("no reference can be saved: no NVIDIA GPU was found (tfgpu doctor explains why)", 3)
             result = measure(request, plan, known, environment, progress=progress, note=note, save=save)

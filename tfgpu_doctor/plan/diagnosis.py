@@ -51,8 +51,8 @@ def asked(
     if (
         context.probed
         or question is None
-        or not nothing_fails(messages, devices)
         or not _names_enough(context, question)
+        or not (nothing_fails(messages, devices) or _answer_repairs(context, messages, question))
     ):
         return None
     answer = _Answer(PlanRequest(context.matrix, _target(context, question)), question)
@@ -62,6 +62,13 @@ def asked(
     fixes = found.fixes if answer.direct and not context.remedies.image else (_OF_A_PROGRAM,)
     cause = ". ".join(filter(None, (answer.hint(pci_gpus), found.cause)))
     return replace(found, cause=cause, rank_first=True, fixes=fixes)
+
+
+def _answer_repairs(context: Context, messages: MessageLog, question: Message) -> bool:
+    """Whether somebody asks which release to install for a GPU that is named, and only tells that none is listed."""
+    asks = question.values["about"] == "release" and "direct" in question.values
+    named = isinstance(context.facts.tensorflow.version, Known) or "tensorflow" in question.values
+    return asks and not named and not messages.complains and context.remedies.knows_gpu
 
 
 def _names_enough(context: Context, question: Message) -> bool:
