@@ -162,8 +162,9 @@ def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, whee
     Args:
         wheel: the build is a published wheel, as far as is known, so that it opens the libraries of the matrix.
     """
-    clues = [*_of_the_log(text), *(_of_the_libraries(text, matrix) if wheel else ())]
-    lines = [*_of_the_lines(text, matrix)] if wheel else []
+    of_log, libraries = [*_of_the_log(text)], [*_of_the_libraries(text, matrix)] if wheel else []
+    clues = [*of_log, *libraries]
+    lines = [*_of_the_lines(text, matrix, otherwise=True)] if wheel else []
     platform = value_or(python.wheel_platform, "linux_x86_64")
     version = minor(value_or(python.version, None))
     by_python = platform == "windows_amd64" and _is_asked_of_pip(text, bool(version and not (clues or lines)))
@@ -172,7 +173,9 @@ def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, whee
     beside: list[Clue] = [(f"Python {version}", lambda row: version in row.python)] if version else []
     wheels = [*_wheels(matrix, platform, with_cuda=not by_python)]
     newest = _newest_patches(wheels, used := [*clues, *beside, *lines])
-    if not newest and lines and clues:  # the log is another build's, or of two releases
+    if not newest and lines and libraries:  # another build's, of a source that is known to print so
+        newest = _newest_patches(wheels, used := [*of_log, *beside, *_of_the_lines(text, matrix, otherwise=False)])
+    if not newest and lines and clues:  # the log is of two releases
         newest = _newest_patches(wheels, used := [*clues, *beside])
     return _described(newest, used) if 1 <= len(newest) <= (_MOST_OF_WINDOWS if by_python else MOST) else None
 
@@ -192,12 +195,16 @@ def _described(newest: Mapping[Series, Version], clues: Iterable[Clue]) -> Unkno
     )
 
 
-def _of_the_lines(text: ParsedText, matrix: Matrix) -> Iterator[Clue]:
-    """The lines of the source files that print: a release that prints a message from another line is none of these."""
+def _of_the_lines(text: ParsedText, matrix: Matrix, *, otherwise: bool) -> Iterator[Clue]:
+    """The lines of the source files that print: a release that prints a message from another line is none of these.
+
+    Args:
+        otherwise: whether a release stays of which no line of the message is known.
+    """
     places = places_of((line.text for line in text.lines), matrix.data.log_lines)
     if places:
         name = ", ".join([*places][:_MOST_PLACES])
-        yield name, lambda row: all(one.get(row.series, True) for one in places.values())
+        yield name, lambda row: all(one.get(row.series, otherwise) for one in places.values())
 
 
 def _newest_patches(wheels: Iterable[_Wheel], clues: Collection[Clue]) -> dict[Series, Version]:
@@ -258,13 +265,11 @@ def _of_the_log(text: ParsedText) -> Iterator[Clue]:
 
 def _of_the_libraries(text: ParsedText, matrix: Matrix) -> Iterator[Clue]:
     """The names that TensorFlow opens, found or not; those that no release has are another program's."""
-    names = {
-        message.values["library"]
-        for message in text.messages_of("library-not-opened", "library-opened")
-        if "library" in message.values and _OPENED.search(message.text)
-    }
-    opened = {name for one in matrix.data.libraries for part, name in one.libraries.items() if part != DRIVER}
-    for name in sorted(names & opened):
+    linked = text.messages_of("loader-error") if text.messages_of("native-traceback") else ()
+    opened = (one for one in text.messages_of("library-not-opened", "library-opened") if _OPENED.search(one.text))
+    names = {one.values["library"] for one in (*linked, *opened) if "library" in one.values}
+    known = {name for one in matrix.data.libraries for part, name in one.libraries.items() if part != DRIVER}
+    for name in sorted(names & known):
         yield name, lambda row, name=name: _opens(row, name)  # type: ignore[misc]
     for message in text.messages_of("cudnn-version-differs"):
         if (compiled := dotted(message.values.get("compiled"))) is not None:

@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Known, Python, Setting, Unknown, value_or
 from tfgpu_doctor.facts.report import Fix
-from tfgpu_doctor.facts.versions import at_least, major, minor
+from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
 from tfgpu_doctor.findings.declaration import is_probed
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Release
@@ -326,6 +326,20 @@ class Fixes(Situation):
         return own[0] if own and len(listed) > 1 else value_or(self.facts.tensorflow.version, None)
 
     @property
+    def _possible_releases(self) -> tuple[str, ...]:
+        """The release that is there, or those that it can be."""
+        have, version = self._installed_version(), self.facts.tensorflow.version
+        return (have,) if have else version.one_of if isinstance(version, Unknown) else ()
+
+    @property
+    def _possible_pythons(self) -> frozenset[str]:
+        """Where a text does not name the Python: those that the release which is there runs in."""
+        if self.target.python or not self._of_text:
+            return frozenset()
+        rows = (self.matrix.tensorflow(one, self.target.platform) for one in self._possible_releases)
+        return frozenset(python for row in rows if row for python in row.python)
+
+    @property
     def release(self) -> Release | None:
         """The one release that this report advises."""
         return self.kept_release() or self.best_release() or self.best_release(this_python=False)
@@ -442,7 +456,11 @@ class Fixes(Situation):
 
     def reinstall_best(self, why: str) -> tuple[Fix, ...]:
         """Advise the best release for this machine; empty when none fits."""
-        if row := self.best_release():
+        row = self.best_release()
+        if row and (other := self._possible_pythons - {*row.python}):
+            python = structs.replace(self.facts.python, version=Known(min(other, key=numbers), "its TensorFlow"))
+            return replace(self, facts=structs.replace(self.facts, python=python)).reinstall_best(why)
+        if row:
             return (*self._for_tensorflow_1(row, why), *self._install(row, why))
         if row := self.best_release(this_python=False):
             new = f"TensorFlow {row.version} with Python {self.python_for(row)}"
@@ -456,11 +474,13 @@ class Fixes(Situation):
 
     def _for_tensorflow_1(self, best: Release, why: str) -> Iterator[Fix]:
         """The newest TensorFlow 1 that runs here, for a program of that, which the best release cannot run."""
-        if self.image or major(self._installed_version() or best.version) != "1" or major(best.version) == "1":
+        if self.image or {*map(major, self._possible_releases)} != {"1"} or major(best.version) == "1":
             return
         rows = (row for row in candidates(self.matrix, self.target.platform) if major(row.version) == "1" and row.gpu)
-        if self.knows_gpu and (row := next(filter(self.can_use, rows), None)):
-            text = f"For a program of TensorFlow 1, install TensorFlow {row.version}"
+        if (self.knows_gpu or self.os == "windows") and (row := next(filter(self.can_use, rows), None)):
+            # its CUDA 10.0 has no kernels for a newer one
+            on = "" if self.knows_gpu else ", on a GPU of compute capability 7.5 or lower"
+            text = f"For a program of TensorFlow 1{on}, install TensorFlow {row.version}"
             yield from self.with_cuda_beside(row, text, why)
             return
         for option in self._images("<2"):
