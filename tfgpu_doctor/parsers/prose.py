@@ -126,7 +126,7 @@ _WANTED = any_case(
     r"|no longer|does ?n[o']t(?! (?:find|see|detect|use|recogni[sz]e|list|show|run|work|start)\b)|is ?n[o']t|without"
     r"|not (?:have|install)|never install|only (?:for|works? with|up to)"
     r"|or (?:earlier|later|newer|above|higher|below)|download|from this url|you may install"
-    r"|必须|需要|吗|cuda version:)"
+    r"|tutorials?|read ?me|wheels? (?:is |are )?(?:for|with)|必须|需要|吗|cuda version:)"
 )
 _IS_WHAT = re.compile(r"\s*is what (?!i\b|we\b)", re.IGNORECASE)  # "CUDA 9.2 is what it needs"
 _PART = re.compile(r"[,，、;(]|\b(?:and|so|then|when|y|und|et)\b")
