@@ -11,6 +11,7 @@ from tfgpu_doctor.facts.facts import (
     Message,
     SmiResult,
     TemporaryFolder,
+    lists_gpu,
     value_or,
 )
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
@@ -184,18 +185,24 @@ def other_graphics_message(
 
 
 @GPU_NONE.sign()
-def hosted_without_one(messages: MessageLog, variables: Variables | None = None) -> Problem | None:
-    """A session on Colab or Kaggle has the driver's library and CUDA, whether or not it was given a GPU."""
+def hosted_without_one(
+    messages: MessageLog, variables: Variables | None = None, devices: Devices | None = None
+) -> Problem | None:
+    """A session on Colab or Kaggle has CUDA, whether or not it was given a GPU."""
     chosen = "CUDA_VISIBLE_DEVICES" in (variables or {}) or messages.has("gpu-created", "hides-every-gpu")
-    if chosen or not messages.has("hosted-notebook"):
+    if chosen or not messages.has("hosted-notebook") or lists_gpu(devices or ()):
         return None
+    shown = messages.all("no-cuda-device", "smi-no-driver", "smi-not-found", "cuinit-failed", "libcuda-not-loaded")
+    # nothing else in the text says why none is listed: another TensorFlow was not installed there
+    others = messages.has("library-not-opened", "loader-error", "no-distribution", "tensorflow-installed")
+    missed = () if others else (*messages.all("no-gpu-listed", "gpu-fails-said"),)
     choose = "Choose a GPU for the session: on Colab Runtime, Change runtime type; on Kaggle Settings, Accelerator"
     return Problem(
         title="This session of a hosted notebook has no GPU",
         cause="Colab and Kaggle start a session on a machine without a GPU unless one is chosen",
-        evidence=message_evidence(*messages.all("no-cuda-device", "smi-no-driver", "smi-not-found")),
-        fixes=(Fix(f"{choose}; then run the notebook from its beginning"),),
-        sure=True,
+        evidence=message_evidence(*(shown or missed)),
+        fixes=(Fix(f"{choose}; then run the notebook from its beginning"), Fix("To decide, see whether this session has one", ("!nvidia-smi",))),
+        sure=bool(shown),
     )
 
 
