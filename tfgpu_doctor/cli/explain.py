@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from tfgpu_doctor.facts.report import FailOn, Report
 
 _ID = re.compile(r"[a-z0-9]+\.[a-z0-9-]+")
-# what is a message, and no name of a file: CUDA_ERROR_NO_DEVICE, or several words without the ending of a file
+# what is a message, and no name of a file: CUDA_ERROR_NO_DEVICE, or several words without the ending of a file; of a
+# path, at most three
 _MESSAGE = re.compile(
-    r"[A-Z]+(?:_[A-Z]+)+|(?!.*\.(?:txt|log|out|err|md|json|html|gz|zip)$)[^\s/\\]+\s+[^\s/\\]+(?:\s.*)?", re.DOTALL
+    r"[A-Z]+(?:_[A-Z]+)+|(?!.*\.(?:txt|log|out|err|md|json|html|gz|zip)$)"
+    r"(?:[^\s/\\]+\s+[^\s/\\]+|\S+\s+\S+\s+\S+\s+\S+)(?:\s.*)?",
+    re.DOTALL,
 )
 _PIPE = "To explain a text, pipe it: echo '...' | tfgpu explain -"
 

@@ -251,6 +251,13 @@ _BY_DISTRIBUTION = {
     **dict.fromkeys(("fedora", "rhel", "centos", "rocky", "almalinux", "amzn"), _DNF),
     "arch": ("sudo pacman -S nvidia-container-toolkit",),
 }
+_ALLOCATABLE = "kubectl get nodes -o custom-columns='NODE:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu'"
+# a pod that waits does request GPUs (https://github.com/NVIDIA/k8s-device-plugin)
+_OFFERED = Fix(
+    "See what the nodes offer. <none>: install NVIDIA's device plugin, or its GPU operator, on the nodes with GPUs; 0: "
+    "the plugin finds no driver there; else request at most what one node has, or wait for pods that hold them",
+    (_ALLOCATABLE,),
+)
 _REQUEST = {
     "podman": Fix(
         "Start the container with the GPU's CDI device (the host needs the NVIDIA Container Toolkit)",
@@ -262,7 +269,7 @@ _REQUEST = {
     "kubernetes": Fix(
         "Request a GPU in the container's resources, limits: {nvidia.com/gpu: 1} (NVIDIA's device plugin must run on "
         "the node)",
-        ("kubectl get nodes -o custom-columns='NODE:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu'",),
+        (_ALLOCATABLE,),
     ),
     "apptainer": Fix(
         "Start the container with --nv", ("apptainer exec --nv docker://tensorflow/tensorflow:latest-gpu nvidia-smi",)
@@ -387,6 +394,8 @@ _GPU_WANTED = (
     "few-words",
     "question",
 )
+# what fails in a container that has a GPU
+_WITH_ANY_ACCESS = ("driver-versions-differ", "nvml-mismatch", "apptainer-no-driver", "forward-compatibility")
 _RUN_LATER = Fix(
     "Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is; where the build "
     'itself needs the GPU, "default-runtime": "nvidia" in /etc/docker/daemon.json gives it one'
@@ -403,7 +412,7 @@ def container_message(
     nvidia_smi: SmiResult | None = None,
 ) -> Problem | None:
     """The runtime reports it, or a driver is missing in a container whose command requests no GPU."""
-    if messages.has("driver-versions-differ", "nvml-mismatch", "apptainer-no-driver"):  # which fail with any access
+    if messages.has(*_WITH_ANY_ACCESS):
         return None
     hooks = inputs.hook_failures(messages, "^(?!.*(?:version mismatch|unsatisfied condition|timed out|timeout))")
     reported = messages.all(*_NO_GPU_REPORTED)
@@ -429,7 +438,9 @@ def _wonders(context: Context, log: MessageLog) -> bool:
 
 
 def _no_access(context: Context, messages: MessageLog, container: str | None, *, of_hook: bool) -> Problem:
-    kind = container or ("kubernetes" if messages.has("kubernetes-no-gpu") else "docker")
+    kind = container or "docker"
+    if messages.has("kubernetes-no-gpu"):
+        return Problem(title="No node offers a free nvidia.com/gpu", evidence=(), fixes=(_OFFERED,))
     refused = messages.has(*_DOCKER_REFUSES)
     later = (_RUN_LATER,) if messages.has("image-build") else ()
     title = "Docker cannot give the container a GPU" if refused and kind == "docker" else None

@@ -80,6 +80,16 @@ WRONG_RESULT = finding(
 )
 
 
+_NAN = re.compile(r"\bnans?\b", re.IGNORECASE)
+# https://www.tensorflow.org/guide/mixed_precision, "Numeric stability" and "Loss scaling"
+_OVERFLOWS = "float16 overflows above 65504 and loses what is below 6e-8, which the same program in float32 does not"
+_SCALE = Fix(
+    "With float16, scale the loss (LossScaleOptimizer; a custom training loop has to do it itself), and give the last "
+    "layer dtype='float32'; or use mixed_bfloat16 (compute capability 8.0 or newer). If float32 gives NaN on the GPU, "
+    "too, it is another cause"
+)
+
+
 @WRONG_RESULT.sign(conclusive=False)
 def verification_failed(context: Context, checks: Checks) -> Problem | None:
     """The residual against float64 on the CPU exceeds its tolerance, or the result came from another device."""
@@ -107,11 +117,15 @@ def different_results_message(context: Context, messages: MessageLog) -> Problem
     if not (seen or corrupted) or messages.stops_import:
         return None
     alone = messages.speaks_only_of("wrong-result", "nan-result")
+    half, is_nan = messages.all("half-precision"), all(_NAN.search(one.text) for one in seen)
     return Problem(
-        possible=not seen,
-        severity=None if seen and alone else Severity.WARNING,
+        possible=not seen or is_nan,
+        severity=None if seen and alone and not is_nan else Severity.WARNING,
+        title="Training in float16 gives NaN" if half and is_nan else None,
+        cause=_OVERFLOWS if half and is_nan else None,
         evidence=message_evidence(*seen, *corrupted),
         fixes=(
+            *((_SCALE,) if half and is_nan else ()),
             Fix("Verify matrix products on this GPU", (context.remedies.doctor(), "tfgpu bench matpow")),
             Fix("Rule out TF32: tf.config.experimental.enable_tensor_float_32_execution(False)"),
         ),

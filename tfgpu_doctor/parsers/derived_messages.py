@@ -26,6 +26,9 @@ _FIRST_OF_CONDA_FORGE = "2.6"  # with CUDA: tensorflow-feedstock, issue 10 and p
 _LINUX_DRIVER = re.compile(
     r"\b(?:apt-get|apt|aptitude|dnf|yum|zypper)(?: +-[\w-]{1,31}){0,9} +install\b[^\n;&|`#>]{0,200}[ \"']"
     r"(?:nvidia-(?:driver|dkms|kernel|utils|\d{3})|libnvidia-|cuda-drivers|cuda(?:-\d+-\d+)?(?![\w-]))"
+    r"|\binstall\w*\b[^.?!]{0,60}\b(?:nvidia|linux) drivers?\b[^.?!]{0,60}\b(?:inside|within|with apt|apt-get)\b"
+    r"|\bnvidia-driver-\d{3}\b",
+    re.IGNORECASE,
 )
 # the lines with which a job asks Slurm for anything, and those that ask for a GPU
 _SLURM = re.compile(r"^\s*#SBATCH\b|(?:^|[$#>%`] ?)(?:srun|salloc)\b.*\s-(?:-pty|-partition|p|-mem|n|N|c|-time|t|A)\b")

@@ -621,7 +621,7 @@ class Fixes(Situation):
         """That of the image, where TensorFlow is part of one; none that is as old as the driver which does not do."""
         have, image = self.target.driver, self.container
         if self.image:
-            minimum = image.min_driver if image else None
+            minimum = image.min_driver if image else (self.image_cuda() or ("", None))[1]
         return None if minimum and have and driver_reaches(have, minimum) else minimum
 
 
