@@ -201,7 +201,10 @@ def hosted_without_one(
         title="This session of a hosted notebook has no GPU",
         cause="Colab and Kaggle start a session on a machine without a GPU unless one is chosen",
         evidence=message_evidence(*(shown or missed)),
-        fixes=(Fix(f"{choose}; then run the notebook from its beginning"), Fix("To decide, see whether this session has one", ("!nvidia-smi",))),
+        fixes=(
+            Fix(f"{choose}; then run the notebook from its beginning"),
+            Fix("To decide, see whether this session has one", ("!nvidia-smi",)),
+        ),
         sure=bool(shown),
     )
 

@@ -275,7 +275,7 @@ _NEVER = (
     r"(?:\bnot|\b(?:is|are|was|were|do|does|did|can|could|wo|wil|has|have)n['’]?t|\bcan['’]?t|\bnever|\bno longer"
     r"|\bunable to|\bfail(?:s|ed)? to|\bcannot|\bwithout(?! (?:any )?(?:error|problem|issue|trouble)s?\b))"
 )
-# "everything was fine on the CPU", "I still copy it to the CPU", "only on the GPU, on the CPU it works" say nothing of it
+# "everything was fine on the CPU", "I still copy it to the CPU", "only on the GPU, on the CPU it works" say nothing
 _NOT_FINE = r"(?!(?:gpus?|fine|ok|okay|good|well|works?|worked|cop\w+|mov\w+|send\w*|transfer\w*|compare\w*)\b)"
 # TensorFlow uses no GPU, as people put it; each of the forms has one of these words
 _ABOUT_GPU = (

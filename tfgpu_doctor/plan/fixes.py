@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 from packaging.specifiers import SpecifierSet
@@ -27,9 +26,6 @@ from tfgpu_doctor.plan.install_commands import Installation, link_commands, pyth
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
-
-if TYPE_CHECKING:
-    from tfgpu_doctor.plan.planned import Base
 
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
 SITE = '"$({python} -c \'import sysconfig; print(sysconfig.get_path("purelib"))\')"'
@@ -249,29 +245,13 @@ class Fixes(Situation):
         """The Python of the environment that a release is installed into."""
         return self.installation(row).python
 
-    def image_cuda(self) -> tuple[str, str | None] | None:
-        """The CUDA of the image that TensorFlow is part of, and the oldest driver on which it starts."""
-        base = self._base()
-        if base is None or not base.cuda:
-            return None
-        from tfgpu_doctor.plan.planned import driver_of  # of no use to a doctor without an image
-
-        return base.cuda, driver_of(base, self.matrix)
-
     def wrong_cudnn_of_image(self) -> tuple[Release, str] | None:
         """The release in the image that TensorFlow is part of, and the image's cuDNN, where they do not go together."""
-        base = self._base()
+        base = self.base
         if base is None or base.image.name != PUBLISHED or not base.cudnn:  # those of NVIDIA hold a build of its own
             return None
         wheel = self.matrix.tensorflow(base.tensorflow or "", "linux_x86_64")
         return (wheel, base.cudnn) if wheel and not takes_cudnn(wheel, base.cudnn) else None
-
-    def _base(self) -> Base | None:
-        if not self.image:
-            return None
-        from tfgpu_doctor.plan.planned import base_named  # of no use to a doctor without an image
-
-        return base_named(self.image, self.matrix)
 
     def for_image(self) -> tuple[Fix, ...] | None:
         """What an image with kernels for the GPU lacks: a newer driver, or nothing; None without a known image."""
@@ -619,9 +599,9 @@ class Fixes(Situation):
 
     def _driver_needed(self, minimum: str | None) -> str | None:
         """That of the image, where TensorFlow is part of one; none that is as old as the driver which does not do."""
-        have, image = self.target.driver, self.container
+        have = self.target.driver
         if self.image:
-            minimum = image.min_driver if image else (self.image_cuda() or ("", None))[1]
+            minimum = self.driver_of_image
         return None if minimum and have and driver_reaches(have, minimum) else minimum
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 from packaging.requirements import Requirement
@@ -28,6 +29,9 @@ from tfgpu_doctor.matrix.schema import Container
 from tfgpu_doctor.parsers.platform_hints import holds_tensorflow
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest
 from tfgpu_doctor.plan.target import Target, from_facts
+
+if TYPE_CHECKING:
+    from tfgpu_doctor.plan.planned import Base
 
 _PYTHON = re.compile(r"(?<![\w.])(?:python=?|--python |py -)(?P<python>3\.\d+|2\.7)(?![\d.]*/)")
 _OF_THE_GPU = re.compile(r"\b(?:kernels for|supports?|can use|is built for) (?:this|your|that) GPU\b")
@@ -72,6 +76,30 @@ class Situation:
         """The image as the matrix has it."""
         rows = self.matrix.data.containers
         return next((one for one in rows if f"{one.image}:{one.tag}" == self.image), None)
+
+    @cached_property
+    def base(self) -> Base | None:
+        """What is known of the image by its name."""
+        if not self.image:
+            return None
+        from tfgpu_doctor.plan.planned import base_named  # of no use to a doctor without an image
+
+        return base_named(self.image, self.matrix)
+
+    def image_cuda(self) -> tuple[str, str | None] | None:
+        """The CUDA of the image that TensorFlow is part of, and the oldest driver on which it starts."""
+        base = self.base
+        if base is None or not base.cuda:
+            return None
+        from tfgpu_doctor.plan.planned import driver_of  # of no use to a doctor without an image
+
+        return base.cuda, driver_of(base, self.matrix)
+
+    @property
+    def driver_of_image(self) -> str | None:
+        """The oldest driver on which the image starts, as far as it is known."""
+        row, cuda = self.container, self.image_cuda()
+        return row.min_driver if row else cuda[1] if cuda else None
 
     @cached_property
     def log(self) -> MessageLog:
@@ -247,8 +275,8 @@ def changes_an_image(repair: Repair, situation: Situation) -> bool:
         return True
     if not all(one.startswith("RUN ") for one in lines) or (lines and not has_pip(situation.image)):
         return True
-    driver, image = _DRIVER.search(repair.fix.text), situation.container
-    return driver is not None and (image is None or not driver_reaches(driver["driver"], image.min_driver))
+    driver, least = _DRIVER.search(repair.fix.text), situation.driver_of_image
+    return driver is not None and (least is None or not driver_reaches(driver["driver"], least))
 
 
 def is_there(repair: Repair, situation: Situation) -> bool:
