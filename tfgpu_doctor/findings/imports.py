@@ -12,6 +12,7 @@ from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import DamagedPackage, Message, Packages, Phases, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, major
+from tfgpu_doctor.findings import inputs
 from tfgpu_doctor.findings.declaration import (
     Context,
     MessageLog,
@@ -230,12 +231,23 @@ _BEFORE_AVX = re.compile(
 _SEE_CPU = Fix("See the instructions of the CPU", ("grep -o -w -E 'avx|avx2|fma|avx512f' /proc/cpuinfo | sort -u",))
 
 
-def _avoid_instruction(context: Context) -> tuple[Fix, ...]:
+def _avoid_instruction(context: Context, *, without: bool = False, missing: str = "") -> tuple[Fix, ...]:
+    """What to do: `without` tells that the hardware has no AVX, `missing` which instructions TensorFlow names."""
     cpu = "In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host; VMware: no older EVC mode)"
-    host = Fix(f"{cpu}; where TensorFlow was compiled on another machine, install pip's, which needs AVX alone")
-    conda = Fix("Without AVX in the hardware: conda-forge's build, or TensorFlow 1.5", CONDA_TENSORFLOW)
-    in_image = context.remedies.image or context.log.has("container-start", "image-named")
-    return (host, Fix("Run it on a computer whose CPU has AVX") if in_image else conda, _SEE_CPU)
+    if missing != "AVX":
+        cpu += "; where TensorFlow was compiled on another machine, install pip's, which needs AVX alone"
+    other = Fix("Run it on a computer whose CPU has AVX")
+    if not (context.remedies.image or context.log.has("container-start", "image-named")):
+        # conda-forge builds for any x86_64, and no longer for each GPU
+        gpu = next((f' --gpu "{one.name}"' for one in value_or(inputs.fetch("cards", context), ())), "")
+        ways, commands = "conda-forge's build, or TensorFlow 1.5", CONDA_TENSORFLOW
+        if gpu:
+            ways, commands = (
+                "TensorFlow 1.5 (plan says how), or conda-forge's build",
+                (f"tfgpu plan --tensorflow 1.5{gpu}",),
+            )
+        other = Fix(f"Without AVX in the hardware: {ways}", commands)
+    return (other, _SEE_CPU) if without else (Fix(cpu), other, _SEE_CPU)
 
 
 # https://github.com/numpy/numpy/issues/18131
@@ -305,7 +317,8 @@ def illegal_instruction_message(
         return None
     missing = next(iter(messages.values("cpu-instructions-missing", "instructions")), "AVX")
     cause = _missing_instruction(cpu_flags) or IMPORT_AVX.cause.replace("AVX", missing)
-    fixes = (*(_KEEP_1_5 for _ in before[:1]), *_avoid_instruction(context))
+    named = "".join(messages.values("cpu-instructions-missing", "instructions"))
+    fixes = (*(_KEEP_1_5 for _ in before[:1]), *_avoid_instruction(context, without=bool(without), missing=named))
     if context.remedies.on_jetson:
         return Problem(title=_OF_OPENBLAS, cause=_ON_ARM, evidence=message_evidence(*seen), fixes=(_CORETYPE,))
     may_be_mac = value_or(context.facts.host.os, "macos") == "macos"
