@@ -48,6 +48,7 @@ class _Topic(NamedTuple):
 _ASKS = any_case(
     r"[?？]|^\W*(?:\[[^\]]{1,30}\]\W*)?(?:which|what|how|can|could|does|do|is|are|will|why|should|recommended|welche"
     r"|wie|quelle?s?|comment|qué|cómo|cuál|qual|como)\b|\b(?:need|like|want) to know\b|\bwondering\b|\btell me\b"
+    r"|\bi am (?:looking|searching) for\b"
     r"|哪|什么|怎么|如何|多少|吗|どの|어떤"
 )
 _SUBJECT = any_case(
@@ -59,7 +60,8 @@ _NEEDED = any_case(r"\b(?:need(?:ed|s)?|necessary|required?|have to|must|should 
 _LIBRARY = any_case(r"\bcuda\b|cudnn|tool ?kit")
 _PACKAGES = any_case(r"\bconda|\banaconda|\bpip\b|and-cuda|cudatoolkit|\bnvidia-\w+-cu1\d|docker|container")
 _WHICH = any_case(
-    r"\b(?:which|what|what's|whats|recommended|exact|detail(?:ed|s)?|provide|share|specify|welche[rsnm]?|quelle?s?|qué"
+    r"\b(?:which|what|what's|whats|(?:looking|searching) for|recommended|exact|detail(?:ed|s)?|provide|share|specify"
+    r"|welche[rsnm]?|quelle?s?|qué"
     r"|cu[aá]l(?:es)?|qual|quais|versions that)\b|哪|什么|多少|どの|어떤|как(?:ая|ой|ую)"
 )
 _WHICH_VERSION = any_case(r"\b(?:which|what) versions?\b.{0,30}\b(?:install|use|take|need)\b")
@@ -93,8 +95,8 @@ _NOT_TOOLKIT = any_case(r"\b(?:which|what)\b|\bmy\b.{0,20}\bimage\b|\bdevice plu
 _NOT_USE = any_case(r"\b(?:which|versions?|install\w*|why)\b|n['o]t\b")
 _NO_ANSWER = any_case(
     r"\b(?:what (?:is|are) (?:this|the (?:problem|error|reason)))|\bwhat gpus? (?:do|did|have) you\b"
-    r"|\b(?:did|do|have|had) you\b(?! (?:have any|recommend|suggest|know))|\bcan you (?:provide|share|tell)"
-    r"|\byou (?:use[ds]?|are using|have|select|choose)\b(?! any)|/device:|\bare you sure|\bor not\b|\bmake sure\b"
+    r"|\b(?:did|do|have|had) you\b(?! (?:have an?y?|recommend|suggest|know)\b)|\bcan you (?:provide|share|tell)"
+    r"|\byou (?:use[ds]?|are using|have|select|choose)\b(?! an?y?\b)|/device:|\bare you sure|\bor not\b|\bmake sure\b"
     r"|\bversions? of (?!(?:the |an? |your )?(?:nvidia|tensor|tf\b|keras|cuda|cudnn|python|driver))"
     r"|\b(?:any|some)(?:one|body)\b|\bwhy\b|为什么"
     # what a program needs, or does in what time, is its own affair; nobody here knows what will be
@@ -263,6 +265,8 @@ def _leaves_more(asked: Sequence[_Asked]) -> bool:
 def _values(about: str, sentence: Line, there: dict[str, str], whole: str) -> dict[str, str]:
     """Its topic, the versions beside it, and whether it is about TensorFlow itself, not what a program needs."""
     beside = _versions_of(reversed(prose.parse([sentence])))
+    if card := prose.card_in(sentence.text):  # another sentence may name that of somebody else
+        beside["gpu"] = card
     elsewhere = about == "works" and "tensorflow" in there and "tensorflow" not in beside  # what is asked of, is not
     direct = _TENSORFLOW.search(sentence.text) and not (elsewhere or _PROGRAM.search(whole))
     return {"about": about, **there, **beside, **({"direct": "yes"} if direct else {})}

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from tfgpu_doctor.facts.facts import Known, Message, PciGpu, TfDevice, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix
-from tfgpu_doctor.facts.versions import at_least, minor, numbers
+from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
 from tfgpu_doctor.findings import engine
 from tfgpu_doctor.findings.answers import WHICH
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, message_evidence
@@ -23,7 +23,7 @@ from tfgpu_doctor.plan.constraints import PlanRequest, candidates, same_minor_re
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.ranking import FROM_PIP, MachineState, Planner, make_plan
 from tfgpu_doctor.plan.records import Option
-from tfgpu_doctor.plan.target import Target, from_facts, of_others, unknown_gpu
+from tfgpu_doctor.plan.target import Target, from_facts, of_others, seen_gpu, unknown_gpu
 
 diagnose = partial(engine.diagnose, fixes=Fixes)
 make_report = partial(engine.make_report, fixes=Fixes)
@@ -47,7 +47,9 @@ def asked(
 ) -> Problem | None:
     """Somebody asks, and nothing in the text fails."""
     questions = [one for one in messages.all("question") if one.values["about"] in ("release", "works")]
-    question = next((one for one in questions if "tensorflow" in one.values), next(iter(questions), None))
+    # of "must it be a GTX 1080? is an RTX 2060 OK?" the second
+    cards = [one for one in questions if "gpu" in one.values]
+    question = next((one for one in questions if "tensorflow" in one.values), next(iter(cards[-1:] or questions), None))
     if (
         context.probed
         or question is None
@@ -87,6 +89,8 @@ def _target(context: Context, question: Message) -> Target:
     python = question.values.get("python")
     target = from_facts(context.facts, context.matrix, minor(python) if python else None)
     target = structs.replace(target, driver=target.driver or question.values.get("driver"))
+    if asked := seen_gpu(question.values.get("gpu"), None, context.matrix):
+        target = structs.replace(target, gpus=(asked,))
     if question.values.get("os") == "windows" and not value_or(context.facts.host.os, None):
         return structs.replace(target, os="windows", machine="x86_64")
     if target.gpus and all(arm_only(one.name, one.compute_capability) for one in target.gpus):
@@ -151,6 +155,8 @@ class _Answer:
         compiled = f"; compiled for compute capability {listed}" if row.gpu else ""
         # no official build of TensorFlow 1 uses these GPUs, and a program of it runs with no TensorFlow 2
         newer = row.version.startswith("1.") and (broken or at_least(self.named.get("cuda", "0"), "11"))
+        ways = self._best() if broken else (option,)
+        other = any(major(one.tensorflow) != major(row.version) for one in ways)  # which does not run its programs
         kernels = [*self._kernels()] if against or not self.direct else []
         if newer:
             kernels.append(_NVIDIAS)
@@ -158,7 +164,7 @@ class _Answer:
             title=f"{'No' if against else 'Yes'}: {title}" if self.works else title,
             cause=". ".join((f"{_built_with(row)}{driver}{compiled}", *dict.fromkeys(kernels))),
             evidence=against or message_evidence(self.question, need=_built_with(row)),
-            fixes=(_OF_A_PROGRAM,) if newer else tuple(_fixes(self._best() if broken else (option,))),
+            fixes=(_OF_A_PROGRAM,) if newer or other else tuple(_fixes(ways)),
         )
 
     def _about_gpus(self) -> Problem | None:

@@ -43,9 +43,11 @@ OLDEST_OF_UV = (3, 8)  # that `uv python list --all-versions` can bring
 _OLDEST_OF_DEADSNAKES = (3, 7)
 # Versions of the package cudatoolkit, and a channel that has them: conda-forge (the history of its feedstock), and
 # Anaconda's own (lists of installed packages: https://github.com/ContinuumIO/anaconda-issues/issues/11063 with CUDA 9.0
-# and cuDNN 7.6, https://github.com/omnia-md/conda-recipes/issues/813 with CUDA 8.0 and cuDNN 6.0).
+# and cuDNN 7.6, https://github.com/omnia-md/conda-recipes/issues/813 with CUDA 8.0 and cuDNN 6.0). What is from before
+# September 2017 left the defaults with conda 4.7, and is in the channel free (conda's guide, "Using the free channel").
 CONDA_TOOLKITS = {
-    **dict.fromkeys(("8.0", "9.0"), "defaults"),
+    "8.0": "defaults -c free",
+    "9.0": "defaults",
     **dict.fromkeys(("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8"), "conda-forge"),
 }
 _OLDEST_CUDNN = "6"  # of those that come with them

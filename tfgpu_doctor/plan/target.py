@@ -183,7 +183,7 @@ def has_no_gpu(facts: Facts) -> bool:
 def _gpus_in(facts: Facts, matrix: Matrix) -> tuple[TargetGpu, ...]:
     """What the driver reports; without a driver what the PCI bus tells; else the card that TensorFlow prints."""
     found: list[TargetGpu | None] = [
-        _seen(value_or(gpu.name, None), value_or(gpu.compute_capability, None), matrix)
+        seen_gpu(value_or(gpu.name, None), value_or(gpu.compute_capability, None), matrix)
         for gpu in value_or(facts.gpus, ())
     ]
     for one in () if found else value_or(facts.host.pci_gpus, ()):
@@ -192,7 +192,7 @@ def _gpus_in(facts: Facts, matrix: Matrix) -> tuple[TargetGpu, ...]:
         if model := matrix.gpu_of_device(one.device_id):
             found.append(TargetGpu(name or model.name, model.compute_capability))
         else:
-            found.append(_seen(name, capability_of(one.name), matrix))
+            found.append(seen_gpu(name, capability_of(one.name), matrix))
     if any(found):
         return tuple(filter(None, found))
     kinds = ("no-kernels-for-gpu", "gpu-created", "cuda-capability")
@@ -200,7 +200,7 @@ def _gpus_in(facts: Facts, matrix: Matrix) -> tuple[TargetGpu, ...]:
     return tuple(TargetGpu(None, ".".join(one.groups())) for one in map(_CAPABILITY.fullmatch, printed) if one)[:1]
 
 
-def _seen(name: str | None, capability: str | None, matrix: Matrix) -> TargetGpu | None:
+def seen_gpu(name: str | None, capability: str | None, matrix: Matrix) -> TargetGpu | None:
     """A GPU of this machine; None where neither the driver nor the matrix tells its compute capability."""
     if capability and (found := _CAPABILITY.fullmatch(capability)):
         return TargetGpu(name, ".".join(found.groups()))
