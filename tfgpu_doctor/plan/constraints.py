@@ -213,6 +213,8 @@ def broken_within(request: PlanRequest, row: Release, given_up: frozenset[str]) 
 def candidates(matrix: Matrix, platform: str, *, pre: bool = False) -> Iterator[Release]:
     """One row for each version, newest first: that of `tensorflow`, or of tensorflow-gpu where only that has CUDA.
 
+    Of a minor release, what has kernels for more GPUs comes first: 1.12.2 and 1.12.3 have those of a K80 alone.
+
     Args:
         pre: release candidates instead of the stable releases (nightlies leave the index after some months).
     """
@@ -222,9 +224,14 @@ def candidates(matrix: Matrix, platform: str, *, pre: bool = False) -> Iterator[
             held = rows.get(row.version)
             if held is None or (row.gpu and not held.gpu):
                 rows[row.version] = row
-    for version in sorted(rows, key=Version, reverse=True):
-        if Version(version).is_prerelease == pre:
-            yield rows[version]
+    for row in sorted(rows.values(), key=_newest_for_most, reverse=True):
+        if Version(row.version).is_prerelease == pre:
+            yield row
+
+
+def _newest_for_most(row: Release) -> tuple[tuple[int, ...], int, Version]:
+    version = Version(row.version)
+    return version.release[:2], len(row.sass), version
 
 
 def same_minor_releases(request: PlanRequest, version: str) -> list[Release]:

@@ -457,7 +457,8 @@ class Fixes(Situation):
         if self.image or {*map(major, self._possible_releases)} != {"1"} or major(best.version) == "1":
             return
         rows = (row for row in candidates(self.matrix, self.target.platform) if major(row.version) == "1" and row.gpu)
-        if (self.knows_gpu or self.os == "windows") and (row := next(filter(self.can_use, rows), None)):
+        without_image = self.os == "windows" and not self._installed_version()
+        if (self.knows_gpu or without_image) and (row := next(filter(self.can_use, rows), None)):
             # its CUDA 10.0 has no kernels for a newer one
             on = "" if self.knows_gpu else ", on a GPU of compute capability 7.5 or lower"
             text = f"For a program of TensorFlow 1{on}, install TensorFlow {row.version}"
