@@ -84,6 +84,8 @@ _COUNT = re.compile(r"^(?:\d{1,2} ?[x×*] ?|\d{1,2} (?=[A-Za-z]))|\s*[(]?[x×] ?
 # what people list behind the card, on the same line
 _OTHER_PARTS = re.compile(r"\s*[,;/]\s*(?:cuda|cudnn|driver|python|tensorflow|ubuntu|windows) ?v?\d.*", re.IGNORECASE)
 
+_NO_CUDA = re.compile(r"[56](?:\.\d)?$|7\.[1-46-9]|8\.[1-9]|9\.(?:[3-9]|1\d)")
+
 
 def cuda_and_cudnn(text: str) -> tuple[str | None, str | None]:
     """The versions in the field "CUDA/cuDNN version"; None for what is not there.
@@ -108,8 +110,8 @@ def cuda_and_cudnn(text: str) -> tuple[str | None, str | None]:
         else:
             free.append(token["number"])
             end = token.end()
-    # numbers without a word: CUDA's, then cuDNN's; a single 5 or 6 is cuDNN's, no release was built for that CUDA
-    if len(free) == 1 and not any(found.values()) and free[0] in ("5", "5.1", "6", "6.0"):
+    # numbers without a word: CUDA's, then cuDNN's; a single one that no CUDA has is cuDNN's
+    if len(free) == 1 and not any(found.values()) and _NO_CUDA.match(free[0]):
         found["cudnn"] = free.pop()
     for number in free:
         if not found["cuda"]:
@@ -212,7 +214,9 @@ def _pairs(key: str, text: str) -> list[Pair]:
     if key in ("cuda", "cudnn"):
         alone = key == "cudnn" and "cudnn" not in text.lower()
         found = zip(("cuda", "cudnn"), cuda_and_cudnn(f"cudnn {text}" if alone else text), strict=True)
-        return [(name, value) for name, value in found if value]
+        # "version 5, 6 and 7" behind cuDNN's label are all cuDNN's
+        kept = ("cudnn",) if alone and "cuda" not in text.lower() else ("cuda", "cudnn")
+        return [(name, value) for name, value in found if value and name in kept]
     value = _READERS[key](text)
     return [(key, value)] if value else []
 
