@@ -18,6 +18,7 @@ from tfgpu_doctor.findings.declaration import (
     finding,
     message_evidence,
 )
+from tfgpu_doctor.findings.host import WSL_LIBRARIES_FIRST
 from tfgpu_doctor.findings.inputs import Cards, Checks, Devices, Sonames, Toolkits, fetch
 from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
 from tfgpu_doctor.findings.library_fixes import (
@@ -553,7 +554,9 @@ CUDNN_DEPENDENCY = finding(
     explained_by=("cuda.missing", "cuda.version-mismatch", "tf.install-damaged"),
     docs=libraries.CUDNN_GUIDE,
 )
-_HELPERS = re.compile(r"zlibwapi|libz\.so|libnvrtc|nvrtc64|libcublasLt|cublasLt64|libcublas\.so", re.IGNORECASE)
+_HELPERS = re.compile(
+    r"zlibwapi|libz\.so|libnvrtc|nvrtc64|libcublasLt|cublasLt64|libcublas\.so|libcuda\.so(?!\.)", re.IGNORECASE
+)
 _FILE = re.compile(r"[\w./+-]+")
 _NAMES_THE_REASON = re.compile(r"Error code (?:126|127|193)|NULL Error|undefined symbol")
 _FIND_DEPENDENCIES = Fix(
@@ -564,6 +567,13 @@ _LINK_NVRTC = Fix(  # opened when it is needed, so that ldd does not show it
     "cuDNN 8 opens libnvrtc.so, a name without a version: find CUDA's file, make a link of that name beside it, and "
     "have the folder on the loader path; if there is none, pip's nvidia-cuda-nvrtc-cu11 or -cu12 contains it",
     ("find / -name 'libnvrtc.so*' 2>/dev/null",),
+)
+_LINK_LIBCUDA = Fix(  # https://github.com/facebookresearch/nougat/issues/105
+    "cuDNN 8 opens libcuda.so, a name of the driver's library without a version: make a link of that name beside it",
+    (
+        "D=$(dirname \"$(ldconfig -p | grep 'libcuda.so.1 .*x86-64' | head -n 1 | sed 's/.*=> //')\")",
+        'sudo ln -s libcuda.so.1 "$D/libcuda.so" && sudo ldconfig',
+    ),
 )
 _ZLIB_ON_WINDOWS = (
     Fix("Put zlibwapi.dll, which cuDNN 8.3 to 8.9 need on Windows, and cuDNN's bin folder on PATH"),
@@ -596,7 +606,11 @@ def dependency_message(context: Context, messages: MessageLog, os: str | None = 
     lines = [message for name, message in named if _needs_another(name, message)]
     lines += [m for m in messages.all("cudnn-status") if "SUBLIBRARY_LOADING_FAILED" in m.text]
     windows = os == "windows" or any(".dll" in message.text.lower() for message in lines)
-    nvrtc = any(re.search(r"libnvrtc\.so(?!\.)", message.text) for message in lines)
+    asked = " ".join(message.text for message in lines)
+    if re.search(r"libcuda\.so(?!\.)", asked):
+        link = WSL_LIBRARIES_FIRST if os == "wsl2" else _LINK_LIBCUDA
+        return Problem(evidence=message_evidence(*lines), fixes=(link,), sure=True)
+    nvrtc = re.search(r"libnvrtc\.so(?!\.)", asked)
     first = _ZLIB_ON_WINDOWS if windows else (_LINK_NVRTC if nvrtc else _FIND_DEPENDENCIES,)
     return Problem(evidence=message_evidence(*lines), fixes=(*first, *install_libraries(context)))
 
