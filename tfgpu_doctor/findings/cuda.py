@@ -259,6 +259,22 @@ CUDA_PATH = finding(
     symptoms=(symptoms.CUDA_NOT_OPENED, symptoms.UNNAMED_DLL),
     docs=PIP_GUIDE,
 )
+_CUPTI = "/usr/local/cuda/extras/CUPTI/lib64"  # where the toolkit has it (CUPTI documentation, "Usage")
+
+
+@CUDA_PATH.sign()
+def profiler_without_cupti(messages: MessageLog, os: str | None = None) -> Problem | None:
+    """A step is profiled, and TensorFlow 1 dies without CUPTI, which a toolkit has in a folder of its own."""
+    folder = f"export LD_LIBRARY_PATH={_CUPTI}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
+    add = Fix("Add CUPTI's folder to the loader path before Python starts, or profile no step", (folder,))
+    return Problem(
+        title="CUPTI, which the profiler needs, is not found",
+        cause="the toolkit has it outside of the folder of the other libraries; without it the first traced step ends "
+        "the process",
+        evidence=message_evidence(*messages.all("cupti-missing")),
+        fixes=() if os == "windows" else (add,),
+        sure=True,
+    )
 
 
 @CUDA_PATH.sign()
