@@ -251,6 +251,10 @@ def allocation_failed(context: Context, messages: MessageLog) -> Problem | None:
         # a library, not a tensor, gets none: TensorFlow has reserved all for tensors
         of_library = all(_REFUSED.search(message.text) for message in failed)
         fixes = (growth(context), _SEE_OTHERS, _REDUCE) if of_library else None
+        if limits := [one for one in messages.all("memory-fraction") if float(one.values["share"]) < _FREE_IN_TABLE]:
+            given = limits[0].values["share"]
+            raise_it = Fix(f"Give TensorFlow more: its share of the memory is set to {given}; 0.9, or allow_growth")
+            return Problem(evidence=message_evidence(*failed, *limits), fixes=(raise_it, _REDUCE, _SEE_OTHERS))
         return Problem(evidence=message_evidence(*failed), fixes=fixes)
     cause = f"{program} reports it: its step needs more memory than is free"
     return Problem(cause=cause, evidence=message_evidence(*failed), fixes=(_REDUCE, _SEE_OTHERS))
