@@ -112,12 +112,34 @@ def _differ(module: str | None, libcuda: Libraries, init: CallResult | None, *, 
     return kernel is not None and library is not None and kernel != library
 
 
+_MIXED = "Libraries of two NVIDIA drivers are mixed"
+_LEFT_OVER = (
+    "libcuda.so.1 is of another release than the driver's other libraries: it was left over from an older driver, or "
+    "comes from a folder of LD_LIBRARY_PATH; in a container, the host's driver has changed since its start"
+)
+_ONE_DRIVER = Fix(
+    "See where each libcuda is from; remove what is left of the older driver (its packages; of NVIDIA's installer "
+    "nvidia-uninstall), install one driver anew, and restart; a container is started anew",
+    ("find / -name 'libcuda.so*' 2>/dev/null", "dpkg -l | grep -iE 'nvidia|libcuda'", "echo $LD_LIBRARY_PATH"),
+)
+_OF_ITS_OWN = (
+    "the driver's libraries in the container are not those of the host's driver: the image has some of its own, or the "
+    "host's driver was updated and its old kernel module stayed loaded"
+)
+
+
 @VERSION_MISMATCH.sign()
-def mismatch_message(messages: MessageLog, os: str | None = None) -> Problem | None:
+def mismatch_message(context: Context, messages: MessageLog, os: str | None = None) -> Problem | None:
     """NVML, the kernel and TensorFlow each report it; nvidia-smi's own version may differ, too, except under WSL2."""
     tables = () if os == "wsl2" else messages.all("smi-version")
     tools = [m for m in tables if (parts(m.values["tool"]) or ())[:1] != (parts(m.values["driver"]) or ())[:1]]
-    return Problem(evidence=message_evidence(*messages.all("nvml-mismatch", "driver-versions-differ"), *tools))
+    reported = messages.all("nvml-mismatch", "driver-versions-differ")
+    absent = [m for m in reported if m.kind == "driver-versions-differ" and not {"kernel", "client"} & {*m.values}]
+    found = message_evidence(*reported, *tools)
+    if absent and len(absent) == len(reported):  # files, which no restart brings
+        return Problem(title=_MIXED, cause=_LEFT_OVER, evidence=found, fixes=(_ONE_DRIVER,))
+    in_container = not context.probed and value_or(context.facts.host.container, "none") != "none"
+    return Problem(cause=_OF_ITS_OWN if in_container else None, evidence=found)
 
 
 def _remove_stubs(context: Context) -> tuple[Fix, ...]:
