@@ -33,7 +33,7 @@ from tfgpu_doctor.findings.library_fixes import (
     tell_apart,
     without_bug,
 )
-from tfgpu_doctor.matrix.compatibility import forgets_folders
+from tfgpu_doctor.matrix.compatibility import dropped_by, forgets_folders
 from tfgpu_doctor.matrix.loader import Release
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -368,10 +368,22 @@ def _cudnn_to_install(context: Context) -> str | None:
 
 def _one_version(context: Context) -> tuple[Fix, ...]:
     look = "ldconfig -p | grep libcudnn; echo $LD_LIBRARY_PATH; python3 -m pip list | grep -i cudnn"
-    wrong = Fix("List the cuDNN versions, and remove the wrong one from the loader path", (look,))
+    find = "find / -name 'libcudnn.so*' -ls 2>/dev/null"
+    wrong = Fix("List the cuDNN versions, and remove the wrong one from the loader path", (look, find))
     if not context.probed and (needed := _cudnn_to_install(context)):
-        later = minor(needed) if _same_minor(value_or(fetch("messages", context), None)) else major(needed)
-        text = f"Install cuDNN {needed}, or a later {later}.x, in place of the one that is loaded"
+        log = value_or(fetch("messages", context), MessageLog(()))
+        later = minor(needed) if _same_minor(log) else major(needed)
+        gpus = tuple(card.compute_capability for card in value_or(fetch("cards", context), ()))
+        limit = dropped_by(context.matrix, needed, "12", gpus)  # which has no kernels for the GPU
+        if major(needed) == "9":  # of pip, which PyTorch pins to another one
+            package = f"nvidia-cudnn-cu12>={minor(needed)},<{limit or '10'}"
+            text = f"Install cuDNN {minor(needed)} or later; in an environment without PyTorch, which requires its own"
+            return (*context.remedies.installing(text, package), wrong)
+        reported = value_or(fetch("reported_cudnn", context), None)
+        if reported and any(minor(version) == minor(needed) for version, _ in reported.installed):
+            return (wrong,)  # it is there, and another one comes first
+        upto = f" before {limit}" if limit and major(limit) == major(needed) else ""
+        text = f"Install cuDNN {needed}, or a later {later}.x{upto}, in place of the one that is loaded"
         return (Fix(f"{text}: https://developer.nvidia.com/cudnn-archive"), wrong)
     right = install_libraries(context) or context.remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
     return (*right, *(() if context.probed else (wrong,)))
