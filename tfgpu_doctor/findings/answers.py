@@ -143,6 +143,7 @@ SEVERAL = _answer(
         "In TensorFlow 2, build and compile the model under a strategy; its batch is that of all GPUs together: "
         "with tf.distribute.MirroredStrategy().scope():"
     ),
+    Fix("For inference, or a program that stays as it is: a process for each GPU (CUDA_VISIBLE_DEVICES=0, =1 ...)"),
     Fix("See whether the GPUs of this machine scale", ("tfgpu bench cnn --gpus 2",)),
     layer="GPU",
     title="A program uses one GPU, unless its code spreads the work over several",

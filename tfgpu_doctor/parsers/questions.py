@@ -101,7 +101,7 @@ _NO_ANSWER = any_case(
     r"|\b(?:any|some)(?:one|body)\b|\bwhy\b|为什么"
     # what a program needs, or does in what time, is its own affair; nobody here knows what will be
     r"|\bmemory\b|\bvram\b|显存|\d ?gb\b|\bbatch|\bbenchmark|\bhow (?:long|fast|many)\b|\bspeed|\bmulti(?:ple\b|-)"
-    r"|^\W*when\b|\bwhen\W*$|\bplan(?:s|ned)?\b|\bgoing to\b|\bconsider"
+    r"|^\W*when\b|\bwhen\W*$|\bplan(?:s|ned)?\b|\bgoing to\b|\bconsider|tensor ?rt|tf-?trt"
 )
 # texts about a program that may need a release of its own
 _PROGRAM = any_case(
@@ -142,7 +142,7 @@ _NAMES_MORE = any_case(
     r"|安装|版本|\b(?:cuda|cudnn|python|tf|tensorflow)[ -]?v?\d"
 )
 _MACHINE = any_case(r"\b[gr]tx ?\d|geforce|quadro|tesla|titan|windows|ubuntu|\bwsl|macbook|jetson|\d\.\d")
-_REPAIR = any_case(r"\b(?:fix|solve|resolve|disable|avoid|limit|error)")
+_REPAIR = any_case(r"\b(?:fix|solve|resolve|disable|avoid|limit|error)|tensor ?rt|tf-?trt")
 _FOR_HELP = any_case(r"\b(?:any|some)(?:one|body)\b|\bwhy\b|为什么")
 # work for several GPUs, and what spreads it already
 _SEVERAL = any_case(
