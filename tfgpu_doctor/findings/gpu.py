@@ -490,7 +490,16 @@ ARCH_TOO_NEW = finding(
 
 
 # what PTX does that is compiled at the first use, or that the driver refuses
-_OF_COMPILING = ("job-hangs", "slow", "time-on-both", "nan-result", "invalid-handle", "launch-failed", *TOO_NEW)
+_OF_COMPILING = (
+    "job-hangs",
+    "slow",
+    "slow-start",
+    "time-on-both",
+    "nan-result",
+    "invalid-handle",
+    "launch-failed",
+    *TOO_NEW,
+)
 
 
 def _of_ptx(context: Context, messages: MessageLog | None, gpus: Cards) -> Severity | None:
@@ -584,6 +593,16 @@ def older_cuda_stated(
         return None
     seen = (evidence(f"CUDA {kit.version}", kit.source, f"CUDA {first[0]} or later for this GPU") for kit in older)
     return Problem(possible=True, evidence=tuple(seen))
+
+
+@ARCH_TOO_NEW.sign(unless=("gpu.arch-too-old", "cuda.version-mismatch"))
+def starts_slowly(
+    context: Context, messages: MessageLog, cards: Cards, gpu_release: Release | None = None
+) -> Problem | None:
+    """A start of minutes on a GPU that is named, and no release that tells whether it has kernels for it."""
+    if context.probed or gpu_release or not cards or _is_of_pytorch(messages):
+        return None
+    return Problem(possible=True, evidence=message_evidence(*messages.all("slow-start")))
 
 
 def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> Message | None:
