@@ -331,12 +331,13 @@ def bug_of_this_release(
         return None
     version = value_or(context.facts.tensorflow.version, release.version)
     found = f"{release.package} {version}", context.source("tensorflow.version")
+    fails = issue.condition.cudnn and context.log.has("no-dnn-library", "cudnn-handle")
     return Problem(
         title=f"TensorFlow {release.version}: {issue.title}",
         cause=issue.symptom,
         evidence=(evidence(*found, "a release without this bug", issue.source),),
         fixes=without_bug(context, release, issue),
-        severity=Severity(issue.severity),
+        severity=Severity.ERROR if fails else Severity(issue.severity),
         despite_verified=issue.affects == "run" and not issue.condition.extra,  # the extra's libraries were found then
         never_consequence=not (issue.condition.extra or is_about_architecture(issue.condition)),
     )

@@ -262,7 +262,11 @@ def conda_sees_none(messages: MessageLog) -> Problem | None:
 
 @MISSING.sign(unless=("gpu.none", "tf.cpu-build"))
 def smi_not_found(
-    context: Context, messages: MessageLog, host_container: str | None = None, driver_version: str | None = None
+    context: Context,
+    messages: MessageLog,
+    host_container: str | None = None,
+    driver_version: str | None = None,
+    cards: Cards = (),
 ) -> Problem | None:
     """nvidia-smi, which every driver brings along, is not there, and that is all that a text tells."""
     seen = messages.all("smi-not-found")
@@ -271,11 +275,12 @@ def smi_not_found(
         return None
     on_windows = 'powershell -Command "(Get-CimInstance Win32_VideoController).Name"'
     command = on_windows if context.remedies.os == "windows" else "lspci | grep -i nvidia"
+    look = Fix("See whether there is an NVIDIA GPU", (command,))
     return Problem(
         title="nvidia-smi is not found: the NVIDIA driver is probably not installed",
         cause="every NVIDIA driver installs nvidia-smi; CUDA from pip or conda does not contain the driver",
         evidence=message_evidence(*seen),
-        fixes=(Fix("See whether there is an NVIDIA GPU", (command,)), context.remedies.install_driver()),
+        fixes=(*(() if cards else (look,)), context.remedies.install_driver()),
     )
 
 

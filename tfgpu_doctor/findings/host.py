@@ -210,7 +210,10 @@ def hosted_without_one(
 
 
 # what TensorFlow misses on a machine without a GPU, and says at each start
-_WITHOUT_ONE = ("library-not-opened", "loader-error", "cuinit-failed", "libcuda-not-loaded", "no-cuda-device")
+_WITHOUT_ONE = (
+    *("library-not-opened", "loader-error", "cuinit-failed", "libcuda-not-loaded", "no-cuda-device"),
+    "cudart-not-found",
+)
 
 
 def _expected_without_one(found: tuple[Evidence, ...], messages: MessageLog) -> Problem | None:
