@@ -24,7 +24,7 @@ from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.library_fixes import without_bug
 from tfgpu_doctor.findings.symptoms import nothing_fails
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
-from tfgpu_doctor.matrix.schema import Condition
+from tfgpu_doctor.matrix.schema import Condition, KnownIssue
 
 DIFFER = finding(
     "cuda.versions-differ",
@@ -331,16 +331,21 @@ def bug_of_this_release(
         return None
     version = value_or(context.facts.tensorflow.version, release.version)
     found = f"{release.package} {version}", context.source("tensorflow.version")
-    fails = issue.condition.cudnn and context.log.has("no-dnn-library", "cudnn-handle")
     return Problem(
         title=f"TensorFlow {release.version}: {issue.title}",
         cause=issue.symptom,
         evidence=(evidence(*found, "a release without this bug", issue.source),),
         fixes=without_bug(context, release, issue),
-        severity=Severity.ERROR if fails else Severity(issue.severity),
+        severity=_gravity(context, issue),
         despite_verified=issue.affects == "run" and not issue.condition.extra,  # the extra's libraries were found then
         never_consequence=not (issue.condition.extra or is_about_architecture(issue.condition)),
     )
+
+
+def _gravity(context: Context, issue: KnownIssue) -> Severity:
+    """As the matrix has it; an error where the log shows that its cuDNN fails."""
+    fails = issue.condition.cudnn and context.log.has("no-dnn-library", "cudnn-handle")
+    return Severity.ERROR if fails else Severity(issue.severity)
 
 
 def is_about_architecture(condition: Condition) -> bool:

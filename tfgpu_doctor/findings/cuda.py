@@ -18,8 +18,7 @@ from tfgpu_doctor.findings.declaration import (
     finding,
     message_evidence,
 )
-from tfgpu_doctor.findings.host import WSL_LIBRARIES_FIRST
-from tfgpu_doctor.findings.inputs import Cards, Checks, Devices, Sonames, Toolkits, fetch
+from tfgpu_doctor.findings.inputs import WSL_LIBRARIES_FIRST, Cards, Checks, Devices, Sonames, Toolkits, fetch
 from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
 from tfgpu_doctor.findings.library_fixes import (
     CUDNN_9,

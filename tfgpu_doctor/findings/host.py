@@ -290,12 +290,6 @@ REMOVE_LINUX_DRIVER = Fix(
     "Remove any Linux display driver from WSL",
     ("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
 )
-WSL_LIBRARIES_FIRST = Fix(
-    "Put WSL's own libraries first on the loader path",
-    ("export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}", "/usr/lib/wsl/lib/nvidia-smi"),
-)
-
-
 _WITH_NVIDIA_DOCKER = (
     "Start TensorFlow's container in the same way, with nvidia-docker run in place of docker run (since Docker 19.03, "
     "docker run --gpus all does the same)"
@@ -493,7 +487,7 @@ SETUP = finding(
     title="WSL2 is not set up for the GPU",
     cause="WSL2 takes libcuda from /usr/lib/wsl/lib and uses the GPU through /dev/dxg; one of them is missing, old or "
     "shadowed",
-    fixes=lambda _: (UPDATE_WSL, REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST),
+    fixes=lambda _: (UPDATE_WSL, REMOVE_LINUX_DRIVER, inputs.WSL_LIBRARIES_FIRST),
     docs="https://docs.nvidia.com/cuda/wsl-user-guide/index.html",
     about_gpus=True,
 )
@@ -515,13 +509,14 @@ def no_wsl_driver(context: Context, os: str, libcuda: Libraries, dxg_device: boo
             evidence=(evidence("no /dev/dxg", context.source("host.dxg_device"), "/dev/dxg"),),
             fixes=(UPDATE_WSL,),
         )
+    hidden = (REMOVE_LINUX_DRIVER, inputs.WSL_LIBRARIES_FIRST)
     first = libcuda[0].path if libcuda else "no libcuda.so.1"
     if "/wsl/" in first:
         return None
     return Problem(
         cause="the loader does not find Windows' libcuda: a Linux driver hides it, or its folder is not searched",
         evidence=(evidence(first, context.source("driver.libcuda"), "/usr/lib/wsl/lib/libcuda.so.1"),),
-        fixes=(REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST) if libcuda else (WSL_LIBRARIES_FIRST, REMOVE_LINUX_DRIVER),
+        fixes=hidden if libcuda else hidden[::-1],
     )
 
 
@@ -576,10 +571,10 @@ def wsl_message(
     unusable = messages.has(*_FAILURES_IN_WSL) or inputs.driver_unusable(messages, cuda_init)
     if not (linux_driver or failures or unusable):
         return None
-    cause, steps = None, [UPDATE_WSL, REMOVE_LINUX_DRIVER, WSL_LIBRARIES_FIRST]
+    cause, steps = None, [UPDATE_WSL, REMOVE_LINUX_DRIVER, inputs.WSL_LIBRARIES_FIRST]
     if linux_driver:
         cause = "a Linux driver inside WSL hides the libcuda of Windows' driver"
-        steps = [REMOVE_LINUX_DRIVER, UPDATE_WSL, WSL_LIBRARIES_FIRST]
+        steps = [REMOVE_LINUX_DRIVER, UPDATE_WSL, inputs.WSL_LIBRARIES_FIRST]
     if host_container or messages.has("container-hook-failed"):
         cause = inputs.NOT_MOUNTED if inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND) else cause
         steps.insert(0, inputs.UPDATE_TOOLKIT)

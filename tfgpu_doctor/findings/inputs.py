@@ -354,6 +354,10 @@ FABRIC_MANAGER = Fix(
     "On a machine with NVSwitch: start the Fabric Manager of exactly the driver's version",
     ("sudo systemctl enable --now nvidia-fabricmanager", "systemctl status nvidia-fabricmanager"),
 )
+WSL_LIBRARIES_FIRST = Fix(
+    "Put WSL's own libraries first on the loader path",
+    ("export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}", "/usr/lib/wsl/lib/nvidia-smi"),
+)
 RESTART = Fix("Restart the machine", ("sudo reboot",))
 _LIBCUDA = re.compile(r"libcuda\.so|nvcuda\.dll", re.IGNORECASE)
 _NO_DRIVER = ("cuinit-failed", "kernel-driver-not-running", "libcuda-not-loaded", "nvml-not-found", "smi-no-driver")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from tfgpu_doctor.facts.facts import Gpu, Gpus, Message, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
@@ -88,6 +89,7 @@ _SCALE = Fix(
     "layer dtype='float32'; or use mixed_bfloat16 (compute capability 8.0 or newer). If float32 gives NaN on the GPU, "
     "too, it is another cause"
 )
+_NO_TF32 = Fix("Rule out TF32: tf.config.experimental.enable_tensor_float_32_execution(False)")
 
 
 @WRONG_RESULT.sign(conclusive=False)
@@ -116,19 +118,18 @@ def different_results_message(context: Context, messages: MessageLog) -> Problem
     corrupted = messages.all("nan-over-several-gpus")  # between the GPUs, most likely
     if not (seen or corrupted) or messages.stops_import:
         return None
+    verify = Fix("Verify matrix products on this GPU", (context.remedies.doctor(), "tfgpu bench matpow"))
+    found = message_evidence(*seen, *corrupted)
+    if all(_NAN.search(one.text) for one in seen):
+        doubt = Problem(possible=True, severity=Severity.WARNING, evidence=found, fixes=(verify, _NO_TF32))
+        if messages.has("half-precision"):
+            return replace(doubt, title="Training in float16 gives NaN", cause=_OVERFLOWS, fixes=(_SCALE, verify))
+        return doubt
     alone = messages.speaks_only_of("wrong-result", "nan-result")
-    half, is_nan = messages.all("half-precision"), all(_NAN.search(one.text) for one in seen)
     return Problem(
-        possible=not seen or is_nan,
-        severity=None if seen and alone and not is_nan else Severity.WARNING,
-        title="Training in float16 gives NaN" if half and is_nan else None,
-        cause=_OVERFLOWS if half and is_nan else None,
-        evidence=message_evidence(*seen, *corrupted),
-        fixes=(
-            *((_SCALE,) if half and is_nan else ()),
-            Fix("Verify matrix products on this GPU", (context.remedies.doctor(), "tfgpu bench matpow")),
-            Fix("Rule out TF32: tf.config.experimental.enable_tensor_float_32_execution(False)"),
-        ),
+        severity=None if alone else Severity.WARNING,
+        evidence=found,
+        fixes=(verify, _NO_TF32),
     )
 
 

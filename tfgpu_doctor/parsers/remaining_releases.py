@@ -172,12 +172,21 @@ def remaining_releases(text: ParsedText, matrix: Matrix, python: Python, *, whee
         return None
     beside: list[Clue] = [(f"Python {version}", lambda row: version in row.python)] if version else []
     wheels = [*_wheels(matrix, platform, with_cuda=not by_python)]
-    newest = _newest_patches(wheels, used := [*clues, *beside, *lines])
-    if not newest and lines and libraries:  # another build's, of a source that is known to print so
-        newest = _newest_patches(wheels, used := [*of_log, *beside, *_of_the_lines(text, matrix, otherwise=False)])
-    if not newest and lines and clues:  # the log is of two releases
-        newest = _newest_patches(wheels, used := [*clues, *beside])
+    ways = [[*clues, *beside, *lines]]
+    if lines and libraries:  # else it is another build's, of a source that is known to print so
+        ways.append([*of_log, *beside, *_of_the_lines(text, matrix, otherwise=False)])
+    ways.append([*clues, *beside])  # or the log is of two releases
+    newest, used = next(_that_leave_some(wheels, ways), ({}, []))
     return _described(newest, used) if 1 <= len(newest) <= (_MOST_OF_WINDOWS if by_python else MOST) else None
+
+
+def _that_leave_some(
+    wheels: Collection[_Wheel], ways: Iterable[list[Clue]]
+) -> Iterator[tuple[dict[Series, Version], list[Clue]]]:
+    """What each of several lists of clues leaves, if it leaves anything."""
+    for way in ways:
+        if newest := _newest_patches(wheels, way):
+            yield newest, way
 
 
 def _is_asked_of_pip(text: ParsedText, named: bool) -> bool:

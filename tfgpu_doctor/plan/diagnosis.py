@@ -46,10 +46,7 @@ def asked(
     devices: tuple[TfDevice, ...] | None = None,
 ) -> Problem | None:
     """Somebody asks, and nothing in the text fails."""
-    questions = [one for one in messages.all("question") if one.values["about"] in ("release", "works")]
-    # of "must it be a GTX 1080? is an RTX 2060 OK?" the second
-    cards = [one for one in questions if "gpu" in one.values]
-    question = next((one for one in questions if "tensorflow" in one.values), next(iter(cards[-1:] or questions), None))
+    question = _question(messages)
     if (
         context.probed
         or question is None
@@ -64,6 +61,13 @@ def asked(
     fixes = found.fixes if answer.direct and not context.remedies.image else (_OF_A_PROGRAM,)
     cause = ". ".join(filter(None, (answer.hint(pci_gpus), found.cause)))
     return replace(found, cause=cause, rank_first=True, fixes=fixes)
+
+
+def _question(messages: MessageLog) -> Message | None:
+    """The one that names a release; else a card: of "must it be a GTX 1080? is an RTX 2060 OK?" the second."""
+    questions = [one for one in messages.all("question") if one.values["about"] in ("release", "works")]
+    cards = [one for one in questions if "gpu" in one.values]
+    return next((one for one in questions if "tensorflow" in one.values), next(iter(cards[-1:] or questions), None))
 
 
 def _answer_repairs(context: Context, messages: MessageLog, question: Message) -> bool:
@@ -151,20 +155,18 @@ class _Answer:
         option = Planner(self.request).option("as-is", row)
         driver = f", driver {option.min_driver} or newer" if option.min_driver else ""
         title = _against(row, against[0], self.target.os) if against else f"{_line(option)}{driver}"
-        listed = " ".join(dict.fromkeys((*row.sass, *row.ptx)))
-        compiled = f"; compiled for compute capability {listed}" if row.gpu else ""
+        listed = " ".join(dict.fromkeys((*row.sass, *row.ptx))) or "none, the CPU alone"
         # no official build of TensorFlow 1 uses these GPUs, and a program of it runs with no TensorFlow 2
         newer = row.version.startswith("1.") and (broken or at_least(self.named.get("cuda", "0"), "11"))
-        ways = self._best() if broken else (option,)
-        other = any(major(one.tensorflow) != major(row.version) for one in ways)  # which does not run its programs
-        kernels = [*self._kernels()] if against or not self.direct else []
-        if newer:
-            kernels.append(_NVIDIAS)
+        ways = () if newer else self._for_programs_of(row) if broken else (option,)
+        kernels = [*(self._kernels() if against or not self.direct else ()), *((_NVIDIAS,) if newer else ())]
         return Problem(
-            title=f"{'No' if against else 'Yes'}: {title}" if self.works else title,
-            cause=". ".join((f"{_built_with(row)}{driver}{compiled}", *dict.fromkeys(kernels))),
+            title=f"{self._yes_or_no(not against)}{title}",
+            cause=". ".join(
+                (f"{_built_with(row)}{driver}; compiled for compute capability {listed}", *dict.fromkeys(kernels))
+            ),
             evidence=against or message_evidence(self.question, need=_built_with(row)),
-            fixes=(_OF_A_PROGRAM,) if newer or other else tuple(_fixes(ways)),
+            fixes=tuple(_fixes(ways)) or (_OF_A_PROGRAM,),
         )
 
     def _about_gpus(self) -> Problem | None:
@@ -221,6 +223,15 @@ class _Answer:
         inside = next((one for one in options if one.kind == "wsl2"), None)
         both = (native, inside) if "native" in self.named or options[0] is native else (inside, native)
         return tuple(one for one in both if one) or options[:1]
+
+    def _yes_or_no(self, works: bool) -> str:
+        """How the answer begins, where somebody asks whether something works."""
+        return ("Yes: " if works else "No: ") if self.works else ""
+
+    def _for_programs_of(self, row: Release) -> tuple[Option, ...]:
+        """What plan ranks first, unless it is of a major version that does not run a release's programs."""
+        ways = self._best()
+        return ways if all(major(one.tensorflow) == major(row.version) for one in ways) else ()
 
     def _planned(self, state: MachineState | None = None) -> Problem:
         """What plan answers for this machine."""

@@ -297,7 +297,8 @@ class Planner:
         """Every release newer than that of the best option; neighbours with the same reasons together."""
         floor = Version(options[0].tensorflow) if options else None
         request = self._wsl().request if options and options[0].kind == "wsl2" else self.request
-        rows = candidates(request.matrix, request.target.platform)
+        known = candidates(request.matrix, request.target.platform)
+        rows = sorted(known, key=lambda one: Version(one.version), reverse=True)
         judged = ((row, violations(request, row)) for row in rows if not floor or Version(row.version) > floor)
         for _, group in groupby(judged, key=lambda one: [(why.constraint, why.need) for why in one[1]]):
             found = [*group]
