@@ -10,7 +10,7 @@ from msgspec import structs
 
 from tfgpu_doctor.facts.facts import Candidate, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
-from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
+from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem
 from tfgpu_doctor.findings.inputs import Sonames, fetch
 from tfgpu_doctor.findings.libraries import (
@@ -21,7 +21,7 @@ from tfgpu_doctor.findings.libraries import (
     names,
     off_path_evidence,
 )
-from tfgpu_doctor.matrix.compatibility import forgets_folders
+from tfgpu_doctor.matrix.compatibility import forgets_folders, newest_for_most
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 
 CONDA_TENSORFLOW = ("conda install -c conda-forge tensorflow",)
@@ -140,11 +140,20 @@ def _for_an_old_cuda(context: Context) -> tuple[Fix, ...]:
     cuda = value_or(fetch("reported_cuda", context), None)
     unknown = value_or(fetch("gpu_release", context), None) is None and not (context.probed or context.remedies.image)
     row = _newest_with(context, cuda) if unknown and cuda and cuda.not_opened else None
-    if row is None:
-        return ()
-    beside = context.remedies.with_cuda_beside(row, f"Install TensorFlow {row.version} in an environment of its own")
-    text = f"Install CUDA {minor(row.cuda)} and its cuDNN, which TensorFlow {row.version}, for example, loads: {_CUDA}"
-    return (*beside,) or (Fix(text),)
+    text = "Install TensorFlow {0} in an environment of its own"
+    if row:
+        beside = context.remedies.with_cuda_beside(row, text.format(row.version))
+        or_by_hand = f"Install CUDA {minor(row.cuda)} and its cuDNN, which TensorFlow {row.version}, for example, loads"
+        return (*beside,) or (Fix(f"{or_by_hand}: {_CUDA}"),)
+    cudnn = value_or(fetch("reported_cudnn", context), None) if unknown else None
+    if cudnn and cudnn.not_opened and cudnn.wanted == _OF_CUDA_8:
+        rows = (one for one in context.matrix.releases(platform="linux_x86_64") if major(one.cudnn) == _OF_CUDA_8)
+        row = max(rows, key=newest_for_most)
+        return (*context.remedies.with_cuda_beside(row, text.format(row.version)),)
+    return ()
+
+
+_OF_CUDA_8 = "6"  # the cuDNN of 1.3 and 1.4 alone; conda has no older one
 
 
 def _newest_with(context: Context, cuda: ReportedCuda) -> Release | None:
@@ -152,7 +161,7 @@ def _newest_with(context: Context, cuda: ReportedCuda) -> Release | None:
     wanted = minor(cuda.wanted) if at_least(cuda.wanted, "11") is False else None
     rows = (row for row in context.matrix.releases(platform="linux_x86_64") if row.gpu and minor(row.cuda) == wanted)
     own = (row for row in rows if wanted and (major(row.version) == "1" or not linked))
-    return max(own, key=lambda one: numbers(one.version), default=None)
+    return max(own, key=newest_for_most, default=None)
 
 
 def _keep(release: Release, best: tuple[Fix, ...], context: Context) -> tuple[Fix, ...]:

@@ -189,6 +189,12 @@ def dropped_by(matrix: Matrix, cudnn: str | None, cuda: str | None, capabilities
     return None
 
 
+def newest_for_most(row: Release) -> tuple[tuple[int, ...], int, Version]:
+    """Order releases by their minor version, then by the GPUs with kernels (1.12.2 has those of a K80 alone)."""
+    version = Version(row.version)
+    return version.release[:2], len(row.sass), version
+
+
 def cudnn_bound(matrix: Matrix, row: Release, capabilities: Iterable[str]) -> str | None:
     """A requirement that holds back the cuDNN of a release's extra, for cards that later ones have dropped.
 

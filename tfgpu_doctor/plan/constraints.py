@@ -20,6 +20,7 @@ from tfgpu_doctor.matrix.compatibility import (
     drives,
     extra_fails,
     is_tegra,
+    newest_for_most,
     oldest_driver,
     runs_on,
     why_driver,
@@ -224,14 +225,9 @@ def candidates(matrix: Matrix, platform: str, *, pre: bool = False) -> Iterator[
             held = rows.get(row.version)
             if held is None or (row.gpu and not held.gpu):
                 rows[row.version] = row
-    for row in sorted(rows.values(), key=_newest_for_most, reverse=True):
+    for row in sorted(rows.values(), key=newest_for_most, reverse=True):
         if Version(row.version).is_prerelease == pre:
             yield row
-
-
-def _newest_for_most(row: Release) -> tuple[tuple[int, ...], int, Version]:
-    version = Version(row.version)
-    return version.release[:2], len(row.sass), version
 
 
 def same_minor_releases(request: PlanRequest, version: str) -> list[Release]:
