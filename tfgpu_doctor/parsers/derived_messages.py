@@ -65,9 +65,10 @@ _HOSTED = any_case(
     r"^(?:(?:in|on|using) )?(?:google )?colab(?: notebook|[,:]|\s*$)|\bkaggle (?:notebook|kernel|session)s?\b"
     r"|(?<![\w.-])/content/|/kaggle/(?:input|working)\b|\bcolab[\w-]{0,40}\.ipynb\b|\bgoogle\.colab\b"
     r"|\bcolab (?:pro|runtime|session|has|comes with|provides|tensorflow|crash\w*|fails)\b"
-    r"|\b(?:run|runs|running|ran|train|training|execute|work|example)\b.{0,60}\b(?:in|on|with) (?:google )?colab\b"
-    r"|^(?!.{0,200}\b(?:works?|fine)\b).{0,60}\b(?:in|on) (?:google )?(?:colab|kaggle)\b|\bcolab (?:says|shows|does)\b"
-    r"(?!.{0,80}\b(?:works?|fine|but|without|success\w*|no (?:problem|error)s?)\b)"
+    r"|\bcolab (?:says|shows|does)\b|(?:\b(?:run|runs|running|ran|train|training|execute|work|example)\b.{0,60}"
+    r"\b(?:in|on|with)|^(?!.{0,200}\b(?:works?|fine)\b).{0,60}\b(?:in|on)) (?:google )?(?:colab|kaggle)\b"
+    r"(?!.{0,80}\b(?:works?|fine|but|without|success\w*|no (?:problem|error)s?|locally"
+    r"|my (?:own )?(?:server|laptop|pc|machine|computer|desktop|workstation))\b)"
 )
 _PRINTED_VERSION = re.compile(r"(?:Out\[\d{1,4}\]: )?['\"(]*[\d.]+(?:rc\d+)?['\")]*")
 # lines that programs print, beside those of prose.is_sentence: TensorFlow's log, training, this program, pip, a shell
