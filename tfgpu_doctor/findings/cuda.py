@@ -379,8 +379,9 @@ def _one_version(context: Context) -> tuple[Fix, ...]:
             text = f"Install cuDNN {minor(needed)} or later; in an environment without PyTorch, which requires its own"
             return (*context.remedies.installing(text, package), wrong)
         reported = value_or(fetch("reported_cudnn", context), None)
-        if reported and any(minor(version) == minor(needed) for version, _ in reported.installed):
-            return (wrong,)  # it is there, and another one comes first
+        there = [version for version, _ in reported.installed] if reported else []
+        if any(version.startswith(later) and at_least(version, minor(needed)) for version in there):
+            return (wrong,)  # what serves is there, and another one comes first
         upto = f" before {limit}" if limit and major(limit) == major(needed) else ""
         text = f"Install cuDNN {needed}, or a later {later}.x{upto}, in place of the one that is loaded"
         return (Fix(f"{text}: https://developer.nvidia.com/cudnn-archive"), wrong)

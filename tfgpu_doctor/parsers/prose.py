@@ -269,7 +269,8 @@ _SEES = (
 )
 _A_GPU = r"(?:gpus?\b|graphics? cards?\b|video cards?\b|cuda devices?\b|nvidia cards?\b|[gr]tx ?\d{3,4}(?: ?ti\b)?)"
 _IN_PART = (
-    r"(?! (?:\w+ )?(?:efficiently|effectively|sufficiently|fully|properly|well|much|enough|completely|optimally)\b)"
+    r"(?! (?:\w+ )?(?:efficiently|effectively|sufficiently|fully|properly|well|much|enough|completely|optimally)\b"
+    r"| (?:on|at|to|with|in) (?:its |the )?(?:full|max\w*)\b)"
 )
 _NEVER = (
     r"(?:\bnot|\b(?:is|are|was|were|do|does|did|can|could|wo|wil|has|have)n['’]?t|\bcan['’]?t|\bnever|\bno longer"
