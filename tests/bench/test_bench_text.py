@@ -84,7 +84,10 @@ COMPARISONS: dict[str, BenchComparison] = {
         result(run(EVIL), failed("[red]x[/]\x1b[31m", EVIL), software={EVIL: EVIL}, title=EVIL),
         names=(EVIL, "b.json"),
     ),
-    "compare-nothing": compared(result(), result()),
+    "compare-nothing": compared(
+        result(run(parameters={"workload": "cnn"}), workload="overview", parameters={"model": "cifar"}),
+        result(run(), workload="cnn", parameters={"model": "mnist"}),
+    ),
 }
 markdown = as_format("markdown", "bench comparison")
 

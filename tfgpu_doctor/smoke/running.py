@@ -47,7 +47,7 @@ OLDEST = (3, 8)  # Python that the worker of the benchmarks runs in
 # Rows of the matrices. A GPU needs about 4096 to come near its peak (2.5 TFLOP a sample: 40 ms at 60 TFLOP/s); two CPU
 # cores need 0.1 s for 1024. float64 has half the rows: GPUs that are made for graphics do 1/64 of float32 in it.
 GPU_SIZE, CPU_SIZE = 4096, 1024
-BATCH = 64  # images on each device
+CNN = Cnn(batch=64)  # images on each device
 # The type of a training beside that of a product; nobody trains in float64.
 CNN_TYPES = {
     "float32": "float32",
@@ -194,8 +194,7 @@ class Smoking:
         """Return the job of a step, and what two results of it must share."""
         dtype = self.options.dtype
         if step.workload == "cnn":
-            cnn = Cnn(batch=BATCH)
-            return cnn.job(CNN_TYPES[dtype], step.case), cnn.parameters()
+            return CNN.job(CNN_TYPES[dtype], step.case), CNN.parameters()
         size = (GPU_SIZE if step.case.gpus else CPU_SIZE) // (2 if dtype == "float64" else 1)
         matpow = MatPow(dtypes=(dtype,), chosen=size, written=self.references)
         return matpow.job(step.case, dtype, size, folder), matpow.parameters()
@@ -264,9 +263,10 @@ class Smoking:
         is_matpow = step.workload == "matpow"
         # of a small network, a large GPU needs a few per cent, which says nothing about the GPU
         share = f" ({run.percent_of_peak:.0f} % of peak)" if is_matpow and run.percent_of_peak is not None else ""
+        network = "" if is_matpow else f"{CNN.model} "
         # cards before Ampere have no TF32, and compute in another type than was asked for
         instead = f", not {run.dtype}" if run.computed_in not in (None, run.dtype) else ""
-        parts = [quantity(run.throughput.value, run.throughput.unit, run.throughput.ci95) + share]
+        parts = [quantity(run.throughput.value, network + run.throughput.unit, run.throughput.ci95) + share]
         parts.append(f"verified in {run.computed_in or run.dtype}{instead}")
         if self.options.min_tflops is not None and is_matpow and run.devices[0].startswith("/CPU"):
             parts.append("--min-tflops is for GPUs")

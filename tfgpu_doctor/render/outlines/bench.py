@@ -320,12 +320,13 @@ def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     failures = Items(tuple(f"{name(run)}: {_failure(run)}" for run in runs if not run.throughput), mark="error")
     if result.workload == OVERVIEW and detail == "normal":
         qualified = (note for note in notes(result) if MEASURED in note or note == UNFINISHED)
-        parts: tuple[Part, ...] = (_devices(runs), failures, Items(tuple(qualified), mark="note"))
-        hint = "How it was verified: -v. More of each: tfgpu bench matpow; tfgpu bench cnn"
+        parts: tuple[Part, ...] = (_devices(result), failures, Items(tuple(qualified), mark="note"))
+        cnn = f"tfgpu bench cnn --model {result.parameters.get('model', '?')}"
+        hint = f"More: tfgpu bench matpow; {cnn}. Verification: -v"
         return whole._replace(about=(f"{command} {result.tool.version}{day}", about[1]), parts=parts, hint=hint)
     many = len(runs) > _MANY and detail == "normal"
     parts = (
-        *((runs_table(runs),) if detail == "shared" else _blocks(runs, detail, many)),
+        *((runs_table(runs),) if detail == "shared" else _blocks(result, detail, many)),
         failures,
         Items(tuple(shared_advice(runs)), mark="warning"),
         Items(notes(result), mark="note"),
@@ -358,24 +359,25 @@ def _in_plain_words(result: BenchResult) -> BenchResult:
     return replace(result, runs=[replace(run, label=plain(run.label), scaling=None) for run in result.runs], **texts)
 
 
-def _devices(runs: Sequence[Run]) -> Table:
-    """A line for each device, a column for each computation."""
-    found = {(run.label.partition(",")[0], (run.parameters.get("workload"), run.dtype)): run for run in runs}
+def _devices(result: BenchResult) -> Table:
+    """A line for each device of an overview, a column for each computation."""
+    found = {(run.label.partition(",")[0], (run.parameters.get("workload"), run.dtype)): run for run in result.runs}
     columns = dict.fromkeys([*(column for _, column in found), ("cnn", "float32")])
     rows, marks = list[tuple[str, ...]](), list[str]()
     for label in dict.fromkeys(label for label, _ in found):
         own = [found.get((label, column)) for column in columns]
         rows.append((label, *(throughput(run).removesuffix(" images/s") if run else "-" for run in own)))
         marks.append(min((mark(run) for run in own if run), key=("error", "warning", "ok").index))
-    titles = ("CNN images/s" if workload == "cnn" else f"matmul {dtype}" for workload, dtype in columns)
+    cnn = f"CNN {result.parameters.get('model', '?')} images/s"
+    titles = (cnn if workload == "cnn" else f"matmul {dtype}" for workload, dtype in columns)
     return Table("Speeds", ("device", *titles), tuple(rows), tuple(marks))
 
 
-def _blocks(runs: Sequence[Run], detail: formats.Detail, many: bool) -> Iterator[Part]:
+def _blocks(result: BenchResult, detail: formats.Detail, many: bool) -> Iterator[Part]:
     """Yield the table of several runs, and a block for each with a speed; of many, of those with figures."""
-    measured = [run for run in runs if run.throughput]
-    if measured and len(runs) > 1:
-        yield _devices(runs) if "workload" in runs[0].parameters else runs_table(runs)
+    measured = [run for run in result.runs if run.throughput]
+    if measured and len(result.runs) > 1:
+        yield _devices(result) if result.workload == OVERVIEW else runs_table(result.runs)
     yield from (_block(run, detail) for run in measured if not many or run.figures)
 
 
