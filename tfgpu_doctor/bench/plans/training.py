@@ -104,7 +104,7 @@ class TrainingPlan(PlanBase):
             seconds, deadline = cpu_seconds(batch * self.step_flop(), session), session.rule.deadline
             longer = f"--devices cpu,gpu:0 --deadline {math.ceil(seconds) * USUAL}"
             long = seconds > min(LONG, deadline / FEWEST)
-            if long and (gpus := self.skip_cpu(cases, "a step", seconds, longer)):
+            if long and (gpus := self.skip_cpu(session, cases, "a step", seconds, longer)):
                 cases = gpus
             else:
                 check_time(seconds, deadline, batch, self.option)

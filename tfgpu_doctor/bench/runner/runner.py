@@ -315,6 +315,7 @@ class Session:
     found: tuple[GpuFound, ...] = ()  # the GPUs that TensorFlow lists
     runs: tuple[Run, ...] = ()  # of the groups that are done; plans may choose the next by them
     first: Worker = field(init=False)  # the first process, greeted; plans find out sizes with it
+    drop: Callable[[], None] = field(init=False)  # ends it, so that the first case gets a new one
     not_run: list[str] = field(default_factory=list)  # what was asked for and does not take place, with the reason
     clock: Callable[[], float] = time.monotonic
     total: float = 1.0  # runs that were announced
@@ -331,6 +332,7 @@ class Session:
         self.progress("starting TensorFlow", 0.0)
         with Workers(self.start_worker, shared=self.shared) as workers:
             self.first, self.software, self.found = workers.first(), workers.software, workers.found
+            self.drop = workers.drop
             for group in self.plan.groups(self):
                 self.runs = self._measure(group, workers)
         result = self._result(self.runs)
