@@ -281,7 +281,7 @@ def test_how_long_all_runs_are_sampled_at_most_is_said_beforehand() -> None:
     said: list[str] = []
     rule = StoppingRule(deadline=20.0)
     Session(MatPow(sizes=(512,)), MATRIX, healthy(), Planned(), rule, announce=said.append).begin(["CPU", "1 GPU"])
-    assert said == ["2 runs (CPU; 1 GPU): at most 40 s of sampling, besides start-up and verification"]
+    assert said == ["2 runs (CPU; 1 GPU): at most about 40 s of sampling, besides start-up and verification"]
     for size, doing in ((None, "choosing a size"), (512, "estimating the time")):
         shown: list[str] = []
         show = lambda label, _, shown=shown: shown.append(label)  # noqa: E731 - without the progress

@@ -166,6 +166,7 @@ class Job:
     process: str = ""  # a name: jobs of one case that take turns have a process each; without, they share the case's
     step_name: str = "sample"
     blocks: bool = False  # several steps are queued together and waited for once, as training does
+    least: int = 0  # steps for which the deadline must have the time; else it is not measured
     explain: Callable[[str], str] = lambda why: why  # a failure in words of this workload
     farewell: bool = False  # the worker has something to check or to tell others at the end
     patience: float = 0.0  # seconds that one answer may take, where that is more than what holds for every workload

@@ -148,16 +148,13 @@ class PlanBase:
             elif self.named:
                 session.not_run.append(f"N = {size} in {cases[0].dtype(dtype)}")
 
-    def skip_cpu(
-        self, session: Any, cases: Sequence[Case], what: str, seconds: float, longer: str
-    ) -> tuple[Case, ...] | None:
+    def skip_cpu(self, session: Any, cases: Sequence[Case], seconds: float, longer: str) -> tuple[Case, ...] | None:
         """Return the cases without a CPU that takes too long and stands beside GPUs unasked, and note it; else None."""
         if not self.may_skip_cpu(cases):
             return None
         session.drop()  # a process that has computed on the CPU alone sees no GPU any more
-        self.left_out.append(
-            f"The CPU is skipped: {what} would take about {duration(seconds)}. To measure it: {longer}"
-        )
+        took = f"a {self.step_name} would take about {duration(seconds)}"
+        self.left_out.append(f"The CPU is skipped: {took}. To measure it: {longer}")
         return tuple(case for case in cases if case.gpus)
 
     def may_skip_cpu(self, cases: Sequence[Case]) -> bool:

@@ -234,7 +234,7 @@ class MatPow(PlanBase):
         if not wanted or least <= session.rule.deadline:
             return cases, size, expected
         longer = math.ceil(expected * (rule.min_samples + 1) * session.processes / 10) * 10
-        if others := self.skip_cpu(session, cases, "a sample", expected, f"--deadline {longer}"):
+        if others := self.skip_cpu(session, cases, expected, f"--deadline {longer}"):
             return others, size, 0.0
         where = "the CPU" if cases[0].label == "CPU" else cases[0].label
         smaller = f"--size {max(fits // 128 * 128, 64)}"

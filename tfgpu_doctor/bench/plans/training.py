@@ -104,7 +104,7 @@ class TrainingPlan(PlanBase):
             seconds, deadline = cpu_seconds(batch * self.step_flop(), session), session.rule.deadline
             longer = f"--devices cpu,gpu:0 --deadline {math.ceil(seconds) * USUAL}"
             long = seconds > min(LONG, deadline / FEWEST)
-            if long and (gpus := self.skip_cpu(session, cases, "a step", seconds, longer)):
+            if long and (gpus := self.skip_cpu(session, cases, seconds, longer)):
                 cases = gpus
             else:
                 check_time(seconds, deadline, batch, self.option)
@@ -112,7 +112,8 @@ class TrainingPlan(PlanBase):
         if alone:
             groups = [(one,) for group in groups for one in group]
         session.begin([one.case.label for group in groups for one in group])
-        yield from map(Group, groups)
+        for group in groups:
+            yield Group(tuple(replace(job, least=FEWEST * (job.case.label == "CPU")) for job in group))
 
     def step(self, case: Case, dtype: str, batch: int, parameters: dict[str, Any], **more: Any) -> Job:
         """Return a job of training steps with `batch` images on each device; `more` are other fields of the job."""

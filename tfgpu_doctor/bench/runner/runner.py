@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -23,7 +24,7 @@ from tfgpu_doctor.bench.runner.process import PATIENCE, Clock, Worker, WorkerErr
 from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids, busy_seconds
 from tfgpu_doctor.bench.samples import DISTURBED, lost_shares, samples_of, usable_cpus
 from tfgpu_doctor.bench.speeds import advise, relate, with_peak, with_speed
-from tfgpu_doctor.bench.statistics import StoppingRule
+from tfgpu_doctor.bench.statistics import FEWEST_FOR_INTERVAL, StoppingRule
 from tfgpu_doctor.facts.facts import Facts, Known, value_or
 from tfgpu_doctor.facts.report import Tool
 from tfgpu_doctor.facts.units import count, quantity, seconds
@@ -74,6 +75,7 @@ class Measurement:
     computed_in: str | None = None
     steps: int = 1
     failure: str | None = None
+    refused: str = ""  # why there is no time for its samples
     telemetry: Telemetry = field(default_factory=lambda: Telemetry({}))
     watched: float = 0.0  # seconds in which it is known what other programs used
     others: float = 0.0  # CPU seconds that they used
@@ -126,13 +128,15 @@ class Measurement:
         if self.done and (self.failure or self.job.key not in self.setting.keep or not self.over):
             self.setting.workers.drop(self.job.key)
 
-    def start(self) -> None:
+    def start(self, show: Callable[[str], None]) -> None:
         """Start the process, warm it up, and verify its result: later ones must be the same, or right."""
         job = self.job
+        show(f"{self.label}: starting")
         self.begun.append(len(self.samples))
         self.elapsed, self.done = 0.0, False
         self.worker = self.setting.workers.take(job.key)
         cold, warmup = dict(prepare(self.worker, job)["cold"]), list[float]()
+        show(f"{self.label}: warming up")
         for _ in range(1 if self.setting.expected > self.setting.rule.deadline / 5 else WARM_UPS):
             warmup += [seconds for seconds, _ in self._sampled(1, 1)["samples"]]
         if len(self.begun) == 1:  # start-up times are those of the first process, and its steps those of all
@@ -142,6 +146,11 @@ class Measurement:
             if job.case.gpus:
                 found = bus_ids(self.worker.log())
                 self.telemetry = Telemetry({name: one for name, one in found.items() if name in job.case.devices})
+        each = f"a {job.step_name} takes {seconds(warmup[-1])}"
+        if job.least * warmup[-1] > self.setting.rule.deadline and not self.samples:
+            self.refused = f"{each}: try --deadline {math.ceil(warmup[-1]) * FEWEST_FOR_INTERVAL}"
+            raise WorkerError(self.refused)
+        show(f"{self.label}: verifying" + (f"; {each}" if warmup[-1] >= 1 else ""))
         self.judge(self._ask(do="verify", **job.verify(self._ask)))
 
     def take(self) -> None:
@@ -230,8 +239,7 @@ def measure(
     try:
         for _ in range(setting.processes):
             for measurement in (one for one in measurements if not one.failure):
-                show(f"{measurement.label}: starting")
-                measurement.turn(measurement.start)
+                measurement.turn(partial(measurement.start, show))
                 save(measurements)
             while any(not measurement.done for measurement in measurements):
                 for measurement in (one for one in measurements if not one.done):
@@ -350,7 +358,7 @@ class Session:
         runs, self.total = len(labels), float(len(labels) + besides)
         most = self.rule.deadline * runs if sampling is None else sampling
         what = f"{count(runs, 'run')} ({plain('; '.join(dict.fromkeys(labels)))})"
-        self.announce(f"{what}: at most {seconds(most)} of sampling, besides start-up and verification")
+        self.announce(f"{what}: at most about {seconds(most)} of sampling, besides start-up and verification")
 
     def skip(self, runs: int) -> None:
         """So many of the runs that were announced do not take place."""
@@ -363,13 +371,18 @@ class Session:
     def _measure(self, group: Group, workers: Workers) -> tuple[Run, ...]:
         def keep(measured: Sequence[Measurement]) -> tuple[Run, ...]:
             """Save what there is: an interrupt must lose nothing."""
-            runs = (*self.runs, *map(to_run, measured))
+            runs = (*self.runs, *(to_run(one) for one in measured if not one.refused))
             self.save(msgspec.structs.replace(self._result(runs), unfinished=True))
             return runs
 
         rule = group.rule or self.rule
         setting = Setting(workers, rule, self.processes, self.cpus, group.expected, group.keep, self.clock)
         measured = measure(group.jobs, setting, progress=self.show, save=keep)
+        late = [f"{one.label} ({one.refused})" for one in measured if one.refused]
+        if self.plan.may_skip_cpu([job.case for job in group.jobs]):
+            self.plan.left_out += [f"Skipped: {text}." for text in late]
+        else:
+            self.not_run += late
         self.done += len(measured)
         return keep(measured)
 

@@ -226,8 +226,8 @@ def machine(result: BenchResult) -> str:
 def notes(result: BenchResult) -> tuple[str, ...]:
     """What qualifies the whole result."""
     missing = "; ".join(result.not_run)
-    more = "Alone: tfgpu bench WORKLOAD." if result.workload == OVERVIEW else "Allow more time: --deadline SECONDS."
-    not_run = f"Not run, for lack of time: {missing}. {more}"
+    more = " Alone: tfgpu bench WORKLOAD." if result.workload == OVERVIEW else " Allow more time: --deadline SECONDS."
+    not_run = f"Not run, for lack of time: {missing}." + ("" if "--deadline" in missing else more)
     disturbed = (LEFT_OUT,) if any(run.left_out for run in result.runs) else ()
     return (*result.notes, *disturbed, *((not_run,) if missing else ()), *((UNFINISHED,) if result.unfinished else ()))
 
