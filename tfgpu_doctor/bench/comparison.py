@@ -345,9 +345,9 @@ def _asides(base: BenchResult, new: BenchResult) -> Iterator[str]:
         if one.unfinished:
             yield f"{name} is unfinished: it was saved while it was measured, and runs or samples are missing"
     if base.workload != new.workload and not _by_case(base.runs).keys() & _by_case(new.runs).keys():
-        models = [one.parameters.get("model") for one in (base, new)]
-        other = f", model {models[0]} → {models[1]}" if None not in models and models[0] != models[1] else ""
-        yield f"no run is compared: workload {base.workload} → {new.workload}{other}; measure both with one command"
+        model = (text for text in _other_parameters(base.parameters, new.parameters) if text.startswith("model "))
+        other = ", ".join((f"workload {base.workload} → {new.workload}", *model))
+        yield f"no run is compared: {other}; measure both with one command"
     if base.tool.version != new.tool.version:
         yield f"measured by tfgpu {base.tool.version} → {new.tool.version}, which may measure differently"
     before, after = (value_or(one.environment.variables, None) for one in (base, new))

@@ -60,7 +60,7 @@ def parse_gpus(text: str) -> int | None:
     if text.lower() == "all":
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise RequestError(f"--gpus {text}: must be a number from 1 up, or all")
+        raise RequestError(f"--gpus {text}: must be a number from 1 up, or all (the CPU alone: --devices cpu)")
     return int(text)
 
 

@@ -35,6 +35,11 @@ SUCCESSORS = {
     **dict.fromkeys(("-q", "--quiet"), "the exit code tells the verdict, and >/dev/null silences a command"),
     **dict.fromkeys(("collect", "--ray", "--slurm"), _COLLECTING),
 }
+# option that a command has → what an argument too many may have been meant for
+_MEANT = {
+    "--gpu": 'a GPU with --gpu "RTX 5090", or a release with --tensorflow 2.15',
+    "--python": "an interpreter, or its environment, with --python",
+}
 
 
 class _Refused(click.UsageError):
@@ -60,9 +65,10 @@ class _Asked(click.Command):
         except (click.NoSuchOption, click.BadOptionUsage) as error:
             ctx.fail(self._instead(error.option_name) or error.message)
         except click.UsageError as error:
-            takes_one = any(one.metavar == "EXE" for one in self.params)
-            if takes_one and type(error) is click.UsageError:  # an argument too many
-                ctx.fail(f"{error.message}. Give an interpreter, or its environment, with --python.")
+            has = {name for one in self.params for name in one.opts}
+            meant = next((text for name, text in _MEANT.items() if name in has), "")
+            if meant and type(error) is click.UsageError:  # an argument too many
+                ctx.fail(f"{error.message}. Give {meant}.")
             raise
 
     def _instead(self, name: str) -> str:
@@ -72,6 +78,8 @@ class _Asked(click.Command):
         from tfgpu_doctor.render.formats import FORMATS
 
         word, has = name.lstrip("-"), {one for parameter in self.params for one in parameter.opts}
+        if name in ("--cuda", "--cudnn") and "--gpu" in has:
+            return f"No such option {name!r}: a release decides it. See tfgpu matrix tensorflow {name} VERSION."
         if word in FORMATS and ("--format" in has or isinstance(self, click.Group)):
             return f"{name}: use --format {word}"
         near = similar(word, [one[2:] for one in (*has, "--help") if one[:2] == "--"]) if name[:2] == "--" else ()
