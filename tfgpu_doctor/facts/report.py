@@ -291,6 +291,12 @@ _MEANING = {
     "broken": "TensorFlow cannot use the GPU",
     "unknown": "could not determine whether TensorFlow can use the GPU",
 }
+_NEVER = {  # by finding or by phase that failed
+    "tf.not-installed": "TensorFlow is not installed in this Python",
+    "tf.shadowed": "Python imports another module instead of TensorFlow",
+    "import": "TensorFlow cannot be imported",
+    "devices": "TensorFlow fails to list its devices",
+}
 _ON_CPU = {  # where no GPU is required, or the checks that miss one were left out
     "ok": "TensorFlow runs on the CPU",
     "degraded": "TensorFlow runs on the CPU, but with problems",
@@ -331,11 +337,11 @@ def _on_cpu(report: Report) -> str | None:
 
 
 def _never_started(report: Report) -> str | None:
-    """What keeps TensorFlow from being imported at all, whatever the GPU."""
-    if any(one.id == "tf.not-installed" and not one.possible for one in report.findings):
-        return "TensorFlow is not installed in this Python"
-    phase = next((one for one in report.facts.tensorflow.phases if one.name == "import"), None)
-    return "TensorFlow cannot be imported" if phase and phase.outcome in ("raised", "died", "timeout") else None
+    """What keeps TensorFlow from being used at all, whatever the GPU."""
+    if known := next((_NEVER[one.id] for one in report.findings if one.id in _NEVER and not one.possible), None):
+        return known
+    failed = [one.name for one in report.facts.tensorflow.phases if one.outcome in ("raised", "died", "timeout")]
+    return next((text for name, text in _NEVER.items() if name in failed), None)
 
 
 def _meaning_of_text(report: Report) -> str:
