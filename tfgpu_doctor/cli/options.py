@@ -35,11 +35,6 @@ SUCCESSORS = {
     **dict.fromkeys(("-q", "--quiet"), "the exit code tells the verdict, and >/dev/null silences a command"),
     **dict.fromkeys(("collect", "--ray", "--slurm"), _COLLECTING),
 }
-# option that a command has → what an argument too many may have been meant for
-_MEANT = {
-    "--gpu": 'a GPU with --gpu "RTX 5090", or a release with --tensorflow 2.15',
-    "--python": "an interpreter, or its environment, with --python",
-}
 
 
 class _Refused(click.UsageError):
@@ -65,9 +60,10 @@ class _Asked(click.Command):
         except (click.NoSuchOption, click.BadOptionUsage) as error:
             ctx.fail(self._instead(error.option_name) or error.message)
         except click.UsageError as error:
-            has = {name for one in self.params for name in one.opts}
-            meant = next((text for name, text in _MEANT.items() if name in has), "")
-            if meant and type(error) is click.UsageError:  # an argument too many
+            takes = {"--gpu", "--python"}.intersection(name for one in self.params for name in one.opts)
+            if takes and type(error) is click.UsageError:  # an argument too many
+                gpu = 'a GPU with --gpu "RTX 5090", or a release with --tensorflow 2.15'
+                meant = gpu if "--gpu" in takes else "an interpreter, or its environment, with --python"
                 ctx.fail(f"{error.message}. Give {meant}.")
             raise
 

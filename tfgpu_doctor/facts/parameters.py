@@ -18,8 +18,7 @@ else:
     _Type = click.ParamType
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
-# other names of systems and processors, without their version
-_ALSO = {"win": "windows", "ubuntu": "linux", "debian": "linux", "osx": "macos", "darwin": "macos", "amd": "x86_64"}
+_ALSO = {"win": "windows", "ubuntu": "linux", "osx": "macos", "darwin": "macos", "amd": "x86_64"}  # without version
 EVERYDAY = "tfgpu.everyday"  # key of a context's meta: show no rare option
 
 

@@ -338,10 +338,9 @@ def _on_cpu(report: Report) -> str | None:
 
 def _never_started(report: Report) -> str | None:
     """What keeps TensorFlow from being used at all, whatever the GPU."""
-    if known := next((_NEVER[one.id] for one in report.findings if one.id in _NEVER and not one.possible), None):
-        return known
-    failed = [one.name for one in report.facts.tensorflow.phases if one.outcome in ("raised", "died", "timeout")]
-    return next((text for name, text in _NEVER.items() if name in failed), None)
+    seen = {one.id for one in report.findings if not one.possible}
+    seen |= {one.name for one in report.facts.tensorflow.phases if one.outcome in ("raised", "died", "timeout")}
+    return next((text for name, text in _NEVER.items() if name in seen), None)
 
 
 def _meaning_of_text(report: Report) -> str:

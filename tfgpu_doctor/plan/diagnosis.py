@@ -303,6 +303,6 @@ def _fixes(ways: tuple[Option, ...]) -> Iterator[Fix]:
         tool, commands = next(iter(option.commands.items()))
         yield from option.first
         missing = [one for one in option.missing if one.text.startswith(f"{tool} is missing")]
-        yield from (Fix(f"Install {tool}, if it is missing", one.commands) for one in missing)
+        yield from (Fix(f"Install {tool}, if it{one.text.removeprefix(tool)}", one.commands) for one in missing)
         way = "Use" if option.kind == "container" else "Install"
         yield (Alternative if number else Fix)(f"{way} {option.title}", commands)

@@ -39,6 +39,11 @@ _OF_TODAY = frozenset({"3.10", "3.11", "3.12", "3.13"})  # python3 of the Ubuntu
 PIP_OF_OLD_PYTHONS = "pip>=20.3,<22"  # knows all tags, and runs on Python 3.6 (pip's NEWS: 20.3, 22.0)
 # pipx is on few machines, and uv itself needs no Python: docs.astral.sh/uv, Installation
 INSTALL_UV = "curl -LsSf https://astral.sh/uv/install.sh | sh && . ~/.local/bin/env"
+# its non-interactive install does not initialise the shell (github.com/conda-forge/miniforge, README)
+INSTALL_CONDA = (
+    "curl -L -o miniforge.sh https://github.com/conda-forge/miniforge/releases/latest/download/"
+    'Miniforge3-"$(uname)-$(uname -m)".sh && bash miniforge.sh -b && . ~/miniforge3/etc/profile.d/conda.sh'
+)
 OLDEST_OF_UV = (3, 8)  # that `uv python list --all-versions` can bring
 _OLDEST_OF_DEADSNAKES = (3, 7)
 # Versions of the package cudatoolkit, and a channel that has them: conda-forge (the history of its feedstock), and
@@ -126,6 +131,9 @@ class Installation:
             yield Fix("uv is missing", ("brew install uv",))
         elif self.target.os in ("linux", "wsl2"):
             yield from self._missing_on_linux(installers)
+        if tuple(self.commands) == ("conda",) and "conda" not in installers:
+            page = ": https://conda-forge.org/download/" if self.target.os == "windows" else ""
+            yield Fix(f"conda is missing{page}", () if page else (INSTALL_CONDA,))
 
     def _missing_on_linux(self, installers: Collection[str]) -> Iterator[Fix]:
         start, python, managers = self.starts_python, self.python, tuple(self.commands)
@@ -140,8 +148,6 @@ class Installation:
         if "pip" in managers and capability(python) > (2, 7):
             package = f"{start}-venv" if start.startswith("python") else f"python{python}-venv"
             yield Fix("venv is missing (Debian, Ubuntu)", (f"sudo apt-get install -y {package}",))
-        if managers == ("conda",) and "conda" not in installers:
-            yield Fix("conda is missing", ("python3 -m webbrowser https://conda-forge.org/download/",))
 
     @cached_property
     def commands(self) -> dict[str, tuple[str, ...]]:

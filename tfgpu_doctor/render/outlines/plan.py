@@ -21,6 +21,7 @@ _WHY: dict[Kind, str] = {  # of the others, the title says it
     "cpu": "without a GPU",
 }
 _NOTES, _OTHERS = 2, 4  # of the first option, and other options, on a first screen
+_SENTENCE = 90  # characters of a command with its sentence; a longer one has lines of its own
 
 
 def page(plan: Plan, detail: formats.Detail = "shared") -> Page:
@@ -72,12 +73,11 @@ def _block(number: int, option: Option, last_branch: str | None, is_brief: bool)
 
 def _missing(option: Option, is_brief: bool) -> Iterator[Line]:
     """Yield how to get what the commands start; in brief, only the first command of the first program."""
-    starts = next(iter(option.commands.values()))[0].split(" ")[0]
-    for fix in option.missing:
-        if not is_brief:
-            yield Line("if", fix.text, commands=fix.commands)
-        elif fix.text.startswith(f"{starts} is missing"):
-            yield Line("if", f"{fix.text}: {fix.commands[0]}")
+    starts = f"{next(iter(option.commands.values()))[0].split(' ')[0]} is missing"
+    for fix in (one for one in option.missing if not is_brief or one.text.startswith(starts)):
+        sentence = ": ".join((fix.text, *fix.commands[:1]))
+        is_short = is_brief and len(sentence) < _SENTENCE
+        yield Line("if", sentence) if is_short else Line("if", fix.text, commands=fix.commands)
 
 
 def _title(option: Option) -> str:
