@@ -381,6 +381,8 @@ class Transcript:
         about = self.answer("interpreter")
         if isinstance(about, Known) and about.value["user_site"] is None:
             fields["user_site"] = Unknown("not on sys.path")
+        if isinstance(fields["executable"], Unknown):  # commands for it name what was typed
+            fields["executable"] = Known(self.executable, "the program that was started")
         python = msgspec.convert(_record({**fields, "installers": Known(installers, "PATH")}), Python)
         folders = tuple(about.value["sys_path"]) if isinstance(about, Known) else ()
         homes = {package.location for package in value_or(python.packages, ())}
