@@ -345,9 +345,8 @@ def _asides(base: BenchResult, new: BenchResult) -> Iterator[str]:
         if one.unfinished:
             yield f"{name} is unfinished: it was saved while it was measured, and runs or samples are missing"
     if base.workload != new.workload and not _by_case(base.runs).keys() & _by_case(new.runs).keys():
-        model = (text for text in _other_parameters(base.parameters, new.parameters) if text.startswith("model "))
-        other = ", ".join((f"workload {base.workload} → {new.workload}", *model))
-        yield f"no run is compared: {other}; measure both with one command"
+        works = " → ".join(f"{one.workload} {one.parameters.get('model', '')}".rstrip() for one in (base, new))
+        yield f"{works}: another workload, so that no run is compared; measure both with one command"
     if base.tool.version != new.tool.version:
         yield f"measured by tfgpu {base.tool.version} → {new.tool.version}, which may measure differently"
     before, after = (value_or(one.environment.variables, None) for one in (base, new))

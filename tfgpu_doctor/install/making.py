@@ -26,7 +26,6 @@ from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.constraints import PlanRequest, violations
 from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.plan.install_commands import (
-    INSTALL_CONDA,
     INSTALL_UV,
     OLD_PIP,
     OLDEST_OF_UV,
@@ -181,7 +180,7 @@ def _program(
             f"Python {pythons[0]} is not on this machine: install uv, which gets it, or Python {pythons[0]} with its "
             f"venv module (Debian and Ubuntu: apt install python{pythons[0]}-venv)"
         )
-    where = INSTALL_CONDA if method == "conda" else INSTALL_UV
+    where = "https://conda-forge.org/download/" if method == "conda" else INSTALL_UV
     raise InstallError(f"it takes {method}, which is not on PATH; to get it: {where}")
 
 

@@ -39,8 +39,7 @@ _OF_TODAY = frozenset({"3.10", "3.11", "3.12", "3.13"})  # python3 of the Ubuntu
 PIP_OF_OLD_PYTHONS = "pip>=20.3,<22"  # knows all tags, and runs on Python 3.6 (pip's NEWS: 20.3, 22.0)
 # pipx is on few machines, and uv itself needs no Python: docs.astral.sh/uv, Installation
 INSTALL_UV = "curl -LsSf https://astral.sh/uv/install.sh | sh && . ~/.local/bin/env"
-# its non-interactive install does not initialise the shell (github.com/conda-forge/miniforge, README)
-INSTALL_CONDA = (
+INSTALL_CONDA = (  # by the README of conda-forge/miniforge: -b asks nothing, and leaves the shell as it is
     "curl -L -o miniforge.sh https://github.com/conda-forge/miniforge/releases/latest/download/"
     'Miniforge3-"$(uname)-$(uname -m)".sh && bash miniforge.sh -b && . ~/miniforge3/etc/profile.d/conda.sh'
 )

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from functools import partial
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -119,10 +118,10 @@ class Measurement:
         enough = calm >= least or calm == len(shares)
         return None if enough else f"only {calm} of {least} samples undisturbed by other programs"
 
-    def turn(self, action: Callable[[], None]) -> None:
+    def turn(self, action: Callable[..., None], *arguments: Any) -> None:
         """Take a turn; a case that is over ends its process, unless that is needed again."""
         try:
-            action()
+            action(*arguments)
         except WorkerError as error:
             self.failure, self.done = self.job.explain(str(error)), True
         if self.done and (self.failure or self.job.key not in self.setting.keep or not self.over):
@@ -148,7 +147,7 @@ class Measurement:
                 self.telemetry = Telemetry({name: one for name, one in found.items() if name in job.case.devices})
         each = f"a {job.step_name} takes {seconds(warmup[-1])}"
         if job.least * warmup[-1] > self.setting.rule.deadline and not self.samples:
-            self.refused = f"{each}: try --deadline {math.ceil(warmup[-1]) * FEWEST_FOR_INTERVAL}"
+            self.refused = f"too slow ({each}): try --deadline {math.ceil(warmup[-1]) * FEWEST_FOR_INTERVAL}"
             raise WorkerError(self.refused)
         show(f"{self.label}: verifying" + (f"; {each}" if warmup[-1] >= 1 else ""))
         self.judge(self._ask(do="verify", **job.verify(self._ask)))
@@ -211,11 +210,11 @@ class Measurement:
         self.others += others
         if answer["waited"] is not None:
             # threads also wait for one another, so that it is at most what others used meanwhile
-            self.waits += [min(answer["waited"], max(others, 0.0) / elapsed)] * len(samples)
+            self.waits += [round(min(answer["waited"], max(others, 0.0) / elapsed), 3)] * len(samples)
         if throttled:
             self.throttled += range(len(self.samples), len(self.samples) + len(samples))
         self.samples += samples
-        self.loads += loads
+        self.loads += [round(load, 3) for load in loads]
 
 
 def measure(
@@ -239,7 +238,7 @@ def measure(
     try:
         for _ in range(setting.processes):
             for measurement in (one for one in measurements if not one.failure):
-                measurement.turn(partial(measurement.start, show))
+                measurement.turn(measurement.start, show)
                 save(measurements)
             while any(not measurement.done for measurement in measurements):
                 for measurement in (one for one in measurements if not one.done):
@@ -284,8 +283,8 @@ def to_run(measurement: Measurement) -> Run:
         warmup_s=tuple(measurement.warmup),
         samples_s=samples,
         processes=tuple(filter(None, counts)),
-        cpu_load=_rounded(measurement.loads),
-        cpu_wait=_rounded(waits),
+        cpu_load=tuple(measurement.loads),
+        cpu_wait=tuple(waits),
         throttled_samples=tuple(measurement.throttled),
         others_cpus=max(measurement.others / measurement.watched, 0.0) if measurement.watched >= WATCHED else None,
         stopped=None if case.virtual else rule.unmet(samples) or measurement.disturbed(rule.min_samples),
@@ -293,10 +292,6 @@ def to_run(measurement: Measurement) -> Run:
     counted = samples_of(measured, measurement.setting.cpus).settled().all()
     measured = msgspec.structs.replace(measured, figures=job.derive(counted))
     return with_speed(measured, job.work * steps, job.unit, measurement.setting.cpus)
-
-
-def _rounded(values: Sequence[float]) -> tuple[float, ...]:
-    return tuple(round(value, 3) for value in values)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -378,11 +373,8 @@ class Session:
         rule = group.rule or self.rule
         setting = Setting(workers, rule, self.processes, self.cpus, group.expected, group.keep, self.clock)
         measured = measure(group.jobs, setting, progress=self.show, save=keep)
-        late = [f"{one.label} ({one.refused})" for one in measured if one.refused]
-        if self.plan.may_skip_cpu([job.case for job in group.jobs]):
-            self.plan.left_out += [f"Skipped: {text}." for text in late]
-        else:
-            self.not_run += late
+        late = (f"{one.label}: {one.refused}" for one in measured if one.refused)
+        (self.plan.left_out if self.plan.may_skip_cpu([job.case for job in group.jobs]) else self.not_run).extend(late)
         self.done += len(measured)
         return keep(measured)
 

@@ -321,8 +321,7 @@ def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     if result.workload == OVERVIEW and detail == "normal":
         qualified = (note for note in notes(result) if MEASURED in note or note == UNFINISHED)
         parts: tuple[Part, ...] = (_devices(result), failures, Items(tuple(qualified), mark="note"))
-        cnn = f"tfgpu bench cnn --model {result.parameters.get('model', '?')}"
-        hint = f"More: tfgpu bench matpow; {cnn}. Verification: -v"
+        hint = f"More: tfgpu bench matpow; tfgpu bench cnn --model {result.parameters.get('model')}. Verification: -v"
         return whole._replace(about=(f"{command} {result.tool.version}{day}", about[1]), parts=parts, hint=hint)
     many = len(runs) > _MANY and detail == "normal"
     parts = (
@@ -368,7 +367,7 @@ def _devices(result: BenchResult) -> Table:
         own = [found.get((label, column)) for column in columns]
         rows.append((label, *(throughput(run).removesuffix(" images/s") if run else "-" for run in own)))
         marks.append(min((mark(run) for run in own if run), key=("error", "warning", "ok").index))
-    cnn = f"CNN {result.parameters.get('model', '?')} images/s"
+    cnn = f"CNN {result.parameters.get('model')} images/s"
     titles = (cnn if workload == "cnn" else f"matmul {dtype}" for workload, dtype in columns)
     return Table("Speeds", ("device", *titles), tuple(rows), tuple(marks))
 

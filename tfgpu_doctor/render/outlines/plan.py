@@ -21,7 +21,6 @@ _WHY: dict[Kind, str] = {  # of the others, the title says it
     "cpu": "without a GPU",
 }
 _NOTES, _OTHERS = 2, 4  # of the first option, and other options, on a first screen
-_SENTENCE = 90  # characters of a command with its sentence; a longer one has lines of its own
 
 
 def page(plan: Plan, detail: formats.Detail = "shared") -> Page:
@@ -76,7 +75,7 @@ def _missing(option: Option, is_brief: bool) -> Iterator[Line]:
     starts = f"{next(iter(option.commands.values()))[0].split(' ')[0]} is missing"
     for fix in (one for one in option.missing if not is_brief or one.text.startswith(starts)):
         sentence = ": ".join((fix.text, *fix.commands[:1]))
-        is_short = is_brief and len(sentence) < _SENTENCE
+        is_short = is_brief and len(sentence) < 90  # a longer one would be broken within the command
         yield Line("if", sentence) if is_short else Line("if", fix.text, commands=fix.commands)
 
 
