@@ -163,8 +163,9 @@ def test_other_pythons(start: Start, version: str) -> None:
 
 
 def test_python_2(start: Start) -> None:
-    result = start("no_version", pyenv("2.7")).result()
+    result = start("no_version", python := pyenv("2.7")).result()
     assert (phase(result, "interpreter").note or "").endswith("is too old to be examined: 3.6 is the oldest")
+    assert known(result.python.executable) == str(python)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only the deadline holds")
