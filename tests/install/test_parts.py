@@ -19,7 +19,7 @@ from tfgpu_doctor.install.making import Choice, choose, host_target, judged, pro
 from tfgpu_doctor.install.tools import InstallError, dropped, failure, find_python, of_children
 from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.diagnosis import make_report
-from tfgpu_doctor.plan.install_commands import repaired_by_links
+from tfgpu_doctor.plan.install_commands import repaired_by_commands
 from tfgpu_doctor.plan.ranking import MachineState
 from tfgpu_doctor.plan.target import describe
 from tfgpu_doctor.probes.process import Completed
@@ -30,7 +30,7 @@ ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
 def chosen(spec: str | None = None, *, state: MachineState | None = None, **machine: Any) -> Choice:
     """What is made where uv, conda and every Python are."""
     described = describe(MATRIX, **{"gpu": ["RTX 4090"], "driver": "570", **machine})
-    request = PlanRequest(MATRIX, described, SpecifierSet(spec) if spec else None, repaired_by_links(MATRIX))
+    request = PlanRequest(MATRIX, described, SpecifierSet(spec) if spec else None, repaired_by_commands(MATRIX))
     return choose(request, state, own_python="3.11", fixed_python="python" in machine)
 
 

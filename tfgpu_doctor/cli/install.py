@@ -91,7 +91,7 @@ def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[st
     """What is to be made. Raises click.UsageError: a value is not valid. Raises InstallError: nothing can be made."""
     from tfgpu_doctor.install.making import choose, host_target
     from tfgpu_doctor.plan.constraints import PlanRequest
-    from tfgpu_doctor.plan.install_commands import repaired_by_links
+    from tfgpu_doctor.plan.install_commands import repaired_by_commands
     from tfgpu_doctor.plan.target import TargetError, read_specifier
     from tfgpu_doctor.probes import host
 
@@ -101,7 +101,7 @@ def _choose(matrix: Matrix, specifier: str | None, method: Any, machine: dict[st
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     try:
         asked = read_specifier(specifier) if specifier else None
-        request = PlanRequest(matrix, host_target(target, host.examine()), asked, repaired_by_links(matrix))
+        request = PlanRequest(matrix, host_target(target, host.examine()), asked, repaired_by_commands(matrix))
         return choose(request, state, own_python=own, method=method, fixed_python=bool(machine["python"]))
     except TargetError as error:
         raise click.UsageError(f"--tensorflow: {error}") from error

@@ -365,26 +365,30 @@ def _cudnn_to_install(context: Context) -> str | None:
     return None if remedies.image or remedies.kept_release() else compiled
 
 
+def _that_serves(context: Context, needed: str) -> tuple[Fix, ...]:
+    """Install a cuDNN that serves a TensorFlow compiled with `needed`; nothing where one is there."""
+    log, reported = (value_or(fetch(name, context), None) for name in ("messages", "reported_cudnn"))
+    later = minor(needed) if _same_minor(log) else major(needed)
+    there = [version for version, _ in reported.installed] if reported else []
+    if any(version.startswith(later) and at_least(version, minor(needed)) for version in there):
+        return ()
+    gpus = [card.compute_capability for card in value_or(fetch("cards", context), ())]
+    limit = dropped_by(context.matrix, needed, "12", gpus)  # which has no kernels for the GPU
+    if major(needed) == "9":  # of pip, which PyTorch pins to another one
+        package = f"nvidia-cudnn-cu12>={minor(needed)},<{limit or '10'}"
+        text = f"Install cuDNN {minor(needed)} or later; in an environment without PyTorch, which requires its own"
+        return context.remedies.installing(text, package)
+    upto = f" before {limit}" if limit and major(limit) == major(needed) else ""
+    text = f"Install cuDNN {needed}, or a later {later}.x{upto}, in place of the one that is loaded"
+    return (Fix(f"{text}: https://developer.nvidia.com/cudnn-archive"),)
+
+
 def _one_version(context: Context) -> tuple[Fix, ...]:
     look = "ldconfig -p | grep libcudnn; echo $LD_LIBRARY_PATH; python3 -m pip list | grep -i cudnn"
     find = "find / -name 'libcudnn.so*' -ls 2>/dev/null"
     wrong = Fix("List the cuDNN versions, and remove the wrong one from the loader path", (look, find))
     if not context.probed and (needed := _cudnn_to_install(context)):
-        log = value_or(fetch("messages", context), MessageLog(()))
-        later = minor(needed) if _same_minor(log) else major(needed)
-        gpus = tuple(card.compute_capability for card in value_or(fetch("cards", context), ()))
-        limit = dropped_by(context.matrix, needed, "12", gpus)  # which has no kernels for the GPU
-        if major(needed) == "9":  # of pip, which PyTorch pins to another one
-            package = f"nvidia-cudnn-cu12>={minor(needed)},<{limit or '10'}"
-            text = f"Install cuDNN {minor(needed)} or later; in an environment without PyTorch, which requires its own"
-            return (*context.remedies.installing(text, package), wrong)
-        reported = value_or(fetch("reported_cudnn", context), None)
-        there = [version for version, _ in reported.installed] if reported else []
-        if any(version.startswith(later) and at_least(version, minor(needed)) for version in there):
-            return (wrong,)  # what serves is there, and another one comes first
-        upto = f" before {limit}" if limit and major(limit) == major(needed) else ""
-        text = f"Install cuDNN {needed}, or a later {later}.x{upto}, in place of the one that is loaded"
-        return (Fix(f"{text}: https://developer.nvidia.com/cudnn-archive"), wrong)
+        return (*_that_serves(context, needed), wrong)
     right = install_libraries(context) or context.remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
     return (*right, *(() if context.probed else (wrong,)))
 

@@ -256,9 +256,10 @@ def library_paths(row: Release, *, cuda_from_pip: bool) -> LibraryPaths:
     return LibraryPaths("nvidia/cuda_runtime/lib", _FORGOTTEN) if is_broken else LibraryPaths()
 
 
-def repaired_by_links(matrix: Matrix) -> frozenset[str]:
-    """The ids of these issues: a release with one of them can be installed if it is asked for."""
-    return frozenset(one.id for one in matrix.data.known_issues if forgets_folders(one))
+def repaired_by_commands(matrix: Matrix) -> frozenset[str]:
+    """The ids of issues that links or bounds repair: a release with one of them can be installed if it is asked for."""
+    issues = matrix.data.known_issues
+    return frozenset(one.id for one in issues if forgets_folders(one) or "unbounded" in one.id)
 
 
 def link_commands(row: Release, site: str, *, cuda_from_pip: bool, inside: str = "") -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives, 
 from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, outside_wsl, problems, violations
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.gate import admitted
-from tfgpu_doctor.plan.install_commands import Installation, list_gpus, repaired_by_links
+from tfgpu_doctor.plan.install_commands import Installation, list_gpus, repaired_by_commands
 from tfgpu_doctor.plan.records import SCHEMA, Kind, Option, Plan, RuledOut, older_than_five_years
 from tfgpu_doctor.plan.target import Target, TargetError, has_no_gpu, to_facts
 
@@ -139,8 +139,8 @@ class Planner:
             return [*on_cpu(self.request, self.state.interpreter)]
         ways = [*self._ways()]
         if self.request.specifier and not any(one.kind in (*FROM_PIP, "wsl2") for one in ways):
-            # of releases that were asked for, those count, too, whose RUNPATH forgets folders: links make them work
-            issues = self.request.repaired_issues | repaired_by_links(self.request.matrix)
+            # of releases that were asked for, those count, too, which links, or bounds of other packages, make work
+            issues = self.request.repaired_issues | repaired_by_commands(self.request.matrix)
             ways = [*replace(self, request=replace(self.request, repaired_issues=issues))._ways()]
             # and then those whose kernels the driver compiles at the first start
             ways = ways or [
@@ -152,10 +152,10 @@ class Planner:
         return sorted(ways, key=lambda one: one.kind != "conda-forge" or minor(one.tensorflow) != minor(spared))
 
     def _rank(self, option: Option) -> int:
-        """As things are; WSL2 before another Python on Windows; what is older than five years behind all others."""
+        """As things are; WSL2 before another Python on Windows; last what is old, unless it was asked for."""
         if option.kind == "cpu":
             return 4
-        if older_than_five_years(self.request.matrix, option.released):
+        if older_than_five_years(self.request.matrix, option.released) and not self.request.specifier:
             return 3
         if self.target.os == "windows" and option.kind != "wsl2":
             own = option.kind == "as-is" and (self.target.python or self.request.specifier)
