@@ -60,7 +60,7 @@ def complaint(card: str, driver: str | None, python: str | None, os: str, asked:
         if not kept(option, target) or (specifier and not specifier.contains(Version(option.tensorflow).public)):
             return option.title
     young = [one for one in usable if not older_than_five_years(MATRIX, one.released)]
-    return "an old release stands first" if young and usable[0] is not young[0] else None
+    return "an old release stands first" if young and usable[0] is not young[0] and not specifier else None
 
 
 def exists(request: PlanRequest) -> bool:
