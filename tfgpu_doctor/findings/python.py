@@ -360,7 +360,9 @@ def _environment_for(context: Context, row: Release | None = None) -> tuple[Fix,
     if row.platform == "windows_amd64" and not row.gpu and context.remedies.knows_gpu:
         return (*context.remedies.use_wsl(),)  # on Windows itself it would compute on the CPU
     text = f"Create an environment with Python {context.remedies.python_for(row)} for TensorFlow {row.version}"
-    return (Fix(text, context.remedies.new_environment(row)),)
+    commands = context.remedies.new_environment(row)
+    by_name = not context.probed and any(one.startswith("python3") for one in commands[:1])
+    return (Fix(f"{text}{' (uv or conda can install that Python)' if by_name else ''}", commands),)
 
 
 def _incompatible(context: Context, python: str | None, release: Release | None, bits: int | None) -> Problem | None:

@@ -58,8 +58,9 @@ _NATIVE = re.compile(  # or a binding of another language
 # failures that every program prints in these words
 _OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-invalid", "invalid-device-function")
 _JETSON = any_case(
-    r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bjetpack\b|\bdrive[- ](?:px ?2?|agx|orin|xavier)\b|\bjtop\b"
-    r"|\btegrastats\b|\bnvpmodel\b|@tegra-|\btegra x[12]\b|\btx[12]\b"
+    r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bnano(?:['’]?s)? (?:gpu|board|module|developer)|\bjetpack\b"
+    r"|\bdrive[- ](?:px ?2?|agx|orin|xavier)\b|\bjtop\b|\btegrastats\b|\bnvpmodel\b|@tegra-|\btegra x[12]\b"
+    r"|\btx[12]\b"
 )
 _HOSTED = any_case(
     r"^(?:(?:in|on|using) )?(?:google )?colab(?: notebook|[,:]|\s*$)|\bkaggle (?:notebook|kernel|session)s?\b"

@@ -141,7 +141,9 @@ _NAMES_MORE = any_case(
     r"|\d ?gb\b|/device|\blong\b|fast|slow|\byou\b|\bneed|\bmemory\b|\bwhat\b|\bspeed|\bgpu no\b|\bsome gpus"
     r"|安装|版本|\b(?:cuda|cudnn|python|tf|tensorflow)[ -]?v?\d"
 )
-_MACHINE = any_case(r"\b[gr]tx ?\d|geforce|quadro|tesla|titan|windows|ubuntu|\bwsl|macbook|jetson|\d\.\d")
+_MACHINE = any_case(
+    r"\bvram\b|\d ?gb\b|\b[gr]tx ?\d|geforce|quadro|tesla|titan|windows|ubuntu|\bwsl|macbook|jetson|\d\.\d"
+)
 _REPAIR = any_case(r"\b(?:fix|solve|resolve|disable|avoid|limit|error)|tensor ?rt|tf-?trt")
 _FOR_HELP = any_case(r"\b(?:any|some)(?:one|body)\b|\bwhy\b|为什么")
 # work for several GPUs, and what spreads it already
