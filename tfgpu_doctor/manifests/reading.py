@@ -11,6 +11,7 @@ from itertools import islice
 from tfgpu_doctor.manifests import (
     INSTEAD,
     KINDS,
+    LONGEST_LINE,
     MOST_REQUIREMENTS,
     Environment,
     IncludeError,
@@ -27,7 +28,6 @@ from tfgpu_doctor.manifests.pip import Include, Node, documents, read_environmen
 from tfgpu_doctor.manifests.pyproject import read_pyproject
 from tfgpu_doctor.manifests.workflow import read_notebook, read_python_file, read_workflow
 
-LONGEST_LINE = 100_000  # characters; a hash list of a requirement has some thousands
 LONGEST_NUMBER = 500  # digits; Python refuses to read a number of some thousands
 LARGEST = 5_000_000  # characters
 MOST_ENVIRONMENTS = 200  # of one file
@@ -77,7 +77,7 @@ def read(
 
     Raises ManifestError: it is none of KINDS, or is not well formed; the message has the file and the line.
     """
-    if refusal := _refusal(path, text):
+    if refusal := _refusal(path, text, kind or kind_of(path)):
         raise ManifestError(refusal)
     if reason := _instead(path, text, kind):
         raise ManifestError(f"{path}: {reason}")
@@ -165,15 +165,15 @@ def _kind_by_keys(path: str, roots: list[Node]) -> Kind:
     )
 
 
-def _refusal(path: str, text: str) -> str | None:
-    """Why a text is not read at all."""
+def _refusal(path: str, text: str, kind: Kind | None = None) -> str | None:
+    """Why a text is not read at all; the lines of a notebook hold pictures and other outputs, of any length."""
     if len(text) > LARGEST:
         return f"{path} is larger than {LARGEST // 1_000_000} MB, too large for a file of these kinds"
     if re.fullmatch(r"(.*/)?(meta|recipe)\.ya?ml", path.lower()) and "requirements:" in text:
         return f"{path}: a conda recipe, which is none of the kinds that are read: {', '.join(KINDS)}"
     if re.search(r"[\0\ud800-\udfff]", text):
         return f"{path}: not a text file"
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.splitlines() if kind != "notebook" else (), 1):
         if len(line) > LONGEST_LINE:
             return f"{path}:{number}: a line of {len(line)} characters is too long for a file of these kinds"
         if re.search(rf"(?<!\d)\d{{{LONGEST_NUMBER + 1}}}", line):
