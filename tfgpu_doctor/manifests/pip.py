@@ -29,6 +29,8 @@ Include: TypeAlias = Callable[[str], str]  # a path beside the file → its text
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
 _INCLUDED = re.compile(r"(?:-r\s*|--requirement(?:\s+|=)|-c\s*|--constraint(?:\s+|=))(?P<path>\S.*)")
 _OPTIONS = re.compile(r"\s--?[a-z].*$")  # "--hash=...", "--config-settings ..."
+# with a version, if a wrong one; name=1.2=build is a line of conda's
+_BOUNDED = re.compile(r"[A-Za-z0-9][\w.-]* ?(?:\[[\w,.-]*\])? ?(?:[=~!<>]=|[<>]|=(?=[^=]*$)) ?\d")
 MOST_FILES = 50
 MOST_CONSTRAINTS = 50  # of one name
 FEW = 3  # lines of a file that may be wrong without making it another kind of file
@@ -86,7 +88,10 @@ class Lines:
             )
 
     def take(self, line: str, place: Place, folder: str = "", *, constraint: bool = False, quote: bool = True) -> bool:
-        """Read one logical line, and return whether it is understood; the files that it names are in `folder`."""
+        """Read one logical line; the files that it names are in `folder`.
+
+        Return True if it is a requirement, also one that is refused for its version.
+        """
         self._left -= 1
         if found := _INCLUDED.fullmatch(line):
             narrows = constraint or line.lstrip("-").startswith("c")
@@ -97,7 +102,7 @@ class Lines:
             one = pip_requirement(bare, place)
         except ValueError as error:
             self.not_understood.append(complaint(place, bare, error, quote=quote))
-            return False
+            return quote and _BOUNDED.match(bare) is not None
         if one and constraint:
             bounds = self._constraints.setdefault(one.name, {})
             if len(bounds) < MOST_CONSTRAINTS:

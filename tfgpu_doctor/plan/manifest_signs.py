@@ -221,27 +221,31 @@ def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[P
     )
 
 
-# a line that is not understood: its place, and a requirement of TensorFlow with one "="
+# a line that is not understood: its place, and a requirement with an operator that no pip knows
 _REFUSED = re.compile(
-    r"(?P<path>[^\n]+):(?P<line>\d+): "
-    r"(?P<text>(?P<head>tensorflow[\w.-]*(?:\[[\w,.-]+\])?) ?= ?(?P<version>\d[\w.]*)): "
+    r"(?P<path>[^\n]+):(?P<line>\d+): (?P<text>(?P<head>[\w.-]+(?:\[[\w,.-]+\])?) ?"
+    r"(?:(?P<operator>=|=>|=<|~) ?(?P<version>\d[\w.]*)|~= ?(?P<line_of>\d[\w.]*\.\*))): (?!not a valid)"
 )
+_MEANT = {"=": "==", "=>": ">=", "=<": "<=", "~": "~="}
 
 
 @in_manifests("tf.not-installed")
 def refused_by_pip(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A requirement with "=" in place of "==" ends pip before it installs anything."""
-    for found in map(_REFUSED.match, view.environment.not_understood):
-        if found:
-            line = Requirement(found["head"], "", Place(found["path"], int(found["line"])), found["text"])
-            row = view.matrix.tensorflow(found["version"], view.target.platform)
-            works = row is None or all(runs_on(row, one) == "sass" for one in view.target.capabilities)
-            yield Problem(
-                title=f"pip refuses {line.text}, and installs nothing",
-                cause="a requirement of pip needs == before a version; = alone is conda's",
-                evidence=_seen(line, f"{found['head']}=={found['version']}", "PEP 508"),
-                fixes=(write(line, f"{found['head']}=={found['version']}"),) if works else (),
-            )
+    """A requirement with an operator that there is not ends pip before it installs anything."""
+    refused = [*filter(None, map(_REFUSED.match, view.environment.not_understood))]
+    is_ours = view.tensorflow or any(found["head"].startswith("tensorflow") for found in refused)
+    for found in refused if is_ours else ():
+        line = Requirement(found["head"], "", Place(found["path"], int(found["line"])), found["text"])
+        wanted = f"{_MEANT[found['operator']]}{found['version']}" if found["operator"] else f"=={found['line_of']}"
+        release = wanted.lstrip("=<>~").removesuffix(".*")
+        row = view.matrix.tensorflow(release, view.target.platform, found["head"].partition("[")[0])
+        works = row is None or all(runs_on(row, one) == "sass" for one in view.target.capabilities)
+        yield Problem(
+            title=f"pip refuses {line.text}, and installs nothing",
+            cause="a version of pip follows ==, !=, ~=, <=, >=, < or >, and .* ends it after == and != alone",
+            evidence=_seen(line, f"{found['head']}{wanted}", "PEP 440"),
+            fixes=(write(line, f"{found['head']}{wanted}"),) if works else (),
+        )
 
 
 # why apt-get update fails in an image, where that is written, and what mends it (Debian: masif-neosurf pull request 30)
