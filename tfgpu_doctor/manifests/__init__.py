@@ -118,6 +118,7 @@ class Environment:
     settings: tuple[Setting, ...] = ()
     gpu: GpuRequest | None = None
     apt_update: Place | None = None  # the first one of a build, unless what apt reads is changed before it
+    system_pip: Place | None = None  # the first pip of the system's Python, unless another one can be meant before it
 
     build_context: str | None = None  # compose build: the folder or Dockerfile that it is built from
     channels: tuple[str, ...] = ()  # conda

@@ -111,6 +111,7 @@ def merged(one: Environment, found: Environment) -> Environment:
         requirements=found.requirements,
         packages_of=found.packages_of,
         apt_update=found.apt_update,
+        system_pip=found.system_pip,
         settings=(*found.settings, *one.settings),
         not_understood=(*one.not_understood, *found.not_understood),
     )

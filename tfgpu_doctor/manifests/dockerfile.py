@@ -15,6 +15,7 @@ from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Set
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.shell import (
     MOST_SOURCES,
+    OTHER_PYTHON,
     SOURCES,
     Installed,
     brings,
@@ -90,6 +91,7 @@ def _logical_line(lines: list[str], at: int) -> tuple[list[tuple[int, str]], int
 
 _FROM = re.compile(r"(?:--platform=\S+\s+)?(?P<image>\S+)(?:\s+as\s+(?P<name>\S+))?", re.IGNORECASE)
 _PAIR = re.compile(r"(?<!\S)([^\s=\"']+)=((?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\])*)", re.DOTALL)
+_GOES_ON = re.compile(r"\|\||\A(?!.*\bset -\w*e).*;", re.DOTALL)  # after a command that fails
 _FLAGS = re.compile(r"(?:\s*--\w+(?:=\S+)?\s+)*")
 MOST_ENDS = 20  # stages that nothing is built from
 
@@ -149,6 +151,8 @@ class _Reader:
 
     def take(self, one: Instruction) -> None:
         """Take one instruction."""
+        if self.stages and OTHER_PYTHON.search(one.value):
+            self.stages[-1].installed.pips.append(None)
         match one.verb:
             case "ARG":
                 for name, given, _ in _pairs(one):
@@ -190,6 +194,7 @@ class _Reader:
             if stage in needed:
                 installed.take(stage.installed)
         installed.updates = [*chain.from_iterable(one.installed.updates for one in ancestry)]
+        installed.pips = [*chain.from_iterable(one.installed.pips for one in ancestry)]
         makers = [one.image for stage in ancestry for one in stage.taken if one.image]
         return {
             "installed": installed,
@@ -258,9 +263,10 @@ class _Reader:
             code = [(number, text.strip("[] ").replace('",', '" ')) for number, text in code]
         code = [(number, text + "\\") for number, text in code[:-1]] + code[-1:]
         code += [(number, text) for number, text in one.heredocs if not text.lstrip().startswith("#")]
-        read_commands(
-            [(number, fill(text, self.values)) for number, text in code], self.path, self.stages[-1].installed
-        )
+        installed, before = self.stages[-1].installed, len(self.stages[-1].installed.pips)
+        read_commands([(number, fill(text, self.values)) for number, text in code], self.path, installed)
+        if one.heredocs or _GOES_ON.search(one.value):
+            del installed.pips[before:]
 
 
 def _pairs(one: Instruction) -> Iterator[tuple[str, str, int]]:
@@ -294,6 +300,7 @@ def read_definition(path: str, text: str, include: Include) -> tuple[Environment
     of_docker = header.get("bootstrap", ("",))[0].lower() in ("docker", "docker-daemon", "oras")
     image = read_image(reference, place) if reference and of_docker else None
     installed = Installed(copied=[line.split()[0] for _, line in sections.get("files", []) if line.split()])
+    installed.pips += [None] if OTHER_PYTHON.search(text) or "||" in text else []
     read_commands(sections.get("post", []), path, installed)
     exports = [(number, _EXPORT.fullmatch(line[:2000])) for number, line in sections.get("environment", [])]
     settings = tuple(Setting(one[1], one[2].strip("\"'"), Place(path, number)) for number, one in exports if one)

@@ -60,6 +60,7 @@ from tfgpu_doctor.plan.planned import (
     branches_of,
     driver_of,
     fitting,
+    is_externally_managed,
     missing_tag,
     pinned,
     with_cudnn,
@@ -286,6 +287,22 @@ def image_cannot_be_built(view: PlannedEnvironment) -> Iterator[Problem]:
         )
     if image.reference in ("ubuntu", "ubuntu:latest") or at_least(base.python, "3.8"):
         yield from _python_2(image, [one for one in view.environment.requirements if one.installer == "apt"])
+
+
+@in_manifests("tf.not-installed")
+def python_of_the_distribution(view: PlannedEnvironment) -> Iterator[Problem]:
+    """pip refuses to install beside the packages of apt, and the build ends."""
+    base, place, one = view.base, view.environment.system_pip, view.tensorflow
+    apt = {each.name for each in view.environment.requirements if each.installer == "apt"}
+    others = {each for each in apt if re.fullmatch(r"python3\.\d+", each)} - {f"python{base.python}" if base else ""}
+    if base and place and one and "python3-pip" in apt and not others and is_externally_managed(base):
+        line = f"{'export' if view.environment.kind == 'singularity' else 'ENV'} PIP_BREAK_SYSTEM_PACKAGES=1"
+        yield Problem(
+            title=f"pip refuses to install into the Python of {base.image.reference}, and the build ends",
+            cause='apt manages this Python: "error: externally-managed-environment"',
+            evidence=(evidence("pip install", str(place), "an environment of its own, or permission", "PEP 668"),),
+            fixes=(Fix(f"In the build, above {place}, add", (line,)),),
+        )
 
 
 def _apt_fails(base: Base) -> tuple[str, str, str] | None:

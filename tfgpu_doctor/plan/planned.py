@@ -39,9 +39,9 @@ _SYSTEMS_WITH = {
     "3.8": ("ubuntu20.04", "ubuntufocal"),
     "3.9": ("debian11", "debianbullseye", "ubi9", "rockylinux9"),
     "3.10": ("ubuntu22.04", "ubuntujammy"),
-    "3.11": ("debian12", "debianbookworm"),
-    "3.12": ("ubuntu24.04", "ubuntunoble"),
-    "3.13": ("debian13", "debiantrixie"),
+    "3.11": ("debian12", "debianbookworm", "ubuntu23.04", "ubuntu23.10"),
+    "3.12": ("ubuntu24.04", "ubuntunoble", "ubuntu24.10"),
+    "3.13": ("debian13", "debiantrixie", "ubuntu25.04", "ubuntu25.10"),
 }
 _SYSTEM_PYTHON = {system: python for python, systems in _SYSTEMS_WITH.items() for system in systems}
 # nvidia/cuda: CUDA 10 and older, and superseded patches, were deleted in 2023 (NVIDIA/cudf-spark-examples pull
@@ -168,6 +168,12 @@ def _cuda_of(version: str | None, matrix: Matrix) -> str | None:
     """The CUDA of a release's wheel, which its image has, too."""
     wheels = (matrix.tensorflow(version or "", "linux_x86_64", name) for name in ("tensorflow-gpu", "tensorflow"))
     return next((row.cuda for row in wheels if row and row.cuda), None)
+
+
+def is_externally_managed(base: Base) -> bool:
+    """True if pip refuses to install into its Python (PEP 668): in Ubuntu since 23.04, in Debian since 12."""
+    is_known = _REGISTRY.sub("", base.image.name) in ("ubuntu", "debian", "nvidia/cuda", "cuda")
+    return is_known and (at_least(base.python, "3.11") is True or base.image.text in ("ubuntu", "ubuntu:latest"))
 
 
 def missing_tag(image: Image) -> tuple[bool, str | None]:
