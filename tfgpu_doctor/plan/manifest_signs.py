@@ -331,7 +331,7 @@ def _removed(view: PlannedEnvironment) -> Iterator[Problem]:
         wanted = specifier(one.specifier)
         nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
         nothing = nothing or at_least(pinned(one), "2.12") is True or view.target.os == "macos"  # had none since 1.2
-        nothing = nothing or (one is view.tensorflow and view.python is not None and view.release is None)
+        nothing = nothing or (one is view.tensorflow and view.release is None)
         better = _under_another_name(view, one)
         if pinned(one) and not (nothing or better):
             continue  # the GPU build of that release has no other name
@@ -360,6 +360,8 @@ _GPU_ON_MACOS = "it has had no wheels for macOS since 1.2; Apple silicon's GPU n
 def _why_removed(view: PlannedEnvironment, one: Requirement) -> str | None:
     """The reason, and what the pinned release does not bring under its new name either, where no file does."""
     row, why = view.matrix.tensorflow(pinned(one) or "", view.target.platform), DECLARATIONS["tf.package-removed"].cause
+    if pinned(one) and not view.allowed:
+        why = f"{_NO_MATCH}; {why}"
     if view.target.os == "macos":
         return _GPU_ON_MACOS
     if row is None or not row.gpu or view.cudas or (view.base and not view.base.no_cuda):
@@ -372,7 +374,10 @@ def _under_another_name(view: PlannedEnvironment, one: Requirement) -> str | Non
     if pinned(one) is None:
         return replacement(view)
     row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
-    return f"tensorflow{one.specifier}" if row and (row.gpu or view.target.os == "macos") else None
+    if row is None or not (row.gpu or view.target.os == "macos"):
+        return None
+    wanted = specifier(one.specifier)  # a pre-release is not on the index
+    return f"tensorflow{one.specifier if wanted and wanted.contains(row.version) else f'=={row.version}'}"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
