@@ -54,11 +54,11 @@ def _nearest_sound(planned: PlannedEnvironment) -> Release | None:
         return None
     for row in same_minor_releases(PlanRequest(planned.matrix, planned.target), version):
         # no line of a file is to be needed beside it: a plan also has those that a command repairs
+        pythons = [one for one in row.python if one in (planned.pythons or row.python)]
         issues = planned.matrix.issues_for(
-            row, python=planned.python, compute_capabilities=planned.target.capabilities, extra=True
+            row, python=[None, *pythons][-1], compute_capabilities=planned.target.capabilities, extra=True
         )
-        has_wheel = planned.pythons is None or set(planned.pythons) & set(row.python)
-        if row.extra and has_wheel and not any(issue.severity == "error" for issue in issues):
+        if row.extra and pythons and not any(issue.severity == "error" for issue in issues):
             return row
     return None
 

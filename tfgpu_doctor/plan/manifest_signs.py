@@ -166,7 +166,7 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
         if base and base.of_tensorflow and base.tensorflow:
             other = (write(tensorflow, f"tensorflow=={base.tensorflow}"), *other)
         yield Problem(
-            title=f"{tensorflow.text} has no wheel for Python {without[-1]}",
+            title=f"{tensorflow.text} has no wheel for Python {span(tuple(without))}",
             cause=_NO_MATCH,
             evidence=seen,  # bounds of a project are narrowed, not moved
             fixes=other if other and len(pythons) > 1 else (own, *other),
@@ -1110,12 +1110,13 @@ def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
 def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     """What will be installed has a bug in this environment."""
     row = view.release
-    if row is None or view.conda:
-        return
+    pythons = [one for one in row.python if one in (view.pythons or row.python)] if row else []
+    if row is None or view.conda or not (pythons or view.python):
+        return  # with no Python that is allowed, it is not installed
     of_release = partial(view.matrix.issues_for, row, compute_capabilities=view.target.capabilities, extra=view.extra)
     issues = list(of_release(python=view.python))
     # without a Python, most likely the newest for which there is a wheel
-    likely = of_release(python=row.python[-1]) if view.python is None and row.python else ()
+    likely = of_release(python=pythons[-1]) if view.python is None else ()
     supposed = [one for one in likely if one not in issues]
     nearest = write_best(view) if row.extra and replacement(view) != requirement(row) else ()
     for issue in (*issues, *supposed):
