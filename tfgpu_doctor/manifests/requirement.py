@@ -88,6 +88,7 @@ def other_index(text: str) -> str:
 
 
 _NOT_A_NAME = re.compile(r"-|\.{1,2}(?:/|$|\[)|/|[a-z]+://|[a-z]+\+|\$")
+_PATH = re.compile(r"\w[\w.-]*/[^\s:@]*")
 # conda's documentation, "Package match specifications"
 _SPEC = re.compile(r"(?P<name>[A-Za-z0-9_][\w.-]*)\s*(?:\[(?P<keys>[^\]]*)\])?(?P<rest>.*)", re.DOTALL)
 _BUILD = re.compile(
@@ -105,6 +106,8 @@ def pip_requirement(text: str, place: Place) -> Requirement | None:
         raise ValueError(f"the requirement is too long: {len(text)} characters")
     if (wheel := _wheel(text, place)) is not None:
         return wheel
+    if _PATH.fullmatch(text):
+        raise ValueError("a folder or a file, which is not read")
     if _NOT_A_NAME.match(text):
         return None
     try:
