@@ -13,8 +13,10 @@ from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
 
+from msgspec import structs
+
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
+from tfgpu_doctor.facts.report import Alternative, Edit, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, minor, numbers
 from tfgpu_doctor.findings.answers import is_about_architecture
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
@@ -69,6 +71,7 @@ from tfgpu_doctor.plan.planned import (
 from tfgpu_doctor.plan.resolving import solve, specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
+_SEARCHES: dict[tuple[str, tuple[str, ...]], list[Search]] = {}
 
 # findings that decide which TensorFlow, if any, is installed: what it needs is no question beside them; nor beside a
 # package that has been discontinued, unless one of its releases is asked for by its number
@@ -80,9 +83,13 @@ _USE_PIP = Alternative("Install TensorFlow with pip instead: tfgpu plan lists th
 
 
 def in_manifests(finding: str, unless: tuple[str, ...] = ()) -> Callable[[Search], Search]:
-    """Register a search of a planned environment as a sign of a finding; what it yields becomes one problem."""
+    """Register a search of a planned environment for a finding; what all of one condition yield becomes one problem."""
 
     def register(search: Search) -> Search:
+        searches = _SEARCHES.setdefault((finding, unless), [])
+        searches.append(search)
+        if searches[1:]:
+            return search
         others = tuple(one for one in unless if one != "tf.package-removed")
 
         @DECLARATIONS[finding].sign(conclusive=False, unless=others)
@@ -92,23 +99,32 @@ def in_manifests(finding: str, unless: tuple[str, ...] = ()) -> Callable[[Search
             if others != unless and any(each.severity is not Severity.NOTE for each in _removed(planned)):
                 return None
             decided = replaced and (finding == "tf.abi-numpy" or set(_DECIDED_BY_PACKAGE) <= set(unless))
-            return None if decided else _joined([*search(planned)])
+            found = (_joined([*each(planned)]) for each in searches if not decided)
+            return _joined([one for one in found if one], "; ")
 
         return search
 
     return register
 
 
-def _joined(problems: list[Problem]) -> Problem | None:
-    """The gravest of several, with the evidence and the fixes of all."""
+def _joined(problems: list[Problem], between: str = "") -> Problem | None:
+    """The gravest of several, with the evidence of all, and their fixes, but for a line that an earlier one edits.
+
+    `between` the titles of those that are as grave.
+    """
     if not problems:
         return None
     problems.sort(key=lambda one: SEVERITIES.index(one.severity or Severity.ERROR))
+    titles = [one.title or "" for one in problems if one.severity is problems[0].severity]
+    fixes, lines = list[Fix](), set[Edit]()
+    for one in problems:
+        fixes += [fix for fix in one.fixes or () if lines.isdisjoint(structs.replace(edit, new="") for edit in fix.edits)]
+        lines.update(structs.replace(edit, new="") for fix in fixes for edit in fix.edits)
     return Problem(
-        title=problems[0].title,
+        title=between.join(titles) if between else titles[0],
         cause=problems[0].cause,
         evidence=tuple(dict.fromkeys(line for one in problems for line in one.evidence)),
-        fixes=tuple(dict.fromkeys(fix for one in problems for fix in one.fixes or ())),
+        fixes=tuple(dict.fromkeys(fixes)),
         severity=problems[0].severity or Severity.ERROR,
     )
 

@@ -394,18 +394,18 @@ class PlannedEnvironment:
 
     @cached_property
     def wanted(self) -> tuple[Requirement, ...]:
-        """What pip is asked for, TensorFlow first; an image's own TensorFlow stays as it is."""
+        """What pip is asked for, TensorFlow first, and no second one; an image's own TensorFlow stays as it is."""
         lines = [self.tensorflow] if self.tensorflow else []
         if not lines and self.base and self.base.tensorflow:
             image = self.base.image
             lines.append(Requirement("tensorflow", f"=={self.base.tensorflow}", image.place, image.reference))
-        others = [*self.others, *(one for one in self.environment.requirements if one.name not in _TENSORFLOWS)]
+        others = [one for one in self.environment.requirements if one.name not in _TENSORFLOWS]
         return (*lines, *(one for one in others if one.installer == "pip" and one.name in self.matrix.packages))
 
     def wanted_in(self, universe: Universe, *, with_earlier: bool = False) -> list[Requirement]:
         """Of these, what is wanted with a Python: markers can leave some out, and a later command what came earlier."""
-        own = (self.tensorflow, *self.others)  # their markers have been looked at
-        here = [one for one in self.wanted if one in own or universe.holds(one.marker)]
+        # the marker of TensorFlow's has been looked at
+        here = [one for one in self.wanted if one is self.tensorflow or universe.holds(one.marker)]
         return [one for one in here if with_earlier or not self.is_overruled(one)]
 
     @cached_property
