@@ -70,9 +70,12 @@ BESIDE = (
     *("pandas", "seaborn", "datasets", "shap", "albumentations", "opencv-python", "opencv-python-headless"),
     *("opencv-contrib-python", "opencv-contrib-python-headless"),
 )
-PACKAGES = (*TENSORFLOWS, *COMPANIONS, *REQUIRED, *BESIDE)
+# which bring CUDA libraries of pip, as the extra of TensorFlow does
+WITH_CUDA = ("torch", "torchvision", "torchaudio")
+PACKAGES = (*TENSORFLOWS, *COMPANIONS, *REQUIRED, *BESIDE, *WITH_CUDA)
 EXTRAS = ("and-cuda", "tf", "tensorflow", "tensorflow-cpu", "tensorflow-gpu")  # that users ask for; no tests, no docs
 OLDEST = {"numpy": "1.13", "protobuf": "3.6", "grpcio": "1.8", "scipy": "1.4", "pandas": "1.1"}
+OLDEST |= {"torch": "2.0", "torchvision": "0.15", "torchaudio": "2.0"}
 OLDEST |= {name: "4.5.5" for name in BESIDE if "opencv" in name}  # from here on one wheel serves every later Python
 PYTHONS = tuple(f"3.{minor}" for minor in range(6, 15))
 WORKERS = 8  # they wait for the network
@@ -180,7 +183,7 @@ def requires(package: str, text: str) -> tuple[str, ...]:
             continue
         name, marker = canonicalize_name(one.name), str(one.marker or "")
         asked = "extra ==" not in marker or any(f'extra == "{extra}"' in marker for extra in EXTRAS)
-        says = one.specifier or one.extras or name in (*TENSORFLOWS, *COMPANIONS, *BESIDE)
+        says = one.specifier or one.extras or name in (*TENSORFLOWS, *COMPANIONS, *BESIDE, *WITH_CUDA)
         if (name in PACKAGES or name.startswith("nvidia-")) and name != package and asked and says:
             extras = f"[{','.join(sorted(one.extras))}]" if one.extras else ""
             found.add(f"{name}{extras}{one.specifier}" + (f"; {marker}" if marker else ""))

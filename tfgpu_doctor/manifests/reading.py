@@ -46,6 +46,7 @@ _NOT_READ = re.compile(  # lock files, and manifests whose packages one of the f
     r"(?:.*/)?(?:(?:uv|poetry|pdm|pixi|pipfile|conda-[\w-]+)\.lock|pylock(?:\.[\w-]+)?\.toml|[\w.-]*conda-lock\.ya?ml"
     r"|pipfile|pixi\.toml|setup\.(?:py|cfg)|\.?devcontainer\.json)"
 )
+_INDEX_OF_PYTORCH = re.compile(r"pytorch\.org/whl|torch[-_]backend", re.IGNORECASE)
 _OF_HELM = re.compile(r"\{\{[^{}]*\.(?:Values|Chart|Release)\b")
 # a list of packages by its content: every line is a requirement, and one of them has a version
 _REQUIREMENT = re.compile(
@@ -82,7 +83,7 @@ def read(
     if reason := _instead(path, text, kind):
         raise ManifestError(f"{path}: {reason}")
     kind = kind or kind_of(path)
-    names: dict[str, None] = {}
+    names, texts = dict[str, None](), [text]
 
     def included(name: str) -> str:
         """A file that this one names. Raises IncludeError: it cannot be read, or would be refused."""
@@ -90,6 +91,7 @@ def read(
         if content is None or _refusal(name, content):
             raise IncludeError
         names[posixpath.normpath(posixpath.join(posixpath.dirname(path), name))] = None
+        texts.append(content)
         return content
 
     try:
@@ -103,7 +105,14 @@ def read(
         raise ManifestError(message if message.startswith(path) else f"{path}: {message}") from error
     except RecursionError as error:
         raise ManifestError(f"{path}: nested too deeply, or recursively") from error
+    if any(map(_INDEX_OF_PYTORCH.search, texts)):
+        found = tuple(replace(one, requirements=tuple(map(_of_pytorch, one.requirements))) for one in found)
     return tuple(replace(one, read=(*one.read, *names)) for one in _bounded(found))
+
+
+def _of_pytorch(one: Requirement) -> Requirement:
+    """A package of PyTorch from its own index, whose builds require other versions."""
+    return replace(one, elsewhere="the index of PyTorch") if one.name.startswith("torch") else one
 
 
 def _instead(path: str, text: str, kind: Kind | None) -> str | None:

@@ -13,10 +13,10 @@ from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
 
-from msgspec import structs
+from msgspec.structs import replace as replaced
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.report import Alternative, Edit, Evidence, Fix, Severity
+from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, minor, numbers
 from tfgpu_doctor.findings.answers import is_about_architecture
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
@@ -95,10 +95,10 @@ def in_manifests(finding: str, unless: tuple[str, ...] = ()) -> Callable[[Search
         @DECLARATIONS[finding].sign(conclusive=False, unless=others)
         def sign(planned: PlannedEnvironment) -> Problem | None:
             one = planned.tensorflow  # a discontinued package, of any release
-            replaced = one is not None and one.name in _DISCONTINUED and pinned(one) is None
+            other = one is not None and one.name in _DISCONTINUED and pinned(one) is None
             if others != unless and any(each.severity is not Severity.NOTE for each in _removed(planned)):
                 return None
-            decided = replaced and (finding == "tf.abi-numpy" or set(_DECIDED_BY_PACKAGE) <= set(unless))
+            decided = other and (finding == "tf.abi-numpy" or set(_DECIDED_BY_PACKAGE) <= set(unless))
             found = (_joined([*each(planned)]) for each in searches if not decided)
             return _joined([one for one in found if one], "; ")
 
@@ -108,18 +108,15 @@ def in_manifests(finding: str, unless: tuple[str, ...] = ()) -> Callable[[Search
 
 
 def _joined(problems: list[Problem], between: str = "") -> Problem | None:
-    """The gravest of several, with the evidence of all, and their fixes, but for a line that an earlier one edits.
-
-    `between` the titles of those that are as grave.
-    """
+    """The gravest of several, `between` the titles of such, with the evidence and the fixes of all: a line gets one."""
     if not problems:
         return None
     problems.sort(key=lambda one: SEVERITIES.index(one.severity or Severity.ERROR))
     titles = [one.title or "" for one in problems if one.severity is problems[0].severity]
-    fixes, lines = list[Fix](), set[Edit]()
+    fixes = list[Fix]()
     for one in problems:
-        fixes += [fix for fix in one.fixes or () if lines.isdisjoint(structs.replace(edit, new="") for edit in fix.edits)]
-        lines.update(structs.replace(edit, new="") for fix in fixes for edit in fix.edits)
+        lines = {replaced(edit, new="") for fix in fixes for edit in fix.edits}
+        fixes += [fix for fix in one.fixes or () if not lines & {replaced(edit, new="") for edit in fix.edits}]
     return Problem(
         title=between.join(titles) if between else titles[0],
         cause=problems[0].cause,

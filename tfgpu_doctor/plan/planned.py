@@ -400,7 +400,11 @@ class PlannedEnvironment:
             image = self.base.image
             lines.append(Requirement("tensorflow", f"=={self.base.tensorflow}", image.place, image.reference))
         others = [one for one in self.environment.requirements if one.name not in _TENSORFLOWS]
-        return (*lines, *(one for one in others if one.installer == "pip" and one.name in self.matrix.packages))
+        known = (one for one in others if one.installer == "pip" and one.name in self.matrix.packages)
+        # of another command or index, PyTorch may serve beside it: pip puts its libraries over those of the extra
+        step = self.tensorflow.step if self.tensorflow else -1
+        own = (one for one in known if not one.name.startswith("torch") or (one.step == step and not one.elsewhere))
+        return (*lines, *own)
 
     def wanted_in(self, universe: Universe, *, with_earlier: bool = False) -> list[Requirement]:
         """Of these, what is wanted with a Python: markers can leave some out, and a later command what came earlier."""
@@ -614,7 +618,7 @@ def _evidence(universe: Universe, lines: Sequence[Requirement]) -> list[Evidence
             for line, bound, source in needs:
                 shown = own[0] if own else line
                 found.append(Evidence(shown.text, str(shown.place), f"{name}{bound}", source))
-    return found or [Evidence(line.text, str(line.place), None, None) for line in lines]
+    return found[:4] or [Evidence(line.text, str(line.place), None, None) for line in lines]
 
 
 def fitting(
