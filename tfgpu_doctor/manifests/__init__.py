@@ -23,7 +23,6 @@ INSTEAD = "not read; give requirements.txt, or the image"  # of lock files, Pipf
 
 
 MOST_REQUIREMENTS = 20_000  # lines of requirements that are read
-LONGEST_LINE = 100_000  # characters; a hash list of a requirement has some thousands
 
 
 class ManifestError(Exception):

@@ -15,10 +15,10 @@ from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Set
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.shell import (
     MOST_SOURCES,
-    OTHER_PYTHON,
     SOURCES,
     Installed,
     brings,
+    commands,
     environment,
     has_tensorflow,
     read_commands,
@@ -91,8 +91,18 @@ def _logical_line(lines: list[str], at: int) -> tuple[list[tuple[int, str]], int
 
 _FROM = re.compile(r"(?:--platform=\S+\s+)?(?P<image>\S+)(?:\s+as\s+(?P<name>\S+))?", re.IGNORECASE)
 _PAIR = re.compile(r"(?<!\S)([^\s=\"']+)=((?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\])*)", re.DOTALL)
-_GOES_ON = re.compile(r"\|\||\A(?!.*\bset -\w*e).*;", re.DOTALL)  # after a command that fails
 _FLAGS = re.compile(r"(?:\s*--\w+(?:=\S+)?\s+)*")
+# PEP 668: pip of a system's own Python; what brings another Python, or allows it; what goes on after a failure
+_SYSTEM_PIP = re.compile(
+    r"(?:\w+=\S* )*(?:sudo (?:-\S+ )*)?(?:(?:/usr/bin/)?python3? -m |/usr/bin/)?pip3? (?:-\S+ )*install "
+    r"(?!.*(?:--target|--prefix|--root|--python|--dry-run| -t\b))"
+)
+_OTHER_PYTHON = re.compile(
+    r"(?<!\d-)(?:venv|virtualenv)|VIRTUAL_ENV|activate|conda|mamba|pyenv|pixi|(?<![\w/])PATH\b|--from|deadsnakes"
+    r"|[Pp]ython-3|python\.org|altinstall|update-alternatives|get-pip|pip[/.]conf|pip3? config|break-system|/EXT"
+    r"|PIP_(?:BREAK|CONFIG|PREFIX|PYTHON|ROOT|TARGET)|\s/\s*$"
+)
+_GOES_ON = re.compile(r"\||\A(?!.*\bset -\w*e).*;", re.DOTALL)
 MOST_ENDS = 20  # stages that nothing is built from
 
 
@@ -106,6 +116,7 @@ class _Stage:
     taken: list[_Stage] = field(default_factory=list)  # with its packages
     installed: Installed = field(default_factory=Installed)
     settings: list[Setting] = field(default_factory=list)
+    pips: list[Place | None] = field(default_factory=list)  # of the system's Python; None: from here on, any other one
 
 
 def read_dockerfile(
@@ -151,8 +162,8 @@ class _Reader:
 
     def take(self, one: Instruction) -> None:
         """Take one instruction."""
-        if self.stages and OTHER_PYTHON.search(one.value):
-            self.stages[-1].installed.pips.append(None)
+        if self.stages and _OTHER_PYTHON.search(one.value):
+            self.stages[-1].pips.append(None)
         match one.verb:
             case "ARG":
                 for name, given, _ in _pairs(one):
@@ -194,7 +205,6 @@ class _Reader:
             if stage in needed:
                 installed.take(stage.installed)
         installed.updates = [*chain.from_iterable(one.installed.updates for one in ancestry)]
-        installed.pips = [*chain.from_iterable(one.installed.pips for one in ancestry)]
         makers = [one.image for stage in ancestry for one in stage.taken if one.image]
         return {
             "installed": installed,
@@ -202,6 +212,7 @@ class _Reader:
             "image": last.image,
             "place": last.place,
             "packages_of": makers[-1] if makers else None,
+            "system_pip": next(iter(last.pips), None),
             "settings": tuple({each.name: each for stage in ancestry for each in stage.settings}.values()),
         }
 
@@ -214,6 +225,7 @@ class _Reader:
         parent = self.by_name.get(reference.lower())
         image = read_image(found["image"], place, self.values) if reference != "scratch" else None
         stage = _Stage(found["name"] or "", place, parent.image if parent else image, parent)
+        stage.pips += parent.pips if parent else []
         self.stages.append(stage)
         if stage.name:
             self.by_name[stage.name.lower()] = stage
@@ -263,10 +275,12 @@ class _Reader:
             code = [(number, text.strip("[] ").replace('",', '" ')) for number, text in code]
         code = [(number, text + "\\") for number, text in code[:-1]] + code[-1:]
         code += [(number, text) for number, text in one.heredocs if not text.lstrip().startswith("#")]
-        installed, before = self.stages[-1].installed, len(self.stages[-1].installed.pips)
-        read_commands([(number, fill(text, self.values)) for number, text in code], self.path, installed)
-        if one.heredocs or _GOES_ON.search(one.value):
-            del installed.pips[before:]
+        read_commands(
+            [(number, fill(text, self.values)) for number, text in code], self.path, self.stages[-1].installed
+        )
+        for words in commands(code) if not (one.heredocs or _GOES_ON.search(one.value)) else ():
+            if _SYSTEM_PIP.match(" ".join(word.text for word in words)):
+                self.stages[-1].pips.append(Place(self.path, words[0].line))
 
 
 def _pairs(one: Instruction) -> Iterator[tuple[str, str, int]]:
@@ -300,7 +314,6 @@ def read_definition(path: str, text: str, include: Include) -> tuple[Environment
     of_docker = header.get("bootstrap", ("",))[0].lower() in ("docker", "docker-daemon", "oras")
     image = read_image(reference, place) if reference and of_docker else None
     installed = Installed(copied=[line.split()[0] for _, line in sections.get("files", []) if line.split()])
-    installed.pips += [None] if OTHER_PYTHON.search(text) or "||" in text else []
     read_commands(sections.get("post", []), path, installed)
     exports = [(number, _EXPORT.fullmatch(line[:2000])) for number, line in sections.get("environment", [])]
     settings = tuple(Setting(one[1], one[2].strip("\"'"), Place(path, number)) for number, one in exports if one)

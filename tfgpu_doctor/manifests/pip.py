@@ -88,10 +88,7 @@ class Lines:
             )
 
     def take(self, line: str, place: Place, folder: str = "", *, constraint: bool = False, quote: bool = True) -> bool:
-        """Read one logical line; the files that it names are in `folder`.
-
-        Return True if it is a requirement, also one that is refused for its version.
-        """
+        """Read one logical line, and return whether it is one, if with a wrong version; its files are in `folder`."""
         self._left -= 1
         if found := _INCLUDED.fullmatch(line):
             narrows = constraint or line.lstrip("-").startswith("c")

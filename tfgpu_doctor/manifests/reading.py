@@ -11,7 +11,6 @@ from itertools import islice
 from tfgpu_doctor.manifests import (
     INSTEAD,
     KINDS,
-    LONGEST_LINE,
     MOST_REQUIREMENTS,
     Environment,
     IncludeError,
@@ -28,6 +27,7 @@ from tfgpu_doctor.manifests.pip import Include, Node, documents, read_environmen
 from tfgpu_doctor.manifests.pyproject import read_pyproject
 from tfgpu_doctor.manifests.workflow import read_notebook, read_python_file, read_workflow
 
+LONGEST_LINE = 100_000  # characters; a hash list of a requirement has some thousands
 LONGEST_NUMBER = 500  # digits; Python refuses to read a number of some thousands
 LARGEST = 5_000_000  # characters
 MOST_ENVIRONMENTS = 200  # of one file
@@ -46,6 +46,7 @@ _NOT_READ = re.compile(  # lock files, and manifests whose packages one of the f
     r"(?:.*/)?(?:(?:uv|poetry|pdm|pixi|pipfile|conda-[\w-]+)\.lock|pylock(?:\.[\w-]+)?\.toml|[\w.-]*conda-lock\.ya?ml"
     r"|pipfile|pixi\.toml|setup\.(?:py|cfg)|\.?devcontainer\.json)"
 )
+# whose builds require other versions
 _INDEX_OF_PYTORCH = re.compile(r"pytorch\.org/whl|torch[-_]backend", re.IGNORECASE)
 _OF_HELM = re.compile(r"\{\{[^{}]*\.(?:Values|Chart|Release)\b")
 # a list of packages by its content: every line is a requirement, and one of them has a version
@@ -83,15 +84,14 @@ def read(
     if reason := _instead(path, text, kind):
         raise ManifestError(f"{path}: {reason}")
     kind = kind or kind_of(path)
-    names, texts = dict[str, None](), [text]
+    texts: dict[str, str] = {}
 
     def included(name: str) -> str:
         """A file that this one names. Raises IncludeError: it cannot be read, or would be refused."""
         content = include(name) if name and "\0" not in name and "://" not in name else None
         if content is None or _refusal(name, content):
             raise IncludeError
-        names[posixpath.normpath(posixpath.join(posixpath.dirname(path), name))] = None
-        texts.append(content)
+        texts[posixpath.normpath(posixpath.join(posixpath.dirname(path), name))] = content
         return content
 
     try:
@@ -105,14 +105,8 @@ def read(
         raise ManifestError(message if message.startswith(path) else f"{path}: {message}") from error
     except RecursionError as error:
         raise ManifestError(f"{path}: nested too deeply, or recursively") from error
-    if any(map(_INDEX_OF_PYTORCH.search, texts)):
-        found = tuple(replace(one, requirements=tuple(map(_of_pytorch, one.requirements))) for one in found)
-    return tuple(replace(one, read=(*one.read, *names)) for one in _bounded(found))
-
-
-def _of_pytorch(one: Requirement) -> Requirement:
-    """A package of PyTorch from its own index, whose builds require other versions."""
-    return replace(one, elsewhere="the index of PyTorch") if one.name.startswith("torch") else one
+    of_pytorch = any(map(_INDEX_OF_PYTORCH.search, (text, *texts.values())))
+    return tuple(replace(one, read=(*one.read, *texts)) for one in _bounded(found, of_pytorch))
 
 
 def _instead(path: str, text: str, kind: Kind | None) -> str | None:
@@ -190,8 +184,8 @@ def _refusal(path: str, text: str, kind: Kind | None = None) -> str | None:
     return None
 
 
-def _bounded(found: tuple[Environment, ...]) -> Iterator[Environment]:
-    """As much as can be judged in seconds, with a line about what is left out."""
+def _bounded(found: tuple[Environment, ...], of_pytorch: bool) -> Iterator[Environment]:
+    """As much as can be judged in seconds, with a line about what is left out, and PyTorch of its own index."""
     for number, one in enumerate(found[:MOST_ENVIRONMENTS], 1):
         by_name: dict[str, list[Requirement]] = {}
         for requirement in one.requirements:
@@ -203,6 +197,8 @@ def _bounded(found: tuple[Environment, ...]) -> Iterator[Environment]:
         kept = one.requirements
         if left_out:
             kept = tuple(each for several in by_name.values() for each in several[:PER_NAME])
+        if of_pytorch:
+            kept = tuple(replace(each, elsewhere="its index") if "torch" in each.name else each for each in kept)
         not_understood = (*one.not_understood[:PER_NAME], *left_out[-PER_NAME:])
         yield replace(one, requirements=kept, not_understood=not_understood)
 

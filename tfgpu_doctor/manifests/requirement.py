@@ -88,7 +88,6 @@ def other_index(text: str) -> str:
 
 
 _NOT_A_NAME = re.compile(r"-|\.{1,2}(?:/|$|\[)|/|[a-z]+://|[a-z]+\+|\$")
-_PATH = re.compile(r"\w[\w.-]*/[^\s:@]*")
 # conda's documentation, "Package match specifications"
 _SPEC = re.compile(r"(?P<name>[A-Za-z0-9_][\w.-]*)\s*(?:\[(?P<keys>[^\]]*)\])?(?P<rest>.*)", re.DOTALL)
 _BUILD = re.compile(
@@ -106,15 +105,14 @@ def pip_requirement(text: str, place: Place) -> Requirement | None:
         raise ValueError(f"the requirement is too long: {len(text)} characters")
     if (wheel := _wheel(text, place)) is not None:
         return wheel
-    if _PATH.fullmatch(text):
-        raise ValueError("a folder or a file, which is not read")
     if _NOT_A_NAME.match(text):
         return None
     try:
         parsed = Parsed(text)
         marker = str(parsed.marker) if parsed.marker else None
     except ValueError as error:
-        raise ValueError(str(error).splitlines()[0]) from error
+        is_path = re.match(r"\w[\w.-]*/", text)
+        raise ValueError("a folder or a file, which is not read" if is_path else str(error).splitlines()[0]) from error
     except RecursionError as error:
         raise ValueError("its marker is nested too deeply") from error
     if parsed.url and (wheel := _wheel(parsed.url, place)) is not None:

@@ -137,7 +137,6 @@ class Installed:
     copied: list[str] = field(default_factory=list)  # from the build context, by COPY and ADD
     not_understood: list[str] = field(default_factory=list)
     updates: list[Place | None] = field(default_factory=list)  # of apt; None: its sources or keys are changed
-    pips: list[Place | None] = field(default_factory=list)  # of the system's Python; None: from here on, any other one
 
     def take(self, other: Installed) -> None:
         """What another stage brings."""
@@ -160,7 +159,6 @@ def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> N
         if not depth:
             values |= _assigned(words)
             found.updates += _updates(words, path)
-            found.pips += [Place(path, words[0].line)] if _SYSTEM_PIP.match(" ".join(one.text for one in words)) else []
             read_command(words, path, found)
 
 
@@ -180,17 +178,6 @@ def _assigned(words: list[Word]) -> dict[str, str]:
 
 # what mends apt in an old image: NVIDIA's new key, its list taken out, the archive of a distribution
 SOURCES = re.compile(r"3bf863cc|A4B469963BF863CC|cuda-keyring|sources\.list|archive\.debian")
-
-# PEP 668: pip where it refuses to install, in a system's own Python, and what brings another Python or allows it
-_SYSTEM_PIP = re.compile(
-    r"(?:\w+=\S* )*(?:sudo (?:-\S+ )*)?(?:(?:/usr/bin/)?python3? -m |/usr/bin/)?pip3? (?:-\S+ )*install "
-    r"(?!.*(?:--target|--prefix|--root|--python|--dry-run| -t\b))"
-)
-OTHER_PYTHON = re.compile(
-    r"(?<!\d-)(?:venv|virtualenv)|VIRTUAL_ENV|activate|conda|mamba|pyenv|pixi|(?<![\w/])PATH\b|--from|deadsnakes"
-    r"|[Pp]ython-3|python\.org|altinstall|update-alternatives|get-pip|pip[/.]conf|pip3? config|break-system|/EXT"
-    r"|PIP_(?:BREAK|CONFIG|PREFIX|PYTHON|ROOT|TARGET)|\s/\s*$"
-)
 
 
 def read_command(words: list[Word], path: str, found: Installed) -> None:
@@ -405,7 +392,6 @@ def environment(
         ]
     complaints = (*unknown_part(image), *lines.not_understood)
     others |= {"image": image, "apt_update": next(iter(installed.updates), None)}
-    others["system_pip"] = next(iter(installed.pips), None)
     made = environment_of(kind, path, lines.found(), complaints, label=label or path, **others)
     pythons = tuple(python) or _pythons(installed, made)
     return replace(made, python=pythons, place=place or made.place)

@@ -54,7 +54,7 @@ def _nearest_sound(planned: PlannedEnvironment) -> Release | None:
         return None
     for row in same_minor_releases(PlanRequest(planned.matrix, planned.target), version):
         # no line of a file is to be needed beside it: a plan also has those that a command repairs
-        pythons = [one for one in row.python if one in (planned.pythons or row.python)]
+        pythons = planned.pythons_of(row)
         issues = planned.matrix.issues_for(
             row, python=[None, *pythons][-1], compute_capabilities=planned.target.capabilities, extra=True
         )

@@ -15,7 +15,6 @@ from typing import TypeAlias
 
 from msgspec.structs import replace as replaced
 
-from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, minor, numbers
 from tfgpu_doctor.findings.answers import is_about_architecture
@@ -62,7 +61,6 @@ from tfgpu_doctor.plan.planned import (
     branches_of,
     driver_of,
     fitting,
-    is_externally_managed,
     missing_tag,
     pinned,
     with_cudnn,
@@ -112,7 +110,7 @@ def _joined(problems: list[Problem], between: str = "") -> Problem | None:
     if not problems:
         return None
     problems.sort(key=lambda one: SEVERITIES.index(one.severity or Severity.ERROR))
-    titles = [one.title or "" for one in problems if one.severity is problems[0].severity]
+    titles = [str(one.title) for one in problems if one.severity is problems[0].severity]
     fixes = list[Fix]()
     for one in problems:
         lines = {replaced(edit, new="") for fix in fixes for edit in fix.edits}
@@ -251,8 +249,7 @@ def refused_by_pip(view: PlannedEnvironment) -> Iterator[Problem]:
     for found in refused if is_ours else ():
         line = Requirement(found["head"], "", Place(found["path"], int(found["line"])), found["text"])
         wanted = f"{_MEANT[found['operator']]}{found['version']}" if found["operator"] else f"=={found['line_of']}"
-        release = wanted.lstrip("=<>~").removesuffix(".*")
-        row = view.matrix.tensorflow(release, view.target.platform, found["head"].partition("[")[0])
+        row = view.matrix.tensorflow(wanted.strip("=<>~.*"), view.target.platform, found["head"].partition("[")[0])
         works = row is None or all(runs_on(row, one) == "sass" for one in view.target.capabilities)
         yield Problem(
             title=f"pip refuses {line.text}, and installs nothing",
@@ -304,18 +301,17 @@ def image_cannot_be_built(view: PlannedEnvironment) -> Iterator[Problem]:
 
 @in_manifests("tf.not-installed")
 def python_of_the_distribution(view: PlannedEnvironment) -> Iterator[Problem]:
-    """pip refuses to install beside the packages of apt, and the build ends."""
-    base, place, one = view.base, view.environment.system_pip, view.tensorflow
-    apt = {each.name for each in view.environment.requirements if each.installer == "apt"}
-    others = {each for each in apt if re.fullmatch(r"python3\.\d+", each)} - {f"python{base.python}" if base else ""}
-    if base and place and one and "python3-pip" in apt and not others and is_externally_managed(base):
-        line = f"{'export' if view.environment.kind == 'singularity' else 'ENV'} PIP_BREAK_SYSTEM_PACKAGES=1"
-        yield Problem(
-            title=f"pip refuses to install into the Python of {base.image.reference}, and the build ends",
-            cause='apt manages this Python: "error: externally-managed-environment"',
-            evidence=(evidence("pip install", str(place), "an environment of its own, or permission", "PEP 668"),),
-            fixes=(Fix(f"In the build, above {place}, add", (line,)),),
-        )
+    """pip refuses to install into the Python of apt, in Ubuntu since 23.04 and in Debian since 12."""
+    base, place = view.base, view.environment.system_pip
+    if base and place and view.tensorflow and view.requirement("python3-pip"):
+        of_apt = base.image.name.rpartition("/")[2] in ("ubuntu", "debian", "cuda") and at_least(base.python, "3.11")
+        if of_apt or base.image.text in ("ubuntu", "ubuntu:latest"):
+            yield Problem(
+                title=f"pip refuses to install into the Python of {base.image.reference}, and the build ends",
+                cause='apt manages this Python: "error: externally-managed-environment"',
+                evidence=(evidence("pip install", str(place), "an environment of its own, or permission", "PEP 668"),),
+                fixes=(Fix(f"In the build, above {place}, add", ("ENV PIP_BREAK_SYSTEM_PACKAGES=1",)),),
+            )
 
 
 def _apt_fails(base: Base) -> tuple[str, str, str] | None:
@@ -387,10 +383,8 @@ def _under_another_name(view: PlannedEnvironment, one: Requirement) -> str | Non
     if pinned(one) is None:
         return replacement(view)
     row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
-    if row is None or not (row.gpu or view.target.os == "macos"):
-        return None
-    wanted = specifier(one.specifier)  # a pre-release is not on the index
-    return f"tensorflow{one.specifier if wanted and wanted.contains(row.version) else f'=={row.version}'}"
+    wanted = one.specifier if view.allowed or row is None else f"=={row.version}"  # else a pre-release that is gone
+    return f"tensorflow{wanted}" if row and (row.gpu or view.target.os == "macos") else None
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -404,13 +398,11 @@ def _refused(view: PlannedEnvironment, name: str | None = None) -> Iterator[Prob
         if name not in (names if len(names) == 1 and names <= {"numpy", "protobuf"} else {None}):
             continue
         texts = [one.text for one in conflict.lines]
-        # beside lines that stay, the TensorFlow that goes with the GPU, too
-        pairs = [(one, replacement(view) if one.name in TENSORFLOW else better) for one, better in conflict.changes]
         yield Problem(
             title=f"{' and '.join(texts)} {'exclude each other' if texts[1:] else _without_wheel(view)}",
             cause="the installer finds no versions that meet all requirements, and installs nothing",
             evidence=conflict.evidence,
-            fixes=tuple(write(line, better) for line, better in pairs if better and better != line.text)
+            fixes=tuple(write(line, better) for line, better in conflict.changes if better and better != line.text)
             # a Python for which all packages have a wheel, where there is one
             or ((write_python(view, pythons),) if (pythons := fitting(view)) else ()),
         )
@@ -839,36 +831,24 @@ def wheel_of_the_index_on_a_jetson(view: PlannedEnvironment) -> Iterator[Problem
 
 @in_manifests("tf.cpu-build", unless=("tf.package-removed", "tf.windows-native"))
 def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A GPU is to be used, but what will be installed contains no CUDA."""
+    """A GPU is to be used, but what will be installed contains no CUDA; Anaconda's tensorflow-gpu goes with each."""
     row, tensorflow = view.release, view.tensorflow
-    if tensorflow is None or not view.wants_gpu or _is_windows_native(view):
+    meant = view.wants_gpu or view.requirement("tensorflow-gpu")
+    if tensorflow is None or not meant or _is_windows_native(view):
         return
-    of_conda = view.conda or tensorflow.name == "tensorflow-base"
-    title = f"{row.package} {row.version} contains no CUDA on {row.platform}" if row else ""
-    if tensorflow.build and "cpu" in tensorflow.build:
-        title = f"{tensorflow.text} selects a CPU build of conda"
-    elif row is None or row.gpu or of_conda:
+    build, fixes = tensorflow.build or "", write_best(view) or (_OTHER_HARDWARE,)
+    if re.match("mkl_|eigen_", build):
+        search = (f"conda search {tensorflow.name}",)
+        fixes = (Fix("Look for a build with gpu_ in its name, and write that one", search),)
+    elif "cpu" not in build and (row is None or row.gpu or view.conda or tensorflow.name == "tensorflow-base"):
         return
+    contains = f"{row.package} {row.version} contains no CUDA on {row.platform}" if row else ""
     yield Problem(
-        title=title,
+        title=f"{tensorflow.text} selects a CPU build of conda" if build else contains,
         cause=_RUNS_ON_CPU,
         evidence=_seen(tensorflow, "a build with CUDA", "compat_matrix.yaml"),
-        fixes=write_best(view) or (_OTHER_HARDWARE,),
+        fixes=fixes,
     )
-
-
-@in_manifests("tf.cpu-build")
-def cpu_build_of_anaconda(view: PlannedEnvironment) -> Iterator[Problem]:
-    """Anaconda's builds without CUDA; tensorflow-gpu, a metapackage there, can stand beside any build."""
-    one = view.tensorflow
-    asked = view.wants_gpu or any(other.name == "tensorflow-gpu" for other in view.environment.requirements)
-    if one and asked and re.match("mkl_|eigen_", one.build or ""):
-        yield Problem(
-            title=f"{one.text} selects a CPU build of conda",
-            cause=_RUNS_ON_CPU,
-            evidence=_seen(one, "a build with CUDA", "names of builds"),
-            fixes=(Fix("Look for a build with gpu_ in its name, and write that one", (f"conda search {one.name}",)),),
-        )
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -1123,8 +1103,7 @@ def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
 def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     """What will be installed has a bug in this environment."""
     row = view.release
-    pythons = [one for one in row.python if one in (view.pythons or row.python)] if row else []
-    if row is None or view.conda or not (pythons or view.python):
+    if row is None or view.conda or not (pythons := view.pythons_of(row)):
         return  # with no Python that is allowed, it is not installed
     of_release = partial(view.matrix.issues_for, row, compute_capabilities=view.target.capabilities, extra=view.extra)
     issues = list(of_release(python=view.python))

@@ -170,12 +170,6 @@ def _cuda_of(version: str | None, matrix: Matrix) -> str | None:
     return next((row.cuda for row in wheels if row and row.cuda), None)
 
 
-def is_externally_managed(base: Base) -> bool:
-    """True if pip refuses to install into its Python (PEP 668): in Ubuntu since 23.04, in Debian since 12."""
-    is_known = _REGISTRY.sub("", base.image.name) in ("ubuntu", "debian", "nvidia/cuda", "cuda")
-    return is_known and (at_least(base.python, "3.11") is True or base.image.text in ("ubuntu", "ubuntu:latest"))
-
-
 def missing_tag(image: Image) -> tuple[bool, str | None]:
     """Whether the registry lacks a tag of nvidia/cuda; and the tag of the last patch of its CUDA, which it has."""
     name, tag = image.name.removeprefix("docker.io/").removeprefix("nvcr.io/"), image.tag or ""
@@ -371,6 +365,10 @@ class PlannedEnvironment:
         beside = self.resolved.versions.get(self.package)
         return next((row for row in rows if row.version == beside), next(iter(rows), None))
 
+    def pythons_of(self, row: Release) -> list[str]:
+        """The Pythons with a wheel of a release that are allowed."""
+        return [one for one in row.python if one in (self.pythons or row.python)]
+
     @property
     def extra(self) -> bool:
         """True if TensorFlow's extra brings CUDA."""
@@ -399,7 +397,7 @@ class PlannedEnvironment:
         if not lines and self.base and self.base.tensorflow:
             image = self.base.image
             lines.append(Requirement("tensorflow", f"=={self.base.tensorflow}", image.place, image.reference))
-        others = [one for one in self.environment.requirements if one.name not in _TENSORFLOWS]
+        others = (one for one in self.environment.requirements if one.name not in _TENSORFLOWS)
         known = (one for one in others if one.installer == "pip" and one.name in self.matrix.packages)
         # of another command or index, PyTorch may serve beside it: pip puts its libraries over those of the extra
         step = self.tensorflow.step if self.tensorflow else -1
@@ -408,8 +406,7 @@ class PlannedEnvironment:
 
     def wanted_in(self, universe: Universe, *, with_earlier: bool = False) -> list[Requirement]:
         """Of these, what is wanted with a Python: markers can leave some out, and a later command what came earlier."""
-        # the marker of TensorFlow's has been looked at
-        here = [one for one in self.wanted if one is self.tensorflow or universe.holds(one.marker)]
+        here = [one for one in self.wanted if one is self.tensorflow or universe.holds(one.marker)]  # its own holds
         return [one for one in here if with_earlier or not self.is_overruled(one)]
 
     @cached_property
@@ -592,7 +589,7 @@ def _giving_way(universe: Universe, core: Mapping[int, Requirement]) -> list[int
 def _better(universe: Universe, line: Requirement, versions: dict[str, str]) -> str | None:
     """What TensorFlow itself requires of the package, or the version that goes with the rest."""
     extras = f"[{','.join(line.extras)}]" if line.extras else ""
-    for name in TENSORFLOW if line.name not in TENSORFLOW else ():
+    for name in TENSORFLOW:
         required = universe.package(name).requires(Version(versions[name]), ("and-cuda",)) if name in versions else ()
         bounds = next((one.specifier for one in required if one.name == line.name), "")
         if bounds:
