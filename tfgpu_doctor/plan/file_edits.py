@@ -11,8 +11,8 @@ from functools import lru_cache
 from msgspec import structs
 from packaging.specifiers import SpecifierSet
 
-from tfgpu_doctor.facts.report import Edit, Fix
-from tfgpu_doctor.facts.versions import minor, numbers
+from tfgpu_doctor.facts.report import Alternative, Edit, Fix
+from tfgpu_doctor.facts.versions import at_least, minor, numbers
 from tfgpu_doctor.manifests import Image, Requirement, Setting
 from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import Release
@@ -98,7 +98,10 @@ def write_cuda(view: PlannedEnvironment, release: Release) -> tuple[Fix, ...]:
     driver = (f"--driver {target.driver}",) if target.driver else ()
     command = " ".join(("tfgpu plan", *(cards if target.gpus else ("--gpu NAME",)), *driver))
     text = "List the ways to install CUDA and cuDNN for it" + ("" if target.gpus else ", on the GPU that it is for")
-    return (Fix(text, (f"{command} --tensorflow {minor(release.version)}",)),)
+    tag = f"{release.version}-gpu" if view.base and at_least(release.version, "2.9") else ""  # apt fails in older ones
+    rows = (one for one in view.matrix.data.containers if one.tag == tag)
+    own = (Alternative(f"Start from {one.image}:{tag}, with Python {one.python} and CUDA {one.cuda}") for one in rows)
+    return (Fix(text, (f"{command} --tensorflow {minor(release.version)}",)), *own)
 
 
 def write_beside(one: Requirement, more: str) -> Fix:
