@@ -255,7 +255,7 @@ def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
     """Lines that need no action, or a text without any failure."""
     if context.probed:
         return None
-    found = [m for m in messages.all("harmless") if m.values["what"] != "tensorrt-warning"]
+    found = [m for m in messages.all("harmless") if m.values["what"] not in ("tensorrt-warning", "protobuf-factory")]
     if found:  # first what looks like an error: TensorFlow logs it with an E
         return Problem(evidence=_meanings(found), rank_first=any(m.values["what"] == "factory" for m in found))
     created = None if messages.complains else messages.first("gpu-created")

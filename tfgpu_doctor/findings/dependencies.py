@@ -303,11 +303,35 @@ def _held_to_wheel(declared: Declaration, name: str, bound_of: Callable[[Release
         from_conda = {p.name for p in packages if p.installer == "conda"} >= {name, "tensorflow"}
         if package is None or (not failed and (from_conda or (phase and phase.outcome == "ok"))):
             return None
-        requirement, built = f"{name}{bound}", f"TensorFlow {release.version}"
+        requirement, built = f"{name}{without_gaps(bound)}", f"TensorFlow {release.version}"
         seen = evidence(_listed(package), _where(package), requirement, f"{built} (wheel)")
-        raised = (evidence(phase.exception, "import tensorflow"),) if phase and phase.exception else ()
-        cause = f"{built} is built for {requirement}"
-        return Problem(cause=cause, evidence=(seen, *raised), fixes=_install(context, requirement))
+        ends = failed or _ends_import(name, package.version, release.version, bound)
+        raised = (phase and phase.exception) or ""
+        others = [one for one in context.log.all("numpy-abi", "protobuf-abi") if one.kind != f"{name}-abi"]
+        own = bool(raised) and not any(one.text in raised for one in others)
+        return Problem(
+            title=None if ends else f"{_listed(package)} is installed, {built} requires {requirement}",
+            cause=f"{built} is built for {requirement}"
+            if ends
+            else "most programs run, and it may fail when it is used",
+            evidence=(seen, *((evidence(raised, "import tensorflow"),) if own else ())),
+            fixes=_install(context, requirement),
+            severity=None if ends else Severity.WARNING,
+            rank_first=own,
+        )
+
+
+# From which version on a package ends the import of releases before another: "NumPy 2 until 2.18". Any other one that
+# is newer than a wheel allows does not: 1.15.0 to 2.20.0 were imported and trained beside NumPy to 2.4, protobuf to 7
+_ENDS_IMPORT = {"numpy": (("2", "2.18"), ("1.24", "2.7")), "protobuf": (("4", "2.12"),)}
+_FLOOR = re.compile(r"[>~]=(\d[\d.]*)")
+
+
+def _ends_import(name: str, version: str, release: str, bound: str = "") -> bool:
+    """Whether TensorFlow cannot be imported with a version that it excludes; one below the bound is too old for it."""
+    rows, floor = _ENDS_IMPORT.get(name, ()), _FLOOR.search(bound)
+    ends = any(at_least(version, first) and at_least(release, runs) is False for first, runs in rows)
+    return ends or bool(floor and at_least(version, floor[1]) is False)
 
 
 def _install(context: Context, requirement: str) -> tuple[Fix, ...]:
@@ -321,16 +345,15 @@ def _or_newer(context: Context, name: str) -> tuple[Fix, ...]:
     return () if context.remedies.kept_release() else newer
 
 
-def _conflicts_of_majors(messages: MessageLog, name: str) -> tuple[Message, ...]:
-    """pip's warning that a requirement of TensorFlow is not met, by a whole major version."""
-    found = []
-    for message in messages.all("requirement-conflict"):
-        values = message.values
-        bound, installed = re.search(r"<=?(\d+)", values.get("need", "")), re.match(r"\d+", values.get("has", ""))
-        beyond = bound and installed and int(installed[0]) >= int(bound[1]) + bound[0].startswith("<=")
-        if beyond and _TENSORFLOW.match(values.get("package", "")) and values.get("other") == name:
-            found.append(message)
-    return tuple(found)
+def _conflicts(messages: MessageLog, name: str) -> tuple[Message, ...]:
+    """pip's warning that TensorFlow does not allow a version, of those that end its import."""
+    return tuple(
+        one
+        for one in messages.all("requirement-conflict")
+        if one.values["other"] == name
+        and _TENSORFLOW.match(one.values["package"])
+        and _ends_import(name, one.values["has"], one.values.get("version", ""))
+    )
 
 
 # what they break stands in findings of their own
@@ -377,7 +400,7 @@ def numpy_messages(
     context: Context, messages: MessageLog, release: Release | None = None, packages: Packages = ()
 ) -> Problem | None:
     """NumPy refuses a module that was compiled for another NumPy."""
-    seen = (*_of_versions(messages), *_conflicts_of_majors(messages, "numpy"))
+    seen = (*_of_versions(messages), *_conflicts(messages, "numpy"))
     if not seen:
         return None
     if name := next((m.values["name"] for m in seen if "name" in m.values and "'numpy'" in m.text), None):
@@ -386,6 +409,8 @@ def numpy_messages(
         return beside
     requirement = "numpy" + ((numpy_bound(release) if release else None) or "<2")
     cause = None
+    if any(at_least(message.values.get("has"), "2") is False for message in seen):
+        cause = "NumPy 1.24 removed names that TensorFlow before 2.7 uses"
     if any("numpy.core._multiarray_umath" in message.text for message in seen):  # a module of NumPy 1.16 and later
         requirement, cause = requirement.replace("numpy<", "numpy>=1.16,<"), "it is compiled for a newer NumPy"
     if any(" API version" in message.text for message in seen):  # of NumPy's C functions: printed by an older NumPy
@@ -510,7 +535,8 @@ def protobuf_messages(
     context: Context, messages: MessageLog, release: Release | None = None, phases: Phases = ()
 ) -> Problem | None:
     """protobuf refuses code that another version generated; TensorFlow may be imported all the same."""
-    seen = (*messages.all("protobuf-abi"), *_conflicts_of_majors(messages, "protobuf"))
+    raised = _of_the_factory(messages, raised=True)
+    seen = (*messages.all("protobuf-abi"), *_conflicts(messages, "protobuf"), *raised)
     phase = import_phase(phases)
     if not seen or (phase and phase.outcome == "ok"):
         return None
@@ -523,9 +549,37 @@ def protobuf_messages(
             evidence=message_evidence(*seen, *generated),
             fixes=(_GENERATE_ANEW,),
         )
-    requirement = f"protobuf{bound or '<3.21'}"
+    requirement = f"protobuf{without_gaps(bound or '<3.21')}"
     fixes = (*_install(context, requirement), *(() if bound else _or_newer(context, "protobuf")))
     return Problem(evidence=message_evidence(*seen, need=requirement), fixes=fixes)
+
+
+def _of_the_factory(messages: MessageLog, *, raised: bool) -> tuple[Message, ...]:
+    """Lines about GetPrototype: the end of a traceback, or what TensorFlow 2.13 to 2.19 print, and go on."""
+    before = messages.first("traceback")
+    found = (one for one in messages.all("harmless") if one.values["what"] == "protobuf-factory")
+    return tuple(one for one in found if bool(before and before.line < one.line) is raised)
+
+
+@ABI_PROTOBUF.sign(unless=("tf.package-conflict",))
+def printed_beside_protobuf_6(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
+    """compat_matrix.yaml, protobuf-6-messages."""
+    seen = _of_the_factory(messages, raised=False)
+    if context.probed or not seen:
+        return None
+    requirement = f"protobuf{without_gaps((protobuf_bound(release) if release else None) or '<6')}"
+    told = messages.first("failure-said") or seen[0]  # of these lines, or of something else
+    return Problem(
+        title="Messages about MessageFactory beside protobuf 6, which are harmless",
+        cause="protobuf 6 has no GetPrototype, which TensorFlow 2.13 to 2.19 ask for first; they work without it",
+        evidence=message_evidence(*seen),
+        fixes=context.remedies.installing(f"Nothing; without these lines: install {requirement}", requirement),
+        severity=Severity.NOTE,
+        answers=abs(told.line - seen[0].line) < 3 and not (messages.complains or messages.has(*_ELSE_WRONG)),
+    )
+
+
+_ELSE_WRONG = ("no-gpu-listed", "gpu-fails-said", "slow", "low-utilization", "job-hangs")
 
 
 @ABI_PROTOBUF.sign()

@@ -99,7 +99,7 @@ _EVENTS: dict[str, tuple[str, dict[str, str]]] = {
     "build-failed": ("build-failed", _NAMED),
     "conflict": (
         "requirement-conflict",
-        {"package": "name", "need": "requirement", "other": "other", "has": "other_version"},
+        {**_NAMED, "need": "requirement", "other": "other", "has": "other_version"},
     ),
     "installed": ("tensorflow-installed", _NAMED),
     "satisfied": ("tensorflow-installed", _NAMED),
