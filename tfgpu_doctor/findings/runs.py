@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 from tfgpu_doctor.facts.facts import Gpus, Message, Phases, value_or
-from tfgpu_doctor.facts.report import Fix, Severity
+from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.units import MIB
+from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import (
+    OF_ANY_CRASH,
     Context,
     MessageLog,
     Problem,
@@ -198,6 +200,43 @@ def later_phase_failed(context: Context, phases: Phases, checks: Checks = ()) ->
     names = ", ".join(p.name for p in bad) or "compute"
     see = Fix("See the whole report, with TensorFlow's own log", (context.remedies.doctor("--format json"),))
     return Problem(title=f"TensorFlow can be imported, but fails later: {names}", evidence=tuple(seen), fixes=(see,))
+
+
+@RUN_FAILED.sign(unless=(*RUN_FAILED.explained_by, "tf.python-unsupported", "tf.wrong-env", "tf.not-installed"))
+def written_for_tensorflow_1(
+    context: Context, messages: MessageLog, tensorflow_version: str | None = None, python_version: str | None = None
+) -> Problem | None:
+    """A program misses names of TensorFlow 1: any TensorFlow 2 does without them."""
+    seen = symptoms.of_tensorflow_1(messages)
+    have = None if context.source("tensorflow.version").endswith("as wanted") else tensorflow_version
+    if not seen or at_least(have, "2") is False:
+        return None
+    gone = any(re.search(r"contrib|examples", one.text) for one in seen)
+    is_2 = have or at_least(python_version, "3.8") or any("part" in one.values for one in seen)  # 1.15 ends at 3.7
+    alone = "TensorFlow 2 has these names in tf.compat.v1 alone; nothing has to be installed anew"
+    return Problem(
+        title=f"This program is written for TensorFlow 1{f', and runs with TensorFlow {have}' if have else ''}",
+        cause="tensorflow.contrib and tensorflow.examples ended with TensorFlow 1" if gone else alone,
+        evidence=message_evidence(*seen),
+        fixes=(
+            *(() if gone else (_IN_COMPAT,)),
+            *(() if context.remedies.knows_gpu else (_SEE_PLAN,)),
+            *context.remedies.of_tensorflow_1(),
+        ),
+        possible=not is_2,
+        severity=Severity.WARNING,
+        answers=messages.speaks_only_of("no-attribute", "module-not-found", *OF_ANY_CRASH),
+    )
+
+
+_IN_COMPAT = Fix(
+    "In the program, replace `import tensorflow as tf` by `import tensorflow.compat.v1 as tf` and, below it, "
+    "`tf.disable_v2_behavior()`"
+)
+_SEE_PLAN = Alternative(
+    "Run it with TensorFlow 1.15 in an environment with Python 3.7: see which commands make it on that machine",
+    ("tfgpu plan --tensorflow 1.15",),
+)
 
 
 @RUN_FAILED.sign()

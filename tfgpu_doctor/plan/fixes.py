@@ -113,7 +113,8 @@ class Fixes(Situation):
     def _in_a_hosted_notebook(self, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
         if not any(needs_a_machine_of_its_own(Repair(fix), self) for fix in fixes):
             return fixes
-        return (_HOSTED, *(fix for fix in fixes if fix.decides))
+        program = (fix for fix in fixes if fix.text.startswith("In the program"))
+        return (*program, _HOSTED, *(fix for fix in fixes if fix.decides))
 
     def refuses(self, fix: Fix) -> bool:
         """True if the gate refuses a fix."""
@@ -454,8 +455,11 @@ class Fixes(Situation):
 
     def _for_tensorflow_1(self, best: Release, why: str) -> Iterator[Fix]:
         """The newest TensorFlow 1 that runs here, for a program of that, which the best release cannot run."""
-        if self.image or {*map(major, self._possible_releases)} != {"1"} or major(best.version) == "1":
-            return
+        if not self.image and {*map(major, self._possible_releases)} == {"1"} and major(best.version) != "1":
+            yield from self.of_tensorflow_1(why)
+
+    def of_tensorflow_1(self, why: str = "") -> Iterator[Fix]:
+        """The newest TensorFlow 1 that runs here."""
         rows = (row for row in candidates(self.matrix, self.target.platform) if major(row.version) == "1" and row.gpu)
         without_image = self.os == "windows" and not self._installed_version()
         if (self.knows_gpu or without_image) and (row := next(filter(self.can_use, rows), None)):
