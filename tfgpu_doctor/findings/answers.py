@@ -182,6 +182,7 @@ FIRST_RUN = _answer(
 MEANING = {
     "numa": "the firmware gives no NUMA node for the GPU; TensorFlow takes node 0",
     "cpu-features": "TensorFlow names instructions of this CPU that its build does not use everywhere",
+    "protobuf-factory": "protobuf 6 has no GetPrototype, and TensorFlow 2.13 to 2.19 go on without it",
     "protobuf-gencode": "protobuf supports code of one major version before its own",
     "onednn": "TensorFlow uses oneDNN on the CPU; results may differ in the last digits",
     "factory": "CUDA's plugins are registered twice while TensorFlow is imported; the second attempt is ignored",

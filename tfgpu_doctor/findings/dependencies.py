@@ -306,18 +306,15 @@ def _held_to_wheel(declared: Declaration, name: str, bound_of: Callable[[Release
         requirement, built = f"{name}{without_gaps(bound)}", f"TensorFlow {release.version}"
         seen = evidence(_listed(package), _where(package), requirement, f"{built} (wheel)")
         ends = failed or _ends_import(name, package.version, release.version, bound)
-        raised = (phase and phase.exception) or ""
-        others = [one for one in context.log.all("numpy-abi", "protobuf-abi") if one.kind != f"{name}-abi"]
-        own = bool(raised) and not any(one.text in raised for one in others)
+        own = context.log.has(f"{name}-abi") or not context.log.has("numpy-abi", "protobuf-abi")
+        raised = (evidence(phase.exception, "import tensorflow"),) if own and phase and phase.exception else ()
         return Problem(
             title=None if ends else f"{_listed(package)} is installed, {built} requires {requirement}",
-            cause=f"{built} is built for {requirement}"
-            if ends
-            else "most programs run, and it may fail when it is used",
-            evidence=(seen, *((evidence(raised, "import tensorflow"),) if own else ())),
+            cause=f"{built} is built for {requirement}" + ("" if ends else "; most programs run all the same"),
+            evidence=(seen, *raised),
             fixes=_install(context, requirement),
             severity=None if ends else Severity.WARNING,
-            rank_first=own,
+            rank_first=bool(raised),
         )
 
 
@@ -345,43 +342,42 @@ def _or_newer(context: Context, name: str) -> tuple[Fix, ...]:
     return () if context.remedies.kept_release() else newer
 
 
-def _conflicts(messages: MessageLog, name: str) -> tuple[Message, ...]:
-    """pip's warning that TensorFlow does not allow a version, of those that end its import."""
-    return tuple(
-        one
-        for one in messages.all("requirement-conflict")
-        if one.values["other"] == name
-        and _TENSORFLOW.match(one.values["package"])
-        and _ends_import(name, one.values["has"], one.values.get("version", ""))
-    )
-
-
 # what they break stands in findings of their own
 _OF_THEIR_OWN = ("numpy", "protobuf")
 
 
-def _unmet(context: Context, messages: MessageLog, *, name: str = "") -> Problem | None:
-    """pip's warning that requirements of TensorFlow are not met: those of NumPy or protobuf, or all others.
-
-    pip installs such packages all the same, and TensorFlow may run with them.
-    """
-    found = {}
-    for message in messages.all("requirement-conflict"):
-        values = message.values
-        is_asked = values["other"] == name if name else values["other"] not in _OF_THEIR_OWN
-        if is_asked and _TENSORFLOW.match(values["package"]):
-            found[values["need"]] = message
-    if not found or (context.probed and not messages.complains):
-        return None
-    return Problem(
-        title="TensorFlow requires other versions of packages that are installed",
-        cause="pip installs what does not go together, and says so",
-        evidence=message_evidence(*found.values()),
-        fixes=context.remedies.installing("Install what TensorFlow requires, and restart Python", *found),
-        severity=Severity.WARNING,
-    )
+def _unmet(messages: MessageLog, name: str) -> list[Message]:
+    """pip's warnings that a requirement of TensorFlow is not met: that of NumPy or protobuf, or any other."""
+    found = (one for one in messages.all("requirement-conflict") if _TENSORFLOW.match(one.values["package"]))
+    return [one for one in found if (one.values["other"] in _OF_THEIR_OWN and one.values["other"]) == (name or False)]
 
 
+def _conflicts(messages: MessageLog, name: str) -> Iterator[Message]:
+    """Those of pip's warnings after which TensorFlow cannot be imported."""
+    for one in _unmet(messages, name):
+        if _ends_import(name, one.values["has"], one.values.get("version", "")):
+            yield one
+
+
+def _held_to_pip(declared: Declaration, name: str = "", unless: tuple[str, ...] = ()) -> None:
+    """Register the sign that pip warns of a package; it installs it all the same, and TensorFlow may run with it."""
+
+    @declared.sign(unless=unless)
+    def unmet(context: Context, messages: MessageLog) -> Problem | None:
+        """pip says that packages are not those that TensorFlow requires."""
+        found = {one.values["need"]: one for one in _unmet(messages, name)}
+        if not found or (context.probed and not messages.complains):
+            return None
+        return Problem(
+            title="TensorFlow requires other versions of packages that are installed",
+            cause="pip installs what does not go together, and says so",
+            evidence=message_evidence(*found.values()),
+            fixes=context.remedies.installing("Install what TensorFlow requires, and restart Python", *found),
+            severity=Severity.WARNING,
+        )
+
+
+_held_to_pip(PACKAGE_CONFLICT, unless=("tf.package-removed",))
 ABI_NUMPY = finding(
     "tf.abi-numpy",
     layer="Python",
@@ -393,6 +389,7 @@ ABI_NUMPY = finding(
 
 
 _held_to_wheel(ABI_NUMPY, "numpy", numpy_bound)
+_held_to_pip(ABI_NUMPY, "numpy")
 
 
 @ABI_NUMPY.sign()
@@ -489,12 +486,6 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
 
 
 @ABI_NUMPY.sign()
-def numpy_of_another_release(context: Context, messages: MessageLog) -> Problem | None:
-    """pip says that the installed NumPy is not the one that TensorFlow requires."""
-    return _unmet(context, messages, name="numpy")
-
-
-@ABI_NUMPY.sign()
 def symbolic_tensor_message(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
     """np.prod gets a symbolic shape: recurrent layers of a TensorFlow before 2.6."""
     recurrent = re.compile(r"lstm|gru|rnn|bidirectional", re.I)
@@ -520,6 +511,7 @@ ABI_PROTOBUF = finding(
 
 
 _held_to_wheel(ABI_PROTOBUF, "protobuf", lambda release: release.protobuf)
+_held_to_pip(ABI_PROTOBUF, "protobuf")
 
 
 # https://protobuf.dev/news/2022-05-06/: what protoc 3.19 and later generates runs with protobuf 4
@@ -569,29 +561,15 @@ def printed_beside_protobuf_6(context: Context, messages: MessageLog, release: R
         return None
     requirement = f"protobuf{without_gaps((protobuf_bound(release) if release else None) or '<6')}"
     told = messages.first("failure-said") or seen[0]  # of these lines, or of something else
+    elsewhere = messages.complains or messages.has("no-gpu-listed", "gpu-fails-said", "slow", "job-hangs")
     return Problem(
         title="Messages about MessageFactory beside protobuf 6, which are harmless",
         cause="protobuf 6 has no GetPrototype, which TensorFlow 2.13 to 2.19 ask for first; they work without it",
         evidence=message_evidence(*seen),
         fixes=context.remedies.installing(f"Nothing; without these lines: install {requirement}", requirement),
         severity=Severity.NOTE,
-        answers=abs(told.line - seen[0].line) < 3 and not (messages.complains or messages.has(*_ELSE_WRONG)),
+        answers=abs(told.line - seen[0].line) < 3 and not elsewhere,
     )
-
-
-_ELSE_WRONG = ("no-gpu-listed", "gpu-fails-said", "slow", "low-utilization", "job-hangs")
-
-
-@ABI_PROTOBUF.sign()
-def protobuf_of_another_release(context: Context, messages: MessageLog) -> Problem | None:
-    """pip says that the installed protobuf is not the one that TensorFlow requires."""
-    return _unmet(context, messages, name="protobuf")
-
-
-@PACKAGE_CONFLICT.sign(unless=("tf.package-removed",))
-def packages_of_another_release(context: Context, messages: MessageLog) -> Problem | None:
-    """pip says that packages are not those that TensorFlow requires."""
-    return _unmet(context, messages)
 
 
 def _for_older_runtime(context: Context, seen: tuple[Message, ...]) -> str | None:

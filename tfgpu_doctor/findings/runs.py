@@ -202,41 +202,54 @@ def later_phase_failed(context: Context, phases: Phases, checks: Checks = ()) ->
     return Problem(title=f"TensorFlow can be imported, but fails later: {names}", evidence=tuple(seen), fixes=(see,))
 
 
-@RUN_FAILED.sign(unless=(*RUN_FAILED.explained_by, "tf.python-unsupported", "tf.wrong-env", "tf.not-installed"))
-def written_for_tensorflow_1(
-    context: Context, messages: MessageLog, tensorflow_version: str | None = None, python_version: str | None = None
-) -> Problem | None:
-    """A program misses names of TensorFlow 1: any TensorFlow 2 does without them."""
-    seen = symptoms.of_tensorflow_1(messages)
-    have = None if context.source("tensorflow.version").endswith("as wanted") else tensorflow_version
-    if not seen or at_least(have, "2") is False:
-        return None
-    gone = any(re.search(r"contrib|examples", one.text) for one in seen)
-    is_2 = have or at_least(python_version, "3.8") or any("part" in one.values for one in seen)  # 1.15 ends at 3.7
-    alone = "TensorFlow 2 has these names in tf.compat.v1 alone; nothing has to be installed anew"
-    return Problem(
-        title=f"This program is written for TensorFlow 1{f', and runs with TensorFlow {have}' if have else ''}",
-        cause="tensorflow.contrib and tensorflow.examples ended with TensorFlow 1" if gone else alone,
-        evidence=message_evidence(*seen),
-        fixes=(
-            *(() if gone else (_IN_COMPAT,)),
-            *(() if context.remedies.knows_gpu else (_SEE_PLAN,)),
-            *context.remedies.of_tensorflow_1(),
-        ),
-        possible=not is_2,
-        severity=Severity.WARNING,
-        answers=messages.speaks_only_of("no-attribute", "module-not-found", *OF_ANY_CRASH),
-    )
-
-
 _IN_COMPAT = Fix(
-    "In the program, replace `import tensorflow as tf` by `import tensorflow.compat.v1 as tf` and, below it, "
-    "`tf.disable_v2_behavior()`"
+    "In the program, replace `import tensorflow as tf` by `import tensorflow.compat.v1 as tf; tf.disable_v2_behavior()`"
 )
 _SEE_PLAN = Alternative(
     "Run it with TensorFlow 1.15 in an environment with Python 3.7: see which commands make it on that machine",
     ("tfgpu plan --tensorflow 1.15",),
 )
+
+
+@RUN_FAILED.sign(unless=(*RUN_FAILED.explained_by, "tf.python-unsupported", "tf.wrong-env", "tf.not-installed"))
+def written_for_tensorflow_1(
+    context: Context, messages: MessageLog, tensorflow_version: str = "", python_version: str | None = None
+) -> Problem | None:
+    """A program misses names of TensorFlow 1, which has no wheel after Python 3.7: any TensorFlow 2 is without them."""
+    seen, remedies = symptoms.of_tensorflow_1(messages), context.remedies
+    if at_least(tensorflow_version, "2") is False:
+        return None
+    gone = any(re.search(r"contrib|examples", one.text) for one in seen)
+    is_2 = tensorflow_version or at_least(python_version, "3.8") or any("part" in one.values for one in seen)
+    of_1 = remedies.of_tensorflow_1() if remedies.knows_gpu else (_SEE_PLAN,)
+    return Problem(
+        title="This program is written for TensorFlow 1, and runs with TensorFlow 2",
+        cause="TensorFlow 2 has those names in tf.compat.v1, but contrib; to install it anew changes nothing",
+        evidence=message_evidence(*seen),
+        fixes=(*of_1,) if gone else (_IN_COMPAT, *of_1),
+        severity=Severity.WARNING,
+        possible=not is_2,
+        answers=messages.speaks_only_of("no-attribute", "module-not-found", *OF_ANY_CRASH),
+    )
+
+
+@RUN_FAILED.sign()
+def device_not_there(messages: MessageLog) -> Problem | None:
+    """A program places work on a GPU that TensorFlow does not list, where it lists another."""
+    seen = messages.first("gpu-not-among-devices")
+    return seen and Problem(
+        title=f"The program asks for {seen.values['asked']}, and TensorFlow lists {seen.values['listed']}",
+        cause="TensorFlow numbers the GPUs that CUDA_VISIBLE_DEVICES leaves from GPU:0",
+        evidence=message_evidence(seen),
+        fixes=(
+            Fix(
+                "In the program, name a GPU that is listed, or let TensorFlow choose: tf.config.set_soft_device_placement("
+                "True), in TensorFlow 1 tf.ConfigProto(allow_soft_placement=True)"
+            ),
+            Fix("Of more GPUs in this machine (nvidia-smi -L shows all), CUDA_VISIBLE_DEVICES may hide some: unset it"),
+        ),
+        answers=True,
+    )
 
 
 @RUN_FAILED.sign()
