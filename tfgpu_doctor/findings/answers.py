@@ -19,6 +19,7 @@ from tfgpu_doctor.findings.declaration import (
     finding,
     message_evidence,
 )
+from tfgpu_doctor.findings.dependencies import raised_by_protobuf
 from tfgpu_doctor.findings.inputs import Cards, Devices, Sonames
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.library_fixes import without_bug
@@ -182,7 +183,7 @@ FIRST_RUN = _answer(
 MEANING = {
     "numa": "the firmware gives no NUMA node for the GPU; TensorFlow takes node 0",
     "cpu-features": "TensorFlow names instructions of this CPU that its build does not use everywhere",
-    "protobuf-factory": "protobuf 6 has no GetPrototype, and TensorFlow 2.13 to 2.19 go on without it",
+    "protobuf-factory": "TensorFlow 2.13 to 2.19 go on without what protobuf 6 has no longer; protobuf<5 is silent",
     "protobuf-gencode": "protobuf supports code of one major version before its own",
     "onednn": "TensorFlow uses oneDNN on the CPU; results may differ in the last digits",
     "factory": "CUDA's plugins are registered twice while TensorFlow is imported; the second attempt is ignored",
@@ -256,7 +257,8 @@ def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
     """Lines that need no action, or a text without any failure."""
     if context.probed:
         return None
-    found = [m for m in messages.all("harmless") if m.values["what"] not in ("tensorrt-warning", "protobuf-factory")]
+    raised = raised_by_protobuf(messages)
+    found = [m for m in messages.all("harmless") if m.values["what"] != "tensorrt-warning" and m not in raised]
     if found:  # first what looks like an error: TensorFlow logs it with an E
         return Problem(evidence=_meanings(found), rank_first=any(m.values["what"] == "factory" for m in found))
     created = None if messages.complains else messages.first("gpu-created")

@@ -64,8 +64,10 @@ _REINSTALL = "Uninstall all of them, and install one release with its dependenci
 
 def _again(context: Context, names: Sequence[str]) -> tuple[Fix, ...]:
     """The one release of this report, or another environment; a text without a release is about a program of some."""
-    remedies = context.remedies
-    if not context.probed and not isinstance(context.facts.tensorflow.version, Known):
+    remedies, version = context.remedies, context.facts.tensorflow.version
+    if context.log.has("keras-needs-tensorflow") and at_least(value_or(version, None), "2.2") is False:
+        return remedies.installing("Install Keras 2.3.1, the last one for a TensorFlow before 2.2", "keras==2.3.1")
+    if not context.probed and not isinstance(version, Known):
         return (Fix(_OF_ONE_RELEASE, (remedies.filtered("python -m pip list", "tensorflow", "keras"),)),)
     again = remedies.installing(_REINSTALL, *remedies.tensorflow, first=(remedies.pip_uninstall(*names),))
     return again or remedies.reinstall_best("it brings its dependencies")
@@ -260,7 +262,8 @@ def messages_of_mixed_packages(messages: MessageLog, release: Release | None = N
     # a Keras that needs what the TensorFlow beside it does not have yet, or no longer
     mixed = tuple(m for m in messages.all("keras-mismatch") if not asks_for_other_keras(m))
     absent = any(m.values.get("module") == "tensorflow" for m in messages.all("module-not-found"))
-    kinds = ("estimator-mismatch", "tf-internals-missing", "two-tensorflows")
+    kinds = ["estimator-mismatch", "tf-internals-missing", "two-tensorflows"]
+    kinds += ["of-tensorflow-1"] if messages.has("old-keras") else []
     seen = (*mixed, *messages.all(*(() if absent else ("keras-needs-tensorflow",)), *kinds))
     if release:  # conda's selector of its own TensorFlow beside another release
         selectors = messages.all("conda-tensorflow")
@@ -314,19 +317,18 @@ def _held_to_wheel(declared: Declaration, name: str, bound_of: Callable[[Release
             evidence=(seen, *raised),
             fixes=_install(context, requirement),
             severity=None if ends else Severity.WARNING,
-            rank_first=bool(raised),
+            rank_first=context.log.has(f"{name}-abi"),
         )
 
 
 # From which version on a package ends the import of releases before another: "NumPy 2 until 2.18". Any other one that
 # is newer than a wheel allows does not: 1.15.0 to 2.20.0 were imported and trained beside NumPy to 2.4, protobuf to 7
 _ENDS_IMPORT = {"numpy": (("2", "2.18"), ("1.24", "2.7")), "protobuf": (("4", "2.12"),)}
-_FLOOR = re.compile(r"[>~]=(\d[\d.]*)")
 
 
 def _ends_import(name: str, version: str, release: str, bound: str = "") -> bool:
     """Whether TensorFlow cannot be imported with a version that it excludes; one below the bound is too old for it."""
-    rows, floor = _ENDS_IMPORT.get(name, ()), _FLOOR.search(bound)
+    rows, floor = _ENDS_IMPORT.get(name, ()), re.search(r"[>~]=(\d[\d.]*)", bound)
     ends = any(at_least(version, first) and at_least(release, runs) is False for first, runs in rows)
     return ends or bool(floor and at_least(version, floor[1]) is False)
 
@@ -342,21 +344,11 @@ def _or_newer(context: Context, name: str) -> tuple[Fix, ...]:
     return () if context.remedies.kept_release() else newer
 
 
-# what they break stands in findings of their own
-_OF_THEIR_OWN = ("numpy", "protobuf")
-
-
-def _unmet(messages: MessageLog, name: str) -> list[Message]:
-    """pip's warnings that a requirement of TensorFlow is not met: that of NumPy or protobuf, or any other."""
+def _unmet(messages: MessageLog, name: str, *, ends: bool = False) -> list[Message]:
+    """pip's warnings about NumPy, protobuf or all other packages; those that end an import, where only they count."""
     found = (one for one in messages.all("requirement-conflict") if _TENSORFLOW.match(one.values["package"]))
-    return [one for one in found if (one.values["other"] in _OF_THEIR_OWN and one.values["other"]) == (name or False)]
-
-
-def _conflicts(messages: MessageLog, name: str) -> Iterator[Message]:
-    """Those of pip's warnings after which TensorFlow cannot be imported."""
-    for one in _unmet(messages, name):
-        if _ends_import(name, one.values["has"], one.values.get("version", "")):
-            yield one
+    about = (one for one in found if (one.values["other"] if one.values["other"] in _ENDS_IMPORT else "") == name)
+    return [m for m in about if not ends or _ends_import(name, m.values["has"], m.values.get("version", ""))]
 
 
 def _held_to_pip(declared: Declaration, name: str = "", unless: tuple[str, ...] = ()) -> None:
@@ -397,7 +389,11 @@ def numpy_messages(
     context: Context, messages: MessageLog, release: Release | None = None, packages: Packages = ()
 ) -> Problem | None:
     """NumPy refuses a module that was compiled for another NumPy."""
-    seen = (*_of_versions(messages), *_conflicts(messages, "numpy"))
+    runs = (
+        messages.complains or not messages.has("import-fails-said") or (release and at_least(release.version, "2.18"))
+    )
+    named = () if runs else messages.all("numpy-2-named")
+    seen = (*_of_versions(messages), *_unmet(messages, "numpy", ends=True), *named)
     if not seen:
         return None
     if name := next((m.values["name"] for m in seen if "name" in m.values and "'numpy'" in m.text), None):
@@ -527,8 +523,7 @@ def protobuf_messages(
     context: Context, messages: MessageLog, release: Release | None = None, phases: Phases = ()
 ) -> Problem | None:
     """protobuf refuses code that another version generated; TensorFlow may be imported all the same."""
-    raised = _of_the_factory(messages, raised=True)
-    seen = (*messages.all("protobuf-abi"), *_conflicts(messages, "protobuf"), *raised)
+    seen = (*messages.all("protobuf-abi"), *_unmet(messages, "protobuf", ends=True), *raised_by_protobuf(messages))
     phase = import_phase(phases)
     if not seen or (phase and phase.outcome == "ok"):
         return None
@@ -546,30 +541,10 @@ def protobuf_messages(
     return Problem(evidence=message_evidence(*seen, need=requirement), fixes=fixes)
 
 
-def _of_the_factory(messages: MessageLog, *, raised: bool) -> tuple[Message, ...]:
-    """Lines about GetPrototype: the end of a traceback, or what TensorFlow 2.13 to 2.19 print, and go on."""
-    before = messages.first("traceback")
-    found = (one for one in messages.all("harmless") if one.values["what"] == "protobuf-factory")
-    return tuple(one for one in found if bool(before and before.line < one.line) is raised)
-
-
-@ABI_PROTOBUF.sign(unless=("tf.package-conflict",))
-def printed_beside_protobuf_6(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
-    """compat_matrix.yaml, protobuf-6-messages."""
-    seen = _of_the_factory(messages, raised=False)
-    if context.probed or not seen:
-        return None
-    requirement = f"protobuf{without_gaps((protobuf_bound(release) if release else None) or '<6')}"
-    told = messages.first("failure-said") or seen[0]  # of these lines, or of something else
-    elsewhere = messages.complains or messages.has("no-gpu-listed", "gpu-fails-said", "slow", "job-hangs")
-    return Problem(
-        title="Messages about MessageFactory beside protobuf 6, which are harmless",
-        cause="protobuf 6 has no GetPrototype, which TensorFlow 2.13 to 2.19 ask for first; they work without it",
-        evidence=message_evidence(*seen),
-        fixes=context.remedies.installing(f"Nothing; without these lines: install {requirement}", requirement),
-        severity=Severity.NOTE,
-        answers=abs(told.line - seen[0].line) < 3 and not elsewhere,
-    )
+def raised_by_protobuf(messages: MessageLog) -> list[Message]:
+    """What TensorFlow 2.13 to 2.19 only print beside protobuf 6 (compat_matrix.yaml), where it ends a traceback."""
+    begins, lines = messages.first("traceback"), messages.all("harmless")
+    return [m for m in lines if m.values["what"] == "protobuf-factory" and begins and begins.line < m.line]
 
 
 def _for_older_runtime(context: Context, seen: tuple[Message, ...]) -> str | None:

@@ -637,8 +637,7 @@ class Text:
     os: str | None
     in_container: bool
     plugin: bool  # a build for GPUs of other makers
-    driver_works: bool  # nvidia-smi shows a GPU, or TensorFlow does, so that nothing below TensorFlow is the cause
-    lists_gpu: bool
+    driver_works: bool  # nvidia-smi shows a GPU, so that nothing below TensorFlow is the cause
     seen: str | None  # the situation
     shows: Message | None  # it
     likeness: dict[str, float]  # by cause
@@ -668,8 +667,7 @@ def read(context: Context) -> Text | None:
     if context.probed or not isinstance(messages, Known) or asks_only(context) or messages.value.has("own-finding"):
         return None
     log, facts = messages.value, context.facts
-    devices = value_or(fetch("devices", context), None)
-    seen, shows = situation(log, devices) or trouble(log) or (None, None)
+    seen, shows = situation(log, value_or(fetch("devices", context), None)) or trouble(log) or (None, None)
     like = [one for one in log.all("resembles") if "cause" in one.values]
     words = max((_number(one, "words", 0.0) for one in like), default=0.0)
     if log.has("only-printed") and "12" in log.values("log-era", "cuda"):
@@ -680,8 +678,7 @@ def read(context: Context) -> Text | None:
         os=value_or(facts.host.os, None),
         in_container=value_or(facts.host.container, "none") != "none",
         plugin=value_or(facts.tensorflow.distribution, "") in PLUGIN_BUILDS,
-        driver_works=smi_works(value_or(facts.driver.nvidia_smi, None)) or lists_gpu(devices),
-        lists_gpu=lists_gpu(devices),
+        driver_works=smi_works(value_or(facts.driver.nvidia_smi, None)),
         seen=seen,
         shows=shows,
         likeness={m.values["cause"]: UNLIKE + fullness * (_number(m, "likeness", UNLIKE) - UNLIKE) for m in like},
@@ -774,6 +771,8 @@ def _contradicted(judged: Mapping[str, Judged], context: Context) -> Iterator[st
     package, build = context.facts.tensorflow.distribution, context.facts.tensorflow.build
     assumed = not isinstance(build, Known) and (not isinstance(package, Known) or package.grade == "inferred")
     yield from (name for name, one in judged.items() if one.contradicted and not (name == "tf.cpu-build" and assumed))
+    if lists_gpu(value_or(fetch("devices", context), None)):
+        yield from ("tf.cpu-build", "tf.windows-native", "cuda.missing", "gpu.hidden", "gpu.none", "driver.missing")
     if at_least(value_or(context.facts.tensorflow.version, None), "2.12") is False:
         yield "tf.package-removed"  # the last one was 2.11
 
@@ -825,8 +824,6 @@ def _ruled_out(text: Text) -> Iterator[str]:
         yield "container.no-gpu"
     if not text.in_container:
         yield "container."
-    if text.lists_gpu:
-        yield from ("tf.cpu-build", "tf.windows-native", "cuda.missing", "gpu.not-visible")
     if text.plugin:
         yield from ("cuda.", "cudnn.", "driver.", "gpu.arch-")
     yield from (cause for cause, system in ONLY_ON.items() if text.os not in (None, system))

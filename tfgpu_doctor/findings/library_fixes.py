@@ -55,6 +55,7 @@ JETPACK = Fix(
     "See which JetPack it is, and install NVIDIA's TensorFlow for that, or use its container l4t-tensorflow",
     ("cat /etc/nv_tegra_release", "apt-cache show nvidia-jetpack | grep Version"),
 )
+IN_COMPAT = Fix("In the program, import it so: import tensorflow.compat.v1 as tf; tf.disable_v2_behavior()")
 _CUDA = "https://developer.nvidia.com/cuda-toolkit-archive"
 
 

@@ -7,12 +7,12 @@ import posixpath
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import Kernel, Message, OtherPython, Packages, Phases, ShadowedModule, value_or
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
-from tfgpu_doctor.facts.versions import at_least, capability, minor
+from tfgpu_doctor.facts.versions import at_least, capability, major, minor
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Sonames, Variables
 from tfgpu_doctor.findings.libraries import in_state
-from tfgpu_doctor.findings.library_fixes import JETPACK, with_metal
+from tfgpu_doctor.findings.library_fixes import IN_COMPAT, JETPACK, with_metal
 from tfgpu_doctor.findings.requirements import newest_minor, offered, python_offered_to, requested
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
@@ -168,17 +168,24 @@ def no_module_message(messages: MessageLog, packages: Packages = ()) -> Problem 
 
 @NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
 def installation_failed(context: Context, messages: MessageLog) -> Problem | None:
-    """pip stopped, and nothing else fails."""
-    seen = messages.all("index-unreachable")
-    others = ("index-unreachable", "no-space-left", "externally-managed", "no-distribution", "build-failed")
-    if not seen or not messages.speaks_only_of(*others):
+    """pip stopped, or was not even asked, and nothing else fails."""
+    kind = next((one for one in _STOPPED if messages.has(one)), None)
+    if kind is None or not messages.speaks_only_of(*_STOPPED, "no-space-left", "no-distribution", "build-failed"):
         return None
     return Problem(
         title="The installation of TensorFlow failed",
-        cause="pip installs a package completely or not at all; its message is the reason",
-        evidence=message_evidence(*seen),
-        fixes=context.remedies.installing("Then install it again", *context.remedies.tensorflow),
+        cause=_STOPPED[kind][0],
+        evidence=message_evidence(*messages.all(kind)),
+        fixes=context.remedies.installing(_STOPPED[kind][1], *context.remedies.tensorflow),
+        sure=True,
     )
+
+
+_STOPPED = {  # why, and what to do
+    "externally-managed": ("its distribution manages this Python (PEP 668)", "Install it in a virtual environment"),
+    "brackets-unquoted": ("zsh takes the brackets for a pattern of file names", "Quote what is to be installed"),
+    "index-unreachable": ("pip installs all of a package or none; its message is the reason", "Then install it again"),
+}
 
 
 MUSL_TITLE = "There is no TensorFlow wheel for Alpine Linux"
@@ -276,7 +283,6 @@ def no_matching_distribution(
     messages: MessageLog,
     python_version: str | None = None,
     release: Release | None = None,
-    wheel_platform: str | None = None,
     python_bits: int | None = None,
 ) -> Problem | None:
     """pip finds no matching distribution, or refuses a wheel; or the stated versions are incompatible."""
@@ -290,12 +296,13 @@ def no_matching_distribution(
         return Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen, fixes=_for_glibc(context))
     if _gpu_package_on_macos(context, refused):
         return None  # no Python has a wheel
-    return _refused(context, refused, python_version, wheel_platform)
+    return _refused(context, refused, python_version, release)
 
 
-def _refused(context: Context, refused: tuple[Message, ...], stated: str | None, platform: str | None) -> Problem:
+def _refused(context: Context, refused: tuple[Message, ...], stated: str | None, release: Release | None) -> Problem:
     """Say what is wrong where pip has a list of versions: no wheel for the Python, none at all, or a pip too old."""
-    row = _requested_row(context, refused, platform)
+    platform = value_or(context.facts.python.wheel_platform, None)
+    row = _requested_row(context, refused, platform) if any(one.values for one in refused) else release
     python, more = _pip_python(context, refused, stated, platform)
     need = f"{pythons_of(row)} for TensorFlow {row.version}" if row else None
     seen = (*message_evidence(*refused, need=need), *more)
@@ -303,14 +310,15 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
     title = f"TensorFlow {row.version} has no wheel for Python {python}" if row and lacks else None
     for_it = _environment_for(context, row) if row else ()
     lists = [offered(message) for message in refused]
-    if [] in lists:
+    if [] in lists or (python and not row and not any(lists) and context.remedies.best_release()):
         return _nothing_offered(context, row, title, seen)
     if row and not title and min(map(newest_minor, filter(None, lists)), default=_ANY) < newest_minor([row.version]):
         upgrade = f"{context.remedies.python} -m pip install --upgrade pip"
         update = Fix("Update pip: one that is too old does not know the tag of these wheels", (upgrade,))
         fixes = (update, *for_it) if python else (*for_it, update)
         return Problem(title=f"pip does not find the wheels of TensorFlow {row.version}", evidence=seen, fixes=fixes)
-    return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
+    of_1 = (IN_COMPAT,) if row and major(row.version) == "1" else ()
+    return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context), *of_1))
 
 
 def _nothing_offered(context: Context, row: Release | None, title: str | None, seen: tuple[Evidence, ...]) -> Problem:
@@ -362,7 +370,8 @@ def _environment_for(context: Context, row: Release | None = None) -> tuple[Fix,
     text = f"Create an environment with Python {context.remedies.python_for(row)} for TensorFlow {row.version}"
     commands = context.remedies.new_environment(row)
     by_name = not context.probed and any(one.startswith("python3") for one in commands[:1])
-    return (Fix(f"{text}{' (uv or conda can install that Python)' if by_name else ''}", commands),)
+    fix = Fix(f"{text}{' (uv or conda can install that Python)' if by_name else ''}", commands)
+    return (fix,) if commands else ()
 
 
 def _incompatible(context: Context, python: str | None, release: Release | None, bits: int | None) -> Problem | None:

@@ -23,6 +23,7 @@ from tfgpu_doctor.findings.declaration import (
     was_cut_short,
 )
 from tfgpu_doctor.findings.inputs import Checks
+from tfgpu_doctor.findings.library_fixes import IN_COMPAT
 
 NCCL_GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
 _DOCKERS_SHM = 64 * MIB  # what Docker and containerd give a container that asks for nothing
@@ -202,52 +203,43 @@ def later_phase_failed(context: Context, phases: Phases, checks: Checks = ()) ->
     return Problem(title=f"TensorFlow can be imported, but fails later: {names}", evidence=tuple(seen), fixes=(see,))
 
 
-_IN_COMPAT = Fix(
-    "In the program, replace `import tensorflow as tf` by `import tensorflow.compat.v1 as tf; tf.disable_v2_behavior()`"
-)
-_SEE_PLAN = Alternative(
-    "Run it with TensorFlow 1.15 in an environment with Python 3.7: see which commands make it on that machine",
-    ("tfgpu plan --tensorflow 1.15",),
-)
+_SEE_PLAN = Alternative("Run it with TensorFlow 1.15 and Python 3.7; see how", ("tfgpu plan --tensorflow 1.15",))
 
 
 @RUN_FAILED.sign(unless=(*RUN_FAILED.explained_by, "tf.python-unsupported", "tf.wrong-env", "tf.not-installed"))
-def written_for_tensorflow_1(
-    context: Context, messages: MessageLog, tensorflow_version: str = "", python_version: str | None = None
-) -> Problem | None:
-    """A program misses names of TensorFlow 1, which has no wheel after Python 3.7: any TensorFlow 2 is without them."""
-    seen, remedies = symptoms.of_tensorflow_1(messages), context.remedies
-    if at_least(tensorflow_version, "2") is False:
+def written_for_tensorflow_1(messages: MessageLog, tensorflow_version: str = "") -> Problem | None:
+    """A program misses names of TensorFlow 1, which any TensorFlow 2 is without."""
+    is_2 = messages.values("of-tensorflow-1", "part") or at_least(tensorflow_version or "1", "2")
+    graph = [m for m in messages.all("no-attribute") if is_2 and m.values.get("name") == "get_default_graph"]
+    seen = (*messages.all("of-tensorflow-1"), *graph)  # where Keras asks for the latter, no release is named
+    if messages.has("old-keras") or (tensorflow_version and not is_2):
         return None
-    gone = any(re.search(r"contrib|examples", one.text) for one in seen)
-    is_2 = tensorflow_version or at_least(python_version, "3.8") or any("part" in one.values for one in seen)
-    of_1 = remedies.of_tensorflow_1() if remedies.knows_gpu else (_SEE_PLAN,)
+    gone = any("contrib" in one.text or "examples" in one.text for one in seen)
     return Problem(
         title="This program is written for TensorFlow 1, and runs with TensorFlow 2",
-        cause="TensorFlow 2 has those names in tf.compat.v1, but contrib; to install it anew changes nothing",
+        cause="TensorFlow 2 has these names in tf.compat.v1, and no contrib; to install it anew changes nothing",
         evidence=message_evidence(*seen),
-        fixes=(*of_1,) if gone else (_IN_COMPAT, *of_1),
+        fixes=(_SEE_PLAN,) if gone else (IN_COMPAT, _SEE_PLAN),
         severity=Severity.WARNING,
         possible=not is_2,
         answers=messages.speaks_only_of("no-attribute", "module-not-found", *OF_ANY_CRASH),
     )
 
 
+_ON_ANOTHER = (
+    Fix("In the program, name a listed GPU, or let TensorFlow choose: tf.config.set_soft_device_placement(True)"),
+    Fix("Of more GPUs in this machine (nvidia-smi -L shows all), CUDA_VISIBLE_DEVICES may hide some: unset it"),
+)
+
+
 @RUN_FAILED.sign()
 def device_not_there(messages: MessageLog) -> Problem | None:
     """A program places work on a GPU that TensorFlow does not list, where it lists another."""
-    seen = messages.first("gpu-not-among-devices")
-    return seen and Problem(
-        title=f"The program asks for {seen.values['asked']}, and TensorFlow lists {seen.values['listed']}",
+    return Problem(
+        title="The program asks for a GPU that TensorFlow does not list; it lists another",
         cause="TensorFlow numbers the GPUs that CUDA_VISIBLE_DEVICES leaves from GPU:0",
-        evidence=message_evidence(seen),
-        fixes=(
-            Fix(
-                "In the program, name a GPU that is listed, or let TensorFlow choose: tf.config.set_soft_device_placement("
-                "True), in TensorFlow 1 tf.ConfigProto(allow_soft_placement=True)"
-            ),
-            Fix("Of more GPUs in this machine (nvidia-smi -L shows all), CUDA_VISIBLE_DEVICES may hide some: unset it"),
-        ),
+        evidence=message_evidence(*messages.all("gpu-not-among-devices")),
+        fixes=_ON_ANOTHER,
         answers=True,
     )
 

@@ -93,13 +93,6 @@ def _no_kernels_in_cublas(
     return failed_launches(messages)
 
 
-def of_tensorflow_1(messages: MessageLog) -> Messages:
-    """Return the names of TensorFlow 1 that a program misses in TensorFlow 2, unless an older Keras asks for them."""
-    seen = messages.all("of-tensorflow-1")
-    by_keras = messages.has("old-keras") or {*messages.values("of-tensorflow-1", "name")} == {"get_default_graph"}
-    return () if by_keras else seen
-
-
 _SAME_MESSAGE = "the message is the same for a library that is missing, of another version, or not on the loader path"
 _SAME_ANSWER = "CUDA returns the same error for a hidden GPU, a missing one, and one that the driver does not support"
 _HANDLE = "a handle that cannot be created mostly means that no memory is left"
@@ -128,7 +121,8 @@ NO_TENSORFLOW_MODULE = Symptom(
 )
 NO_ATTRIBUTE = Symptom(
     "a TensorFlow that was removed in part lacks its attributes, too",
-    lambda messages: () if of_tensorflow_1(messages) else messages.all("no-attribute"),
+    lambda messages: () if messages.has("of-tensorflow-1") else messages.all("no-attribute"),
+    (*_NO_GPU_SIDE, "tf.run-failed"),
 )
 NCCL_SYSTEM_ERROR = Symptom(
     'NCCL answers "unhandled system error" when it gets no shared memory, as in a container',

@@ -40,7 +40,7 @@ _OF_A_PROGRAM = re.compile(
     r"^\s*(?:File \"|(?:conda|mamba) (?:create|activate) |Collecting |Downloading |Requirement already|Using cached "
     r"|Installing |Building |Step \d|--->|\+-|[|+]|#include|import |from \S+ import|>>>|\$ |[\w.-]+@[\w.-]+[:~])"
     r"|^\d{4}-\d\d-\d\d[ T]\d\d:|^\s*\[?[IWEF]\d{4} |\.(?:cc|py|cpp|h):\d|site-packages|dist-packages|\.whl\b"
-    r"|^\s*[\w.\[\]-]+ ?==\S+$|^\s*[\w-]+ +\d+(?:\.\d+)+ +(?:py|pypi|h[0-9a-f]|conda|cuda|gpu|mkl|pyh)|^https?://\S+$",
+    r"|^\s*[\w.\[\]-]+ ?==\S+$|^\s*[\w-]+ +\d+(?:\.\d+)+ +(?:py(?!thon)|h[0-9a-f]|conda|cuda|gpu|mkl|pyh)|^https?://\S+$",
 )
 _ERROR = re.compile(r"\w(?:Error|Warning|Exception): ")
 _CLAUSE = any_case(

@@ -211,7 +211,7 @@ class Fixes(Situation):
             return ()
         packages = " ".join(self.quote(requirement) for requirement in requirements)
         env = self.facts.python
-        if python is None and value_or(env.externally_managed, False):
+        if python is None and value_or(env.externally_managed, self.log.has("externally-managed")):
             folder, its_python = "~/tensorflow", "~/tensorflow/bin/python"
             if self.os == "windows":
                 folder, its_python = "tensorflow", r"tensorflow\Scripts\python"
@@ -284,7 +284,7 @@ class Fixes(Situation):
 
     def made_visible(self, row: Release) -> tuple[str, ...]:
         """The links by which a release finds pip's CUDA, where it does not search these folders."""
-        managed = value_or(self.facts.python.externally_managed, False)
+        managed = value_or(self.facts.python.externally_managed, self.log.has("externally-managed"))
         python = "~/tensorflow/bin/python" if managed else self.python  # of pip_install
         paths = value_or(self.facts.python.tensorflow_paths, ())
         site = self.quote(posixpath.dirname(paths[0])) if paths and not managed else SITE.format(python=python)
@@ -455,11 +455,8 @@ class Fixes(Situation):
 
     def _for_tensorflow_1(self, best: Release, why: str) -> Iterator[Fix]:
         """The newest TensorFlow 1 that runs here, for a program of that, which the best release cannot run."""
-        if not self.image and {*map(major, self._possible_releases)} == {"1"} and major(best.version) != "1":
-            yield from self.of_tensorflow_1(why)
-
-    def of_tensorflow_1(self, why: str = "") -> Iterator[Fix]:
-        """The newest TensorFlow 1 that runs here."""
+        if self.image or {*map(major, self._possible_releases)} != {"1"} or major(best.version) == "1":
+            return
         rows = (row for row in candidates(self.matrix, self.target.platform) if major(row.version) == "1" and row.gpu)
         without_image = self.os == "windows" and not self._installed_version()
         if (self.knows_gpu or without_image) and (row := next(filter(self.can_use, rows), None)):
