@@ -166,8 +166,3 @@ def test_what_is_possible_is_no_problem(causes: list[str], pasted: str) -> None:
     for one in (report, restrict(report, (), ("tf.known-bug",))):
         assert list(contradictions(one)) == []
         assert verdict_sentence(one).startswith("this text leaves ") and not problem_counts(one)
-
-
-def test_which_release_a_named_gpu_needs_is_answered_though_it_is_not_listed() -> None:
-    found = findings("which tensorflow version for a Tesla K80 with driver 470? it says no GPU")
-    assert found[-1].id == "tf.which-release" and any("2.14.1" in one for one in found[-1].fixes[-1].commands)
