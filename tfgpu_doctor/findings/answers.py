@@ -19,7 +19,6 @@ from tfgpu_doctor.findings.declaration import (
     finding,
     message_evidence,
 )
-from tfgpu_doctor.findings.dependencies import raised_by_protobuf
 from tfgpu_doctor.findings.inputs import Cards, Devices, Sonames
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.library_fixes import without_bug
@@ -257,7 +256,7 @@ def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
     """Lines that need no action, or a text without any failure."""
     if context.probed:
         return None
-    raised = raised_by_protobuf(messages)
+    raised = messages.raised_by_protobuf
     found = [m for m in messages.all("harmless") if m.values["what"] != "tensorrt-warning" and m not in raised]
     if found:  # first what looks like an error: TensorFlow logs it with an E
         return Problem(evidence=_meanings(found), rank_first=any(m.values["what"] == "factory" for m in found))

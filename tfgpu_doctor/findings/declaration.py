@@ -321,6 +321,12 @@ class MessageLog:
         """Whether TensorFlow could not even be imported or installed."""
         return any(map(catalogue.stops_import, self._by_kind))
 
+    @property
+    def raised_by_protobuf(self) -> list[Message]:
+        """What TensorFlow 2.13 to 2.19 only print beside protobuf 6 (compat_matrix.yaml), where it ends a traceback."""
+        found = (one for one in self.all("harmless") if one.values["what"] == "protobuf-factory")
+        return [one for one in found if any(before.line < one.line for before in self.all("traceback"))]
+
     def libraries(self, *kinds: str) -> Iterator[tuple[str, Message]]:
         """File names of the libraries that messages name, without their folders."""
         for message in self.all(*kinds):

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW, is_for_cpus
 from tfgpu_doctor.facts.facts import FailingFile, Known, Message, Package, Packages, Phase, Phases, value_or
-from tfgpu_doctor.facts.report import Alternative, Fix, Severity
+from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
-from tfgpu_doctor.findings import symptoms
+from tfgpu_doctor.findings import requirements, symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
     Declaration,
@@ -304,33 +304,23 @@ def _held_to_wheel(declared: Declaration, name: str, bound_of: Callable[[Release
         phase = import_phase(phases)
         failed = phase is not None and phase.outcome in ("raised", "died")
         from_conda = {p.name for p in packages if p.installer == "conda"} >= {name, "tensorflow"}
-        if package is None or (not failed and (from_conda or (phase and phase.outcome == "ok"))):
+        works = from_conda or (phase and phase.outcome == "ok")
+        if package is None or not (
+            failed or (not works and requirements.stops(name, package.version, release.version, bound))
+        ):
             return None
         requirement, built = f"{name}{without_gaps(bound)}", f"TensorFlow {release.version}"
         seen = evidence(_listed(package), _where(package), requirement, f"{built} (wheel)")
-        ends = failed or _ends_import(name, package.version, release.version, bound)
-        own = context.log.has(f"{name}-abi") or not context.log.has("numpy-abi", "protobuf-abi")
-        raised = (evidence(phase.exception, "import tensorflow"),) if own and phase and phase.exception else ()
-        return Problem(
-            title=None if ends else f"{_listed(package)} is installed, {built} requires {requirement}",
-            cause=f"{built} is built for {requirement}" + ("" if ends else "; most programs run all the same"),
-            evidence=(seen, *raised),
-            fixes=_install(context, requirement),
-            severity=None if ends else Severity.WARNING,
-            rank_first=context.log.has(f"{name}-abi"),
-        )
+        raised = _raised(context, name, phase)
+        cause, own = f"{built} is built for {requirement}", context.log.has(f"{name}-abi")
+        fixes = _install(context, requirement)
+        return Problem(cause=cause, evidence=(seen, *raised), fixes=fixes, rank_first=own)
 
 
-# From which version on a package ends the import of releases before another: "NumPy 2 until 2.18". Any other one that
-# is newer than a wheel allows does not: 1.15.0 to 2.20.0 were imported and trained beside NumPy to 2.4, protobuf to 7
-_ENDS_IMPORT = {"numpy": (("2", "2.18"), ("1.24", "2.7")), "protobuf": (("4", "2.12"),)}
-
-
-def _ends_import(name: str, version: str, release: str, bound: str = "") -> bool:
-    """Whether TensorFlow cannot be imported with a version that it excludes; one below the bound is too old for it."""
-    rows, floor = _ENDS_IMPORT.get(name, ()), re.search(r"[>~]=(\d[\d.]*)", bound)
-    ends = any(at_least(version, first) and at_least(release, runs) is False for first, runs in rows)
-    return ends or bool(floor and at_least(version, floor[1]) is False)
+def _raised(context: Context, name: str, phase: Phase | None) -> tuple[Evidence, ...]:
+    """What the import raised, unless NumPy's and protobuf's messages tell that it is the other's."""
+    others = context.log.has("numpy-abi", "protobuf-abi") and not context.log.has(f"{name}-abi")
+    return (evidence(phase.exception, "import tensorflow"),) if phase and phase.exception and not others else ()
 
 
 def _install(context: Context, requirement: str) -> tuple[Fix, ...]:
@@ -346,9 +336,11 @@ def _or_newer(context: Context, name: str) -> tuple[Fix, ...]:
 
 def _unmet(messages: MessageLog, name: str, *, ends: bool = False) -> list[Message]:
     """pip's warnings about NumPy, protobuf or all other packages; those that end an import, where only they count."""
-    found = (one for one in messages.all("requirement-conflict") if _TENSORFLOW.match(one.values["package"]))
-    about = (one for one in found if (one.values["other"] if one.values["other"] in _ENDS_IMPORT else "") == name)
-    return [m for m in about if not ends or _ends_import(name, m.values["has"], m.values.get("version", ""))]
+    found = [one for one in messages.all("requirement-conflict") if _TENSORFLOW.match(one.values["package"])]
+    about = [
+        m for m in found if (m.values["other"] == name if name else m.values["other"] not in ("numpy", "protobuf"))
+    ]
+    return [m for m in about if not ends or requirements.stops(name, m.values["has"], m.values.get("version", ""))]
 
 
 def _held_to_pip(declared: Declaration, name: str = "", unless: tuple[str, ...] = ()) -> None:
@@ -389,11 +381,7 @@ def numpy_messages(
     context: Context, messages: MessageLog, release: Release | None = None, packages: Packages = ()
 ) -> Problem | None:
     """NumPy refuses a module that was compiled for another NumPy."""
-    runs = (
-        messages.complains or not messages.has("import-fails-said") or (release and at_least(release.version, "2.18"))
-    )
-    named = () if runs else messages.all("numpy-2-named")
-    seen = (*_of_versions(messages), *_unmet(messages, "numpy", ends=True), *named)
+    seen = (*_of_versions(messages, release), *_unmet(messages, "numpy", ends=True))
     if not seen:
         return None
     if name := next((m.values["name"] for m in seen if "name" in m.values and "'numpy'" in m.text), None):
@@ -402,8 +390,6 @@ def numpy_messages(
         return beside
     requirement = "numpy" + ((numpy_bound(release) if release else None) or "<2")
     cause = None
-    if any(at_least(message.values.get("has"), "2") is False for message in seen):
-        cause = "NumPy 1.24 removed names that TensorFlow before 2.7 uses"
     if any("numpy.core._multiarray_umath" in message.text for message in seen):  # a module of NumPy 1.16 and later
         requirement, cause = requirement.replace("numpy<", "numpy>=1.16,<"), "it is compiled for a newer NumPy"
     if any(" API version" in message.text for message in seen):  # of NumPy's C functions: printed by an older NumPy
@@ -415,8 +401,10 @@ def numpy_messages(
     return Problem(cause=cause, evidence=message_evidence(*seen, need=requirement), fixes=fixes)
 
 
-def _of_versions(log: MessageLog) -> Iterator[Message]:
-    """NumPy's messages, but for one whose reason the loader names, whatever the version is."""
+def _of_versions(log: MessageLog, release: Release | None) -> Iterator[Message]:
+    """NumPy's messages, but for one whose reason the loader names; NumPy 2, named beside an import that fails."""
+    if log.has("import-fails-said") and not (log.complains or (release and at_least(release.version, "2.18"))):
+        yield from log.all("numpy-2-named")
     for message in log.all("numpy-abi"):
         if not (log.has("loader-error") and "C-extensions failed" in message.text):
             yield message
@@ -523,7 +511,7 @@ def protobuf_messages(
     context: Context, messages: MessageLog, release: Release | None = None, phases: Phases = ()
 ) -> Problem | None:
     """protobuf refuses code that another version generated; TensorFlow may be imported all the same."""
-    seen = (*messages.all("protobuf-abi"), *_unmet(messages, "protobuf", ends=True), *raised_by_protobuf(messages))
+    seen = (*messages.all("protobuf-abi"), *_unmet(messages, "protobuf", ends=True), *messages.raised_by_protobuf)
     phase = import_phase(phases)
     if not seen or (phase and phase.outcome == "ok"):
         return None
@@ -539,12 +527,6 @@ def protobuf_messages(
     requirement = f"protobuf{without_gaps(bound or '<3.21')}"
     fixes = (*_install(context, requirement), *(() if bound else _or_newer(context, "protobuf")))
     return Problem(evidence=message_evidence(*seen, need=requirement), fixes=fixes)
-
-
-def raised_by_protobuf(messages: MessageLog) -> list[Message]:
-    """What TensorFlow 2.13 to 2.19 only print beside protobuf 6 (compat_matrix.yaml), where it ends a traceback."""
-    begins, lines = messages.first("traceback"), messages.all("harmless")
-    return [m for m in lines if m.values["what"] == "protobuf-factory" and begins and begins.line < m.line]
 
 
 def _for_older_runtime(context: Context, seen: tuple[Message, ...]) -> str | None:

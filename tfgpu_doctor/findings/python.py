@@ -283,6 +283,7 @@ def no_matching_distribution(
     messages: MessageLog,
     python_version: str | None = None,
     release: Release | None = None,
+    wheel_platform: str | None = None,
     python_bits: int | None = None,
 ) -> Problem | None:
     """pip finds no matching distribution, or refuses a wheel; or the stated versions are incompatible."""
@@ -296,29 +297,32 @@ def no_matching_distribution(
         return Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen, fixes=_for_glibc(context))
     if _gpu_package_on_macos(context, refused):
         return None  # no Python has a wheel
-    return _refused(context, refused, python_version, release)
+    return _refused(context, refused, python_version, wheel_platform)
 
 
-def _refused(context: Context, refused: tuple[Message, ...], stated: str | None, release: Release | None) -> Problem:
+def _refused(context: Context, refused: tuple[Message, ...], stated: str | None, platform: str | None) -> Problem:
     """Say what is wrong where pip has a list of versions: no wheel for the Python, none at all, or a pip too old."""
-    platform = value_or(context.facts.python.wheel_platform, None)
-    row = _requested_row(context, refused, platform) if any(one.values for one in refused) else release
+    row = _requested_row(context, refused, platform)
     python, more = _pip_python(context, refused, stated, platform)
     need = f"{pythons_of(row)} for TensorFlow {row.version}" if row else None
     seen = (*message_evidence(*refused, need=need), *more)
     lacks = row and python and minor(python) not in row.python
     title = f"TensorFlow {row.version} has no wheel for Python {python}" if row and lacks else None
-    for_it = _environment_for(context, row) if row else ()
+    for_it = _for_release(context, row)
     lists = [offered(message) for message in refused]
-    if [] in lists or (python and not row and not any(lists) and context.remedies.best_release()):
+    if [] in lists or (not row and not any(lists) and context.remedies.best_release()):
         return _nothing_offered(context, row, title, seen)
     if row and not title and min(map(newest_minor, filter(None, lists)), default=_ANY) < newest_minor([row.version]):
         upgrade = f"{context.remedies.python} -m pip install --upgrade pip"
         update = Fix("Update pip: one that is too old does not know the tag of these wheels", (upgrade,))
         fixes = (update, *for_it) if python else (*for_it, update)
         return Problem(title=f"pip does not find the wheels of TensorFlow {row.version}", evidence=seen, fixes=fixes)
+    return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
+
+
+def _for_release(context: Context, row: Release | None) -> tuple[Fix, ...]:
     of_1 = (IN_COMPAT,) if row and major(row.version) == "1" else ()
-    return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context), *of_1))
+    return (*_environment_for(context, row), *of_1) if row else ()
 
 
 def _nothing_offered(context: Context, row: Release | None, title: str | None, seen: tuple[Evidence, ...]) -> Problem:
@@ -336,8 +340,9 @@ def _nothing_offered(context: Context, row: Release | None, title: str | None, s
 
 
 def _requested_row(context: Context, refused: tuple[Message, ...], platform: str | None) -> Release | None:
-    """The release that was asked for by its version, if its wheels are known."""
+    """The release that was asked for by its version, if its wheels are known; in words, the one that the text names."""
     name, version = next((one for one in map(requested, refused) if one[1]), ("", None))
+    version = version if any(one.values for one in refused) else value_or(context.facts.tensorflow.version, None)
     row = context.matrix.tensorflow(version, platform or "linux_x86_64") if version else None
     if row and not row.gpu and name == "tensorflow-gpu":
         row = context.matrix.tensorflow(row.version, row.platform, name) or row

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import Message, Package, Packages, ShadowedModule
-from tfgpu_doctor.facts.versions import parts
+from tfgpu_doctor.facts.versions import at_least, parts
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.offers import versions_offered
 
@@ -39,6 +39,18 @@ def narrowed(bounds: Iterable[str]) -> str:
     lower = [part for part in parts if part.startswith(">=")]
     highest = max(lower, key=lambda part: Version(part.removeprefix(">=")), default=None)
     return ",".join(dict.fromkeys(part for part in parts if part not in lower or part == highest))
+
+
+# The first version that ends the import of releases before another. Of others that a wheel excludes as too new, NumPy
+# 1.24 ends that of 2.6 and older (np.object); beside the rest, to NumPy 2.4 and protobuf 7, 2.4.4 to 2.20.0 trained
+_ENDS_IMPORT = {"numpy": ("2", "2.18"), "protobuf": ("4", "2.12")}
+
+
+def stops(name: str, version: str, release: str, bound: str = "") -> bool:
+    """Whether TensorFlow cannot be imported with a version that it excludes; one below the bound is too old for it."""
+    (first, runs), floor = _ENDS_IMPORT[name], re.search(r"[>~]=(\d[\d.]*)", bound)
+    too_new = at_least(version, first) and at_least(release, runs) is False
+    return bool(too_new or (floor and at_least(version, floor[1]) is False))
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -204,6 +204,10 @@ def later_phase_failed(context: Context, phases: Phases, checks: Checks = ()) ->
 
 
 _SEE_PLAN = Alternative("Run it with TensorFlow 1.15 and Python 3.7; see how", ("tfgpu plan --tensorflow 1.15",))
+_ON_ANOTHER = (
+    Fix("In the program, name a listed GPU, or let TensorFlow choose: tf.config.set_soft_device_placement(True)"),
+    Fix("Of more GPUs in this machine (nvidia-smi -L shows all), CUDA_VISIBLE_DEVICES may hide some: unset it"),
+)
 
 
 @RUN_FAILED.sign(unless=(*RUN_FAILED.explained_by, "tf.python-unsupported", "tf.wrong-env", "tf.not-installed"))
@@ -224,12 +228,6 @@ def written_for_tensorflow_1(messages: MessageLog, tensorflow_version: str = "")
         possible=not is_2,
         answers=messages.speaks_only_of("no-attribute", "module-not-found", *OF_ANY_CRASH),
     )
-
-
-_ON_ANOTHER = (
-    Fix("In the program, name a listed GPU, or let TensorFlow choose: tf.config.set_soft_device_placement(True)"),
-    Fix("Of more GPUs in this machine (nvidia-smi -L shows all), CUDA_VISIBLE_DEVICES may hide some: unset it"),
-)
 
 
 @RUN_FAILED.sign()
