@@ -160,10 +160,9 @@ RIGHT = {
     "which library, package or bug a line names": {
         *("cudnn.dep-missing", "tf.install-damaged", "tf.package-conflict", "xla.ptxas-missing")
     },
-    "what the kernel has of the driver's module, and where libcuda lies in WSL2": {"driver.not-loaded", "wsl.setup"},
+    "what the kernel and the disk have of the driver": {"driver.not-loaded", "driver.version-mismatch", "wsl.setup"},
     "a scheduler, a board or instances that a line names": {"gpu.hidden", "tf.cpu-build", "gpu.mig"},
     "which cuDNN is loaded, and what installed it": {"gpu.arch-too-old", "cudnn.version-mismatch"},
-    "that files of a driver are absent, which no restart brings": {"driver.version-mismatch"},
     "whether a Python is 32-bit, and its C library is musl": {"tf.python-unsupported"},
     "whether the program fails, which a text alone has to be repaired for": {"gpu.none"},
     "that conda refuses, for a program that may run on another machine": {"driver.missing"},
