@@ -41,15 +41,15 @@ def narrowed(bounds: Iterable[str]) -> str:
     return ",".join(dict.fromkeys(part for part in parts if part not in lower or part == highest))
 
 
-# The first version that ends the import of releases before another. Of others that a wheel excludes as too new, NumPy
-# 1.24 ends that of 2.6 and older (np.object); beside the rest, to NumPy 2.4 and protobuf 7, 2.4.4 to 2.20.0 trained
-_ENDS_IMPORT = {"numpy": ("2", "2.18"), "protobuf": ("4", "2.12")}
+# The first version that ends the import of releases before another. What else a wheel excludes as too new does not:
+# beside NumPy to 2.4 and protobuf to 7, 2.4.4 to 2.20.0 trained
+_ENDS_IMPORT = {"numpy": (("2", "2.18"), ("1.24", "2.7")), "protobuf": (("4", "2.12"),)}
 
 
 def stops(name: str, version: str, release: str, bound: str = "") -> bool:
     """Whether TensorFlow cannot be imported with a version that it excludes; one below the bound is too old for it."""
-    (first, runs), floor = _ENDS_IMPORT[name], re.search(r"[>~]=(\d[\d.]*)", bound)
-    too_new = at_least(version, first) and at_least(release, runs) is False
+    floor = re.search(r"[>~]=(\d[\d.]*)", bound)
+    too_new = any(at_least(version, first) and at_least(release, runs) is False for first, runs in _ENDS_IMPORT[name])
     return bool(too_new or (floor and at_least(version, floor[1]) is False))
 
 
