@@ -366,7 +366,7 @@ ABI_NUMPY = finding(
     "tf.abi-numpy",
     layer="Python",
     title="The installed NumPy is incompatible with this TensorFlow",
-    cause="TensorFlow before 2.18 is compiled for NumPy 1; its modules cannot run with NumPy 2",
+    cause="TensorFlow before 2.18 is compiled for NumPy 1, and cannot run with NumPy 2; before 2.7, not with 1.24",
     explained_by=("env.pythonpath", "tf.shadowed"),
     docs="https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
 )
