@@ -23,6 +23,7 @@ from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, Reporte
 from tfgpu_doctor.findings.library_fixes import (
     CUDNN_9,
     PIP_FOLDERS,
+    first_on_loader_path,
     growth,
     install_libraries,
     not_on_path,
@@ -244,8 +245,8 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
     conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
     folder = "$CONDA_PREFIX/lib" if conda else "/usr/local/cuda/lib64"
     find = "find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null"
-    path = f"export LD_LIBRARY_PATH={folder}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
-    return (Fix("Find them, and add their folders to the loader path before Python starts", (find, path)),)
+    text = "Find them, and add their folders to the loader path before Python starts"
+    return (Fix(text, (find, first_on_loader_path(folder))),)
 
 
 CUDA_PATH = finding(
@@ -264,8 +265,8 @@ _CUPTI = "/usr/local/cuda/extras/CUPTI/lib64"  # where the toolkit has it (CUPTI
 @CUDA_PATH.sign()
 def profiler_without_cupti(messages: MessageLog, os: str | None = None) -> Problem | None:
     """A step is profiled, and TensorFlow 1 dies without CUPTI, which a toolkit has in a folder of its own."""
-    folder = f"export LD_LIBRARY_PATH={_CUPTI}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
-    add = Fix("Add CUPTI's folder to the loader path before Python starts, or profile no step", (folder,))
+    text = "Add CUPTI's folder to the loader path before Python starts, or profile no step"
+    add = Fix(text, (first_on_loader_path(_CUPTI),))
     return Problem(
         title="CUPTI, which the profiler needs, is not found",
         cause="the toolkit has it outside of the folder of the other libraries; without it the first traced step ends "

@@ -26,7 +26,7 @@ from tfgpu_doctor.findings.declaration import (
     was_cut_short,
 )
 from tfgpu_doctor.findings.inputs import Libraries, Variables
-from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW, off_library_path
+from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW, first_on_loader_path, off_library_path
 from tfgpu_doctor.findings.requirements import SELDOM_USED, from_wheel, requirements
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.names import VC_RUNTIME as RUNTIME_DLLS
@@ -215,7 +215,7 @@ def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
     if glibc:
         return container, Alternative("Use conda, which installs its own libstdc++", CONDA_TENSORFLOW)
     update = "conda install -c conda-forge 'libstdcxx-ng>=12'"
-    path = "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    path = first_on_loader_path("$CONDA_PREFIX/lib")
     return Fix("Load a newer libstdc++ first: conda's, or that of a newer GCC", (update, path)), container
 
 
@@ -315,12 +315,12 @@ def illegal_instruction_message(
         seen = _without_avx(messages, before, without=bool(without))
     if not seen or messages.has("protobuf-abi", "numpy-abi"):
         return None
-    missing = next(iter(messages.values("cpu-instructions-missing", "instructions")), "AVX")
-    cause = _missing_instruction(cpu_flags) or IMPORT_AVX.cause.replace("AVX", missing)
-    named = "".join(messages.values("cpu-instructions-missing", "instructions"))
-    fixes = (*(_KEEP_1_5 for _ in before[:1]), *_avoid_instruction(context, without=bool(without), missing=named))
     if context.remedies.on_jetson:
         return Problem(title=_OF_OPENBLAS, cause=_ON_ARM, evidence=message_evidence(*seen), fixes=(_CORETYPE,))
+    named = messages.values("cpu-instructions-missing", "instructions")
+    cause = _missing_instruction(cpu_flags) or IMPORT_AVX.cause.replace("AVX", next(iter(named), "AVX"))
+    way_out = _avoid_instruction(context, without=bool(without), missing="".join(named))
+    fixes = (*(_KEEP_1_5 for _ in before[:1]), *way_out)
     may_be_mac = value_or(context.facts.host.os, "macos") == "macos"
     if "arm64" in wheel_platform or (may_be_mac and any("hardware instruction" in message.text for message in seen)):
         newest = context.matrix.stable(platform="macos_arm64")[0]

@@ -277,7 +277,12 @@ def _exported(context: Context, folders: Iterable[str]) -> Fix:
         return on_windows_path("their folders", ";".join(folders))
     path = context.remedies.quote(":".join(folders))
     text = "Add their folders to the loader path before Python starts; this works in this shell only"
-    return Fix(text, (f"export LD_LIBRARY_PATH={path}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",))
+    return Fix(text, (first_on_loader_path(path),))
+
+
+def first_on_loader_path(folders: str) -> str:
+    """Write the command of a Linux shell that puts folders before those of LD_LIBRARY_PATH."""
+    return f"export LD_LIBRARY_PATH={folders}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
 
 
 def on_library_path(files: Iterable[Candidate]) -> set[str]:

@@ -321,6 +321,7 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
 
 
 def _for_release(context: Context, row: Release | None) -> tuple[Fix, ...]:
+    """A Python for the release that was asked for, and for one of TensorFlow 1 how its programs run with 2."""
     of_1 = (IN_COMPAT,) if row and major(row.version) == "1" else ()
     return (*_environment_for(context, row), *of_1) if row else ()
 

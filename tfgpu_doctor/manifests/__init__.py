@@ -22,6 +22,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 INSTEAD = "not read; give requirements.txt, or the image"  # of lock files, Pipfile, setup.py, devcontainer.json ...
 
 
+LONGEST_LINE = 100_000  # characters; a hash list of a requirement has some thousands
 MOST_REQUIREMENTS = 20_000  # lines of requirements that are read
 
 

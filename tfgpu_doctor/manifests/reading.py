@@ -11,6 +11,7 @@ from itertools import islice
 from tfgpu_doctor.manifests import (
     INSTEAD,
     KINDS,
+    LONGEST_LINE,
     MOST_REQUIREMENTS,
     Environment,
     IncludeError,
@@ -27,7 +28,6 @@ from tfgpu_doctor.manifests.pip import Include, Node, documents, read_environmen
 from tfgpu_doctor.manifests.pyproject import read_pyproject
 from tfgpu_doctor.manifests.workflow import read_notebook, read_python_file, read_workflow
 
-LONGEST_LINE = 100_000  # characters; a hash list of a requirement has some thousands
 LONGEST_NUMBER = 500  # digits; Python refuses to read a number of some thousands
 LARGEST = 5_000_000  # characters
 MOST_ENVIRONMENTS = 200  # of one file
@@ -79,11 +79,11 @@ def read(
 
     Raises ManifestError: it is none of KINDS, or is not well formed; the message has the file and the line.
     """
-    if refusal := _refusal(path, text, kind or kind_of(path)):
+    given, kind = kind, kind or kind_of(path)
+    if refusal := _refusal(path, text, kind):
         raise ManifestError(refusal)
-    if reason := _instead(path, text, kind):
+    if reason := _instead(path, text, given):
         raise ManifestError(f"{path}: {reason}")
-    kind = kind or kind_of(path)
     texts: dict[str, str] = {}
 
     def included(name: str) -> str:

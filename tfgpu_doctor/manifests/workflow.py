@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice, product
 from typing import Any
 
-from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, GpuRequest, ManifestError, Place, Requirement
+from tfgpu_doctor.manifests import (
+    LONGEST_LINE,
+    MOST_REQUIREMENTS,
+    Environment,
+    GpuRequest,
+    ManifestError,
+    Place,
+    Requirement,
+)
 from tfgpu_doctor.manifests.pip import Include, Node
 from tfgpu_doctor.manifests.pyproject import table, texts
 from tfgpu_doctor.manifests.shell import Installed, environment, has_tensorflow, read_commands
@@ -79,7 +87,7 @@ class _Lines:
         """The lines of a cell, which is one string or a list of them."""
         several = [source] if isinstance(source, str) else texts(source)
         lines = ((self.line_of(one), line) for one in several for line in one.splitlines()[:MOST_REQUIREMENTS])
-        return [(number, line) for number, line in lines if len(line) <= 100_000]
+        return [(number, line) for number, line in lines if len(line) <= LONGEST_LINE]
 
 
 def _commands(source: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:

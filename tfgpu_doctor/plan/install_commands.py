@@ -19,6 +19,7 @@ from tfgpu_doctor.matrix.compatibility import (
     dropped_by,
     extra_fails,
     forgets_folders,
+    lacks_bound,
     numpy_bound,
     protobuf_bound,
     requirement,
@@ -259,7 +260,7 @@ def library_paths(row: Release, *, cuda_from_pip: bool) -> LibraryPaths:
 def repaired_by_commands(matrix: Matrix) -> frozenset[str]:
     """The ids of issues that links or bounds repair: a release with one of them can be installed if it is asked for."""
     issues = matrix.data.known_issues
-    return frozenset(one.id for one in issues if forgets_folders(one) or "unbounded" in one.id)
+    return frozenset(one.id for one in issues if forgets_folders(one) or lacks_bound(one))
 
 
 def link_commands(row: Release, site: str, *, cuda_from_pip: bool, inside: str = "") -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from tfgpu_doctor.manifests import Image, Place, Requirement
 from tfgpu_doctor.matrix.compatibility import (
     driver_reaches,
     dropped_by,
+    lacks_bound,
     numpy_bound,
     protobuf_bound,
     requirement,
@@ -1119,7 +1120,7 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
                 cause=issue.symptom,
                 evidence=(evidence(f"TensorFlow {row.version}", view.where, "another release", issue.source),),
                 fixes=(*nearest, Fix(issue.fix, issue.commands)),
-                severity=gravity if issue not in supposed or "unbounded" in issue.id else Severity.WARNING,
+                severity=gravity if issue not in supposed or lacks_bound(issue) else Severity.WARNING,
             )
 
 
@@ -1127,7 +1128,7 @@ def _gravity(view: PlannedEnvironment, issue: KnownIssue) -> Severity:
     """How grave a bug is as the files are: a plan warns of what it can install something else beside."""
     if "runpath" in issue.id and any(one.name == "LD_LIBRARY_PATH" for one in view.environment.settings):
         return Severity.NOTE  # the folder that is missing may be one of those
-    happens = "cusolver-10" in issue.id or "unbounded" in issue.id
+    happens = "cusolver-10" in issue.id or lacks_bound(issue)
     return Severity.ERROR if happens else Severity(issue.severity)
 
 
