@@ -225,9 +225,9 @@ def requirement(row: Release) -> str:
 
 def forgets_folders(issue: KnownIssue) -> bool:
     """Whether the issue is a RUNPATH that lacks folders of the extra: links repair it."""
-    return issue.severity == "error" and issue.affects == "run" and issue.condition.extra
+    return issue.about == "runpath"
 
 
 def lacks_bound(issue: KnownIssue) -> bool:
     """Whether the issue is a requirement of the wheel without an upper bound: one written beside it repairs it."""
-    return "unbounded" in issue.id
+    return issue.affects == "install" and issue.about in ("numpy", "protobuf")

@@ -151,6 +151,8 @@ class KnownIssue(StrictRecord, frozen=True, kw_only=True):
     id: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
     severity: Severity
     affects: Literal["run", "install", "build"]  # using it; installing or locking it; it is no GPU build at all
+    # what is missing or not bounded, where more than its condition decides what to say of it
+    about: Literal["runpath", "numpy", "protobuf", "extra", "cuda-minor", "nvcc"] | None = None
     title: Text
     condition: Condition
     symptom: Text

@@ -31,6 +31,7 @@ from tfgpu_doctor.manifests import Image, Place, Requirement
 from tfgpu_doctor.matrix.compatibility import (
     driver_reaches,
     dropped_by,
+    forgets_folders,
     lacks_bound,
     numpy_bound,
     protobuf_bound,
@@ -1126,18 +1127,18 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
 
 def _gravity(view: PlannedEnvironment, issue: KnownIssue) -> Severity:
     """How grave a bug is as the files are: a plan warns of what it can install something else beside."""
-    if "runpath" in issue.id and any(one.name == "LD_LIBRARY_PATH" for one in view.environment.settings):
+    if forgets_folders(issue) and any(one.name == "LD_LIBRARY_PATH" for one in view.environment.settings):
         return Severity.NOTE  # the folder that is missing may be one of those
-    happens = "cusolver-10" in issue.id or lacks_bound(issue)
+    happens = issue.about == "cuda-minor" or lacks_bound(issue)
     return Severity.ERROR if happens else Severity(issue.severity)
 
 
 def _has_other_cuda(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     """Whether it is about a CUDA that no line brings."""
-    if "libdevice" in issue.id:  # of conda and pip; xla.libdevice-missing judges images
+    if issue.about == "nvcc":  # of conda and pip; xla.libdevice-missing judges images
         return not any(one.by for one in view.cudas)
     named = (one.version for one in view.cudas if "." in one.version)
-    return "cusolver-10" in issue.id and all(minor(version) == "11.0" for version in named)
+    return issue.about == "cuda-minor" and all(minor(version) == "11.0" for version in named)
 
 
 _ASKED = re.compile(r"'([\w.-]+)([<>=!~][^']+)'")  # of a command of pip
@@ -1145,7 +1146,7 @@ _ASKED = re.compile(r"'([\w.-]+)([<>=!~][^']+)'")  # of a command of pip
 
 def _is_met(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     """Whether the files ask already for what the issue's command installs."""
-    own = view.requirement("protobuf") if "unbounded-protobuf" in issue.id else None
+    own = view.requirement("protobuf") if issue.about == "protobuf" else None
     if own and own.specifier:
         return True  # it is judged by itself
     asked = _ASKED.findall(" ".join(issue.commands))
@@ -1161,10 +1162,10 @@ def _asks_for(view: PlannedEnvironment, name: str, bound: str) -> bool:
 def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     """Whether it appears when the release is installed or run as planned; GPUs and NumPy have findings of their own."""
     condition = issue.condition
-    if issue.severity not in ("error", "warning") or is_about_architecture(condition) or "numpy" in issue.id:
+    if issue.severity not in ("error", "warning") or is_about_architecture(condition) or issue.about == "numpy":
         return False
     if _has_other_cuda(view, issue) or _is_met(view, issue):
         return False
     if issue.affects == "install":  # an image has what was current when it was built
-        return view.tensorflow is not None and bool(view.extra or not (condition.extra or "and-cuda" in issue.id))
+        return view.tensorflow is not None and bool(view.extra or not (condition.extra or issue.about == "extra"))
     return issue.affects == "run" and bool(view.wants_gpu or not condition.extra)
