@@ -32,6 +32,7 @@ NAMES = {  # how a file begins, and what it is called
     "FROM ": "Dockerfile",
     "[project]": "pyproject.toml",
     "dependencies:": "environment.yml",
+    "Boot": "tf.def",
     "services:": "compose.yaml",
     "{apiVersion": "pod.yaml",
 }

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate, chain, takewhile
 from typing import Any, TypeAlias
 
 from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Setting, quoted
@@ -278,9 +278,15 @@ class _Reader:
         read_commands(
             [(number, fill(text, self.values)) for number, text in code], self.path, self.stages[-1].installed
         )
-        for words in commands(code) if not (one.heredocs or _GOES_ON.search(one.value)) else ():
-            if _SYSTEM_PIP.match(" ".join(word.text for word in words)):
-                self.stages[-1].pips.append(Place(self.path, words[0].line))
+        if not (one.heredocs or _GOES_ON.search(one.value)):
+            self.stages[-1].pips += _pips_of_the_system(code, self.path)
+
+
+def _pips_of_the_system(code: list[tuple[int, str]], path: str) -> Iterator[Place]:
+    """Where pip may be that of the system's Python."""
+    for words in commands(code):
+        if _SYSTEM_PIP.match(" ".join(word.text for word in words)):
+            yield Place(path, words[0].line)
 
 
 def _pairs(one: Instruction) -> Iterator[tuple[str, str, int]]:
@@ -292,6 +298,9 @@ def _pairs(one: Instruction) -> Iterator[tuple[str, str, int]]:
 
 _HEADER = re.compile(r"\s*(bootstrap|from|stage)\s*:\s*(\S+)\s*(?:#.*)?", re.IGNORECASE)
 _SECTION = re.compile(r"%(\w+)")
+# sh -e runs %post, unless the section names another shell; a line that only looks like a command of it may stand in a
+# here-document
+_POST_GOES_ON = re.compile(r"^\s*%post[ \t]+\S|<<|\|\||\bset \+e", re.MULTILINE)
 _EXPORT = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)=(\"[^\"]*\"|'[^']*'|\S*)\s*")
 
 
@@ -317,4 +326,15 @@ def read_definition(path: str, text: str, include: Include) -> tuple[Environment
     read_commands(sections.get("post", []), path, installed)
     exports = [(number, _EXPORT.fullmatch(line[:2000])) for number, line in sections.get("environment", [])]
     settings = tuple(Setting(one[1], one[2].strip("\"'"), Place(path, number)) for number, one in exports if one)
-    return (environment("singularity", path, installed, include, image=image, place=place, settings=settings),)
+    made: dict[str, Any] = {"image": image, "place": place, "settings": settings}
+    made["system_pip"] = None if _POST_GOES_ON.search(text) else _system_pip(sections, path)
+    return (environment("singularity", path, installed, include, **made),)
+
+
+def _system_pip(sections: dict[str, list[tuple[int, str]]], path: str) -> Place | None:
+    """The first pip of the system's Python, unless files or a line before it may bring another one."""
+    post = sections.get("post", [])
+    if any(_OTHER_PYTHON.search(line) for _, line in sections.get("files", [])):
+        return None
+    before = [*takewhile(lambda numbered: not _OTHER_PYTHON.search(numbered[1]), post)]
+    return next(_pips_of_the_system(before, path), None) if before else None

@@ -305,6 +305,7 @@ def image_cannot_be_built(view: PlannedEnvironment) -> Iterator[Problem]:
 def python_of_the_distribution(view: PlannedEnvironment) -> Iterator[Problem]:
     """pip refuses to install into the Python of apt, in Ubuntu since 23.04 and in Debian since 12."""
     base, place = view.base, view.environment.system_pip
+    keyword = "export" if view.environment.kind == "singularity" else "ENV"
     if base and place and view.tensorflow and view.requirement("python3-pip"):
         of_apt = base.image.name.rpartition("/")[2] in ("ubuntu", "debian", "cuda") and at_least(base.python, "3.11")
         if of_apt or base.image.text in ("ubuntu", "ubuntu:latest"):
@@ -312,7 +313,7 @@ def python_of_the_distribution(view: PlannedEnvironment) -> Iterator[Problem]:
                 title=f"pip refuses to install into the Python of {base.image.reference}, and the build ends",
                 cause='apt manages this Python: "error: externally-managed-environment"',
                 evidence=(evidence("pip install", str(place), "an environment of its own, or permission", "PEP 668"),),
-                fixes=(Fix(f"In the build, above {place}, add", ("ENV PIP_BREAK_SYSTEM_PACKAGES=1",)),),
+                fixes=(Fix(f"In the build, above {place}, add", (f"{keyword} PIP_BREAK_SYSTEM_PACKAGES=1",)),),
             )
 
 
