@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from msgspec.structs import replace as replaced
+from packaging.version import Version
 
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, minor, numbers
@@ -1043,6 +1044,38 @@ def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=(evidence(cudnn.text, cudnn.place, need, source),),
             fixes=_other_cudnn(view, release, cudnn),
         )
+
+
+@in_manifests("cudnn.version-mismatch")
+def cudnn_of_a_later_torch(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A later command installs PyTorch: pip puts the cuDNN that it pins in place of the extra's, and only warns."""
+    line, torch, release = view.tensorflow, view.requirement("torch"), view.release
+    if not (line and torch and release) or torch.elsewhere or not 0 < line.step < torch.step:
+        return
+    version, pins = _newest(view, torch)
+    name = next((one for one in release.pip_nvidia if view.extra and one.startswith("nvidia-cudnn")), "")
+    if name in pins and not takes_cudnn(release, minor(pins[name])):
+        need, source = f"cuDNN {release.cudnn}", f"TensorFlow {release.version}"
+        later = f"python3 -m pip install '{name}>={release.cudnn},<{int(major(release.cudnn or '')) + 1}'"
+        repair = Fix(f"In the build, below {torch.place}, run: {later}; PyTorch runs with it, too")
+        yield Problem(
+            title=f"{source} needs {need}, but PyTorch {version} replaces it by {pins[name]}",
+            cause="each pip command installs what its own packages require, and only warns of what it breaks",
+            evidence=(evidence(torch.text, str(torch.place), need, source),),
+            fixes=(repair if major(pins[name]) == major(release.cudnn) else _APART,),
+        )
+
+
+def _newest(view: PlannedEnvironment, line: Requirement) -> tuple[Version | None, dict[str, str]]:
+    """The newest version that a line admits, and what it pins, unless a later command replaces that."""
+    package = view.resolved.universe.package(line.name)
+    version = max(package.allowed(line.specifier), default=None)
+    later = {one.name for one in view.environment.requirements if one.step > line.step}
+    pins = {one.name: one.specifier.removeprefix("==") for one in package.requires(version)} if version else {}
+    return version, {name: pin for name, pin in pins.items() if name not in later}
+
+
+_APART = Fix("Install PyTorch in an environment of its own")
 
 
 def _other_cudnn(view: PlannedEnvironment, release: Release, wrong: Cuda) -> tuple[Fix, ...]:
