@@ -39,6 +39,10 @@ _OF_OTHERS = {
     r"\b(?:intel|arc|iris|uhd)\b": "Intel's use intel-extension-for-tensorflow: "
     "https://github.com/intel/intel-extension-for-tensorflow",
 }
+# GeForce 8, 9, 100, 200 and 300, whose last driver branch is 340 and whose last CUDA 6.5 (NVIDIA's list of Unix drivers
+# for legacy GPUs); the names of later ones are in the matrix
+_BEFORE_FERMI = re.compile(r"\bGeForce (?:G|GT|GTS|GTX)? ?(?:[89][1-8]00|[123]\d\d)M?\b(?! ?MX)", re.IGNORECASE)
+_TOO_OLD = "CUDA 7.0 dropped it, and no TensorFlow has kernels for less than 3.0: it runs on the CPU"
 _SLICE = re.compile(r"(?:^| |-)(?:mig(?: (?=\d)|$))?(?:\d{1,2}g\.\d{1,3}gb)?$", re.IGNORECASE)  # "MIG 1g.5gb" of a card
 # a part of a GPU → what is to be known of it
 _SHARED = {
@@ -258,6 +262,8 @@ def unknown_gpu(matrix: Matrix, name: str) -> str:
         return f"{name} is an instance type of {instance.cloud} with {instance.gpu}, which is no NVIDIA GPU"
     if why := of_others(name):
         return f"{name} is no NVIDIA GPU, for which alone there is a plan. {why}"
+    if _BEFORE_FERMI.search(name):
+        return f"{name} has compute capability 1.x. {_TOO_OLD}"
     near = matrix.nearest_gpus(name)
     hint = f"the nearest names are {', '.join(near)}" if near else "tfgpu matrix gpu lists the known names"
     return f"unknown GPU {name!r}; {hint}; --compute-capability X.Y works for any GPU"
@@ -268,6 +274,8 @@ def read_capability(text: str, matrix: Matrix) -> str:
     found = _CAPABILITY.fullmatch(text.strip())
     capability = ".".join(found.groups()) if found else text
     known = [row.compute_capability for row in matrix.data.architectures]
+    if capability.startswith("1."):
+        raise TargetError(f"compute capability {capability}: {_TOO_OLD}")
     if capability not in known:
         raise TargetError(f"{text!r} is not a compute capability of an NVIDIA GPU; known are {', '.join(known)}")
     return capability
