@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import posixpath
+import re
 
-from tfgpu_doctor.facts.distributions import TENSORFLOW
+from packaging.utils import canonicalize_name
+
+from tfgpu_doctor.facts.distributions import ANY, TENSORFLOW
 from tfgpu_doctor.facts.facts import Kernel, Message, OtherPython, Packages, Phases, ShadowedModule, value_or
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, minor
@@ -18,21 +21,36 @@ from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
 
 _ACTIVATED = ("VIRTUAL_ENV", "CONDA_PREFIX")
-_EXECUTABLE = "python -c 'import sys; print(sys.executable)'"
 
 
-_COMPARE = Fix(
-    "Compare the interpreters, in the program or notebook and in the terminal; start the program with the one that "
-    "imports TensorFlow (R: reticulate::use_python), or make that a kernel, and choose it in the notebook",
-    (_EXECUTABLE, "python -m pip install ipykernel", "python -m ipykernel install --user --name tf"),
-)
+def _executable(context: Context) -> str:
+    return f"{context.remedies.python} -c {context.remedies.quote('import sys; print(sys.executable)')}"
+
+
+def _with_the_other_python(context: Context) -> tuple[Fix, ...]:
+    """Use the Python that has TensorFlow, as a kernel of a notebook; or install it for the one that runs."""
+    remedies = context.remedies
+    if context.probed or context.log.has("notebook"):
+        finds = f"{remedies.python} -c {remedies.quote('import sys, tensorflow; print(sys.executable)')}"
+        text = "Find the Python that imports TensorFlow: the first command prints its path there, and fails elsewhere. "
+        text += "With that one, register it as a kernel, and choose the kernel in the notebook"
+        kernel = (
+            f"{remedies.python} -m pip install ipykernel",
+            f"{remedies.python} -m ipykernel install --user --name tf",
+        )
+        return (Fix(text, (finds, *kernel)),)
+    text = "Start the program with the Python that imports TensorFlow (in an IDE, choose it as the interpreter; R: "
+    text += "reticulate::use_python), or install TensorFlow for the one that runs, whose path the first command prints"
+    return (Fix(text, (_executable(context), *remedies.pip_install(*remedies.tensorflow))),)
+
+
 WRONG_ENV = finding(
     "tf.wrong-env",
     layer="Python",
     title="TensorFlow is installed, but in another environment",
     cause="each Python has its own packages; pip, conda or the terminal use one Python, and the program or the "
     "notebook's kernel another",
-    fixes=lambda _: (_COMPARE,),
+    fixes=_with_the_other_python,
     symptoms=(symptoms.NO_TENSORFLOW_MODULE,),
     docs="https://ipython.readthedocs.io/en/stable/install/kernel_install.html",
 )
@@ -131,7 +149,7 @@ def _install_here(context: Context) -> tuple[Fix, ...]:
         other = "If it is installed in another Python, diagnose that one"
         return (*fixes, Fix(other, ("tfgpu doctor --python /path/to/python",)))
     which = "See which Python runs, and which packages it has"
-    commands = (_EXECUTABLE, remedies.filtered("python -m pip list", "tensorflow"))
+    commands = (_executable(context), remedies.filtered(f"{remedies.python} -m pip list", "tensorflow"))
     return (*fixes, Fix(which, commands))
 
 
@@ -204,8 +222,33 @@ def _for_glibc(context: Context) -> tuple[Fix, ...]:
     return (Fix(f"Use {_GLIBC}: for example Python's image slim instead of alpine", (image,)),)
 
 
-_BITS = "python -c \"import struct; print(8 * struct.calcsize('P'))\""
-_FOR_64_BITS = Fix("Install a 64-bit Python that this TensorFlow has wheels for, and TensorFlow in it", (_BITS,))
+_OF_32_BITS = "This Python is 32-bit; TensorFlow's wheels are 64-bit"
+_BITS = "-c \"import struct; print(8 * struct.calcsize('P'))\""
+_SYSTEM = '-c "import platform as p, sys; print(sys.version, p.architecture()[0], p.machine(), p.libc_ver())"'
+
+
+def _wheels_are(context: Context) -> str:
+    others = " (Linux: with glibc; Apple silicon: since TensorFlow 2.13, before that as tensorflow-macos)"
+    return "64-bit" + others * (context.remedies.os != "windows")
+
+
+def _for_64_bits(context: Context, row: Release | None = None) -> tuple[Fix, ...]:
+    """The same Python for 64 bits, with this release or the newest; another one where it has no wheels."""
+    have = minor(value_or(context.facts.python.version, ""))
+    rows = context.matrix.stable(value_or(context.facts.python.wheel_platform, "linux_x86_64"), "tensorflow")
+    row = row or next((one for one in rows if have in one.python), rows[0])
+    python = have if have in row.python else row.python[-1]
+    text = f"Install the 64-bit Python {python}, make the environment anew, and install TensorFlow in it"
+    if context.remedies.os != "windows":
+        text = "Use a 64-bit system and Python: where this prints i686, the system is the 32-bit one"
+        return (Fix(text, ("uname -m", f"{context.remedies.python} {_BITS}")),)
+    made = (
+        f"py -{python}-64 -m venv tf",
+        *context.remedies.pip_install(*context.remedies.bounded(row), python=r"tf\Scripts\python"),
+    )
+    if value_or(context.facts.python.bits, None):
+        return (Fix(text, made),)
+    return (Fix(f"{text} (the first command prints 32 now)", (f"python {_BITS}", *made)),)
 
 
 GUIDE = "https://www.tensorflow.org/install/pip"
@@ -216,7 +259,7 @@ def _another_python_for_pip(context: Context) -> tuple[Fix, ...]:
     if value_or(context.facts.host.libc, "").startswith("musl"):
         return _for_glibc(context)
     if value_or(context.facts.python.bits, 64) == 32:
-        return (_FOR_64_BITS,)
+        return _for_64_bits(context)
     return context.remedies.reinstall_best("it has wheels for that Python") or _environment_for(context)
 
 
@@ -261,20 +304,48 @@ def python_without_wheels(
 
 
 _ANY = (99,)  # where pip printed no list
-_NOTHING_OFFERED = "no wheel is for this Python or system (Alpine has no glibc), or the index cannot be reached"
+_NOTHING_OFFERED = "no wheel is for this Python or system{}, or the index cannot be reached"
 
 
-def _what_decides(context: Context, row: Release | None) -> Fix:
-    """Why pip offers nothing: the same command in the same environment would fail again."""
-    if context.remedies.on_jetson:
-        return JETPACK
-    newest = context.matrix.stable(package="tensorflow")
-    python, have = context.remedies.python, minor(value_or(context.facts.python.version, ""))
-    row = row or next((one for one in newest if have in one.python), next(one for one in newest if one.gpu))
-    system = "import platform as p, sys; print(sys.version, p.architecture()[0], p.machine(), p.libc_ver())"
-    wheels = f"for {pythons_of(row)} (TensorFlow {row.version}), 64-bit, x86_64 or aarch64, and glibc"
-    text = f"See why no wheel matches: they are {wheels}. The second command fails if the index cannot be reached"
-    return Fix(text, (f'{python} -c "{system}"', f"{python} -m pip download --no-deps pip"))
+def _for_installed_cuda(context: Context) -> tuple[Fix, ...]:
+    """The release for the CUDA and the cuDNN that are installed, of which old reports tell their age."""
+    toolkits = {minor(one.version) for one in value_or(context.facts.cuda.toolkits, ()) if "." in (one.version or "")}
+    files = {one.version for one in value_or(context.facts.cudnn.installed, ()) if "." in (one.version or "")}
+    if len(toolkits) != 1 or len(files) != 1:
+        return ()
+    return context.remedies.built_for(toolkits.pop(), files.pop(), lacks_cudnn=False)
+
+
+def _where_offered(context: Context, row: Release | None) -> tuple[Fix, ...]:
+    """Where pip is offered TensorFlow: `row` was asked for, and has wheels for this Python."""
+    remedies, have = context.remedies, minor(value_or(context.facts.python.version, ""))
+    rows = context.matrix.stable(value_or(context.facts.python.wheel_platform, "linux_x86_64"), "tensorflow")
+    fitting = [one for one in rows if have in one.python and (row or major(have) != "2")]
+    if remedies.on_jetson:
+        return (JETPACK,)
+    if not fitting:
+        return _environment_for(context, row, () if have else (f"{remedies.python} {_SYSTEM}",))
+    if remedies.os == "windows" and row and value_or(context.facts.python.bits, None) != 64:
+        return _for_64_bits(context, row)  # it was published, so that nothing else is left
+    if row:
+        return (_update_pip(context, row, f"it has wheels for Python {have}, {_wheels_are(context)}"),)
+    place, newest = rows.index(fitting[-1]), fitting[0]
+    older = "".join(f"; an older release needs Python {one.python[-1]}" for one in rows[place + 1 : place + 2])
+    since = f"Python {have} has wheels since {minor(rows[place].version)}, {_wheels_are(context)}"
+    return (_update_pip(context, newest, f"{since}{older}", _for_installed_cuda(context)),)
+
+
+def _update_pip(context: Context, row: Release, why: str, built: tuple[Fix, ...] = ()) -> Fix:
+    """Update pip, and install the release that is `built` for the CUDA which is there, or this one."""
+    python = context.remedies.python
+    see = () if value_or(context.facts.python.bits, None) == 64 else (f"{python} {_SYSTEM}",)
+    if see and context.remedies.os == "windows":
+        see = (f"{python} {_BITS}",)
+        why += ". Where the first command prints 32, install the 64-bit Python first"
+    install = Fix(f"Install TensorFlow {row.version}", context.remedies.pip_install(*context.remedies.bounded(row)))
+    install = next(iter(built), install)
+    text = f"{install.text.replace('Install', 'Update pip, and install', 1)}: {why}"
+    return Fix(text, (*see, f"{python} -m pip install --upgrade pip", *install.commands))
 
 
 @PYTHON_UNSUPPORTED.sign(unless=("tf.package-removed",))
@@ -297,7 +368,35 @@ def no_matching_distribution(
         return Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen, fixes=_for_glibc(context))
     if _gpu_package_on_macos(context, refused):
         return None  # no Python has a wheel
-    return _refused(context, refused, python_version, wheel_platform)
+    if python_bits == 32:
+        row = _requested_row(context, refused, wheel_platform) or release
+        seen = (
+            *message_evidence(*refused, most=2),
+            evidence("32-bit Python", context.source("python.bits"), "64-bit Python"),
+        )
+        return Problem(title=_OF_32_BITS, cause=_NO_32_BITS, evidence=seen, fixes=_for_64_bits(context, row))
+    return _of_another_package(context, refused) or _refused(context, refused, python_version, wheel_platform)
+
+
+_ENDED_ON_WINDOWS = "tensorflow-io-gcs-filesystem"  # after 0.31.0: compat_matrix.yaml, io-gcs-filesystem-windows
+
+
+def _of_another_package(context: Context, refused: tuple[Message, ...]) -> Problem | None:
+    """What pip, poetry or uv does not find is no TensorFlow, but goes with it."""
+    names = [str(canonicalize_name(name)).strip("-") for name, _ in map(requested, refused)]
+    if any(name in ANY or name.startswith("tf-nightly") for name in names):
+        return None
+    name = names[0]
+    which = "See which of its versions have wheels here, and require one of them, with the TensorFlow that goes with it"
+    fixes = (Fix(which, (f"{context.remedies.python} -m pip index versions {name}",)),)
+    if name == _ENDED_ON_WINDOWS and context.remedies.os == "windows":
+        by_poetry = any("installation candidates" in one.text for one in refused)
+        add = "poetry add" if by_poetry else f"{context.remedies.python} -m pip install"
+        wanted = context.remedies.quote(f"{name}<0.32")
+        fixes = (Fix("Require 0.31.0, the last release with wheels for Windows, or use WSL2", (f"{add} {wanted}",)),)
+    cause = f"{name} is published as wheels, and what is asked for has none for this Python or system"
+    title = f"There is no fitting wheel of {name}"
+    return Problem(title=title, cause=cause, evidence=message_evidence(*refused), fixes=fixes)
 
 
 def _refused(context: Context, refused: tuple[Message, ...], stated: str | None, platform: str | None) -> Problem:
@@ -328,26 +427,31 @@ def _for_release(context: Context, row: Release | None) -> tuple[Fix, ...]:
 
 def _nothing_offered(context: Context, row: Release | None, title: str | None, seen: tuple[Evidence, ...]) -> Problem:
     """Say what to do where pip's list is empty: a Python that a release which was asked for has wheels for."""
+    have = minor(value_or(context.facts.python.version, ""))
     of_row = f"pip finds no wheel of TensorFlow {row.version} for this Python or system" if row else None
-    first, last = (_environment_for(context, row), ()) if row else ((), _environment_for(context))
-    if row and minor(value_or(context.facts.python.version, "")) in row.python:
-        first = ()  # it has wheels for this Python, so that another one would be offered none either
+    platform, version = (
+        value_or(one, "") for one in (context.facts.python.wheel_platform, context.facts.tensorflow.version)
+    )
+    named = row or (context.matrix.tensorflow(version, platform) if platform == "windows_amd64" else None)
+    here = named if named and have in named.python else None
+    fixes = _where_offered(context, here) if here or not row else _environment_for(context, row)
+    fixes = fixes or _another_python_for_pip(context)
+    cause = _NOTHING_OFFERED.format(" (Alpine has no glibc)" * (context.remedies.os == "linux"))
     return Problem(
-        title=title or of_row or "pip is offered no TensorFlow at all",
-        cause=_NOTHING_OFFERED,
-        evidence=seen,
-        fixes=(*first, _what_decides(context, row), *last),
+        title=title or of_row or "pip is offered no TensorFlow at all", cause=cause, evidence=seen, fixes=fixes
     )
 
 
 def _requested_row(context: Context, refused: tuple[Message, ...], platform: str | None) -> Release | None:
     """The release that was asked for by its version, if its wheels are known; in words, the one that the text names."""
     name, version = next((one for one in map(requested, refused) if one[1]), ("", None))
-    version = version if any(one.values for one in refused) else value_or(context.facts.tensorflow.version, None)
-    row = context.matrix.tensorflow(version, platform or "linux_x86_64") if version else None
+    said = {one.values.get("said") for one in refused}  # the Python that a sentence calls unsupported
+    if not any(one.values.keys() - {"said"} for one in refused):
+        version = value_or(context.facts.tensorflow.version, None)
+    row = context.matrix.tensorflow(version or "", platform or "linux_x86_64")
     if row and not row.gpu and name == "tensorflow-gpu":
         row = context.matrix.tensorflow(row.version, row.platform, name) or row
-    return row if row and row.python else None
+    return row if row and row.python and said.isdisjoint(row.python) else None  # else it is another system's
 
 
 def _pip_python(
@@ -364,40 +468,82 @@ def _pip_python(
     return inferred or stated, found
 
 
-def _environment_for(context: Context, row: Release | None = None) -> tuple[Fix, ...]:
-    """A Python with wheels of this release, or of the best one, in an environment of its own."""
+_FILE = re.compile(r"-r (?P<file>[\w./-]{1,100}\.txt)\b")
+_PIP_INSTALL = re.compile(r".*-m pip install(?= )")
+
+
+def _and_its_file(context: Context, commands: tuple[str, ...]) -> tuple[str, ...]:
+    """What else the file requires that pip was given, in the environment that these commands make."""
+    files = [found["file"] for one in context.log.all("no-distribution") if (found := _FILE.search(one.text))]
+    installs = [found[0] for one in commands if (found := _PIP_INSTALL.match(one))]
+    return (*commands, *(f"{one} -r {files[0]}" for one in installs[-1:] if files))
+
+
+def _usable(context: Context, asked: Release | None) -> Release | None:
+    """The release that was asked for, or the best one, if it can use the GPU here."""
     platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
-    rows = [context.remedies.best_release(this_python=False), *context.matrix.stable(platform, "tensorflow")]
-    row = next((one for one in ([row] if row else rows) if one and context.remedies.can_use(one)), None)
-    if row is None or context.remedies.image or context.remedies.on_jetson:
+    best = (context.remedies.best_release(this_python=False), *context.matrix.stable(platform, "tensorflow"))
+    return next((one for one in ((asked,) if asked else best) if one and context.remedies.can_use(one)), None)
+
+
+def _environment_for(context: Context, asked: Release | None = None, first: tuple[str, ...] = ()) -> tuple[Fix, ...]:
+    """A Python with wheels of this release, or of the best one, in an environment of its own, after what shows this."""
+    remedies, row = context.remedies, _usable(context, asked)
+    if row is None or remedies.image or remedies.on_jetson:
         return ()
-    if row.platform == "windows_amd64" and not row.gpu and context.remedies.knows_gpu:
-        return (*context.remedies.use_wsl(),)  # on Windows itself it would compute on the CPU
-    text = f"Create an environment with Python {context.remedies.python_for(row)} for TensorFlow {row.version}"
-    commands = context.remedies.new_environment(row)
-    by_name = not context.probed and any(one.startswith("python3") for one in commands[:1])
-    fix = Fix(f"{text}{' (uv or conda can install that Python)' if by_name else ''}", commands)
-    return (fix,) if commands else ()
+    if row.platform == "windows_amd64" and not row.gpu and remedies.knows_gpu:
+        return (*remedies.use_wsl(),)  # on Windows itself it would compute on the CPU
+    python, commands = remedies.python_for(row), remedies.new_environment(row)
+    text = f"Create an environment with Python {python} for TensorFlow {row.version}"
+    if not context.probed:  # python3 is what has no wheels, or may be it
+        commands = tuple(re.sub("^python3(?= -m venv)", f"python{python}", one) for one in commands)
+        text += " (uv or conda can install that Python)" * any(one.startswith("python3") for one in commands[:1])
+    if first:
+        text += f": wheels are {_wheels_are(context)}; the first command shows what yours is"
+    if asked:
+        commands = _and_its_file(context, commands)
+    elif major(value_or(context.facts.tensorflow.version, row.version)) != major(row.version):
+        text = f"Unless the program needs another release, c{text[1:]}"
+    return (Fix(text, (*first, *commands)),) if commands else ()
+
+
+_NO_32_BITS = "there has never been a 32-bit wheel for PCs; a 64-bit wheel whose files are copied cannot be loaded"
 
 
 def _incompatible(context: Context, python: str | None, release: Release | None, bits: int | None) -> Problem | None:
     """A Python and a TensorFlow without a wheel for it are named; forms are often filled in carelessly."""
     if bits == 32:
         return Problem(
-            title="This Python is 32-bit; TensorFlow's wheels are 64-bit",
-            cause="there has never been a 32-bit wheel for PCs; a 64-bit wheel whose files are copied cannot be loaded",
+            title=_OF_32_BITS,
+            cause=_NO_32_BITS,
             evidence=(evidence("32-bit Python", context.source("python.bits"), "64-bit Python"),),
         )
+    if release is None and context.remedies.os == "macos":  # of tensorflow-gpu, which has no wheels there
+        version, platform = context.facts.tensorflow.version, context.facts.python.wheel_platform
+        release = context.matrix.tensorflow(value_or(version, ""), value_or(platform, ""))
     if python is None or release is None or not release.python or minor(python) in release.python:
         return None
-    command = "python -c 'import sys, tensorflow as tf; print(sys.version, tf.__version__)'"
     wheels = f"TensorFlow {release.version} (wheels)"
+    see = (f"{context.remedies.python} --version", context.remedies.filtered("python -m pip list", "tensorflow"))
     return Problem(
         title=f"TensorFlow {release.version} has no wheel for Python {minor(python)}",
         severity=Severity.WARNING,
-        cause="the stated versions are incompatible: one is mistyped, or a different Python is running",
+        cause="it cannot be installed there; or one of the two is mistyped, or a different Python is running",
         evidence=(evidence(f"Python {python}", context.source("python.version"), pythons_of(release), wheels),),
-        fixes=(Fix("Print the versions that are running", (command,)),),
+        fixes=(*_environment_for(context, release), Fix("See which Python and which TensorFlow there are", see)),
+    )
+
+
+@PYTHON_UNSUPPORTED.sign()
+def library_for_another_python(context: Context, messages: MessageLog, python_version: str) -> Problem:
+    """The import of TensorFlow 1.12 or older finds no compiled module: there is none for Python 3.7 and later."""
+    seen = [m for m in messages.all("module-not-found") if m.values.get("module") == "_pywrap_tensorflow"]
+    text = "Install a release that has wheels for this Python, anew"
+    return Problem(
+        title=f"The TensorFlow that is installed has no compiled module for Python {minor(python_version)}",
+        cause="only 1.12 and older look for a module of this name, and they were built for Python 3.6 at most",
+        evidence=message_evidence(*seen) if at_least(python_version, "3.7") else (),
+        fixes=context.remedies.installing(text, "--upgrade", "--force-reinstall", *context.remedies.tensorflow),
     )
 
 

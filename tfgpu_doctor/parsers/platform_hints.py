@@ -112,12 +112,13 @@ _WSL = any_case(
 _SYSTEMS = {
     "windows": re.compile(
         r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)"
-        r"|[A-Z]:\\[\w .\\-]{1,200}\\site-packages|(?<![\w/:])[A-Za-z]:\\[\w -]{1,40}(?:\\|\.\w{2,4}\b)"
+        r"|[A-Z]:\\[\w .\\-]{1,200}\\site-packages|~\\\w{1,40}\\|(?<![\w/:])[A-Za-z]:\\[\w -]{1,40}(?:\\|\.\w{2,4}\b)"
         r"|\b\w+\.dll\b|Microsoft Windows \[|\b[Ww]in(?:dows)? ?(?:7|8|8\.1|10|11|server)\b|WinError|win_amd64"
         r"|\(Windows\)|\bVisual Studio 20\d\d\b|\bVS ?20\d\d\b|\b[Aa]naconda [Pp]rompt\b"
     ),
     "macos": re.compile(
-        r"\bon darwin\b|/Users/\w{1,60}/(?!.{0,300}\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-5]\b"
+        r"\bon darwin\b|/Library/Frameworks/Python\.framework/"
+        r"|/Users/\w{1,60}/(?!.{0,300}\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-5]\b"
         r"|\bMacBook\b|\biMac\b|\bMac (?:mini|Studio|Pro|M[1-5])\b|\b(?:my|on|on a) Mac\b|\.dylib\b|macosx_\d",
         re.IGNORECASE,
     ),

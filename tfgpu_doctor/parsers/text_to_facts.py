@@ -178,7 +178,12 @@ _SITE = any_case(
 _BARE_VERSION = re.compile(r"^(?P<version>(?:1\.1[0-5]|2\.\d{1,2})\.\d{1,2})(?: (?:True|False|\[).*)?$")
 _ASKS_VERSION = re.compile(r"print\([^#\n]{0,80}\b(?:tf|tensorflow)\.__version__, ")
 _CONDA_PYTHON = re.compile(r"\b(?:conda|mamba) create\b[^#\n]{0,120} python=(?P<version>[23]\.\d{1,2})\b")
-_PYTHON_32 = re.compile(r"[/\\]Python[23]\d{1,2}-32[/\\]", re.IGNORECASE)
+_PYTHON_32 = re.compile(  # a path, pip's tags, uname, a system
+    r"[/\\]Python[23]\d{1,2}-32[/\\]|\('cp3\d{1,2}', '\w{2,6}', 'win32'\)|\bi[3-6]86 GNU/Linux"
+    r"|\b(?:Ubuntu|Debian)\b[ \w.]{0,12}\(?32[ -]?bit",
+    re.IGNORECASE,
+)
+_PYTHON_BITS = any_case(r"\bpython(?: version)?:? ?3(?:[.,]\d{1,2}){1,2},? \(?(?:x(?P<x>64)|(?P<bits>32|64)[ -]?bit)\b")
 _TF_PINNED = re.compile(
     r"\b(?:install(?:ed)?|create|add)\b.{0,80}\btensorflow(?:-gpu"
     r"|-cpu)?(?:\[[\w,-]{1,30}\])?={1,2}(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b"
@@ -273,10 +278,28 @@ def _python(text: ParsedText, matrix: Matrix | None) -> Python:
     platform = _platform(text)
     if matrix is not None:  # the Python that pip serves, whatever somebody fills in
         version = python_of_offers(text, matrix, platform, value_or(version, None)) or version
-    bits = text.system.facts.get("python_bits", NOT_IN_TEXT)
-    if isinstance(bits, Unknown) and (path := text.find(_PYTHON_32)):
-        bits = Known(32, f"line {path[1]}: a path", "inferred")
-    return Python(version=version, bits=bits, wheel_platform=platform, packages=_packages(text))
+    return Python(version=version, bits=_bits(text, version), wheel_platform=platform, packages=_packages(text))
+
+
+def _bits(text: ParsedText, version: Fact[str]) -> Fact[int]:
+    """What the interpreter prints, its path tells, or a person; or a 64-bit wheel of just this Python is refused."""
+    if isinstance(shown := text.system.facts.get("python_bits"), Known):
+        return shown
+    if path := text.find(_PYTHON_32):
+        return Known(32, f"line {path[1]}", "inferred")
+    if stated := text.find(_PYTHON_BITS):
+        return Known(int(stated[0]["x"] or stated[0]["bits"]), f"line {stated[1]}", "stated")
+    own = f"cp{''.join(value_or(version, '').split('.')[:2])}-"
+    by_wheel = isinstance(version, Known) and version.source.endswith("the wheel's name")
+    for event in text.events:
+        if (
+            event.tags.startswith(own)
+            and event.tags.endswith("win_amd64")
+            and event.kind == "wheel-refused"
+            and not by_wheel
+        ):
+            return Known(32, f"line {event.line}: this Python refuses its 64-bit wheel", "inferred")
+    return NOT_IN_TEXT
 
 
 def _pythons(text: ParsedText) -> Iterator[Fact[str]]:

@@ -98,7 +98,8 @@ class Fixes(Situation):
     @property
     def python(self) -> str:
         """The interpreter under test, quoted."""
-        default = "python" if self.os == "windows" else "python3"
+        old = major(value_or(self.facts.python.version, "")) == "2"
+        default = "python" if old or self.os == "windows" else "python3"
         return self.quote(value_or(self.facts.python.executable, default))
 
     def that_work_here(self, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
@@ -336,9 +337,19 @@ class Fixes(Situation):
             return (own,)
         if row and self.target.python in (None, *row.python):
             return self.installation(row).requirements
-        version, name = self._with_a_wheel(version), value_or(self.facts.tensorflow.distribution, "")
-        of_gpu = version and name == "tensorflow-gpu" and self.matrix.tensorflow(version, self.target.platform, name)
-        return (f"{name if of_gpu else 'tensorflow'}=={version}",) if version else ()
+        version = self._with_a_wheel(version)
+        return self._by_version(version) if version else ()
+
+    def _by_version(self, version: str) -> tuple[str, ...]:
+        """That release, by the name of the package that is there, with the bounds that its metadata lacks."""
+        name = value_or(self.facts.tensorflow.distribution, "")
+        names = ("tensorflow-gpu", "tensorflow")[name != "tensorflow-gpu" :]
+        row = next(filter(None, (self.matrix.tensorflow(version, self.target.platform, one) for one in names)), None)
+        return (f"{row.package}=={version}", *self.bounded(row)[1:]) if row else (f"tensorflow=={version}",)
+
+    def bounded(self, row: Release) -> tuple[str, ...]:
+        """A release without libraries of CUDA, with the bounds that its metadata lacks."""
+        return f"{row.package}=={row.version}", *self.installation(row).bounds
 
     def _of_tensorflow_1(self, version: str) -> str | None:
         """The same release, for a program that runs with no other; of most, the package for GPUs is another one."""

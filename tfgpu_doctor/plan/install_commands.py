@@ -103,7 +103,7 @@ class Installation:
             newest = min("9", self.cudnn_limit or "9", key=Version)
             self._cudnn = f"{CU11_CUDNN}>={row.cudnn},<{newest}"
         self.holds_cudnn_back = bool(self._cudnn and (self.self_contained or self.cudnn_limit))
-        self._bounds = _lacking_bounds(row)
+        self.bounds = _lacking_bounds(row)
 
     @property
     def starts_python(self) -> str:
@@ -116,12 +116,12 @@ class Installation:
         """What pip has to be asked for: the release, its CUDA, and bounds that its metadata lacks."""
         plain = f"{self.row.package}=={self.row.version}"
         if self.on_cpu:
-            return (plain, *self._bounds)
+            return (plain, *self.bounds)
         if self.extra_spelled_out:
             pins = [f"{name}{pin}" for name, pin in self.row.pip_nvidia.items() if name.startswith("nvidia-")]
-            return (plain, *pins, *self._bounds)
+            return (plain, *pins, *self.bounds)
         names = CU11 if self.cuda_from_pip else ()
-        return (requirement(self.row), *names, *((self._cudnn,) if self._cudnn else ()), *self._bounds)
+        return (requirement(self.row), *names, *((self._cudnn,) if self._cudnn else ()), *self.bounds)
 
     def missing(self, installers: Collection[str] = ()) -> Iterator[Fix]:
         """Yield how to get the programs that the commands start, beside `installers`, which are known to be there."""
@@ -197,7 +197,7 @@ class Installation:
         cuda, cudnn = minor(self.row.cuda), self.row.cudnn
         channel = CONDA_TOOLKITS[cuda]
         limit = min([one for one in (str(int(major(cudnn or "7")) + 1), self.cudnn_limit) if one], key=Version)
-        packages = self._quoted((requirement(self.row), *self._bounds))
+        packages = self._quoted((requirement(self.row), *self.bounds))
         create = f"conda create -y -n tf -c {channel} python={self.python} pip cudatoolkit={cuda}"
         yield create + (" " + self._quoted((f"cudnn>={cudnn},<{limit}",)) if cudnn else "")
         yield f"conda run -n tf python -m pip install {packages}"
