@@ -65,12 +65,33 @@ _REINSTALL = "Uninstall all of them, and install one release with its dependenci
 def _again(context: Context, names: Sequence[str]) -> tuple[Fix, ...]:
     """The one release of this report, or another environment; a text without a release is about a program of some."""
     remedies, version = context.remedies, context.facts.tensorflow.version
-    if context.log.has("keras-needs-tensorflow") and at_least(value_or(version, None), "2.2") is False:
+    # of 2.2 and later it says so only after removals; that number itself is of its message
+    if context.log.has("keras-needs-tensorflow") and not at_least(value_or(version, "2.2"), "2.3"):
         return remedies.installing("Install Keras 2.3.1, the last one for a TensorFlow before 2.2", "keras==2.3.1")
+    if context.log.has("two-tensorflows") and not isinstance(version, Known) and remedies.os != "windows":
+        return _keep_one(context)
     if not context.probed and not isinstance(version, Known):
         return (Fix(_OF_ONE_RELEASE, (remedies.filtered("python -m pip list", "tensorflow", "keras"),)),)
-    again = remedies.installing(_REINSTALL, *remedies.tensorflow, first=(remedies.pip_uninstall(*names),))
+    wanted = remedies.tensorflow
+    release = re.search(r"==([\d.]+)", " ".join(wanted))
+    if (
+        release and "keras" in names and at_least(release[1], "1.13") and not at_least(release[1], "2.6")
+    ):  # which require no Keras, but the program may
+        wanted += (f"keras=={'2.4.3' if at_least(release[1], '2.2') else '2.3.1'}",)
+    again = remedies.installing(_REINSTALL, *wanted, first=(remedies.pip_uninstall(*names),))
     return again or remedies.reinstall_best("it brings its dependencies")
+
+
+def _keep_one(context: Context) -> tuple[Fix, ...]:
+    """Keep tensorflow-gpu: of 1.x and 2.0 it alone has CUDA, and from 2.1 on the two are the same."""
+    python = context.remedies.python
+    text = (
+        "Keep tensorflow-gpu, and install it anew, as tensorflow has overwritten its files; add with pip's --no-deps "
+    )
+    text += "what requires tensorflow"
+    version = f"V=$({python} -m pip show tensorflow-gpu | sed -n 's/^Version: //p')"
+    again = f'{python} -m pip install --force-reinstall --no-deps "tensorflow-gpu==$V"'
+    return (Fix(text, (version, context.remedies.pip_uninstall("tensorflow"), again)),)
 
 
 PACKAGE_CONFLICT = finding(
@@ -286,9 +307,9 @@ _ADDED_IN = {
 _SINCE_NUMPY_2 = {"h5py": "3.11", "ml-dtypes": "0.4", "scipy": "1.13", "pandas": "2.2.2", "scikit-learn": "1.4.2"}
 # What is printed where the installed protobuf is older than the one that generated the code. The module runtime_version
 # came with 5.26, builder with 3.20, the arguments create_key and serialized_options with 3.12 and 3.6 (release notes);
-# 3.20.3 has the latter three, and also takes the code of all older releases.
+# up to 3.20 it also takes the code of all older releases.
 _BEFORE_RUNTIME_VERSION = re.compile(r"import name '?runtime_version\b|runtime version cannot be older")
-_BEFORE_3_20 = re.compile(r"import name '?builder\b|'(?:serialized_options|create_key)'")
+_SINCE = {"import name '?builder": "3.20.3", "'create_key'": "3.12", "'serialized_options'": "3.6"}
 _RUNTIME_VERSION = "5.26"
 _TENSORFLOW = re.compile(r"(?:tensorflow(?:-gpu|-cpu|-intel|-macos)?|tf-nightly)$")
 
@@ -343,6 +364,31 @@ def _unmet(messages: MessageLog, name: str, *, ends: bool = False) -> list[Messa
     return [m for m in about if not ends or requirements.stops(name, m.values["has"], m.values.get("version", ""))]
 
 
+_UNMET = (
+    "Install what TensorFlow and what goes with it require, and restart Python; a package that refuses these versions "
+    "needs an environment of its own"
+)
+
+
+def _needs(context: Context, messages: MessageLog) -> Iterator[str]:
+    """What pip names as required, of each package once, with the limits that the metadata of old releases lacks."""
+    platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
+    bounds: dict[str, list[str]] = {}
+    for one in messages.all("requirement-conflict"):
+        name = re.split(r"[^\w.-]", one.values["need"])[0]
+        of_wheel = _TENSORFLOW.match(one.values["package"]) and name in _BOUND_OF
+        version = one.values.get("version", "")  # perhaps not of the TensorFlow that is there now
+        of_wheel = of_wheel and minor(value_or(context.facts.tensorflow.version, version)) == minor(version)
+        row = context.matrix.tensorflow(version, platform) if of_wheel else None
+        lacking = _BOUND_OF[name](row) if row else None
+        bounds.setdefault(name, []).extend((lacking or "", one.values["need"].removeprefix(name)))
+    for name, asked in bounds.items():
+        yield f"{name}{narrowed(asked)}"
+
+
+_BOUND_OF = {"numpy": numpy_bound, "protobuf": protobuf_bound}
+
+
 def _held_to_pip(declared: Declaration, name: str = "", unless: tuple[str, ...] = ()) -> None:
     """Register the sign that pip warns of a package; it installs it all the same, and TensorFlow may run with it."""
 
@@ -356,7 +402,7 @@ def _held_to_pip(declared: Declaration, name: str = "", unless: tuple[str, ...] 
             title="TensorFlow requires other versions of packages that are installed",
             cause="pip installs what does not go together, and says so",
             evidence=message_evidence(*found.values()),
-            fixes=context.remedies.installing("Install what TensorFlow requires, and restart Python", *found),
+            fixes=context.remedies.installing(_UNMET, *_needs(context, messages)),
             severity=Severity.WARNING,
         )
 
@@ -390,7 +436,8 @@ def numpy_messages(
         return beside
     requirement = "numpy" + ((numpy_bound(release) if release else None) or "<2")
     cause = None
-    if any("numpy.core._multiarray_umath" in message.text for message in seen):  # a module of NumPy 1.16 and later
+    texts = " ".join(message.text for message in seen)
+    if "numpy.core._multiarray_umath" in texts and "NumPy 2" not in texts:  # a module of NumPy 1.16 and later
         requirement, cause = requirement.replace("numpy<", "numpy>=1.16,<"), "it is compiled for a newer NumPy"
     if any(" API version" in message.text for message in seen):  # of NumPy's C functions: printed by an older NumPy
         cause = "a module was compiled for a newer NumPy than the one that is imported first"
@@ -458,14 +505,15 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
     floor = next((one for one in bounds if one.startswith((">=", "~="))), "")
     available = not floor or at_least(floor[2:], removed_in) is False
     requirement = f"numpy{f'{floor},' if available and floor.startswith('>') else ''}<{removed_in}"
+    wanted = f"numpy{floor}" if floor.startswith("~=") else requirement  # with an upper bound of its own, below that
     in_tensorflow = removed_in == "1.24" and (release is None or at_least(release.version, "2.7") is False)
     edit = Alternative(f"Replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
     newer = _or_newer(context, "NumPy") if in_tensorflow else ()
     return Problem(
         title=f"NumPy {removed_in} removed np.{name}, which this program uses",
-        cause=f"NumPy {removed_in} or newer is installed",
+        cause=f"NumPy {removed_in} or newer is installed; numpy<{removed_in} has the name",
         evidence=message_evidence(*seen, need=requirement),
-        fixes=(*(_install(context, requirement) if available else ()), *newer, edit),
+        fixes=(*(_install(context, wanted) if available else ()), *newer, edit),
     )
 
 
@@ -525,8 +573,10 @@ def protobuf_messages(
             fixes=(_GENERATE_ANEW,),
         )
     requirement = f"protobuf{without_gaps(bound or '<3.21')}"
+    older = any(re.search(words, one.text) for words in _SINCE for one in seen)
+    cause = "the code was generated by a newer protobuf than the one that is installed" if older else None
     fixes = (*_install(context, requirement), *(() if bound else _or_newer(context, "protobuf")))
-    return Problem(evidence=message_evidence(*seen, need=requirement), fixes=fixes)
+    return Problem(cause=cause, evidence=message_evidence(*seen, need=requirement), fixes=fixes)
 
 
 def _for_older_runtime(context: Context, seen: tuple[Message, ...]) -> str | None:
@@ -534,8 +584,9 @@ def _for_older_runtime(context: Context, seen: tuple[Message, ...]) -> str | Non
 
     They suit every release whose code imports google.protobuf.runtime_version: one of them is installed.
     """
-    if any(_BEFORE_3_20.search(message.text) for message in seen):
-        return ">=3.20.3,<3.21"
+    for words, since in _SINCE.items():
+        if any(re.search(words, message.text) for message in seen):
+            return f">={since},<3.21"
     if any("GetPrototype" in message.text for message in seen):  # until protobuf 6 (Migration Guide, v30.0)
         return "<6"
     if not any(_BEFORE_RUNTIME_VERSION.search(message.text) for message in seen):
@@ -596,7 +647,12 @@ def _keras_fixes(context: Context, release: Release | None, packages: Packages) 
     elif wanted:
         yield from remedies.installing(text, f"tf-keras~={wanted}.0", then=_SELECT.commands)
     elif commands := remedies.pip_install("tf-keras"):
-        if remedies.os != "windows":  # the release is not known here, but to the interpreter that fails
+        # the release is not known here, but to the interpreter that fails
+        if remedies.os == "windows":
+            code = "import importlib.metadata as m, subprocess as s, sys; v = m.version('tensorflow').split('.'); "
+            code += "s.call([sys.executable, '-m', 'pip', 'install', f'tf-keras~={v[0]}.{v[1]}.0'])"
+            commands = (f'{remedies.python} -c "{code}"',)
+        else:
             code = 'import importlib.metadata as m; print(".".join(m.version("tensorflow").split(".")[:2]))'
             commands = (f"{remedies.python} -m pip install \"tf-keras~=$({remedies.python} -c '{code}').0\"",)
         yield Fix(text, (*commands, *_SELECT.commands))
