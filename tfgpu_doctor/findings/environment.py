@@ -154,9 +154,16 @@ def _about(finding_id: str, name: str, title: str, docs: str, severity: Severity
             if lines := (*messages.all(kind), *harmless):
                 names = ("XLA_FLAGS", "TF_XLA_FLAGS") if name == "XLA_FLAGS" else (name,)
                 where = "Unset it where it is set: shell profile, notebook, or os.environ in the program"
-                fix = Fix(where, (context.remedies.unset(*names),))
-                seen = message_evidence(*lines)
-                return Problem(title=title, cause=_CAUSES[severity], evidence=seen, fixes=(fix,), severity=severity)
+                ends = kind == "xla-flags-refused"  # the process, whatever else is printed before
+                if any("in TF_XLA_FLAGS" in one.text for one in lines):
+                    where += "; XLA's own flags (--xla_force_host_platform_device_count) belong into XLA_FLAGS"
+                fix, cause, seen = (
+                    Fix(where, (context.remedies.unset(*names),)),
+                    _CAUSES[severity],
+                    message_evidence(*lines),
+                )
+                one = Problem(title=title, cause=cause, evidence=seen, fixes=(fix,), severity=severity)
+                return replace(one, sure=ends, rank_first=ends)
         return None
 
     with_more: dict[str, Decision] = {"KERAS_BACKEND": another_backend, "NVIDIA_TF32_OVERRIDE": without_tf32}

@@ -233,6 +233,10 @@ _SEE_CPU = Fix("See the instructions of the CPU", ("grep -o -w -E 'avx|avx2|fma|
 
 def _avoid_instruction(context: Context, *, without: bool = False, missing: str = "") -> tuple[Fix, ...]:
     """What to do: `without` tells that the hardware has no AVX, `missing` which instructions TensorFlow names."""
+    release, flags = (value_or(inputs.fetch(name, context), None) for name in ("release", "cpu_flags"))
+    bug = context.matrix.issue_for(release, cpu_flags=flags or ()) if release else None
+    if bug and bug.condition.cpu_lacks:
+        return (Fix(bug.fix, bug.commands),)  # built for a newer CPU by mistake
     cpu = "In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host; VMware: no older EVC mode)"
     if missing != "AVX":
         cpu += "; where TensorFlow was compiled on another machine, install pip's, which needs AVX alone"
@@ -381,7 +385,7 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
     seen = messages.all("msvc-missing", "dll-load-failed", *(("native-traceback",) if os == "windows" else ()))
     # importlib prints this where the DLL exists and cannot be loaded (TensorFlow 1.x)
     modules = messages.all("module-not-found")
-    seen += tuple(m for m in modules if m.values.get("module", "").startswith("_pywrap_tensorflow"))
+    seen += tuple(m for m in modules if m.values.get("module", "").startswith("_pywrap_tensorflow_"))
     if not seen or (messages.has("loader-error") and not messages.has("dll-load-failed", "msvc-missing")):
         return None
     cause = "Windows does not report which DLL; usually the Visual C++ runtime is missing or too old"
@@ -450,7 +454,8 @@ def _clean_environment(context: Context) -> tuple[Fix, ...]:
     install = context.remedies.pip_install(*context.remedies.tensorflow, python=python)
     if not install:
         return context.remedies.reinstall_best("it has wheels for that Python")
-    commands = (f"{context.remedies.python} -m venv {folder}", *install, f"tfgpu doctor --python {python}")
+    module = "virtualenv" if major(value_or(context.facts.python.version, "")) == "2" else "venv"
+    commands = (f"{context.remedies.python} -m {module} {folder}", *install, f"tfgpu doctor --python {python}")
     return (Fix("Install it in a new environment, and diagnose that one", commands),)
 
 
