@@ -126,9 +126,13 @@ IN_USE = _answer(
     'registering GPU devices" when it does not',
     docs="https://www.tensorflow.org/guide/gpu",
 )
+_ON_CPU = (
+    "Without a GPU, or with CUDA_VISIBLE_DEVICES=-1, TensorFlow computes on the CPU; without CUDA, 1.x needs the "
+    "package tensorflow, as its tensorflow-gpu cannot be imported"
+)
 CHOICE = _answer(
     "gpu.choice",
-    {"choice": None, "cpu": "Without a GPU, or with CUDA_VISIBLE_DEVICES=-1, TensorFlow computes on the CPU"},
+    {"choice": None, "cpu": _ON_CPU},
     Fix("Set CUDA_VISIBLE_DEVICES before the program starts: 1 is the second GPU, 0,1 are the first two, -1 is none"),
     layer="GPU",
     title="CUDA_VISIBLE_DEVICES chooses the GPUs of a program",

@@ -84,6 +84,7 @@ _WORKS = any_case(
     r"\b(?:use|using|run|runs|work|works|install\w*|support\w*|compatib\w*|possible|train|take|need(?:ed)?|used|ok|okay"
     r"|fine|good|nutzen|läuft|funktion\w*|unterstützt|usar|utiliser|marche)\b|支持|兼容|能用"
 )
+_A_PYTHON = any_case(r"\bpython[ -]?3\.\d")
 _CHECKS = any_case(r"\b(?:check(?:ing)?|verify|know|tell|see|show|confirm|make sure|find out|determine)\b")
 _USES = any_case(r"\b(?:us(?:es?|ed|ing|age)|performed|runs?|running|trains?|training)\b")
 _RUNS_THERE = any_case(r"\bworks?\b|\bworking\b|\bgpu\b.{0,40}\bcpu\b")
@@ -183,6 +184,7 @@ _TOPICS = (
     _Topic("enable", (_WHETHER, _ENABLES, _THE_GPU), _NAMES_MORE, unnamed=True),
     _Topic("release", (_HOW, _INSTALL, _SUBJECT), _REPAIR),
     _Topic("works", (_WHETHER, _WORKS, _SUBJECT), _NO_ANSWER),
+    _Topic("works", (_WHETHER, _WORKS, _A_PYTHON), _NO_ANSWER, around=_SUBJECT),
 )
 # whoever writes such a word may have seen something fail, whatever they ask
 _TROUBLE = any_case(

@@ -117,11 +117,20 @@ class _Answer:
         hint = of_others(self.question.text) or (unknown_gpu(self.request.matrix, name) if name else None)
         return None if self.target.gpus else hint
 
+    @property
+    def _is_newer_python(self) -> bool:
+        """True if a Python is named for which no release has wheels yet."""
+        newest, python = next(candidates(self.request.matrix, self.target.platform), None), self.named.get("python")
+        return bool(newest and python and at_least(python, newest.python[-1]) and minor(python) not in newest.python)
+
     def find(self, *, without_nvidia: bool) -> Problem | None:
         """What is known; of a program's own needs nothing is, so that beside it nothing is recommended either."""
         cuda, version = minor(self.named.get("cuda")), self.named.get("tensorflow")
         if without_nvidia:
             return self._planned(MachineState(no_gpu=True))
+        if self._is_newer_python:
+            answer = self._planned()
+            return replace(answer, title=f"No release has wheels for Python {self.named['python']} yet. {answer.title}")
         if version:
             return self._about_version(version)
         if not cuda or at_least(cuda, _BROUGHT_ALONG):
