@@ -365,6 +365,8 @@ def _what_is_open(grave: list[Finding]) -> str:
         return f"only harmless lines; {_NOT_SHOWN}"
     if possible := [finding for finding in grave if finding.possible and not finding.is_guess]:
         return f"this text leaves {count(len(possible), 'possible cause')} open"
+    if all(one.id.startswith("perf.") for one in grave):
+        return "this text shows no failure; it is about speed"
     return "no cause was found in this text" if any(one.possible for one in grave) else _NOT_SHOWN
 
 
@@ -384,7 +386,9 @@ def is_unanswered(report: Report) -> bool:
     """Whether a text only asks, and there is no answer."""
     asked = _first_question(report)
     only_asks = report.source == "text" and asked is not None and asked.values.get("trouble") == "no"
-    return only_asks and all(one.severity is Severity.NOTE and not one.answers for one in report.findings)
+    # the words that tell of trouble are English ones
+    shown = [one for one in report.findings if not (one.is_guess and asked and asked.text.isascii())]
+    return only_asks and all(one.severity is Severity.NOTE and not one.answers for one in shown)
 
 
 def _first_question(report: Report) -> Message | None:

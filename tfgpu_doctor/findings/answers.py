@@ -76,8 +76,8 @@ WHICH = finding(
 _LIST_GPUS = "python3 -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""
 
 
-def _answer(finding_id: str, about: dict[str, str | None], *fixes: Fix, **texts: Any) -> Declaration:
-    """Declare the answer to questions about something, each with its title, None for that of the finding.
+def _answer(finding_id: str, about: dict[str, tuple[Any, ...]], *fixes: Fix, **texts: Any) -> Declaration:
+    """Declare the answer to questions about something, each with a title and a fix of its own, or those of the finding.
 
     It is given where somebody asks, and nothing in the text fails.
     """
@@ -93,29 +93,41 @@ def _answer(finding_id: str, about: dict[str, str | None], *fixes: Fix, **texts:
         on_cpu = found.values["about"] == "cpu" and (not messages.complains or messages.has("wants-cpu"))
         if not (on_cpu or nothing_fails(messages, devices)):
             return None
-        answered = "in-use" in about and messages.has("gpu-created")  # the log answers itself
-        title = about[found.values["about"]]
-        return (
-            None if answered else Problem(title=title, evidence=message_evidence(found), fixes=fixes, rank_first=True)
-        )
+        answered = messages.has(_ANSWERED_BY.get(found.values["about"], ""))  # the log answers itself
+        title, *own = about[found.values["about"]] or (None,)
+        answer = Problem(title=title, evidence=message_evidence(found), fixes=(*own,) or fixes, rank_first=True)
+        return None if answered else answer
 
     return declared
 
 
+_ANSWERED_BY = {"in-use": "gpu-created", "enable": "gpu-created", "memory": "memory-grows"}
+_OWN_IMAGE = Fix(
+    "Build an image on one that has CUDA and cuDNN (tensorflow/tensorflow:latest-gpu, or nvidia/cuda with cudnn in its "
+    "tag), without a driver; on the host, see whether the driver is new enough for that CUDA",
+    ("nvidia-smi",),
+)
+
+
 TOOLKIT = _answer(
     "cuda.toolkit-not-needed",
-    {"toolkit": None},
+    {
+        "toolkit": (),
+        "container": ("CUDA and cuDNN belong into the image, the NVIDIA driver on the host alone", _OWN_IMAGE),
+    },
     Fix("Install no toolkit; see whether the driver is new enough for the CUDA that is used", ("nvidia-smi",)),
     layer="CUDA",
     title="The CUDA toolkit is not needed beside CUDA libraries from pip, conda or an image",
     cause="pip's tensorflow[and-cuda], conda's cudatoolkit and cudnn, and TensorFlow's images bring the libraries that "
     "TensorFlow loads; of the system, in a container of the host, it needs the NVIDIA driver alone, and an installed "
-    "toolkit may have any version",
+    "toolkit may be of any version, or missing",
     docs="https://www.tensorflow.org/install/pip",
 )
+# https://devblogs.microsoft.com/directx/gpus-in-the-task-manager
+_GRAPH = Fix("Instead of 3D, Copy and Video choose its graph Cuda, or see GPU-Util of", ("nvidia-smi",))
 IN_USE = _answer(
     "gpu.usage-unknown",
-    {"in-use": None, "enable": None},
+    {"in-use": (), "enable": (), "load": ("Windows' Task Manager leaves CUDA out of its first graphs", _GRAPH)},
     Fix("List the GPUs that TensorFlow sees (TensorFlow 1: tf.test.is_gpu_available())", (_LIST_GPUS,)),
     Fix("If the list is empty, find out why", ("tfgpu doctor",)),
     Fix("Watch the GPU while the program runs: it is in the list of processes, and its memory in use", ("nvidia-smi",)),
@@ -132,7 +144,7 @@ _ON_CPU = (
 )
 CHOICE = _answer(
     "gpu.choice",
-    {"choice": None, "cpu": _ON_CPU},
+    {"choice": (), "cpu": (_ON_CPU,)},
     Fix("Set CUDA_VISIBLE_DEVICES before the program starts: 1 is the second GPU, 0,1 are the first two, -1 is none"),
     layer="GPU",
     title="CUDA_VISIBLE_DEVICES chooses the GPUs of a program",
@@ -142,7 +154,7 @@ CHOICE = _answer(
 )
 SEVERAL = _answer(
     "gpu.several",
-    {"several": None},
+    {"several": ()},
     Fix(
         "In TensorFlow 2, build and compile the model under a strategy; its batch is that of all GPUs together: "
         "with tf.distribute.MirroredStrategy().scope():"
@@ -155,24 +167,27 @@ SEVERAL = _answer(
     "tf.distribute, or Horovod, splits each batch among them. What a finished program does, its documentation says",
     docs="https://www.tensorflow.org/guide/distributed_training",
 )
+_OF_A_SERVER = Fix(
+    "Give tensorflow_model_server its share, in docker run behind the name of the image: "
+    "--per_process_gpu_memory_fraction=0.5; or let it grow with TF_FORCE_GPU_ALLOW_GROWTH=true, in docker run after -e"
+)
 SHARE = _answer(
     "memory.limit",
-    {"memory": None},
+    {"memory": (), "server-memory": ("TensorFlow Serving takes nearly all memory of a GPU", _OF_A_SERVER)},
     Fix("Let TensorFlow take memory as it needs it: set TF_FORCE_GPU_ALLOW_GROWTH=true before the program starts"),
     Alternative(
-        "Set a limit in MiB before the first GPU operation, in TensorFlow 2: "
-        "tf.config.set_logical_device_configuration(gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=4096)])"
+        "Set a limit before the first GPU operation: in TensorFlow 2 in MiB, tf.config.set_logical_device_configuration"
+        "(gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=4096)]), in TensorFlow 1 as a share, "
+        "tf.GPUOptions(per_process_gpu_memory_fraction=0.3)"
     ),
     layer="GPU",
     title="TensorFlow takes nearly all memory of a GPU at its start, unless it is told otherwise",
-    cause="it shares out the memory itself, and never gives it back; a limit holds for a process, not for one of its "
-    "models. TensorFlow Serving has --per_process_gpu_memory_fraction, TensorFlow 1 "
-    "tf.GPUOptions(per_process_gpu_memory_fraction=0.3)",
+    cause="it shares out the memory itself, and never gives it back; a limit is for a process, not a model",
     docs="https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth",
 )
 FIRST_RUN = _answer(
     "perf.first-run",
-    {"first-run": None},
+    {"first-run": ()},
     Fix("Run one step before you measure, and leave it out; keep shapes the same, so that it stays the only one"),
     layer="Compute",
     title="The first run is slower than all others: TensorFlow prepares the GPU in it",

@@ -297,7 +297,7 @@ _NO_GPU = any_case(
     rf"|(?<!version )has|have|got|gives?) no {_A_GPU}|\b(?:only|just|always|still|keeps?|instead"
     rf"|everything)\W+(?:{_NOT_FINE}\w+\W+){{0,4}}?(?:on |to |the |my |uses? |using )(?:the |my )?cpu\b"
     rf"|\b(?:falls? ?back|default\w*)\W+(?:\w+\W+){{0,4}}?(?:on |to |the |my |uses? |using )(?:the |my )?cpu\b"
-    rf"|\b(?:uses?|using|runs?|running|trains?|training|finds?|sees?|detects?|lists?"
+    rf"|(?<!than )\b(?:uses?|using|runs?|running|trains?|training|finds?|sees?|detects?|lists?"
     rf"|shows?)\W+(?:\w+\W+){{0,2}}?(?:only|just)\W+(?:[a-z]+\W+){{0,2}}?cpu\b|\b(?:only|just) (?:ever )?(?:gives?"
     rf"|shows?|lists?|returns?|prints?|has|have|sees|finds?|contains?|reports?|offers?|got"
     rf"|knows)\W+(?:\w+\W+){{0,3}}?cpu(?! (?:cores?|usage|load|time)\b)|\b(?:nur|sólo|solo|solamente|seulement"
@@ -352,7 +352,7 @@ _CONTRASTED = any_case(r"[\w ]{1,20}, not \w")
 
 def _about_gpus(text: str) -> Iterator[re.Match[str]]:
     small = text.lower()
-    if any(word in small for word in _ABOUT_GPU):
+    if "task manager" not in small and any(word in small for word in _ABOUT_GPU):  # whose graphs leave CUDA out
         for found in _NO_GPU.finditer(text):
             beside = text[max(found.start() - 15, 0) : found.end() + 15]
             # "CPUs are not busy. GPU use is near 100 %"; "to debug on a GPU, not to train"

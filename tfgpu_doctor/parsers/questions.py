@@ -49,7 +49,8 @@ _ASKS = any_case(
     r"[?？]|^\W*(?:\[[^\]]{1,30}\]\W*)?(?:which|what|how|can|could|does|do|is|are|will|why|should|recommended|welche"
     r"|wie|quelle?s?|comment|qué|cómo|cuál|qual|como)\b|\b(?:need|like|want) to know\b|\bwondering\b|\btell me\b"
     r"|\bi am (?:looking|searching) for\b"
-    r"|哪|什么|怎么|如何|多少|吗|どの|어떤"
+    r"|哪|什么|怎么|如何|多少|吗|どの|어떤|\btask ?manager\b"
+    r"|^\W*(?:feature request\W*)?(?:(?:please |add )*support (?:for|of)|provide|(?:cuda|python) [\d.]+ support)\b"
 )
 _SUBJECT = any_case(
     r"tensor ?flow|\btf\b|keras|cuda|cudnn|\bgpus?\b|graphics card|\b[gr]tx|geforce|quadro|tesla|radeon|nvidia"
@@ -85,6 +86,7 @@ _WORKS = any_case(
     r"|fine|good|nutzen|läuft|funktion\w*|unterstützt|usar|utiliser|marche)\b|支持|兼容|能用"
 )
 _A_PYTHON = any_case(r"\bpython[ -]?3\.\d")
+_RUNS_ON = any_case(r"\bcan it be done\b|\b(?:can|could|will|would|does) [^.?!]{1,40}\b(?:run|work) (?:on|with)\b")
 _CHECKS = any_case(r"\b(?:check(?:ing)?|verify|know|tell|see|show|confirm|make sure|find out|determine)\b")
 _USES = any_case(r"\b(?:us(?:es?|ed|ing|age)|performed|runs?|running|trains?|training)\b")
 _RUNS_THERE = any_case(r"\bworks?\b|\bworking\b|\bgpu\b.{0,40}\bcpu\b")
@@ -92,7 +94,20 @@ _DEVICE = any_case(r"\bwhich (?:device|gpu)\b")
 _THE_GPU = any_case(r"(?<![a-z])gpu(?![a-z])")
 _FIRST = any_case(r"\bfirst\b.{0,30}?\b(?:run|call|epoch|step|iteration|batch|prediction|inference|image|session)")
 _SLOW = any_case(r"slow|longer|differ|\btakes?\b|\bminutes?\b")
-_NOT_TOOLKIT = any_case(r"\b(?:which|what)\b|\bmy\b.{0,20}\bimage\b|\bdevice plugin\b")
+_SERVER = any_case(r"\bserving\b|\bmodel[_ ]server\b")
+_TASK_MANAGER, _NOT_LOAD = any_case(r"\btask ?manager\b"), any_case(r"\b(?:performance|slow|speed|memory)")
+_NOT_TOOLKIT = any_case(r"\b(?:which|what|why)\b")
+_IN_CONTAINER = any_case(r"\b(?:docker|containers?|k8s|kubernetes)\b")
+_CUDA_OR_DRIVER = any_case(rf"{_LIBRARY.pattern}|\bdrivers?\b")
+_PUT_THERE = any_case(rf"{_NEEDED.pattern}|\b(?:install(?:ed)?|equal|same|different)\b")
+_IS_USED = any_case(r"\b(?:is|are) (?:my|the) (?:\w+ )?gpus? (?:being |really |actually |even )?used\b")
+# a wish for CUDA or Python of a version, which a later release may have fulfilled
+_WISHED = any_case(
+    r"^\W*when\b|\bwhen (?:will|can|is|are|does)\b|\b(?:plan(?:s|ned)?|expect|release|provide|yet|support (?:for|of))\b"
+    r"|\b(?:cuda|python) [\d.]+ support\b|^\W*(?:cuda|python)[- ]?[\d.]+\W*$"
+)
+_A_VERSION = any_case(r"\b(?:cuda|python)[- ]?v?\d")
+_NEWEST = any_case(r"\b(?:newest|newer|new|latest|recent) (?:versions? of )?(?:cuda|cudnn)\b")
 _NOT_USE = any_case(r"\b(?:which|versions?|install\w*|why)\b|n['o]t\b")
 _NO_ANSWER = any_case(
     r"\b(?:what (?:is|are) (?:this|the (?:problem|error|reason)))|\bwhat gpus? (?:do|did|have) you\b"
@@ -114,9 +129,9 @@ _PROGRAM = any_case(
     r"|\bml\.net|\bserving\b"
 )
 # which of several GPUs
-_CHOOSES = any_case(r"\b(?:which|specif(?:y|ic)|select|choose|assign|restrict|certain|only)\b|指定|选择")
+_CHOOSES = any_case(r"\b(?:which|specif(?:y|ic)|select|choose|assign|restrict|certain|only|set\w*|other)\b|指定|选择")
 _CHOSEN = any_case(
-    r"\bgpus? (?:to use|to run|is used|id|number)\b|\b(?:specific|certain|different|one of the|the (?:first|second))"
+    r"\bgpus? (?:to use|to run|is used|id|number|no\b)|\b(?:specific|certain|different|one of the|the (?:first|second))"
     r" (?:\W?\w+\W? )?gpus?\b|\bof \d gpus\b|(?:指定|哪个|哪块).{0,6}(?:gpu|显卡)"
 )
 _ON_CPU = any_case(
@@ -133,7 +148,10 @@ _NOT_CPU = any_case(
     r"|\b(?:sent|call) to\b|\bcan only\b"
 )
 _OF_MEMORY = any_case(r"\bmemory\b|allow_growth|GPUOptions|显存")
-_LIMITS = any_case(r"\b(?:limit\w*|fraction|allow_growth|GPUOptions|only|all of|share|grow\w*|stop|eating|restrict)\b")
+_LIMITS = any_case(
+    r"\b(?:(?:limit|decreas|reduc|configur|control|grow)\w*|fraction|allow_growth|GPUOptions|only|all of|share|stop"
+    r"|eating|restrict)\b"
+)
 _ENABLES = any_case(r"\b(?:us(?:e|es|ing)|run|train(?:ed|ing)?|enable|work|support\w*|with|by|on)\b|用")
 # whoever names one of these asks about versions, a system, or a card
 _NAMES_MORE = any_case(
@@ -168,15 +186,20 @@ _IS_SPREAD = any_case(
     r"|\bdifferent\b|\bmemory\b|\bvisible\b|\byou (?:use|train)"
 )
 _TOPICS = (
+    _Topic("wish", (_WISHED, _A_VERSION), around=_TENSORFLOW),
+    _Topic("container", (_CUDA_OR_DRIVER, _PUT_THERE), _NOT_TOOLKIT, around=_IN_CONTAINER),
     _Topic("toolkit", (_NEEDED, _LIBRARY, _PACKAGES), _NOT_TOOLKIT),
+    _Topic("load", (_TASK_MANAGER, _THE_GPU), _NOT_LOAD),
+    _Topic("in-use", (_IS_USED,), _NOT_USE),
     _Topic("in-use", (_CHECKS, _USES, _THE_GPU), _NOT_USE),
     _Topic("in-use", (_HOW, _CHECKS, _USES, _DEVICE)),
     _Topic("in-use", (_HOW, _CHECKS, _RUNS_THERE, _THE_GPU), _NOT_USE),
     _Topic("first-run", (_FIRST, _SLOW)),
+    _Topic("server-memory", (_OF_MEMORY, _LIMITS), _FOR_HELP, around=_SERVER),
     _Topic("memory", (_OF_MEMORY, _LIMITS), _FOR_HELP, around=_SUBJECT),
+    _Topic("choice", (_CHOOSES, _CHOSEN), _FOR_HELP),
     _Topic("several", (_SEVERAL, _SPREADS), _IS_SPREAD),
     _Topic("several", (_ASKS,), _IS_SPREAD, around=_ONE_OF_SEVERAL),
-    _Topic("choice", (_CHOOSES, _CHOSEN), _FOR_HELP),
     _Topic("cpu", (_ON_CPU,), _NOT_CPU),
     _Topic("release", (_WHICH, _THING, _SUBJECT), _NO_ANSWER),
     _Topic("release", (_WHICH_VERSION,), _NO_ANSWER, around=_SUBJECT),
@@ -185,17 +208,20 @@ _TOPICS = (
     _Topic("release", (_HOW, _INSTALL, _SUBJECT), _REPAIR),
     _Topic("works", (_WHETHER, _WORKS, _SUBJECT), _NO_ANSWER),
     _Topic("works", (_WHETHER, _WORKS, _A_PYTHON), _NO_ANSWER, around=_SUBJECT),
+    _Topic("works", (_RUNS_ON,), _NO_ANSWER, around=_MACHINE),
 )
 # whoever writes such a word may have seen something fail, whatever they ask
 _TROUBLE = any_case(
     r"\b(?:errors?|fail\w*|crash\w*|traceback|exception|(?:does|did)(?: not|n't)|can ?not|unable"
-    r"|(?:not|\w{2,5}n't) (?:work|found|find|detect|us|see|load|recogni)\w*|problem|issue|wrong|broken|stuck"
-    r"|out of memory|oom)\b"
+    r"|(?:not|\w{2,5}n't) (?:work|found|find|detect|us|see|load|recogni)\w*|problem|issue|wrong|broken"
+    r"|stuck(?! (?:on|with) an? (?:\w+ )?version)|out of memory|oom)\b"
 )
 _NATIVE = any_case(r"\b(?:no|not|without|instead of)\W{1,3}(?:\w+ )?wsl|\bnative(?:ly)?\b")
 _WINDOWS = any_case(r"\bwindows(?! subsystem)(?![a-z])|윈도우")
 _LINUX = any_case(r"\bwsl|\blinux\b|ubuntu|debian|fedora|centos")
-_EXAMPLE = any_case(r"\(e\.g\.[^()\n]*\)")  # of a form that was filled in
+_OF_A_FORM = re.compile(r"\s*(?:https?://\S+|```\w*|.{0,30})\s*$")  # what stands in a letter that shows no output
+# of a form that was filled in
+_EXAMPLE = any_case(r"\(e\.g\.[^()\n]*\)|(?m:^(?:#{2,}|\*\*)[^\n?]{0,90}$)")
 # a machine that has no GPU of NVIDIA's, in a text that may speak of one
 _OTHER_GRAPHICS = any_case(r"\b(?:only|just) (?:have|has|got) (?:an? )?(?:intel|amd|radeon|iris)|\braspberry")
 _SMI, _NVCC = any_case(r"\bnvidia[- ]?smi\b"), any_case(r"\bnvcc\b")
@@ -232,15 +258,24 @@ def parse(lines: Sequence[Line], said: Sequence[Statement]) -> Iterator[Message]
         return
     letter = [line for line in lines if prose.is_sentence(line.text)]
     whole = "\n".join(line.text for line in letter)
-    around = _circumstances(whole, shows_output=len(letter) < len(lines))
+    around = _circumstances(whole, shows_output=any(map(_is_output, lines)))
     sentences = list(islice(_asked(letter, whole), _FIRST_ONES))
-    found = [one for one in sentences if one[0]] or _of_something_else(letter, around)
+    found = [one for one in sentences if _is_answered(one[0], around)] or _of_something_else(letter, around)
     there = _versions_around(said, whole)
     asked = [(sentence, _values(about, sentence, there, whole)) for about, sentence in found]
     if len(found) < len(sentences) or _leaves_more(asked):
         around["more"] = "yes"
     for sentence, values in [*filter(_is_clear, asked)] or asked:
         yield Message("question", sentence.number, sentence.text.strip()[:SHOWN], values | around)
+
+
+def _is_output(line: Line) -> bool:
+    return not (prose.is_sentence(line.text) or _OF_A_FORM.match(line.text))
+
+
+def _is_answered(about: str, around: dict[str, str]) -> bool:
+    """Whether it is answered; wishes, and how containers are made, only where nothing fails."""
+    return bool(about) and (around["trouble"] == "no" or about not in ("wish", "container"))
 
 
 def _is_clear(asked: _Asked) -> bool:
@@ -268,9 +303,12 @@ def _leaves_more(asked: Sequence[_Asked]) -> bool:
 
 def _values(about: str, sentence: Line, there: dict[str, str], whole: str) -> dict[str, str]:
     """Its topic, the versions beside it, and whether it is about TensorFlow itself, not what a program needs."""
-    beside = _versions_of(reversed(prose.parse([sentence])))
+    named = prose.parse([sentence])
+    beside = _versions_of(named if about == "wish" else reversed(named))  # of 11.1 or 11.2, the later one
     if card := prose.card_in(sentence.text):  # another sentence may name that of somebody else
         beside["gpu"] = card
+    if _NEWEST.search(sentence.text) and not beside:  # and not the one that is there
+        return {"about": "release", "direct": "yes"}
     elsewhere = about == "works" and "tensorflow" in there and "tensorflow" not in beside  # what is asked of, is not
     direct = _TENSORFLOW.search(sentence.text) and not (elsewhere or _PROGRAM.search(whole))
     return {"about": about, **there, **beside, **({"direct": "yes"} if direct else {})}

@@ -35,6 +35,7 @@ _OTHER_SUBJECTS = re.compile(r"direct-?ml|\brocm\b|\bmetal\b|VISIBLE_DEVICES|env
 # its builds: images up to 23.03-tf1-py3 (CUDA 12.1), which has kernels for 9.0 at most
 _NVIDIAS = "TensorFlow 1.15 for CUDA 11 or 12 only in NVIDIA's builds for Linux (nvidia-tensorflow, images *-tf1-py3)"
 _OF_A_PROGRAM = Fix("How to install the release that a program needs, says tfgpu plan --tensorflow VERSION")
+_VERSIONS = {"tensorflow", "cuda", "cudnn", "python", "driver"}
 _BROUGHT_ALONG = "12"  # from this CUDA on, pip brings it whatever toolkit is installed
 
 
@@ -65,7 +66,7 @@ def asked(
 
 def _question(messages: MessageLog) -> Message | None:
     """The one that names a release; else a card: of "must it be a GTX 1080? is an RTX 2060 OK?" the second."""
-    questions = [one for one in messages.all("question") if one.values["about"] in ("release", "works")]
+    questions = [one for one in messages.all("question") if one.values["about"] in ("release", "works", "wish")]
     cards = [one for one in questions if "gpu" in one.values]
     return next((one for one in questions if "tensorflow" in one.values), next(iter(cards[-1:] or questions), None))
 
@@ -81,6 +82,8 @@ def _names_enough(context: Context, question: Message) -> bool:
     """Whether it asks for versions, or whether something works with a version or graphics that it names."""
     if _OTHER_SUBJECTS.search(question.text):
         return False
+    if context.log.has("gpu-found", "gpu-created") and not _VERSIONS & set(question.values):
+        return False  # a release that finds the GPU is there already
     if context.remedies.on_jetson and not any(map(is_tegra, _target(context, question).capabilities)):
         return False  # which JetPack it has is the question
     named = ("tensorflow", "cuda", "cudnn", "python", "driver", "graphics")
@@ -108,7 +111,7 @@ class _Answer:
     def __init__(self, request: PlanRequest, question: Message) -> None:
         self.request, self.target = request, request.target
         self.question, self.named = question, question.values
-        self.direct = "direct" in self.named
+        self.direct = "direct" in self.named or self.named["about"] == "wish"
         self.works = self.named["about"] == "works" and self.direct
 
     def hint(self, pci_gpus: tuple[PciGpu, ...] | None) -> str | None:
@@ -126,6 +129,8 @@ class _Answer:
     def find(self, *, without_nvidia: bool) -> Problem | None:
         """What is known; of a program's own needs nothing is, so that beside it nothing is recommended either."""
         cuda, version = minor(self.named.get("cuda")), self.named.get("tensorflow")
+        if self.named["about"] == "wish":
+            return self._wished(cuda if "cuda" in self.question.text.lower() else None)
         if without_nvidia:
             return self._planned(MachineState(no_gpu=True))
         if self._is_newer_python:
@@ -146,6 +151,27 @@ class _Answer:
             return self._about_gpus()
         answer = self._planned()
         return replace(answer, title=f"No TensorFlow for CUDA {cuda} works here. {answer.title}")
+
+    def _wished(self, cuda: str | None) -> Problem | None:
+        """The releases with a CUDA, or a Python, that somebody asks for; where there is none, the next one."""
+        python = None if cuda else minor(self.named.get("python"))
+        every = Filters(platform=self.target.platform, gpu_only=bool(cuda))
+        filters = structs.replace(every, cuda=cuda, python=python)
+        found, known = releases(self.request.matrix, filters), releases(self.request.matrix, every)
+        if found and cuda:
+            return self._about_cuda(filters, [*found])
+        if not python and not cuda:
+            return None
+        nearest = (*found, *[row for row in known if cuda and at_least(row.cuda, cuda)][-1:], *known)[0]
+        asked = f"CUDA {cuda}" if cuda else f"Python {python}"
+        versions = span(tuple(minor(one.version) for one in found[::-1]))
+        first = f"For {asked}: TensorFlow {versions}" if found else f"No TensorFlow is built for {asked}"
+        return Problem(
+            title=f"{first}; {_built_with(nearest)}",
+            cause="a driver for a newer CUDA runs it, too" if cuda else "a release has wheels for these Pythons alone",
+            evidence=message_evidence(self.question, need=_built_with(nearest)),
+            fixes=tuple(_fixes((Planner(self.request).option("as-is", nearest),))),
+        )
 
     def _about_version(self, version: str) -> Problem | None:
         """The newest release of that minor version that works here; else that very version."""

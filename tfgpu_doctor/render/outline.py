@@ -52,16 +52,13 @@ _MORE = Block(
 
 _NO_ANSWER = Block(
     "unknown",
-    "What tfgpu answers",
+    "Not answered here",
     (
+        Line("fix", "What a program needs, and what it will have, its documentation and its authors say"),
         Line("fix", "Which TensorFlow, CUDA, cuDNN, Python and driver go with a GPU", commands=("tfgpu plan",)),
-        Line(
-            "fix",
-            "What is wrong where something fails or is slow, from the whole output of the program, or with",
-            commands=("tfgpu doctor",),
-        ),
     ),
 )
+_HARMLESS = ("benign.log", "tensorrt.missing-benign")  # somebody who pastes nothing else asks about them
 
 
 def blocks(report: Report) -> Iterator[Block]:
@@ -88,7 +85,7 @@ def titles_of(findings: Iterable[Finding]) -> dict[str, str]:
 
 def _to_find_out(report: Report) -> Iterator[Block]:
     """Yield what would show more of a text that shows nothing."""
-    told = is_other(report) or any(one.answers for one in report.findings)
+    told = is_other(report) or any(one.answers or one.id in _HARMLESS for one in report.findings)
     if report.verdict == "unknown" and report.source == "text" and not told:
         yield _NO_ANSWER if is_unanswered(report) else _MORE
 
