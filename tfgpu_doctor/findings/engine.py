@@ -383,11 +383,12 @@ def _if_so(fix: Fix) -> Fix:
 
 
 def _to_try(possible: list[Shown]) -> Shown | None:
-    """The likeliest cause, if its repair may be tried; of two about speed, no measurement decides for one."""
+    """The likeliest cause, if its repair may be tried: as in similar reports about speed, or because of a sign."""
     first = next(iter(possible), None)
-    speed = [one for one in possible if one.id.startswith("perf.")]
-    unsure = first is None or first.problem.cause in (GUESSED, BECAUSE) or (first in speed and len(speed) > 1)
-    return None if unsure else first
+    speed = [one for one in possible if one.id.startswith("perf.") and one.problem.cause != GUESSED]
+    if first in speed:  # of two, no measurement decides for one
+        return first if len(speed) == 1 else None
+    return None if first is None or first.problem.cause in (GUESSED, BECAUSE) else first
 
 
 def _asks(judged: Judged, context: Context) -> tuple[str, ...]:

@@ -182,10 +182,12 @@ def _in_use(gpus: Gpus) -> list[Evidence]:
 
 
 _DECIDE = Fix("To decide, see whether other processes hold memory before the program starts", ("nvidia-smi",))
+_ON_CPU = "what stays too large runs on the CPU with CUDA_VISIBLE_DEVICES=-1"
 _REDUCE = Fix(
-    "Make a step smaller: the batch size (half is the quickest test), the images or sequences, or the model; "
-    "what stays too large runs on the CPU with CUDA_VISIBLE_DEVICES=-1"
+    f"Make a step smaller: the batch size (half is the quickest test), the images or sequences, or the model; {_ON_CPU}"
 )
+_SMALL_BATCH = 2  # examples
+_SHAPE = re.compile(r"shape *\[(\d+), ?(\d+),")  # of more than a matrix, whose sides tell nothing
 _SEE_OTHERS = Fix("Check whether another process uses the memory", ("nvidia-smi",))
 
 OOM = finding(
@@ -197,14 +199,23 @@ OOM = finding(
     symptoms=(symptoms.NO_WORKSPACE,),
     docs=GPU_GUIDE,
     cause="weights, activations and workspace of this step need more memory than the GPU has, or than is free",
-    fixes=lambda _: (
-        _REDUCE,
+    fixes=lambda context: (
+        _reduce(context.log),
         Fix("Compute in half precision: tf.keras.mixed_precision.set_global_policy('mixed_float16')"),
         _SEE_OTHERS,
         Fix("If much memory is free, but fragmented", ("export TF_GPU_ALLOCATOR=cuda_malloc_async",)),
     ),
 )
 _OF_PYTORCH = re.compile(r"\btorch\b|PyTorch|CUDA out of memory\. Tried to allocate")
+
+
+def _reduce(log: MessageLog) -> Fix:
+    """What makes a step smaller: not its batch, where that is small already."""
+    shapes = [found for one in log.all("out-of-memory") for found in _SHAPE.findall(one.text)]
+    batches = (*log.values("small-batch", "size"), *(first for first, second in shapes if first != second))
+    batch = max(map(int, batches), default=_SMALL_BATCH + 1)
+    smaller = f"Make the images, the sequences or the model smaller (a batch of {batch} can hardly be)"
+    return _REDUCE if batch > _SMALL_BATCH else Fix(f"{smaller}, or compute in half precision; {_ON_CPU}")
 
 
 def _program(messages: MessageLog) -> str:
@@ -248,17 +259,18 @@ def allocation_failed(context: Context, messages: MessageLog) -> Problem | None:
     if all(map(_is_on_host, failed)):
         return None
     program = "PyTorch" if all(_OF_PYTORCH.search(message.text) for message in failed) else _program(messages)
+    reduce = _reduce(messages)
     if program == "TensorFlow":
         # a library, not a tensor, gets none: TensorFlow has reserved all for tensors
         of_library = all(_REFUSED.search(message.text) for message in failed)
-        fixes = (growth(context), _SEE_OTHERS, _REDUCE) if of_library else None
+        fixes = (growth(context), _SEE_OTHERS, reduce) if of_library else None
         if limits := [one for one in messages.all("memory-fraction") if float(one.values["share"]) < _FREE_IN_TABLE]:
             given = limits[0].values["share"]
             raise_it = Fix(f"Give TensorFlow more: its share of the memory is set to {given}; 0.9, or allow_growth")
-            return Problem(evidence=message_evidence(*failed, *limits), fixes=(raise_it, _REDUCE, _SEE_OTHERS))
+            return Problem(evidence=message_evidence(*failed, *limits), fixes=(raise_it, reduce, _SEE_OTHERS))
         return Problem(evidence=message_evidence(*failed), fixes=fixes)
     cause = f"{program} reports it: its step needs more memory than is free"
-    return Problem(cause=cause, evidence=message_evidence(*failed), fixes=(_REDUCE, _SEE_OTHERS))
+    return Problem(cause=cause, evidence=message_evidence(*failed), fixes=(reduce, _SEE_OTHERS))
 
 
 @OOM.sign(unless=("memory.taken", "gpu.fault"))
@@ -384,7 +396,7 @@ def allocation_failed_beside_another(context: Context, messages: MessageLog, gpu
     return Problem(possible=not certain, severity=severity, evidence=seen, sure=measured)
 
 
-@TAKEN.sign(unless=("gpu.fault",))
+@TAKEN.sign(unless=("gpu.fault", "memory.limit"))
 def takes_all_memory(context: Context, messages: MessageLog) -> Problem | None:
     """Nothing fails; somebody wonders about TensorFlow's default."""
     seen = messages.all("takes-all-memory") if messages.speaks_only_of("takes-all-memory") else ()

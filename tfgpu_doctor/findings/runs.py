@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from tfgpu_doctor.facts.facts import Gpus, Message, Phases, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.units import MIB
 from tfgpu_doctor.facts.versions import at_least
-from tfgpu_doctor.findings import inputs, symptoms
+from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
     OF_ANY_CRASH,
     Context,
@@ -242,6 +243,21 @@ def device_not_there(messages: MessageLog) -> Problem | None:
     )
 
 
+_FIRST_OF_ALL = Fix(
+    "Call it once in a process, before all else; for a part on the CPU: with tf.device('/CPU:0'); for another choice "
+    "of GPUs: a new process, with CUDA_VISIBLE_DEVICES"
+)
+
+
+@RUN_FAILED.sign()
+def devices_are_fixed(messages: MessageLog) -> Problem | None:
+    """A program sets up the GPUs after TensorFlow has opened them."""
+    found, title = messages.all("devices-fixed"), "The program sets up the GPUs after TensorFlow has opened them"
+    why = "what is set then holds until the process ends; nothing is wrong with TensorFlow or the GPUs"
+    shown = Problem(title=title, cause=why, evidence=message_evidence(*found), fixes=(_FIRST_OF_ALL,), answers=True)
+    return replace(shown, severity=Severity.WARNING)
+
+
 @RUN_FAILED.sign()
 def later_phase_cut_short(context: Context, phases: Phases) -> Problem | None:
     """A phase after the import had less time than it may need."""
@@ -305,9 +321,22 @@ _NOT_IN_TASK_MANAGER = Fix(
 
 def _looked_at(context: Context) -> tuple[Fix, ...]:
     """On Windows, where the load of a GPU was read."""
-    low = inputs.fetch("messages", context)
-    is_low = context.remedies.os == "windows" and value_or(low, MessageLog(())).has("low-utilization")
+    is_low = context.remedies.os == "windows" and context.log.has("low-utilization")
     return (_NOT_IN_TASK_MANAGER,) if is_low else ()
+
+
+# by what holds the input up
+_FEED = {
+    "network": "Copy the data to the local disk first, as one archive (in Colab to /content), and read it there",
+    "CPU": "Start no more loader processes or threads than the CPU has cores; decode and resize once beforehand, cache "
+    "what is read again, and augment in layers of the model, on the GPU",
+    "": "Prepare batches in parallel and ahead (Dataset.map with num_parallel_calls, prefetch), not in a Python "
+    "generator; decode once, and cache what is read again",
+}
+
+
+def _limit(log: MessageLog) -> str:
+    return "network" if log.values("input-bottleneck", "remote") else "CPU" if log.has("cpu-busy") else ""
 
 
 INPUT_BOUND = finding(
@@ -319,14 +348,10 @@ INPUT_BOUND = finding(
     cause="reading, decoding and augmenting on the CPU take longer than the step on the GPU",
     fixes=lambda context: (
         *_looked_at(context),
-        Fix(
-            "Prepare batches in parallel and ahead (Dataset.map with num_parallel_calls, prefetch), not in a Python "
-            "generator; decode once, cache what is read again. This names the fastest options here",
-            ("tfgpu bench input",),
-        ),
+        Fix(_FEED[_limit(context.log)]),
         Fix(
             "To decide, measure: where training is faster with its data on the device than fed by the pipeline, the "
-            "input is what it waits for",
+            "input is what it waits for; it names the fastest options, too",
             ("tfgpu bench input",),
         ),
         Fix("See where the time is spent: the TensorFlow profiler's analyser", ("tensorboard --logdir logs",)),
@@ -351,10 +376,17 @@ def input_bound(messages: MessageLog) -> Problem | None:
     )
 
 
-_MORE_AT_A_TIME = Fix(
-    "Give the GPU more at a time: a larger batch; in a loop model(x) or predict_on_batch instead of predict(); cuDNN's "
-    "options of recurrent layers; several environments at once. A model that stays small is as fast on the CPU"
-)
+_AS_FAST = "A model that stays small is as fast on the CPU"
+# by the kind of the work
+_MORE_AT_A_TIME = {
+    "serving": "Send several inputs in one request, or start the server with --enable_batching=true and send several "
+    f"requests at once; leave the first ones, which prepare the GPU, out of the measurement. {_AS_FAST}",
+    "layer": "Use cuDNN's kernels: in TensorFlow 2 keras.layers.LSTM and GRU with default arguments, in TensorFlow 1 "
+    "CuDNNLSTM and CuDNNGRU; and a larger batch, or shorter sequences. Other ones are as fast on the CPU",
+    "agent": f"Run several environments, which compute on the CPU, at once, and train on larger batches. {_AS_FAST}",
+    "": "Load the model once, and give the GPU more at a time: a larger batch; in a loop model(x) or predict_on_batch "
+    f"instead of predict(). {_AS_FAST}",
+}
 _BY_EXAMPLES = Fix(
     "Compare examples per second, and multiply the batch size by the number of GPUs; a small network gains nothing "
     "from a second one, and others may wait for the exchange of gradients"
@@ -364,8 +396,14 @@ _MEASURE_ONE = Fix(_MEASURE.format("the GPU is several times the CPU"), ("tfgpu 
 _MEASURE_SEVERAL = Fix(_MEASURE.format("a second GPU nearly doubles the speed"), ("tfgpu bench cnn --gpus 2",))
 
 
-def _asks_several(context: Context) -> bool:
-    return value_or(inputs.fetch("messages", context), MessageLog(())).has("several-gpus-asked")
+def _more_work(context: Context) -> tuple[Fix, ...]:
+    """What gives a GPU more to do, and what measures whether that is it."""
+    log, small = context.log, context.log.all("small-model")
+    if log.has("several-gpus-asked"):
+        return _BY_EXAMPLES, _MEASURE_SEVERAL
+    kind = next((name for name in ("layer", "agent") if any(name in one.values for one in small)), "")
+    kind = "serving" if log.has("serving") else "layer" if log.has("no-cudnn-kernel") else kind
+    return Fix(_MORE_AT_A_TIME[kind]), _MEASURE_ONE
 
 
 SMALL_WORK = finding(
@@ -377,10 +415,7 @@ SMALL_WORK = finding(
     docs="https://www.tensorflow.org/guide/gpu_performance_analysis",
     cause="each kernel takes some microseconds to start, and each step copies its data; with a small model or batch, "
     "or a recurrent layer that runs step by step, this overhead dominates",
-    fixes=lambda context: (
-        *_looked_at(context),
-        *((_BY_EXAMPLES, _MEASURE_SEVERAL) if _asks_several(context) else (_MORE_AT_A_TIME, _MEASURE_ONE)),
-    ),
+    fixes=lambda context: (*_looked_at(context), *_more_work(context)),
 )
 
 

@@ -130,7 +130,7 @@ class _Answer:
         """What is known; of a program's own needs nothing is, so that beside it nothing is recommended either."""
         cuda, version = minor(self.named.get("cuda")), self.named.get("tensorflow")
         if self.named["about"] == "wish":
-            return self._wished(cuda if "cuda" in self.question.text.lower() else None)
+            return self._wished(cuda)
         if without_nvidia:
             return self._planned(MachineState(no_gpu=True))
         if self._is_newer_python:
@@ -154,6 +154,7 @@ class _Answer:
 
     def _wished(self, cuda: str | None) -> Problem | None:
         """The releases with a CUDA, or a Python, that somebody asks for; where there is none, the next one."""
+        cuda = cuda if "cuda" in self.question.text.lower() else None  # else it is that of the machine
         python = None if cuda else minor(self.named.get("python"))
         every = Filters(platform=self.target.platform, gpu_only=bool(cuda))
         filters = structs.replace(every, cuda=cuda, python=python)
