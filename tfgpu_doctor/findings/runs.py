@@ -384,6 +384,7 @@ _MORE_AT_A_TIME = {
     "layer": "Use cuDNN's kernels: in TensorFlow 2 keras.layers.LSTM and GRU with default arguments, in TensorFlow 1 "
     "CuDNNLSTM and CuDNNGRU; and a larger batch, or shorter sequences. Other ones are as fast on the CPU",
     "agent": f"Run several environments, which compute on the CPU, at once, and train on larger batches. {_AS_FAST}",
+    "program": f"Give the GPU several inputs in each call; leave the first call out of the measurement. {_AS_FAST}",
     "": "Load the model once, and give the GPU more at a time: a larger batch; in a loop model(x) or predict_on_batch "
     f"instead of predict(). {_AS_FAST}",
 }
@@ -402,6 +403,7 @@ def _more_work(context: Context) -> tuple[Fix, ...]:
     if log.has("several-gpus-asked"):
         return _BY_EXAMPLES, _MEASURE_SEVERAL
     kind = next((name for name in ("layer", "agent") if any(name in one.values for one in small)), "")
+    kind = "program" if log.has("not-python") else kind
     kind = "serving" if log.has("serving") else "layer" if log.has("no-cudnn-kernel") else kind
     return Fix(_MORE_AT_A_TIME[kind]), _MEASURE_ONE
 

@@ -62,6 +62,14 @@ _JETSON = any_case(
     r"|\bdrive[- ](?:px ?2?|agx|orin|xavier)\b|\bjtop\b|\btegrastats\b|\bnvpmodel\b|@tegra-|\btegra x[12]\b"
     r"|\btx[12]\b"
 )
+_JETPACK = any_case(r"\b(?:jetpack|jp)[ _-]*(?P<version>[4-9](?:\.\d){1,2}|[4-9]\d)\b")
+# TensorFlow.js, its crate of Rust, TensorFlow.NET and the API of C have libraries of their own
+_NOT_PYTHON = any_case(
+    r"^\W{0,4}cargo (?:b|build|run|test|add)\b|\btensorflow-sys\b|\bTensorFlow\.NET\b|\bSciSharp\.|@tensorflow/tfjs"
+    r"|\bTF_(?:SessionRun|NewSession|LoadSessionFromSavedModel) ?\(|\bbackend was already registered\b"
+)
+_PYTHON = any_case(r"\bimport tensorflow|-packages\b|\bpip3? install|\.py\b|\bpython\d?(?:\.\d+)?(?: version)?:")
+_SERVING = any_case(r"\btensorflow[_ -]?(?:model[_ -]?server|serving)\b|\btensorflow/serving\b|\bTF[- ]?Serving\b")
 _HOSTED = any_case(
     r"^(?:(?:in|on|using) )?(?:google )?colab(?: notebook|[,:]|\s*$)|\bkaggle (?:notebook|kernel|session)s?\b"
     r"|(?<![\w.-])/content/|/kaggle/(?:input|working)\b|\bcolab[\w-]{0,40}\.ipynb\b|\bgoogle\.colab\b"
@@ -169,9 +177,13 @@ def _of_patterns(text: ParsedText) -> Iterator[Message]:
         if found := text.find(pattern):
             yield _message(text, "log-era", found[1], cuda=cuda)
             break
-    for kind, pattern in (("jetson", _JETSON), ("notebook", _NOTEBOOK), ("hosted-notebook", _HOSTED)):
+    pairs = (("jetson", _JETSON), ("notebook", _NOTEBOOK), ("hosted-notebook", _HOSTED), ("serving", _SERVING))
+    for kind, pattern in pairs:
         if found := text.find(pattern):
-            yield _message(text, kind, found[1])
+            named = text.find(_JETPACK) if kind == "jetson" else None
+            yield _message(text, kind, found[1], **({"jetpack": named[0]["version"]} if named else {}))
+    if (found := text.find(_NOT_PYTHON)) and not text.find(_PYTHON):
+        yield _message(text, "not-python", found[1])
     for one in text.prose:
         if one.key == "cuda" and one.stance == "wanted":
             yield _message(text, "cuda-wanted", one.line, version=one.value)

@@ -44,6 +44,8 @@ _WITH_CUDA = re.compile(r"\b(?:with|[Ii]nstall) CUDA (?P<cuda>\d+(?:\.\d+)?)")
 _BRINGS_CUDA = re.compile(r"cudatoolkit=|\[and-cuda\]|-cu1\d\b|=cuda\d|docker run|/cuda")
 _OF_CMD = re.compile(r'^set "|^setx? \w+=|%\w+%|^cmd /c')
 _INSTALLS = re.compile(r"\b(?:pip|conda|mamba|micromamba|uv) (?:un)?(?:install|create|remove)\b|\buv (?:pip|venv)\b")
+_OF_A_SERVER, _SETS_A_LIMIT = "TensorFlow Serving", "tf.config.set_"  # of Python, which a server does not run
+_FOR_PYTHON = re.compile(r"\bpip\b|\bpython\d?\b|\b(?:conda|mamba|micromamba|uv) ")
 _FROM_SCRATCH = re.compile(r"\bvenv\b|conda create|--force-reinstall|--upgrade")
 _PROMISE = re.compile(r"^(?:Or )?(?:re)?(?:install|place)\b|\b(?:and|then) (?:re)?install\b", re.IGNORECASE)
 _ADDS = re.compile(r"\b(?:install|create|sync)\b|\bpacman -S|\bdocker run\b|\brpm-ostree\b|\bakmods\b")
@@ -315,6 +317,14 @@ def is_for_another_shell(repair: Repair, situation: Situation) -> bool:
     return elsewhere and any(map(_OF_CMD.search, repair.fix.commands))
 
 
+def is_for_another_program(repair: Repair, situation: Situation) -> bool:
+    """What is for Python where the program is one of JavaScript, Rust, .NET or C; what a server alone has."""
+    text, serves = repair.fix.text, situation.log.has("serving")
+    if _OF_A_SERVER in text or (serves and _SETS_A_LIMIT in text):
+        return _SETS_A_LIMIT in text or not serves
+    return situation.log.has("not-python") and any(map(_FOR_PYTHON.search, repair.fix.commands))
+
+
 def needs_a_machine_of_its_own(repair: Repair, situation: Situation) -> bool:
     """A hosted notebook has one Python, whose TensorFlow fits its CUDA and its driver."""
     if not situation.log.has("hosted-notebook"):
@@ -347,6 +357,7 @@ REASONS: tuple[Reason, ...] = (
     changes_an_image,
     is_there,
     is_for_another_shell,
+    is_for_another_program,
     needs_a_machine_of_its_own,
     does_not_do_what_it_says,
 )

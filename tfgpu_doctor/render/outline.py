@@ -86,7 +86,8 @@ def titles_of(findings: Iterable[Finding]) -> dict[str, str]:
 def _to_find_out(report: Report) -> Iterator[Block]:
     """Yield what would show more of a text that shows nothing."""
     told = is_other(report) or any(one.answers or one.id in _HARMLESS for one in report.findings)
-    if report.verdict == "unknown" and report.source == "text" and not told:
+    for_python = all(one.kind != "not-python" for one in value_or(report.facts.messages, ()))
+    if report.verdict == "unknown" and report.source == "text" and for_python and not told:
         yield _NO_ANSWER if is_unanswered(report) else _MORE
 
 
