@@ -278,7 +278,14 @@ def _python(text: ParsedText, matrix: Matrix | None) -> Python:
     platform = _platform(text)
     if matrix is not None:  # the Python that pip serves, whatever somebody fills in
         version = python_of_offers(text, matrix, platform, value_or(version, None)) or version
-    return Python(version=version, bits=_bits(text, version), wheel_platform=platform, packages=_packages(text))
+    own = text.find(_EMBEDDED)
+    program = Known(own[0][0] + r"\python.exe", f"line {own[1]}: a path", "inferred") if own else NOT_IN_TEXT
+    bits, packages = _bits(text, version), _packages(text)
+    return Python(version=version, executable=program, bits=bits, wheel_platform=platform, packages=packages)
+
+
+# a Python that a program brings along, of which no shell knows: ComfyUI, AUTOMATIC1111 and others unpack it so
+_EMBEDDED = re.compile(r"(?<![\w\\])[A-Za-z]:\\(?:[\w .()-]{1,60}\\){0,12}python_embed+ed(?=\\)")
 
 
 def _bits(text: ParsedText, version: Fact[str]) -> Fact[int]:

@@ -37,6 +37,7 @@ _BY_PIP = re.compile(r"\bpip (?:un)?install\b")
 _NAME = re.compile(r"[\w.-]*")
 _NONE_YET = ("module-not-found", "no-distribution", "wheel-not-supported")
 _OF_A_PYTHON = re.compile(r"^tfgpu (?:doctor|smoke|bench(?: [a-z]+)?)(?= |$)(?!.* --python )")
+_BY_CONDA = re.compile(r"(?P<tool>conda|mamba|micromamba) create .*?-n (?P<name>[\w.-]+)")
 _UNSET, _EXPORT = re.compile(r"\bunset ([A-Za-z_]\w*(?: [A-Za-z_]\w*){0,50})$"), re.compile(r"export (\w+)=([^$]*)")
 _HOSTED = Fix(
     "On Colab and Kaggle, use the TensorFlow that is installed there, which fits its CUDA: start a new session (Colab: "
@@ -126,7 +127,7 @@ class Fixes(Situation):
 
         What examines an environment examines this one, not that of whoever types it.
         """
-        fix = lasting(fix, value_or(self.facts.host.startup_settings, ()))
+        fix = self._entered(lasting(fix, value_or(self.facts.host.startup_settings, ())))
         if self._is_here:
             same = (_OF_A_PYTHON.sub(lambda found: f"{found[0]} --python {self.python}", one) for one in fix.commands)
             fix = structs.replace(fix, commands=tuple(same))
@@ -143,6 +144,21 @@ class Fixes(Situation):
         if self.host in _WITH_DOCKER_DESKTOP:  # no systemd there, and no module of NVIDIA
             return structs.replace(fix, commands=())
         return structs.replace(fix, text=f"{fix.text} (on the host, not in this container)")
+
+    def _entered(self, fix: Fix) -> Fix:
+        """The fix that also enters the environment of conda which it makes, for the program to run in it.
+
+        Where a text does not tell the system, the lines of a Linux shell alone say so.
+        """
+        made = next(filter(None, map(_BY_CONDA.match, fix.commands)), None)
+        if made is None:
+            return fix
+        commands, text = [*fix.commands, f"{made['tool']} activate {made['name']}"], fix.text
+        if self._of_text and not value_or(self.facts.host.os, None):
+            commands = [f"{one}  # on Linux, and the next two" if one.startswith("E=") else one for one in commands]
+        if self._of_text and made["tool"] not in self._tools:
+            text += " (conda: https://conda-forge.org/download/)"
+        return structs.replace(fix, text=text, commands=tuple(commands))
 
     def doctor(self, *arguments: str) -> str:
         """A further run of the doctor on the same interpreter; that of a text is the reader's to activate."""
@@ -456,7 +472,9 @@ class Fixes(Situation):
             return (*self._for_tensorflow_1(row, why), *self._install(row, why))
         if row := self.best_release(this_python=False):
             new = f"TensorFlow {row.version} with Python {self.python_for(row)}"
-            how = "" if self.installation(row).interpreter else " (uv or conda can install that Python)"
+            made = self.installation(row)
+            is_told = made.interpreter or made.only_conda_brings_python  # by the command itself
+            how = "" if is_told else " (uv or conda can install that Python)"
             text = f"{self._verb(row)} {new}{how}: {why}{self._driver_for(row)}"
             return (*self._for_tensorflow_1(row, why), Fix(text=text, commands=self.new_environment(row)))
         if row := self.best_release(this_python=False, own_cuda=False):
@@ -563,12 +581,13 @@ class Fixes(Situation):
         )
 
     def can_use(self, row: Release) -> bool:
-        """Whether a release can use the GPU here; the one that is there may wait for a driver, not for kernels."""
+        """Whether a release can use the GPU here; the one that is there may wait for a driver, or compile its PTX."""
         if not row.gpu:
             return True
         target = structs.replace(self.target, python=None)
-        later = {"known-issue", "python"} | ({"driver"} if row.version == self._installed_version() else set())
-        return broken_within(PlanRequest(self.matrix, target), row, frozenset(later)) is not None
+        is_there = row.version == self._installed_version()
+        later = {"known-issue", "python"} | ({"driver"} if is_there else set())
+        return broken_within(PlanRequest(self.matrix, target, compiles=is_there), row, frozenset(later)) is not None
 
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
         """Where no wheel fits: conda-forge's own build and container images, the newest TensorFlow first."""
@@ -582,8 +601,10 @@ class Fixes(Situation):
     def new_environment(self, row: Release) -> tuple[str, ...]:
         """Make an environment in which a release works, by the tool that is there and can bring its Python along."""
         conda = next((tool for tool in ("conda", "mamba", "micromamba") if tool in self._tools), None)
-        ways = self.installation(row).commands
+        made = self.installation(row)
+        ways = made.commands
         first = ("uv",) if "uv" in self._tools else ("conda",) if conda else ()
+        first = ("conda",) if made.only_conda_brings_python else first
         commands = next((ways[way] for way in (*first, "pip", *ways) if way in ways), ())
         return tuple(re.sub(r"^conda(?= (?:create|run) )", conda or "conda", command) for command in commands)
 
@@ -608,7 +629,9 @@ class Fixes(Situation):
         if commands is None or (last and int(last) < _BRANCHES.get(distribution, _NEWEST)):
             return Fix(text=f"Install {what} with your distribution's package, or from {NVIDIA_DRIVERS}")
         check = f" (check that it is {need} or newer{upto}: nvidia-smi)" if need else ""
-        return Fix(text=f"Install the NVIDIA driver and restart{check}", commands=(*commands, "sudo reboot"))
+        version = value_or(self.facts.host.distribution_version, "")
+        ways = (_of_its_time(one, version) for one in commands)
+        return Fix(text=f"Install the NVIDIA driver and restart{check}", commands=(*ways, "sudo reboot"))
 
     def _driver_needed(self, minimum: str | None) -> str | None:
         """That of the image, where TensorFlow is part of one; none that is as old as the driver which does not do."""
@@ -616,6 +639,11 @@ class Fixes(Situation):
         if self.image:
             minimum = self.driver_of_image
         return None if minimum and have and driver_reaches(have, minimum) else minimum
+
+
+def _of_its_time(command: str, version: str) -> str:
+    """The command as Ubuntu up to 18.04 has it, whose tool has no "install" yet."""
+    return command.replace("-drivers install", "-drivers autoinstall") if at_least("18.04", version) else command
 
 
 def lasting(fix: Fix, settings: tuple[Setting, ...]) -> Fix:

@@ -106,6 +106,11 @@ class Installation:
         self.bounds = _lacking_bounds(row)
 
     @property
+    def only_conda_brings_python(self) -> bool:
+        """True if that Python is another one than the target's, not here, and older than those of uv."""
+        return not self.interpreter and self.python != self.target.python and capability(self.python) < OLDEST_OF_UV
+
+    @property
     def starts_python(self) -> str:
         """The program that makes the environment with pip."""
         any_will_do = self.self_contained and not self.target.python and _OF_TODAY.issubset(self.row.python)
