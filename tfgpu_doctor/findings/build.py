@@ -9,7 +9,7 @@ from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Devices
-from tfgpu_doctor.findings.library_fixes import JETPACK, with_metal
+from tfgpu_doctor.findings.library_fixes import jetpack, with_metal
 from tfgpu_doctor.matrix.loader import Release
 
 GUIDE = "https://www.tensorflow.org/install/pip"
@@ -215,7 +215,7 @@ _OF_A_CPU_WHEEL = ("cudart-not-found", "no-gpu-listed")  # since 2.12 the builds
 
 
 @CPU_BUILD.sign()
-def wheel_on_jetson(messages: MessageLog, devices: Devices | None = None) -> Problem | None:
+def wheel_on_jetson(context: Context, messages: MessageLog, devices: Devices | None = None) -> Problem | None:
     """A Jetson that lists no GPU, and no other complaint."""
     jetson = messages.all("jetson")
     misses_one = devices is not None or messages.has("no-gpu-listed", "gpu-fails-said")
@@ -228,7 +228,7 @@ def wheel_on_jetson(messages: MessageLog, devices: Devices | None = None) -> Pro
         cause="the aarch64 wheels on the index, and most others, are CPU builds; a Jetson's GPU needs the build that "
         "NVIDIA publishes for its JetPack",
         evidence=message_evidence(*jetson),
-        fixes=(JETPACK,),
+        fixes=(jetpack(context),),
     )
 
 

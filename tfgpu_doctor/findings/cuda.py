@@ -243,8 +243,13 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
             Fix(f"{ignored}install CUDA with conda, or name the folder in the program", (folder,)),
         )
     conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
-    folder = "$CONDA_PREFIX/lib" if conda else "/usr/local/cuda/lib64"
-    find = "find / -name 'libcudart.so*' -o -name 'libcudnn.so*' 2>/dev/null"
+    cuda: ReportedCuda | None = value_or(fetch("reported_cuda", context), None)
+    missing = {message.values["library"] for _, message in cuda.not_opened} if cuda else set()
+    # before 11, a library's name tells the CUDA, and with it the folder; the link may be to another one
+    exact = "" if conda or not cuda or at_least(cuda.wanted, "11") is not False else f"-{minor(cuda.wanted)}"
+    folder = "$CONDA_PREFIX/lib" if conda else f"/usr/local/cuda{exact if '.' in exact else ''}/lib64"
+    named = " -o ".join(f"-name '{one}'" for one in sorted(missing)[:2] or ("libcudart.so*", "libcudnn.so*"))
+    find = f"find / {named} 2>/dev/null"
     text = "Find them, and add their folders to the loader path before Python starts"
     return (Fix(text, (find, first_on_loader_path(folder))),)
 

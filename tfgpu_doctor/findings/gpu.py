@@ -359,6 +359,9 @@ def _older_release(context: Context) -> tuple[Fix, ...]:
     see = Fix("See which releases have kernels for this GPU, or build TensorFlow for it", look)
     if not context.remedies.knows_gpu:
         return (_WHICH_BUILD,)
+    if oldest and context.log.has("source-build"):
+        setting = f"export TF_CUDA_COMPUTE_CAPABILITIES={oldest[0].compute_capability}"
+        return (Fix("Build it anew for the compute capability of this GPU, and install it", (setting, "./configure")),)
     return _other_release(context, "the newest release with kernels for this GPU") or (see,)
 
 

@@ -7,8 +7,9 @@ import posixpath
 from collections.abc import Collection, Iterable
 
 from msgspec import structs
+from packaging.version import Version
 
-from tfgpu_doctor.facts.facts import Candidate, Unknown, value_or
+from tfgpu_doctor.facts.facts import Candidate, Known, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem
@@ -42,19 +43,34 @@ CUDNN_9 = Fix(
 
 
 def growth(context: Context) -> Fix:
-    """How TensorFlow takes memory as it needs it; releases of TensorFlow 1 know the variable only from some on."""
-    version = value_or(context.facts.tensorflow.version, None)
+    """How TensorFlow takes memory as it needs it: by a variable, which the wheels from 1.12.0 on know (not 1.11.0)."""
+    fact = context.facts.tensorflow.version
+    versions = (fact.value,) if isinstance(fact, Known) else fact.one_of
     options = "config = tf.ConfigProto(); config.gpu_options.allow_growth = True; tf.Session(config=config)"
-    if major(version or "2") == "1":
+    if versions and all(at_least(one, "1.12") is False for one in versions):
         return Fix(f"Let TensorFlow allocate only what it needs, in the program: {options}")
-    old = "" if version or context.probed else f" (in a program of TensorFlow 1: {options})"
+    is_new = context.probed if not versions else all(major(one) == "2" for one in versions)
+    old = "" if is_new else f" (in a program of TensorFlow 1: {options})"
+    if context.log.has("serving"):
+        old = " (Docker: with -e), or give the server a share: --per_process_gpu_memory_fraction=0.5 among its options"
     return Fix(f"Let TensorFlow allocate only what it needs{old}", ("export TF_FORCE_GPU_ALLOW_GROWTH=true",))
 
 
-JETPACK = Fix(
-    "See which JetPack it is, and install NVIDIA's TensorFlow for that, or use its container l4t-tensorflow",
-    ("cat /etc/nv_tegra_release", "apt-cache show nvidia-jetpack | grep Version"),
-)
+def jetpack(context: Context) -> Fix:
+    """NVIDIA's TensorFlow for the JetPack that a text names, or how to see which one it is."""
+    named = next(iter(context.log.values("jetson", "jetpack")), "").replace(".", "")
+    with_wheels = [row for row in context.matrix.data.jetpacks if row.wheels]
+    rows = [row for row in with_wheels if named and row.version.replace(".", "").startswith(named)]
+    if rows:  # the newest first
+        wheel, version = rows[-1].wheels[0], rows[-1].version
+        which = f"TensorFlow {Version(wheel.tensorflow).public} for JetPack {version}"
+        return Fix(f"Install NVIDIA's {which}, with Python {rows[-1].python}", (wheel.command,))
+    return Fix(
+        "See which JetPack it is, and install NVIDIA's TensorFlow for that, or use its container l4t-tensorflow",
+        ("cat /etc/nv_tegra_release", "apt-cache show nvidia-jetpack | grep Version"),
+    )
+
+
 IN_COMPAT = Fix("In the program, import it so: import tensorflow.compat.v1 as tf; tf.disable_v2_behavior()")
 _CUDA = "https://developer.nvidia.com/cuda-toolkit-archive"
 
@@ -64,7 +80,7 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     log = value_or(fetch("messages", context), MessageLog(()))
     if "the program" in log.values("another-program", "program"):
         return (Fix(f"Install the CUDA that it is linked to, beside the one that is there: {_CUDA}"),)
-    other = JETPACK if context.remedies.on_jetson else _of_another_build(context)
+    other = jetpack(context) if context.remedies.on_jetson else _of_another_build(context)
     return (other,) if other else _for_an_old_cuda(context) or _for_tensorflow(context)
 
 
@@ -83,7 +99,7 @@ def _for_tensorflow(context: Context) -> tuple[Fix, ...]:
         return (own,) if release.extra else (own, *remedies.reinstall_best(why))
     if any(map(forgets_folders, release.known_issues)):
         why = f"it finds the CUDA libraries that pip installs with it, which {release.version} does not"
-    best = remedies.reinstall(why)
+    best = tuple(map(_from_where, remedies.reinstall(why)))
     if not best and remedies.knows_gpu:
         best = remedies.beside_the_wheels("it brings its CUDA libraries")
     return (best or (own,)) if release.extra else _keep(release, best, context)
@@ -146,15 +162,18 @@ def _for_an_old_cuda(context: Context) -> tuple[Fix, ...]:
         beside = context.remedies.with_cuda_beside(row, text.format(row.version))
         or_by_hand = f"Install CUDA {minor(row.cuda)} and its cuDNN, which TensorFlow {row.version}, for example, loads"
         return (*beside,) or (Fix(f"{or_by_hand}: {_CUDA}"),)
-    cudnn = value_or(fetch("reported_cudnn", context), None) if unknown else None
-    if cudnn and cudnn.not_opened and cudnn.wanted == _OF_CUDA_8:
-        rows = (one for one in context.matrix.releases(platform="linux_x86_64") if major(one.cudnn) == _OF_CUDA_8)
-        row = max(rows, key=newest_for_most)
-        return (*context.remedies.with_cuda_beside(row, text.format(row.version)),)
-    return ()
+    row = _newest_with_cudnn(context) if unknown else None
+    return (*context.remedies.with_cuda_beside(row, text.format(row.version)),) if row else ()
 
 
-_OF_CUDA_8 = "6"  # the cuDNN of 1.3 and 1.4 alone; conda has no older one
+def _newest_with_cudnn(context: Context) -> Release | None:
+    """The newest release that opens the cuDNN which is not there: of cuDNN 7, only among those that the text leaves."""
+    cudnn, version = value_or(fetch("reported_cudnn", context), None), context.facts.tensorflow.version
+    wanted = cudnn.wanted if cudnn and cudnn.not_opened else None
+    left = version.one_of if isinstance(version, Unknown) else ()
+    rows = (row for row in context.matrix.releases(platform="linux_x86_64") if major(row.cudnn) == wanted)
+    own = (row for row in rows if wanted == "6" or (wanted == "7" and row.version in left))  # conda has no older one
+    return max(own, key=newest_for_most, default=None)
 
 
 def _newest_with(context: Context, cuda: ReportedCuda) -> Release | None:
@@ -315,8 +334,9 @@ _WITH_METAL = ("python3.12 -m venv ~/tf", "~/tf/bin/python -m pip install tensor
 
 
 def with_metal(context: Context) -> tuple[Fix, ...]:
-    """The GPU of Apple silicon; a Mac of unknown processor is taken to be one."""
-    if value_or(context.facts.python.wheel_platform, "") == "macos_x86_64":
+    """The GPU of Apple silicon; a Mac of unknown processor is taken to be one, but for an older release."""
+    is_old = at_least(value_or(context.facts.tensorflow.version, None), "2.5") is False
+    if is_old or value_or(context.facts.python.wheel_platform, "") == "macos_x86_64":
         return ()
     title = "TensorFlow 2.18.1 with tensorflow-metal 1.2.0: the GPU of Apple silicon"
     return (Fix(f"On Apple silicon, in an environment of its own: {title}", _WITH_METAL),)

@@ -15,7 +15,7 @@ from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Sonames, Variables
 from tfgpu_doctor.findings.libraries import in_state
-from tfgpu_doctor.findings.library_fixes import IN_COMPAT, JETPACK, with_metal
+from tfgpu_doctor.findings.library_fixes import IN_COMPAT, jetpack, with_metal
 from tfgpu_doctor.findings.requirements import newest_minor, offered, python_offered_to, requested
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
@@ -322,7 +322,7 @@ def _where_offered(context: Context, row: Release | None) -> tuple[Fix, ...]:
     rows = context.matrix.stable(value_or(context.facts.python.wheel_platform, "linux_x86_64"), "tensorflow")
     fitting = [one for one in rows if have in one.python and (row or major(have) != "2")]
     if remedies.on_jetson:
-        return (JETPACK,)
+        return (jetpack(context),)
     if not fitting:
         return _environment_for(context, row, () if have else (f"{remedies.python} {_SYSTEM}",))
     if remedies.os == "windows" and row and value_or(context.facts.python.bits, None) != 64:

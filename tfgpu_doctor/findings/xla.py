@@ -45,7 +45,15 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
     if context.probed and wheel:
         return wheel
     there = _data_dir(context, f"{folder.capitalize()} (conda: $CONDA_PREFIX)")
-    return (*wheel, Alternative(there.text, there.commands))
+    return (*(wheel if release else _with_its_folder(context, wheel)), Alternative(there.text, there.commands))
+
+
+def _with_its_folder(context: Context, wheel: tuple[Fix, ...]) -> tuple[Fix, ...]:
+    """Where nothing tells the release: what is before 2.14 does not look into the package."""
+    text = (
+        "Install NVIDIA's compiler package (TensorFlow 2.13 and before: nvidia-cuda-nvcc-cu11), and tell XLA its folder"
+    )
+    return tuple(Fix(text, (*one.commands, context.remedies.xla_data_dir(XLA_COMPILER))) for one in wheel)
 
 
 def _data_dir(context: Context, text: str, folder: str = "") -> Fix:

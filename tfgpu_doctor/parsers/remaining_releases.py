@@ -112,6 +112,8 @@ _FORMS: tuple[tuple[re.Pattern[str], Series, Series], ...] = (
     (re.compile(r"tensorflow/tsl/"), (2, 11), (2, 14)),
     (re.compile(r"tensorflow/compiler/xla/stream_executor/"), (2, 11), (2, 14)),
     (re.compile(r"tensorflow/stream_executor/platform/default/dso_loader\.cc"), (1, 14), (2, 10)),
+    (re.compile(r"\bCould not dlopen library '"), (1, 14), (2, 0)),  # of the same file
+    (re.compile(r"\bCould not load dynamic library '"), (2, 1), (9, 0)),
     (re.compile(r"tensorflow/stream_executor/dso_loader\.cc"), (1, 0), (1, 13)),
     (re.compile(r"tensorflow/stream_executor/"), (1, 0), (2, 10)),
 )
