@@ -69,7 +69,6 @@ _NOT_PYTHON = any_case(
     r"|\bTF_(?:SessionRun|NewSession|LoadSessionFromSavedModel) ?\(|\bbackend was already registered\b"
 )
 _PYTHON = any_case(r"\bimport tensorflow|-packages\b|\bpip3? install|\.py\b|\bpython\d?(?:\.\d+)?(?: version)?:")
-_SERVING = any_case(r"\btensorflow[_ -]?(?:model[_ -]?server|serving)\b|\btensorflow/serving\b|\bTF[- ]?Serving\b")
 _HOSTED = any_case(
     r"^(?:(?:in|on|using) )?(?:google )?colab(?: notebook|[,:]|\s*$)|\bkaggle (?:notebook|kernel|session)s?\b"
     r"|(?<![\w.-])/content/|/kaggle/(?:input|working)\b|\bcolab[\w-]{0,40}\.ipynb\b|\bgoogle\.colab\b"
@@ -177,7 +176,7 @@ def _of_patterns(text: ParsedText) -> Iterator[Message]:
         if found := text.find(pattern):
             yield _message(text, "log-era", found[1], cuda=cuda)
             break
-    pairs = (("jetson", _JETSON), ("notebook", _NOTEBOOK), ("hosted-notebook", _HOSTED), ("serving", _SERVING))
+    pairs = (("jetson", _JETSON), ("notebook", _NOTEBOOK), ("hosted-notebook", _HOSTED))
     for kind, pattern in pairs:
         if found := text.find(pattern):
             named = text.find(_JETPACK) if kind == "jetson" else None
