@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tfgpu_doctor.facts.facts import (
@@ -28,6 +28,7 @@ from tfgpu_doctor.facts.facts import (
     TfDevice,
     Toolkit,
     lists_gpu,
+    value_or,
 )
 from tfgpu_doctor.facts.versions import dotted, minor, of_capability
 from tfgpu_doctor.matrix.loader import Matrix, Release
@@ -64,6 +65,7 @@ _CAPABILITY = any_case(
     r"\bcompute capabilit(?:y|ies)\W{1,3}(?:(?:is|of|version|level|being|only)\W{1,3}){0,2}"
     r"(?P<capability>\d{1,2}\.\d)\b"
 )
+_SERIES = any_case(r"^(?:nvidia |geforce )*rtx[ -]?[2-5]000(?: series)?$")  # where another card is named, too
 _NVIDIA_WORD = re.compile(r"nvidia", re.IGNORECASE)
 _NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNORECASE)
 
@@ -89,6 +91,7 @@ def _stated_cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
         if not names_no_gpu(one.value) and (not _NOT_NVIDIA.search(one.value) or _NVIDIA.search(one.value))
     ]
     if cards:
+        cards.sort(key=lambda one: _SERIES.search(one.value) is not None)
         found = tuple(PciGpu(address="", device_id="", name=card_in(one.value) or one.value) for one in cards[:1])
         return Known(found, stated_at(cards[0]), "stated")
     if named and not text.find(_SOME_NVIDIA):
@@ -231,8 +234,8 @@ def _smi_result(text: ParsedText) -> Fact[SmiResult]:
 def gpus(text: ParsedText) -> Fact[Any]:
     """The GPUs of nvidia-smi's table, else those of TensorFlow's log; what is merely stated is no GPU seen."""
     if text.smi.gpus:
-        return Known(text.smi.gpus, text.smi_at)
-    if listed := tuple(_listed_gpus(text)):
+        return Known(_distinct(text.smi.gpus), text.smi_at)
+    if listed := _distinct(_listed_gpus(text)):
         return Known(listed, "nvidia-smi -L")
     if logged := tensorflow_outputs.gpu_facts(text.tensorflow):
         return Known(logged, f"line {text.tensorflow.gpus[0].line}: TensorFlow's log")
@@ -241,6 +244,14 @@ def gpus(text: ParsedText) -> Fact[Any]:
             capability = Known(f"{digits[1]}.{digits[2]}", line_of(message), "inferred")
             return Known((Gpu(index=0, compute_capability=capability),), line_of(message), "inferred")
     return NOT_IN_TEXT
+
+
+def _distinct(gpus: Iterable[Gpu]) -> tuple[Gpu, ...]:
+    """Each GPU once, as the last of several outputs shows it: in a container and on its host, before and after."""
+    found: dict[object, Gpu] = {}
+    for place, one in enumerate(gpus):
+        found[value_or(one.uuid, None) or value_or(one.pci_bus_id, None) or place, value_or(one.name, "")] = one
+    return tuple(found.values())
 
 
 def _listed_gpus(text: ParsedText) -> Iterator[Gpu]:
@@ -404,14 +415,18 @@ def _grade(via: str | None) -> str:
 
 TF_LOG = re.compile(r"tensorflow/|external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:\d+\.\d+ +\d+ \w+\.cc:")
 _OF_A_PROGRAM = re.compile(
-    r"task manager|^\d{4}-\d\d-|\b[EWI]\d{4} |\.cc:\d|\.py:\d|\w(?:Error|Warning): |^ *(?:\||File )"
+    r"task manager|^\d{4}-\d\d-|\b[EWI]\d{4} |\.cc:\d|\.py:\d|\w(?:Error|Warning): |^ *(?:\||File )|\braise \w+\("
 )
 _TF_INSTALLED = re.compile(
     r"\b(?:install|add)\b[^|;]{0,80}\btensorflow\b|^\s*tensorflow(?:-gpu)?[= ]+\d", re.IGNORECASE
 )
 NAMES_TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras|tfgpu", re.IGNORECASE)
 OTHER_FRAMEWORK = re.compile(r"\b(?:jax(?:lib)?|torch|pytorch)\b|TORCH_USE_CUDA_DSA", re.IGNORECASE)
-_PLACED = re.compile(r'_device="/job:[^"]*GPU:\d')  # an operation runs there, whatever people say of it
+# an operation runs there, or TensorFlow shares out its memory, or it is busy, whatever people say of it
+_PLACED = any_case(
+    r'_device="/job:[^"]*GPU:\d|gpu_bfc_allocator\.cc|\bAllocator \(GPU_\d|\bDMA: 0\b'
+    r"|\b(?:GPU (?:util\w*|usage|load)|nvidia-smi)\b(?:(?!cpu|memory|vram)[^.\n%]){0,40}?\b[1-9]\d ?%"
+)
 # a program that computes there, too: its other steps are what is asked about
 _COMPUTES = any_case(
     r"\b(?:was|were|am|been) able to (?:train|run|fit)\b[^.?!\n]{0,25}\b(?:using|on|with) (?:my|the|a) gpu\b"
@@ -429,7 +444,7 @@ def build(text: ParsedText) -> Fact[Build]:
 def _computes(text: ParsedText) -> bool:
     """Whether TensorFlow uses a GPU after all, or the text is about another framework."""
     elsewhere = text.find(OTHER_FRAMEWORK) and not text.find(NAMES_TENSORFLOW)
-    return bool(elsewhere or text.find(_PLACED) or text.find(_COMPUTES))
+    return bool(elsewhere or any(map(text.find, (_PLACED, _COMPUTES))) or text.messages_of("takes-all-memory"))
 
 
 def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:

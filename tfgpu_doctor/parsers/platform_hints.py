@@ -134,6 +134,11 @@ _STATED = {
     "macos": any_case(r"mac|os ?x|darwin"),
     "linux": any_case(r"linux|ubuntu|debian|centos|fedora|red ?hat"),
 }
+# it is this one, with whatever it is compared
+_LINUX_WITH_A_GPU = any_case(
+    r"\b(?:linux|ubuntu) (?:computer|machine|pc|server|box|workstation|desktop) with (?:\w+ ){0,2}"
+    r"(?:gpu|nvidia|[gr]tx)\b"
+)
 _LOADS_A_DLL = any_case(r"dynamic library '\w+\.dll'")  # of TensorFlow's log, whatever else is stated
 _WINDOWS_WORD = re.compile(r"\bWindows\b(?! [Ss]ubsystem)")  # where nothing speaks of another system
 _NAMES = (
@@ -220,7 +225,7 @@ def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int 
     if stated:
         named = [name for name, pattern in _STATED.items() if pattern.search(stated)]
         return None if named[1:] else (*named, "linux")[0], None
-    for name, pattern in (*_SYSTEMS.items(), ("windows", _WINDOWS_WORD)):
+    for name, pattern in (("linux", _LINUX_WITH_A_GPU), *_SYSTEMS.items(), ("windows", _WINDOWS_WORD)):
         if (line := _first(pattern, lines)) is not None:
             return name, line
     return None, None

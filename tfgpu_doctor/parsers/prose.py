@@ -38,7 +38,9 @@ _AROUND = 45  # characters around a number whose words decide
 # lines of programs, of code, and links
 _OF_A_PROGRAM = re.compile(
     r"^\s*(?:File \"|(?:conda|mamba) (?:create|activate) |Collecting |Downloading |Requirement already|Using cached "
-    r"|Installing |Building |Step \d|--->|\+-|[|+]|#include|import |from \S+ import|>>>|\$ |[\w.-]+@[\w.-]+[:~])"
+    r"|Installing |Building |Step \d|--->|\+-|#include|import |from \S+ import|>>>|\$ |[\w.-]+@[\w.-]+[:~])"
+    # a row of a table, but for a label and its value
+    r"|^\s*[|+](?! *[A-Za-z][\w -]{1,30}\|[^|]*\|\s*$)"
     r"|^\d{4}-\d\d-\d\d[ T]\d\d:|^\s*\[?[IWEF]\d{4} |\.(?:cc|py|cpp|h):\d|site-packages|dist-packages|\.whl\b"
     r"|^\s*[\w.\[\]-]+ ?==\S+$|^\s*[\w-]+ +\d+(?:\.\d+)+ +(?:py(?!thon)|h[0-9a-f]|conda|cuda|gpu|mkl|pyh)|^https?://\S+$",
 )
@@ -54,7 +56,7 @@ _VERSION_WORD = (
 _LINK = rf"[^\w\n.,;]{{0,4}}(?:{_VERSION_WORD}[^\w\n.,;]{{0,3}}){{0,2}}v?"
 _NUMBER = r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,3})(?![\d%]|\.\d|[-\s]?(?:GB|MB|GiB|gig|bit|x\b|fps|times|hours|min|sec))"
 _NAMED = {
-    "cudnn": r"(?:lib)?cu ?dnn",
+    "cudnn": r"(?<!/)(?<!/ )(?:lib)?cu ?dnn",  # the number behind "CUDA/cuDNN" is CUDA's
     "cuda": r"cuda(?: ?tool ?kit)?",
     # "tensorflow<2.11" names what it is not
     "tensorflow": r"(?:tensor[- ]?flow|(?<![A-Za-z0-9_.])tf)(?:[-_ ]?(?:gpu|cpu))?(?!\W{0,2}(?:<(?!=)|!=))",
@@ -96,7 +98,7 @@ _GPU = any_case(
     r"|(?<=nvidia )(?:[kmpt]\d{2,4}m?|[mp][46]|k8(?!s)|\d{3,4}mx?|\d{3}a|a2|l2)|(?<=tesla )[kmpt]\d{1,2}(?:st|d)?"
     r"|(?<=geforce )(?:\d{3}[am]|[4-9]\d[05](?! ?driver))|dgx spark|gb300|cmp \d{2,3}(?:hx|-\d{3})|pg5\d\d-\d{3}"
     r"|[89]\d0mx?|[0-9]{3}mx|(?:[5-9][5-8]|10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0[ -]?(?:ti|super)|a100x?"
-    r"|a10g?|a16|a30x?|a40|ax?800|h100|h200|h800|h20|gh200|gb200|gb10|b100|b200|b300|l4|l40[gs]?|l20|v100s?|t4g?|p100"
+    r"|a10g?|a16|a30x?|a40|ax?800|h100|h200|h800|h20|gh200|gb200|gb10|b100|b200|b300|l4|l40[gs]?|l20|v-?100s?|t4g?|p-?100"
     r"|p40|p4|k80|k40(?:[cmsdt]|st)?|k20[cmsx]?|k520|m40|m60|m10|[cs]20[57][05]|[mx]20[579][05]|a[2-6]000|a4500|a5500"
     r"|t[12]000|(?P<bare>(?:10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0|(?<!thinkpad )(?:[kmpt][1-6]\d00m?"
     r"|[kpt][4-6][0-5]0e?)))(?:[ -]?(?:ti|super|ada(?: generation)?|sff|laptop(?: ?gpu)?|mobile|max-?q|notebook|sxm\d?"
@@ -276,8 +278,11 @@ _NEVER = (
     r"(?:\bnot|\b(?:is|are|was|were|do|does|did|can|could|wo|wil|has|have)n['’]?t|\bcan['’]?t|\bnever|\bno longer"
     r"|\bunable to|\bfail(?:s|ed)? to|\bcannot|\bwithout(?! (?:any )?(?:error|problem|issue|trouble)s?\b))"
 )
-# "everything was fine on the CPU", "I still copy it to the CPU", "only on the GPU, on the CPU it works" say nothing
-_NOT_FINE = r"(?!(?:gpus?|fine|ok|okay|good|well|works?|worked|cop\w+|mov\w+|send\w*|transfer\w*|compare\w*)\b)"
+# "everything was fine on the CPU", "I still copy it to the CPU", "just half as fast as on the CPU" say nothing
+_NOT_FINE = (
+    r"(?!(?:gpus?|fine|ok|okay|good|well|works?|worked|cop\w+|mov\w+|send\w*|transfer\w*|compare\w*|half|twice|than"
+    r"|as|times|slightly|a bit)\b)"
+)
 # TensorFlow uses no GPU, as people put it; each of the forms has one of these words
 _ABOUT_GPU = (
     *("gpu", "cpu", "card", "rtx", "gtx", "cuda device", "_devices", "gráfica", "tarjeta", "placa", "carte"),
@@ -285,18 +290,19 @@ _ABOUT_GPU = (
 )
 _NO_GPU = any_case(
     rf"{_NEVER}(?! ?\d| (?:affect|matter|break|prevent|influence))"
-    rf"\W+(?:(?:get|make)\W+(?:\w+\W+){{1,3}}?to\W+|(?:\w+\W+){{0,2}}?){_SEES}\W+"
+    rf"\W+(?:(?:get|make)\W+(?:\w+\W+){{1,3}}?to\W+|(?:\w+\W+){{0,2}}?){_SEES}\W+(?!only\b)"
     rf"(?:\w+\W+){{0,5}}?{_A_GPU}{_IN_PART}"
     rf"|{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:get|make)\W+(?:\w+\W+){{0,3}}?{_A_GPU}\W+(?:to\W+)?{_SEES}"
-    rf"|\b{_A_GPU}(?! version| memory)[^\w.!?]+(?:\w+[^\w.!?]+){{0,3}}?{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:{_SEES}|found"
-    rf"|available|visible|seen)\b(?! (?:the |a |any )?cpu\b){_IN_PART}"
+    rf"|\b{_A_GPU}(?! version| memory|:[1-9])[^\w.!?]+(?:(?!that\b)\w+[^\w.!?]+){{0,3}}?"
+    rf"{_NEVER}\W+(?:\w+\W+){{0,2}}?(?:{_SEES}|found|available|visible|seen)\b"
+    rf"(?! (?:the |a |any )?cpu\b| (?:its|their)\b){_IN_PART}"
     rf"|\b(?:is|are|was|were)n['’]?t (?:my |the )?{_A_GPU} (?:being |getting |even )?(?:used"
     rf"|detected|found|recogni|seen)|\bonly (?:takes?|uses?|has) (?:up )?(?:the |my )?cpu\b|\bonly (?:the )?cpu (?:is"
     rf"|was|gets) (?:utili[sz]ed|used)\b|\bin cpu mode\b(?! (?:it|works))|\bno {_A_GPU} (?:\w+ ){{0,2}}(?:found|used"
     rf"|detected|listed|available|visible|seen|support|usage|acceleration)|\b(?:sees?|finds?|detects?|shows?|lists?"
     rf"|(?<!version )has|have|got|gives?) no {_A_GPU}|\b(?:only|just|always|still|keeps?|instead"
     rf"|everything)\W+(?:{_NOT_FINE}\w+\W+){{0,4}}?(?:on |to |the |my |uses? |using )(?:the |my )?cpu\b"
-    rf"|\b(?:falls? ?back|default\w*)\W+(?:\w+\W+){{0,4}}?(?:on |to |the |my |uses? |using )(?:the |my )?cpu\b"
+    rf"|\b(?:falls? ?back|default\w*)\W+(?:(?!i\b)\w+\W+){{0,4}}?(?:on |to |the |my |uses? |using )(?:the |my )?cpu\b"
     rf"|(?<!than )\b(?:uses?|using|runs?|running|trains?|training|finds?|sees?|detects?|lists?"
     rf"|shows?)\W+(?:\w+\W+){{0,2}}?(?:only|just)\W+(?:[a-z]+\W+){{0,2}}?cpu\b|\b(?:only|just) (?:ever )?(?:gives?"
     rf"|shows?|lists?|returns?|prints?|has|have|sees|finds?|contains?|reports?|offers?|got"
@@ -321,15 +327,17 @@ _NO_GPU = any_case(
 )
 
 
-# a condition, a wish, another machine, a link
+# a condition, a wish, another machine, a link, what the GPU is compared with
 _IF = any_case(
-    r"\bin case\b[^.!?]*$|\bwhen the $|\bhow (?:do|can|to|would|should) (?:i |we |one )?$|\bon a machine with $|#$"
+    r"\b(?:than|versus|vs\.?|compared (?:to|with)) (?:\w+ ){0,2}$|\bin case\b[^.!?]*$|\bwhen the $"
+    r"|\bhow (?:do|can|to|would|should) (?:i |we |one )?$|\bon a machine with $|#$"
     r"|\bvisible devices to $|\bforc(?:e|ing) (?:(?!but\b|it\b)\w+ ){0,3}?(?:to (?:run|use) )?$"
     r"|\b(?:want(?:ed)?|like|try|prefer) (?:to (?:run|use|try|train) )?(?:(?!but\b|it\b|to\b)\w+ )?$"
 )
 # some GPUs, those of others, a package, or what else somebody may not see
 _NOT_OF_ALL = any_case(
-    r"\b(?:multiple|several|both|all|single)\W+(?:\w+\W+)?(?:gpu|card)|\btensorflow-gpu(?: (?:that|version)|\W*$)"
+    r"\b(?:multiple|several|both|all|single)\W+(?:\w+\W+)?(?:gpu|card)|\bpeer access"
+    r"|\bone gpu only|\btensorflow-gpu(?: (?:that|version)|\W*$)"
     r"|gpus? of others|\bseem (?!to (?:be|use|work|find|detect|see|recogni|run|have)|used)|cannot run it\b|\bgpu docs"
 )
 _SENTENCE_ENDS = re.compile(r"(?<!\d)[.!?]\)?\s+[A-Z]")

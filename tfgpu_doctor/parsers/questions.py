@@ -108,7 +108,7 @@ _WISHED = any_case(
 )
 _A_VERSION = any_case(r"\b(?:cuda|python)[- ]?v?\d")
 _NEWEST = any_case(r"\b(?:newest|newer|new|latest|recent) (?:versions? of )?(?:cuda|cudnn)\b")
-_NOT_USE = any_case(r"\b(?:which|versions?|install\w*|why)\b|n['o]t\b")
+_NOT_USE = any_case(r"\bfull|capabilit|efficien|\b(?:which|versions?|install\w*|why)\b|n['o]t\b")
 _NO_ANSWER = any_case(
     r"\b(?:what (?:is|are) (?:this|the (?:problem|error|reason)))|\bwhat gpus? (?:do|did|have) you\b"
     r"|\b(?:did|do|have|had) you\b(?! (?:have an?y?|recommend|suggest|know)\b)|\bcan you (?:provide|share|tell)"

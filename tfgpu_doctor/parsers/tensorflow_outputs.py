@@ -277,7 +277,7 @@ _BARE = re.compile(  # behind the release, and whether it was built with CUDA, w
     r"\s*(?:Out ?\[\d{0,4}\]:\s*)?(?:[12]\.\d{1,2}\.\d{1,2}\S{0,12} (?:True |False )?)?"
     r"(?:(?P<list>\[\s*\])|(?P<whether>True|False)|(?P<count>\d{1,2})|(?P<name>''|\"\"))\s*"
 )
-_NO_NAME = re.compile(r"GPU device not found")
+_NO_NAME = re.compile(r"^(?!.*\braise ).*GPU device not found")  # printed, and not what a program would print
 _NAMED = re.compile(r"(?:Default GPU Device|Found GPU at): ?(?P<name>/\S{1,40}GPU:\d+)")
 
 

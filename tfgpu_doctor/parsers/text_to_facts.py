@@ -160,7 +160,8 @@ _DISTRIBUTION_NAMED = any_case(
 _OF_AN_IMAGE = re.compile(r"^\s*FROM |docker (?:run|pull|build)|\b(?:image|container)\b", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"[$%]\{?[A-Za-z_]|^%|<|\.\.\.|^\[|path/to")
 _LIBTENSORFLOW = re.compile(r"\blibtensorflow-(?:gpu|cpu)-\w{3,10}-x86_64-(?P<version>\d+\.\d+\.\d+)")
-_TF_IMAGE = re.compile(r"\btensorflow/(?:tensorflow|serving):(?P<version>\d+\.\d+(?:\.\d+)?(?:rc\d+)?)")
+# of a server's image for developing, the tag is that of the server alone
+_TF_IMAGE = re.compile(r"\btensorflow/(?:tensorflow|serving(?!:\S*devel)):(?P<version>\d+\.\d+(?:\.\d+)?(?:rc\d+)?)")
 _WHEEL = re.compile(r"\b(?P<name>tensorflow[\w]*|tf_nightly\w*)-(?P<version>\d+\.\d+[\w.]*?)-cp(?P<python>\d{2,3})-")
 _GPU_PACKAGE = re.compile(
     r"\b(?P<name>tensorflow-gpu|tf-nightly-gpu|tf-nightly|nvidia-tensorflow|tensorflow-cpu|tensorflow-macos"
@@ -415,6 +416,8 @@ def _variables(text: ParsedText) -> Fact[dict[str, str]]:
 
 def _may_be(package: str, version: str, old: bool) -> bool:
     """Whether a package of that name had that version; from 2.1 on tensorflow-gpu holds the build of tensorflow."""
+    if package == "nvidia-tensorflow":
+        return version.startswith("1.15")
     if package == "tensorflow-directml":  # it is 1.15, and the plugin of that name for 2.10 (their READMEs)
         return at_least(version, "2.11") is False
     return "dev" in version if package.startswith("tf-nightly") else old or package != "tensorflow-gpu"

@@ -419,7 +419,8 @@ def _tensorflow(facts: Facts) -> Described:
     tensorflow = facts.tensorflow
     if isinstance(tensorflow.version, Unknown):
         return tensorflow.version
-    name = value_or(tensorflow.distribution, "tensorflow")
+    package = tensorflow.distribution
+    name = package.value if isinstance(package, Known) and package.grade != "inferred" else "tensorflow"
     text = tensorflow.version.value + (f" ({name})" if name != "tensorflow" else "")
     if tensorflow.version.source.endswith("as wanted"):
         text += " (as wanted)"
