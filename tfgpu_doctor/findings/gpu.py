@@ -248,8 +248,8 @@ _OTHER_REASONS = (
 @HIDDEN.sign(unless=("wsl.setup", "driver.version-mismatch", "driver.missing", "gpu.none", "gpu.mig"))
 def hidden_message(context: Context, messages: MessageLog, cuda_init: CallResult | None = None) -> Problem | None:
     """The program, TensorFlow or the scheduler reports that a GPU is left out, or CUDA finds none over a driver."""
-    if messages.has("gpu-created") and not messages.has("hides-every-gpu"):
-        return None
+    if messages.has("gpu-created", "cudnn-loaded") and not messages.has("hides-every-gpu"):
+        return None  # another run than that which finds none
     hidden = messages.all("hides-every-gpu", "hidden-by-variable", "slurm-no-gpu", "invalid-visible-device")
     other = messages.has(*_OTHER_REASONS) or (cuda_init is not None and cuda_init.code not in (0, 100, 101))
     no_device = () if other else messages.all("no-cuda-device")
@@ -411,6 +411,21 @@ def below_every_release(cards: Cards, tensorflow_version: str | None = None) -> 
         fixes=(Fix("Use the CPU, or another GPU; nothing that is installed makes TensorFlow use this one"),),
         sure=True,
     )
+
+
+_XLA_NEEDS = (3, 5)  # xla/service/platform_util.cc; it ends the program where no GPU is left
+
+
+@ARCH_TOO_OLD.sign(conclusive=False)
+def refused_by_xla(messages: MessageLog, cards: Cards) -> Problem | None:
+    """XLA finds no device that it supports, and the card is older than those."""
+    refused = [one for one in messages.all("no-cuda-device") if "no supported devices found" in one.text]
+    if not refused or not cards or any(card.version >= _XLA_NEEDS for card in cards):
+        return None
+    seen = (*(inputs.needs(card, "3.5 or higher", "XLA") for card in cards), *message_evidence(*refused))
+    cause = "where it sees no GPU of compute capability 3.5 or higher, XLA, TensorFlow's compiler, ends the program"
+    hide = Fix("Hide the GPU, so that the program uses the CPU", ("export CUDA_VISIBLE_DEVICES=-1",))
+    return Problem(evidence=seen, cause=cause, fixes=(hide,), sure=True)
 
 
 def _dropped_by_cudnn(context: Context, release: Release, cards: Cards, cudnn: CudnnRelease | None) -> Problem | None:

@@ -62,7 +62,7 @@ def _unnamed_dll(messages: MessageLog, release: Release | None) -> Messages:
 
 def _no_device(messages: MessageLog, gpus: Gpus | None) -> Messages:
     """CUDA finds no device, or the driver's library cannot be opened, in a text that shows no GPU."""
-    if gpus:
+    if gpus or messages.has("cudnn-loaded"):  # in another run, that is
         return ()
     return messages.all("no-cuda-device", "libcuda-not-loaded", "no-device-node") or libcuda_not_opened(messages)
 
@@ -103,7 +103,10 @@ CUDNN_HANDLE = Symptom(_SAME_MESSAGE, lambda messages: messages.all("cudnn-handl
 UNNAMED_DLL = Symptom(_SAME_MESSAGE, _unnamed_dll)
 # WSL2 has neither a kernel module nor a PCI bus to look at
 NO_DEVICE = Symptom(_SAME_ANSWER, _no_device, (*_NO_GPU_SIDE, "wsl.setup"))
-NO_DEVICE_NODE = Symptom(_SAME_ANSWER, lambda messages: messages.all("no-cuda-device", "no-device-node"))
+NO_DEVICE_NODE = Symptom(
+    _SAME_ANSWER,
+    lambda messages: () if messages.has("cudnn-loaded") else messages.all("no-cuda-device", "no-device-node"),
+)
 OLD_DRIVER = Symptom("an old driver is one of several reasons why CUDA, or cuDNN, cannot start", _old_driver)
 NO_MEMORY_FOR_A_HANDLE = Symptom(_HANDLE, _no_memory_for_a_handle)
 # cuda_fft.cc takes the workspace of a plan from TensorFlow's own allocator
