@@ -346,9 +346,7 @@ def _never_started(report: Report) -> str | None:
 def _meaning_of_text(report: Report) -> str:
     on_cpu = report.verdict == "ok" and not lists_gpu(value_or(report.facts.tensorflow.devices, None))
     if is_answered(report) and (on_cpu or report.verdict == "unknown"):
-        asked = _first_question(report)
-        in_part = " in part" if asked and "more" in asked.values else ""
-        return f"this text shows no failure; its question is answered{in_part}"
+        return f"this text shows no failure{_what_is_answered(report)}"
     if is_unanswered(report):
         return "this text shows no failure, and asks what tfgpu does not answer"
     if program := is_other(report):
@@ -358,6 +356,13 @@ def _meaning_of_text(report: Report) -> str:
     if report.verdict != "unknown" or not report.findings:
         return _MEANING_OF_TEXT[report.verdict]
     return _what_is_open([finding for finding in report.findings if finding.severity is not Severity.NOTE])
+
+
+def _what_is_answered(report: Report) -> str:
+    if all(one.id in HARMLESS for one in report.findings if one.answers):
+        return ": its log lines are harmless"
+    asked = _first_question(report)
+    return f"; its question is answered{' in part' if asked and 'more' in asked.values else ''}"
 
 
 def _what_is_open(grave: list[Finding]) -> str:
@@ -376,10 +381,13 @@ def is_other(report: Report) -> str:
     return next((one.values.get("program", "") for one in other if not report.findings), "")
 
 
+HARMLESS = ("benign.log", "tensorrt.missing-benign")  # findings about lines that need no action
+
+
 def is_answered(report: Report) -> bool:
     """Whether a text only asks, and there is an answer."""
     found = report.findings
-    return all(one.severity is Severity.NOTE for one in found) and any(one.answers for one in found)
+    return all(one.severity is Severity.NOTE or one.is_guess for one in found) and any(one.answers for one in found)
 
 
 def is_unanswered(report: Report) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from packaging.version import Version
@@ -211,7 +212,9 @@ MEANING = {
     "graph-pass": "a graph optimisation was not applied",
     "interconnect": "how the devices are connected with each other",
     "end-of-data": "a dataset came to its end",
-    "allocation-hint": "an allocation was refused and made otherwise; it costs speed at most",
+    "allocation-hint": "an allocation was refused and made otherwise, which costs speed at most; a smaller batch "
+    "avoids it",
+    "pool": "TensorFlow tells how it uses its pool of memory for copies between CPU and GPU",
     "host-allocation": "a large part of the machine's memory is allocated at once",
     "xla-ready": "XLA, TensorFlow's compiler, is ready",
     "autograph": "a function is run as it stands instead of as a graph",
@@ -230,9 +233,26 @@ MEANING = {
 }
 
 
+_WITHOUT_A_GPU = "nothing: TensorFlow finds no CUDA, or no GPU, and computes on the CPU"
+# when, how grave and where a program or Python's module warnings logged a sentence
+_LOGGED = re.compile(r"^.{0,300}?\.(?:cc|cpp|h|py):\d+(?:\]|: (?=\w+Warning))[ .:]*")
+_LEVEL = re.compile(r"(?:^|[\s:*`])([IWE])(?:\d{4} [\d:.]+ +\d+)? ?(?=\S+\.(?:cc|cpp|h):\d+\])")
+_LEVELS = "IWE"  # TF_CPP_MIN_LOG_LEVEL hides as many of them
+
+
 def _brief(message: Message, need: str) -> Evidence:
     """The sentence without the time and the file before it, long enough to find it again."""
-    return Evidence(cut(message.text.split("] ", 1)[-1], 90), f"line {message.line}", need)
+    return Evidence(cut(_LOGGED.sub("", message.text), 90), f"line {message.line}", need)
+
+
+def _how_to_hide(messages: list[Message]) -> Fix:
+    """What hides these lines, with everything of their level."""
+    text = "Nothing has to be done. To hide lines of this level, set the variable before TensorFlow is imported"
+    if all(message.values.get("what") == "deprecated" for message in messages):
+        return Fix(text.replace("lines of this level", "what Python warns of"), ("export PYTHONWARNINGS=ignore",))
+    level = max((_LEVELS.index(found[1]) + 1 for one in messages if (found := _LEVEL.search(one.text))), default=1)
+    tail = ", which hides the reasons of failures, too" if level == len(_LEVELS) else ""
+    return Fix(f"{text}{tail}", (f"export TF_CPP_MIN_LOG_LEVEL={level}",))
 
 
 def _meanings(messages: list[Message]) -> tuple[Evidence, ...]:
@@ -277,8 +297,12 @@ def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
         return None
     raised = messages.raised_by_protobuf
     found = [m for m in messages.all("harmless") if m.values["what"] != "tensorrt-warning" and m not in raised]
-    if found:  # first what looks like an error: TensorFlow logs it with an E
-        return Problem(evidence=_meanings(found), rank_first=any(m.values["what"] == "factory" for m in found))
+    missed = messages.all("library-not-opened", "cudart-not-found", "cuinit-failed") if messages.only_disturbs else ()
+    if found or missed:  # first what looks like an error: TensorFlow logs it with an E
+        first = any(m.values["what"] == "factory" for m in found)
+        seen = (*(_brief(one, _WITHOUT_A_GPU) for one in missed[:1]), *_meanings(found))
+        fixes = (_how_to_hide([*missed, *found]),)
+        return Problem(evidence=seen, fixes=fixes, rank_first=first or bool(missed), answers=bool(missed))
     created = None if messages.complains else messages.first("gpu-created")
     if created is None:
         return None

@@ -318,6 +318,12 @@ class MessageLog:
         return all(kind in kinds or not catalogue.is_failure(kind) for kind in self._by_kind)
 
     @property
+    def only_disturbs(self) -> bool:
+        """Whether somebody wants lines about a missing GPU hidden, and nothing ends a program."""
+        missed = self.has("no-gpu-listed") and not self.has("no-gpu-present")
+        return self.has("wants-quiet") and not (missed or self.has("exception", "traceback", "aborted"))
+
+    @property
     def stops_import(self) -> bool:
         """Whether TensorFlow could not even be imported or installed."""
         return any(map(catalogue.stops_import, self._by_kind))

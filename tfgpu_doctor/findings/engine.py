@@ -29,6 +29,7 @@ from tfgpu_doctor.facts.facts import (
 )
 from tfgpu_doctor.facts.report import (
     GUESSED,
+    HARMLESS,
     SCHEMA,
     Evidence,
     Finding,
@@ -524,7 +525,8 @@ def _wants_cpu(context: Context) -> bool:
     """True if a text says that the CPU is what its writer wants, or asks how to compute there."""
     log = value_or(fetch("messages", context), MessageLog(()))
     asked = (one.values for one in log.all("question"))
-    return log.has("wants-cpu") or any((one["about"], one["trouble"]) == ("cpu", "no") for one in asked)
+    asks = any((one["about"], one["trouble"]) == ("cpu", "no") for one in asked)
+    return asks or log.has("wants-cpu") or log.only_disturbs
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -627,7 +629,22 @@ def _weighed(judged: Mapping[str, Judged], context: Context) -> tuple[list[Shown
         opened = [one for one in opened if not one.by_value_alone]
     opened += _guesses(text, likely, certain, opened, judged, context)
     opened.sort(key=lambda one: likely.get(one.id, _AT_LEAST), reverse=True)
+    certain = _with_answer(certain, calm=_is_calm(text, certain, opened, unwanted=_wants_cpu(context)))
     return certain, opened, likely if text.tells_enough else {}
+
+
+def _is_calm(text: Text, certain: list[Shown], opened: list[Shown], *, unwanted: bool) -> bool:
+    """True if harmless lines are all that a text shows, so that they are what is complained of."""
+    log = text.log
+    says_more = text.shows is not None and text.shows.kind not in ("trouble-said", "failure-said")
+    fails = log.complains or (log.has("gpu-created") and log.has("failure-said"))  # of what begins well
+    more = any(one.severity is not Severity.NOTE or one.declared.answers for one in certain)
+    shown = (one for one in opened if one.problem.cause != GUESSED and not (unwanted and one.declared.about_gpus))
+    return not (says_more or fails or more) and not any(shown)
+
+
+def _with_answer(certain: list[Shown], *, calm: bool) -> list[Shown]:
+    return [one.changed(answers=True) if calm and one.id in HARMLESS else one for one in certain]
 
 
 @dataclass(frozen=True)
@@ -857,7 +874,13 @@ def verdict(findings: tuple[Finding, ...], facts: Facts, source: str, require_gp
     fails = bool(grave) or MessageLog(value_or(facts.messages, ())).complains
     if source == "text" and fails and all(one.possible for one in grave):
         return judge_findings(open_ones, works=None)
-    return judge_findings(findings, works=works(facts, require_gpus))
+    runs = works(facts, require_gpus)
+    return judge_findings(findings, works=_presuppose_gpu(grave) if runs is None and source == "text" else runs)
+
+
+def _presuppose_gpu(grave: list[Finding]) -> bool | None:
+    """Whether what is found is slow on a GPU, or fills it, so that TensorFlow uses one; None: it does not tell."""
+    return (bool(grave) and all(one.id.startswith(_ON_THE_GPU) for one in grave)) or None
 
 
 def now() -> str:

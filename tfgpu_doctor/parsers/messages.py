@@ -27,6 +27,7 @@ _OF_A_PROGRAM = re.compile(r"(?:docker|podman|bash|sh|python3?|pip3?|conda|nvidi
 _WRAPPED, _WIDEST = 60, 500  # characters of a line that may have been wrapped by a terminal
 _GLUES = ("", " ")  # what the terminal put a line break in place of
 _PART = re.compile(r"\{([a-z_]+)\}")
+_IS_LOGGED = re.compile(r"\.cc:\d+\]")  # by TensorFlow
 
 Role: TypeAlias = Literal["context", "harmless"]  # where and how; looks bad and is not; all else says what failed
 _Match: TypeAlias = "tuple[Line, Template, re.Match[str]]"
@@ -130,7 +131,10 @@ def read(lines: Sequence[Line], templates: Iterable[Template] = TEMPLATES) -> tu
         if key in found:
             old = found[key]
             again = old.line != line.number
-            found[key] = Message(old.kind, old.line, old.text, old.values, old.count + again)
+            # a title that repeats what is logged below is no evidence
+            logged = _IS_LOGGED.search(line.text) and not _IS_LOGGED.search(old.text)
+            at, text = (line.number, cut(line.text.strip(), SHOWN)) if logged else (old.line, old.text)
+            found[key] = Message(old.kind, at, text, old.values, old.count + again)
         elif number.get(which.kind, 0) < MOST:
             number[which.kind] = number.get(which.kind, 0) + 1
             found[key] = Message(which.kind, line.number, cut(line.text.strip(), SHOWN), values)

@@ -19,6 +19,7 @@ from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part, Tab
 
 LABEL_WIDTH = 9  # characters of the longest label
 _MOST_NAMED = 4  # harmless lines
+_MOST_REASONS = 3  # of them with what they say
 _SHORT = 120  # characters of an evidence on a first screen
 _MOST_EVIDENCE = 24  # of one finding; the JSON report has all
 
@@ -127,7 +128,9 @@ def _steps(finding: Finding, left_out: int, *, beside: bool) -> Block:
     """An answer with what to type; what is shown beside it says what to type, too."""
     whole = brief(block(finding, {}))
     why = whole.labelled("why")
-    if left_out >= _FEW_WORDS:
+    if finding.id == "benign.log":  # lines, each with what it says
+        why = tuple(line for line in whole.lines if line.label != "fix")[: 2 * max(_MOST_REASONS - left_out, 1)]
+    elif left_out >= _FEW_WORDS:
         why = tuple(line._replace(text=line.text.partition(". ")[0]) for line in why)
     fixes = [line for line in whole.labelled("fix") if not (left_out and line.text.startswith("Or "))]
     return whole._replace(lines=(*why, *(() if beside and left_out >= LEAST else fixes)))
@@ -216,7 +219,8 @@ def brief(block: Block) -> Block:
     Of a note its title; of harmless lines, which they are.
     """
     if block.answers:
-        return block._replace(lines=(*block.labelled("why"), *block.labelled("fix")), docs="")
+        why = tuple(_reasons(block)) if block.ids == ("benign.log",) else block.labelled("why")
+        return block._replace(lines=(*why, *block.labelled("fix")), docs="")
     if block.mark == "note":
         named = (
             block.labelled("found")[:_MOST_NAMED] if block.ids == ("benign.log",) else ()
@@ -235,6 +239,14 @@ def brief(block: Block) -> Block:
         *block.labelled("fix")[:2],
     )
     return block._replace(lines=lines, docs="")
+
+
+def _reasons(harmless: Block) -> Iterator[Line]:
+    """The first lines, each with what it says."""
+    shown = [line for line in harmless.lines if line.label in ("found", "expected")]
+    for line in shown[: 2 * _MOST_REASONS]:
+        is_line = line.label == "found"
+        yield _shortened(line, _SHORT // 2) if is_line else Line("why", line.text.removeprefix("nothing: "))
 
 
 def _shortened(line: Line, most: int = _SHORT) -> Line:
