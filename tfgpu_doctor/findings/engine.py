@@ -637,7 +637,7 @@ def _is_calm(text: Text, certain: list[Shown], opened: list[Shown], *, unwanted:
     """True if harmless lines are all that a text shows, so that they are what is complained of."""
     log = text.log
     says_more = text.shows is not None and text.shows.kind not in ("trouble-said", "failure-said")
-    fails = log.complains or (log.has("gpu-created") and log.has("failure-said"))  # of what begins well
+    fails = log.complains or log.has("gpu-created")  # what begins well may fail behind the last line
     more = any(one.severity is not Severity.NOTE or one.declared.answers for one in certain)
     shown = (one for one in opened if one.problem.cause != GUESSED and not (unwanted and one.declared.about_gpus))
     return not (says_more or fails or more) and not any(shown)
