@@ -303,7 +303,7 @@ _NO_GPU = any_case(
     rf"|(?<!version )has|have|got|gives?) no {_A_GPU}|\b(?:only|just|always|still|keeps?|instead"
     rf"|everything)\W+(?:{_NOT_FINE}\w+\W+){{0,4}}?(?:on |to |the |my |uses? |using )(?:the |my )?cpu\b"
     rf"|\b(?:falls? ?back|default\w*)\W+(?:(?!i\b)\w+\W+){{0,4}}?(?:on |to |the |my |uses? |using )(?:the |my )?cpu\b"
-    rf"|(?<!than )\b(?:uses?|using|runs?|running|trains?|training|finds?|sees?|detects?|lists?"
+    rf"|\b(?:uses?|using|runs?|running|trains?|training|finds?|sees?|detects?|lists?"
     rf"|shows?)\W+(?:\w+\W+){{0,2}}?(?:only|just)\W+(?:[a-z]+\W+){{0,2}}?cpu\b|\b(?:only|just) (?:ever )?(?:gives?"
     rf"|shows?|lists?|returns?|prints?|has|have|sees|finds?|contains?|reports?|offers?|got"
     rf"|knows)\W+(?:\w+\W+){{0,3}}?cpu(?! (?:cores?|usage|load|time)\b)|\b(?:nur|sólo|solo|solamente|seulement"
