@@ -191,6 +191,7 @@ FIRST_RUN = _answer(
     {"first-run": ()},
     Fix("Run one step before you measure, and leave it out; keep shapes the same, so that it stays the only one"),
     layer="Compute",
+    pointless_after=("gpu.arch-too-new",),
     title="The first run is slower than all others: TensorFlow prepares the GPU in it",
     cause="in the first run CUDA is initialised and cuDNN measures its algorithms for each shape; only a first run of "
     "many minutes shows a fault: a GPU that is newer than the build",

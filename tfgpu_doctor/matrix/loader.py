@@ -40,6 +40,7 @@ __all__ = ["CudaToolkit", "CudnnRelease", "Gpu", "KnownIssue", "Matrix", "Matrix
 
 LARGEST = 16 << 20  # bytes of a file; the bundled matrix has 0.4 MB
 MOST_CONTRADICTIONS = 20  # that are looked for
+_AS_GTX = re.compile(r"\bgtx(?=\b|\d)", re.IGNORECASE)
 _SEVERITIES = ("error", "warning", "note")
 
 _UNQUOTED = re.compile(r"Expected `str(?: \| null)?`, got `(?:int|float|bool)`")  # a message of msgspec's
@@ -249,6 +250,10 @@ class Matrix:
         """
         found = self.gpu_candidates(name)
         return found[0] if len({one.compute_capability for one in found}) == 1 else None
+
+    def gpu_as_written(self, name: str) -> Gpu | None:
+        """The same in a sentence, where people write of a GTX 3090, too."""
+        return self.gpu(name) or self.gpu(_AS_GTX.sub("RTX", name))
 
     def gpu_candidates(self, name: str) -> tuple[Gpu, ...]:
         """All GPUs that a name means, the nearest first: three of "RTX 6000", that of a cloud's "p3.2xlarge"."""

@@ -208,7 +208,7 @@ def seen_gpu(name: str | None, capability: str | None, matrix: Matrix) -> Target
     """A GPU of this machine; None where neither the driver nor the matrix tells its compute capability."""
     if capability and (found := _CAPABILITY.fullmatch(capability)):
         return TargetGpu(name, ".".join(found.groups()))
-    model = matrix.gpu(name) if name else None
+    model = matrix.gpu_as_written(name) if name else None
     return TargetGpu(name, model.compute_capability) if model else None
 
 
