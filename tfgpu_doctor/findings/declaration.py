@@ -254,6 +254,11 @@ class Context:
         """Whether probes looked at this machine; else a pasted text is all there is."""
         return is_probed(self.facts)
 
+    @property
+    def is_in_container(self) -> bool:
+        """Whether the machine at hand, or that of a text, is a container."""
+        return value_or(self.facts.host.container, "none") != "none"
+
     @cached_property
     def log(self) -> MessageLog:
         """The messages of its text, or of its TensorFlow."""

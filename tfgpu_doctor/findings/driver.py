@@ -46,27 +46,42 @@ def hung_task_message(messages: MessageLog) -> Problem | None:
 
 
 _OF_THE_IMAGE = Fix(
-    "If nvidia-smi works on the host, the image brings driver libraries of its own: remove them (package "
-    "cuda-compat, or others of the driver), so that the host's are used; else restart the host",
+    "If nvidia-smi works on the host, start a new container; if they differ there, too, the image brings driver "
+    "libraries of its own: remove them (package cuda-compat, or others of the driver). Else restart the host",
     ("find / -name 'libcuda.so.*' -o -name 'libnvidia-ml.so.*' 2>/dev/null",),
 )
+
+
+_LOAD_ANEW = Fix(
+    "Restart the machine; if the versions still differ then, two drivers are installed: remove one (its packages; of "
+    "NVIDIA's installer nvidia-uninstall), install the other anew, and restart",
+    inputs.RESTART.commands,
+)
+_ON_THE_HOST = re.compile(r"\bnvidia-(?:docker \||container-cli)")  # what prints before a container starts
 
 
 def _restart(context: Context) -> tuple[Fix, ...]:
     """Let the same version of the driver be loaded everywhere."""
     if context.remedies.os == "wsl2":
         return (Fix("Restart WSL from Windows", ("wsl.exe --shutdown",)),)
-    if not context.probed and value_or(context.facts.host.container, "none") != "none":
+    if _in_container(context):
         return (_OF_THE_IMAGE, inputs.RESTART)
     reload = ("sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia", "nvidia-smi")
-    return (inputs.RESTART, Alternative("Load the new module without a restart, while nothing uses the GPU", reload))
+    return (_LOAD_ANEW, Alternative("Load the new module without a restart, while nothing uses the GPU", reload))
+
+
+def _in_container(context: Context) -> bool:
+    """Whether the program of a text, and not the tool that starts its container, sees two versions."""
+    mismatch = context.log.all("nvml-mismatch")
+    of_the_host = mismatch and all(_ON_THE_HOST.search(one.text) for one in mismatch)
+    return context.is_in_container and not context.probed and not of_the_host
 
 
 VERSION_MISMATCH = finding(
     "driver.version-mismatch",
     layer="Driver",
     title="The loaded NVIDIA kernel module and the driver libraries have different versions",
-    cause="the driver was updated while the old kernel module stayed loaded; a restart loads the new one",
+    cause="mostly, the driver was updated while the old kernel module stayed loaded; a restart loads the new one",
     fixes=_restart,
     docs="https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
 )
@@ -138,8 +153,7 @@ def mismatch_message(context: Context, messages: MessageLog, os: str | None = No
     found = message_evidence(*reported, *tools)
     if absent and len(absent) == len(reported):  # files, which no restart brings
         return Problem(title=_MIXED, cause=_LEFT_OVER, evidence=found, fixes=(_ONE_DRIVER,))
-    in_container = not context.probed and value_or(context.facts.host.container, "none") != "none"
-    return Problem(cause=_OF_ITS_OWN if in_container else None, evidence=found)
+    return Problem(cause=_OF_ITS_OWN if _in_container(context) else None, evidence=found)
 
 
 def _remove_stubs(context: Context) -> tuple[Fix, ...]:
@@ -450,9 +464,21 @@ def _is_older(driver: str | None, oldest: str | None) -> bool:
 
 
 def _newer_driver(
-    context: Context, seen: tuple[Evidence, ...], cuda: str | None, driver: str | None, needed: str | None
+    context: Context,
+    seen: tuple[Evidence, ...],
+    cuda: str | None,
+    driver: str | None,
+    needed: str | None,
+    keep: Release | None = None,
 ) -> Problem:
-    """A newer driver, or an older TensorFlow."""
+    """A newer driver, or an older TensorFlow; or the CUDA of the release to `keep`, which the driver runs."""
+    if keep:
+        text = f"Keep {keep.version}, in an environment of its own"
+        return Problem(
+            title=f"A CUDA is loaded that is newer than driver {driver} supports, by conda or from the loader path",
+            evidence=seen,
+            fixes=(*context.remedies.with_cuda_beside(keep, text), context.remedies.install_driver()),
+        )
     older = context.remedies.reinstall_best("the newest release that this driver supports") if driver else ()
     return Problem(
         title=f"Driver {driver} is too old for CUDA {cuda}" if driver and cuda else None,
@@ -558,11 +584,13 @@ def insufficient_driver_message(
         return None
     ptx = messages.has("ptx-too-new-for-driver")
     needed, why = _requirement(context, cuda, gpu_release, cards, ptx=ptx, refused=refused)
+    runs = not refused and driver_version and "." in driver_version and driver_reaches(driver_version, needed)
+    needed = None if runs else needed  # then what is loaded is another CUDA than that of the release
     certain += messages.all("possibly-old-driver")  # not conclusive on its own
     seen = message_evidence(*certain, need=f"{needed} or newer for {why}" if needed else None)
     if refused:
         return _compatibility_refused(context, seen, needed)
-    return _newer_driver(context, seen, cuda, driver_version, needed)
+    return _newer_driver(context, seen, cuda, driver_version, needed, gpu_release if runs and not ptx else None)
 
 
 # CUresult (cuda.h) → why, what to do. Codes with a finding of their own are left out.

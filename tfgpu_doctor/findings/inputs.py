@@ -143,8 +143,7 @@ def _by_name(gpus: Fact[Gpus], pci_gpus: Fact[PciGpus], matrix: Matrix) -> Itera
     models = [(name, matrix.gpu(name)) for name in names]
     for pci in () if names else value_or(pci_gpus, ()):
         name = pci.name or pci.device_id
-        as_rtx = re.sub("gtx", "RTX", name, flags=re.IGNORECASE)  # a GTX 3090, as people write
-        models.append((name, matrix.gpu_of_device(pci.device_id) or matrix.gpu(name) or matrix.gpu(as_rtx)))
+        models.append((name, matrix.gpu_of_device(pci.device_id) or matrix.gpu_as_written(name)))
     for name, model in models:
         if model:
             yield Card(name, model.compute_capability, f"compat_matrix.yaml, GPU {model.name}")
@@ -250,10 +249,11 @@ def cuda_in_use(messages: Fact[MessageLog], gpu_release: Fact[Release]) -> Fact[
         cuda = library.cuda_version if (library := known_library(name)) else None
         if cuda and "." in cuda:
             return Known(cuda, f"line {message.line}: {name}")
+    if wanted := (*log.values("driver-insufficient", "cuda"), *log.values("image-requires", "cuda")):
+        return Known(wanted[0], "the text")  # of an image, whatever release somebody names
     if isinstance(gpu_release, Known) and gpu_release.value.cuda:
         return Known(gpu_release.value.cuda, gpu_release.source)
-    wanted = log.values("driver-insufficient", "cuda") + log.values("container-hook-failed", "cuda")
-    return Known(wanted[0], "the text") if wanted else Unknown("neither the release nor the log shows its CUDA version")
+    return Unknown("neither the release nor the log shows its CUDA version")
 
 
 _FUNCTIONS: tuple[Callable[..., Any], ...] = (

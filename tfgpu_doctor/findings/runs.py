@@ -127,12 +127,18 @@ ERROR = finding(
 )
 
 
-_MORE_SHARED_MEMORY = Fix("In a container, give NCCL shared memory: docker run --shm-size=1g --ulimit memlock=-1")
+_MORE_SHARED_MEMORY = Fix("Give the container shared memory for NCCL: docker run --shm-size=1g --ulimit memlock=-1")
 _BY_NETWORK = Fix(
-    "Between hosts, name the network interface that connects them (here eth0)",
+    "Between hosts, name the network interface that connects them, in place of eth0",
     ("ip -brief address", "export NCCL_SOCKET_IFNAME=eth0"),
 )
-_OF_A_SOCKET = re.compile(r"\bsocket\b|Connection (?:timed out|refused|closed)|No route to host", re.IGNORECASE)
+_SHOW_NCCL = Fix(
+    "Start it again with this variable in every worker (mpirun -x NCCL_DEBUG), and read the first line with NCCL WARN; "
+    "where a connection was lost, see which worker ended first, and why (out of memory, evicted)",
+    ("export NCCL_DEBUG=INFO", _TOPOLOGY),
+)
+_OF_A_PEER = r"Call to (?:recv|send)\b.{0,60} failed|closed by remote peer|reset by peer"  # the interface is right
+_OF_A_SOCKET = r"\b[Ss]ocket\b|Connection (?:timed out|refused|closed)|No route to host"
 
 
 _OF_NO_KERNEL = re.compile(r"OpKernel|not registered")
@@ -153,7 +159,7 @@ def no_kernel_of_nccl(messages: MessageLog) -> Problem | None:
 
 
 @ERROR.sign()
-def nccl_message(messages: MessageLog) -> Problem | None:
+def nccl_message(context: Context, messages: MessageLog) -> Problem | None:
     """NCCL reports an error, or its library is missing."""
     warned = [
         m for m in messages.all("nccl-warning") if not re.search(r"libibverbs|\bibv_|libnccl-net|[Nn]o plugin", m.text)
@@ -164,11 +170,13 @@ def nccl_message(messages: MessageLog) -> Problem | None:
     found = (*warned, *errors, *missing)
     if not found and not messages.has("out-of-memory"):  # a worker that ran out of memory ends the others, too
         found = messages.all("collective-aborted")
-    fixes: tuple[Fix, ...] = (Fix("Show what NCCL does", ("export NCCL_DEBUG=INFO", _TOPOLOGY)), _WITHOUT_NCCL)
-    first = _BY_NETWORK if any(_OF_A_SOCKET.search(m.text) for m in found) else _MORE_SHARED_MEMORY
-    if first is _BY_NETWORK or any("system error" in m.text for m in found):
-        fixes = (first, *fixes)
-    return Problem(evidence=message_evidence(*found), fixes=fixes)
+    lines = "\n".join(m.text for m in found)
+    first: tuple[Fix, ...] = ()
+    if re.search(_OF_A_SOCKET, lines):
+        first = () if re.search(_OF_A_PEER, lines) else (_BY_NETWORK,)
+    elif context.is_in_container and "system error" in lines:
+        first = (_MORE_SHARED_MEMORY,)
+    return Problem(evidence=message_evidence(*found), fixes=(*first, _SHOW_NCCL, _WITHOUT_NCCL))
 
 
 _LATER = ("keras", "build", "devices", "details", "compute", "xla")

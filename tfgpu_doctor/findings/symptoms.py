@@ -24,7 +24,7 @@ _UNNAMED_DLL = ("dll-load-failed", "native-traceback", "msvc-missing")
 _OF_CUDA = re.compile(r"(?:.*/)?(?:lib)?(?:cu|nv)")
 AMPERE = (8, 0)  # the first that the CUDA 10 of TensorFlow 1.13 to 2.3 does not know
 # whoever has these has no question about CUDA's libraries or the driver
-_NO_GPU_SIDE = ("gpu.none", "tf.cpu-build", "tf.windows-native")
+_NO_GPU_SIDE = ("gpu.none", "tf.cpu-build", "tf.windows-native", "driver.version-mismatch")
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ def ptxas_older_than_the_gpu(context: Context, messages: MessageLog, cards: Card
     if not lines or row is None or row.min_cuda is None or "12" in messages.values("log-era", "cuda"):
         return None
     where = "and put its bin folder first on PATH"
-    if value_or(context.facts.host.container, "none") != "none":
+    if context.is_in_container:
         where = "in the container (a later tag of its image), whose CUDA counts; that of the host does not"
     return Problem(
         title=f"The ptxas of this CUDA does not know compute capability {cards[0].compute_capability}",

@@ -93,6 +93,8 @@ class Situation:
         base = self.base
         if base is None or not base.cuda:
             return None
+        for cuda in self.log.values("image-requires", "cuda"):  # its tag is another image by now, as "latest" is
+            return cuda, toolkit.min_driver_linux if (toolkit := self.matrix.cuda(cuda)) else None
         from tfgpu_doctor.plan.planned import driver_of  # of no use to a doctor without an image
 
         return base.cuda, driver_of(base, self.matrix)
