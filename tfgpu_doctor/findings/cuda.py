@@ -389,10 +389,23 @@ def _that_serves(context: Context, needed: str) -> tuple[Fix, ...]:
     return (Fix(f"{text}: https://developer.nvidia.com/cudnn-archive"),)
 
 
+def _wrong_first(context: Context) -> Fix:
+    """How to find the cuDNN that is loaded in place of a right one; no root is needed."""
+    loaded = next(map(dotted, context.log.values("cudnn-version-differs", "runtime")), None)
+    text = (
+        f"{f'cuDNN {loaded}' if loaded else 'The cuDNN that is loaded'} comes from a folder that is searched first "
+        "(conda's or pip's cuDNN), or with a package that is imported first (PyTorch): find it and the right one, and "
+        "put the folder of the right one first on the loader path (Windows: PATH)"
+    )
+    look = "ldconfig -p | grep libcudnn; echo $LD_LIBRARY_PATH", "find / -name 'libcudnn.so*' -ls 2>/dev/null"
+    listed = context.remedies.filtered("python3 -m pip list", "cudnn", "torch")
+    if context.remedies.os == "windows":
+        return Fix(text, ("where.exe cudnn64_*.dll", listed))
+    return Fix(text, (*look, listed, first_on_loader_path("/folder/of/it")))
+
+
 def _one_version(context: Context) -> tuple[Fix, ...]:
-    look = "ldconfig -p | grep libcudnn; echo $LD_LIBRARY_PATH; python3 -m pip list | grep -i cudnn"
-    find = "find / -name 'libcudnn.so*' -ls 2>/dev/null"
-    wrong = Fix("List the cuDNN versions, and remove the wrong one from the loader path", (look, find))
+    wrong = _wrong_first(context)
     if not context.probed and (needed := _cudnn_to_install(context)):
         return (*_that_serves(context, needed), wrong)
     right = install_libraries(context) or context.remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
@@ -539,11 +552,23 @@ def cudnn_not_opened(
     )
 
 
+def _find_cudnn(context: Context) -> tuple[Fix, ...]:
+    """Let the loader find a cuDNN that a text shows to be installed."""
+    if context.remedies.os != "windows":
+        conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
+        add = first_on_loader_path("$CONDA_PREFIX/lib" if conda else "/usr/local/cuda/lib64")
+        text = "Find it, and add its folder to the loader path before Python starts"
+        return (Fix(text, ("find / -name 'libcudnn*.so*' 2>/dev/null", add)),)
+    text = "Find it, copy all of its DLLs into CUDA's bin folder, which must be on PATH, and open a new console"
+    return (Fix(text, ("where.exe /R C:\\ cudnn*64_*.dll", "where.exe cudart64_*.dll cublas64_*.dll")),)
+
+
 CUDNN_PATH = finding(
     "cudnn.lib-path",
     layer="cuDNN",
     title="cuDNN is installed, but the loader does not find it",
     cause=_DISABLES,
+    fixes=_find_cudnn,
     explained_by=("cuda.lib-path", "tf.install-damaged"),
     pointless_after=("tf.shadowed",),
     symptoms=(symptoms.CUDNN_NOT_OPENED, symptoms.UNNAMED_DLL),
@@ -570,12 +595,10 @@ def cudnn_not_opened_though_installed(messages: MessageLog, reported_cudnn: Repo
     if not shown or (messages.stops_import and not messages.has("loader-error")):
         return None
     versions = (evidence(f"cuDNN {version}", where) for version, where in installed[:1])
-    find = "find / -name 'libcudnn*.so*' 2>/dev/null"
     return Problem(
         cause="cuDNN is in a folder that the loader does not search, or its parts are not in the folder of the main "
         "library",
         evidence=(*message_evidence(*main, *parts), *versions),
-        fixes=(Fix("Find it, and add its folder to the loader path before Python starts", (find, "tfgpu doctor")),),
     )
 
 

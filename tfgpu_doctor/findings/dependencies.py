@@ -306,10 +306,10 @@ _ADDED_IN = {
 # the first version that runs with NumPy 1 and 2 (release notes); what is older is compiled for NumPy 1
 _SINCE_NUMPY_2 = {"h5py": "3.11", "ml-dtypes": "0.4", "scipy": "1.13", "pandas": "2.2.2", "scikit-learn": "1.4.2"}
 # What is printed where the installed protobuf is older than the one that generated the code. The module runtime_version
-# came with 5.26, builder with 3.20, the arguments create_key and serialized_options with 3.12 and 3.6 (release notes);
+# came with 5.26, builder with 3.20, the arguments create_key, serialized_options and syntax with 3.12, 3.6 and 3.0;
 # up to 3.20 it also takes the code of all older releases.
 _BEFORE_RUNTIME_VERSION = re.compile(r"import name '?runtime_version\b|runtime version cannot be older")
-_SINCE = {"import name '?builder": "3.20.3", "'create_key'": "3.12", "'serialized_options'": "3.6"}
+_SINCE = {"import name '?builder": "3.20.3", "'create_key'": "3.12", "'serialized_options'": "3.6", "'syntax'": "3.0"}
 _RUNTIME_VERSION = "5.26"
 _TENSORFLOW = re.compile(r"(?:tensorflow(?:-gpu|-cpu|-intel|-macos)?|tf-nightly)$")
 
