@@ -157,8 +157,8 @@ RIGHT = {
     "in which files and folders libraries, modules and other Pythons lie": {
         *("cuda.lib-path", "cudnn.lib-path", "tf.shadowed", "tf.wrong-env")
     },
-    "which library, package or bug a line names": {
-        *("cudnn.dep-missing", "tf.install-damaged", "tf.package-conflict", "xla.ptxas-missing")
+    "which library, package, bug or CUDA a line is about": {
+        *("cudnn.dep-missing", "tf.install-damaged", "tf.package-conflict", "xla.ptxas-missing", "driver.too-old")
     },
     "what the kernel and the disk have of the driver": {"driver.not-loaded", "driver.version-mismatch", "wsl.setup"},
     "a scheduler, a board or instances that a line names": {"gpu.hidden", "tf.cpu-build", "gpu.mig"},

@@ -362,25 +362,30 @@ def _to_decide(
 
     Where no problem is certain, the likeliest keeps its repair, unless nothing but likeness to other reports speaks for
     it. In a text, of 69 such repairs in reports that the signs were not written from, 27 were for another cause: so
-    what decides comes first, and the repair is what to do if it is so.
+    what decides comes first, and the repair is what to do if it is so, unless one repair serves all that is possible.
     """
     asks = {one.id: () if context.probed else _asks(judged[one.id], context) for one in possible}
     times = Counter(command for commands in asks.values() for command in commands)
-    first = None if _problems(certain) else _to_try(possible)
+    first = None if _problems(certain) else next(iter(possible), None)
     for one in possible:
         own = one.fixes or context.remedies.that_work_here(_declared_fixes(one, context))
         decide = [fix for fix in own if fix.decides]
         repairs = [fix for fix in own if not fix.decides] if one is first else []
         if context.probed:
-            yield replace(one, fixes=(*decide, *repairs))
+            yield replace(one, fixes=(*decide, *(repairs if _to_try(possible) else ())))
             continue
         order = sorted(asks[one.id], key=lambda command: (command.startswith(_OF_ALL), times[command]))
-        yield replace(one, fixes=(*(decide or [_deciding(order)]), *map(_if_so, repairs[:1])))
+        yield replace(one, fixes=(*_if_so(decide or [_deciding(order)], repairs[:1], possible),))
 
 
-def _if_so(fix: Fix) -> Fix:
-    """A repair of what is only possible, behind what decides."""
-    return structs.replace(fix, text=f"If this is the cause: {fix.text}".replace(": If ", " and ", 1))
+def _if_so(decide: list[Fix], repairs: list[Fix], possible: list[Shown]) -> list[Fix]:
+    """What decides, and the repair of what is only possible; before it, if it repairs all that is possible."""
+    if not repairs:
+        return decide
+    if _serves_all(repairs[0], possible):
+        return [structs.replace(repairs[0], text=f"Whichever of these it is: {repairs[0].text}"), *decide]
+    text = f"If this is the cause: {repairs[0].text}".replace(": If ", " and ", 1)
+    return [*decide, structs.replace(repairs[0], text=text)] if _to_try(possible) else decide
 
 
 def _to_try(possible: list[Shown]) -> Shown | None:
@@ -390,6 +395,15 @@ def _to_try(possible: list[Shown]) -> Shown | None:
     if first in speed:  # of two, no measurement decides for one
         return first if len(speed) == 1 else None
     return None if first is None or first.problem.cause in (GUESSED, BECAUSE) else first
+
+
+def _serves_all(fix: Fix, possible: list[Shown]) -> bool:
+    """Whether a repair brings CUDA and cuDNN for a named release, and it is only open why theirs are not found."""
+    brought = any(one in " ".join(fix.commands) for one in ("cudatoolkit=", "[and-cuda]", "nvidia-cu", "docker run"))
+    of_libraries = len(possible) > 1 and all(one.declared.layer in ("CUDA", "cuDNN") for one in possible)
+    shown = any(one.problem.cause not in (GUESSED, BECAUSE) for one in possible)
+    installs = brought and possible[0].id.endswith((".missing", ".version-mismatch"))
+    return installs and of_libraries and shown and not fix.text.startswith("Unless the program needs")
 
 
 def _asks(judged: Judged, context: Context) -> tuple[str, ...]:
@@ -446,12 +460,14 @@ def _root_of(one: Shown, unexplained: list[Shown], found: list[Shown]) -> Shown 
 
 
 def _explainer(one: Shown, others: list[Shown]) -> Shown | None:
-    """The first finding that explains this one; a note explains nothing, a warning no error.
+    """The first finding that explains this one; a note explains nothing, a warning no error but what is said of it.
 
     That there is no GPU is the whole reason for what is missed without one, whatever else is wrong.
     """
     causes = () if one.problem.never_consequence else one.declared.explained_by
-    able = (other for other in others if SEVERITIES.index(other.severity) <= SEVERITIES.index(one.severity))
+    said = one.id in ("gpu.not-visible", "tf.known-bug") and one.problem.cause  # by a person, or the matrix
+    least = max(SEVERITIES.index(one.severity), SEVERITIES.index(Severity.WARNING) if said else 0)
+    able = (other for other in others if SEVERITIES.index(other.severity) <= least)
     found = [other for other in able if other is not one and matches(other.id, causes)]
     return min(found, key=lambda other: other.id != "gpu.none", default=None)
 

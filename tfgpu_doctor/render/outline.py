@@ -169,10 +169,10 @@ def _first_found(block: Block) -> list[Line]:
 
 
 def _to_type(finding: Finding, left_out: int) -> list[Fix]:
-    """The first fix that repairs; of what is possible, what decides, and then; what can be typed, too."""
+    """The first fix that repairs; of what is possible, what decides, if it comes first; what can be typed, too."""
     decide = [fix for fix in finding.fixes if fix.decides]
     repairs = [fix for fix in finding.fixes if not fix.decides]
-    if finding.possible:
+    if finding.possible and decide[:1] == [*finding.fixes[:1]]:
         return _to_decide(decide[:1], repairs[:1], left_out)
     fixes = (repairs or decide)[:1]
     if fixes and not fixes[0].commands:
