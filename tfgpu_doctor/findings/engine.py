@@ -368,14 +368,18 @@ def _to_decide(
     times = Counter(command for commands in asks.values() for command in commands)
     first = None if _problems(certain) else next(iter(possible), None)
     for one in possible:
-        own = one.fixes or context.remedies.that_work_here(_declared_fixes(one, context))
-        decide = [fix for fix in own if fix.decides]
-        repairs = [fix for fix in own if not fix.decides] if one is first else []
+        decide, repairs = _deciding_and_repairing(one, context)
+        repairs = repairs if one is first else []
         if context.probed:
             yield replace(one, fixes=(*decide, *(repairs if _to_try(possible) else ())))
             continue
         order = sorted(asks[one.id], key=lambda command: (command.startswith(_OF_ALL), times[command]))
         yield replace(one, fixes=(*_if_so(decide or [_deciding(order)], repairs[:1], possible),))
+
+
+def _deciding_and_repairing(one: Shown, context: Context) -> tuple[list[Fix], list[Fix]]:
+    own = one.fixes or context.remedies.that_work_here(_declared_fixes(one, context))
+    return [fix for fix in own if fix.decides], [fix for fix in own if not fix.decides]
 
 
 def _if_so(decide: list[Fix], repairs: list[Fix], possible: list[Shown]) -> list[Fix]:
