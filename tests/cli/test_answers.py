@@ -194,8 +194,8 @@ def test_every_command_prints_the_text_beside_a_file() -> None:
 
 
 def test_what_is_gone_names_its_successor() -> None:
-    told = {message for _, message in WRONG if " was removed: " in message}
-    assert told == {f"{name} was removed: {instead}." for name, instead in SUCCESSORS.items()}
+    kinds = {name: "option" if name.startswith("-") else "command" for name in SUCCESSORS}
+    assert {f"No such {kinds[name]} {name!r}: {SUCCESSORS[name]}." for name in kinds} <= {text for _, text in WRONG}
 
 
 @each("name", SHAPES)

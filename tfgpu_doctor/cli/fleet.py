@@ -35,7 +35,7 @@ def command(context: click.Context, /, files: tuple[str, ...], fail_on: FailOn, 
     if not files:
         raise click.UsageError("give the files or folders with the reports of the nodes, or - for standard input")
     if files[0] == "collect" and not os.path.exists("collect"):
-        raise click.UsageError(f"collect was removed: {SUCCESSORS['collect']}.")
+        raise click.UsageError(f"No such command 'collect': {SUCCESSORS['collect']}.")
     if list(files).count("-") > 1:
         raise click.UsageError("only one of the files can be standard input (-)")
     from tfgpu_doctor.fleet.picture import exit_code

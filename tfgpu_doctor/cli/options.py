@@ -70,7 +70,7 @@ class _Asked(click.Command):
     def _instead(self, name: str) -> str:
         """What to use instead of an option that there is not, or that lacks its value."""
         if name in SUCCESSORS:
-            return f"{name} was removed: {SUCCESSORS[name]}."
+            return f"No such option {name!r}: {SUCCESSORS[name]}."
         from tfgpu_doctor.render.formats import FORMATS
 
         word, has = name.lstrip("-"), {one for parameter in self.params for one in parameter.opts}
@@ -122,7 +122,7 @@ class Group(_Asked, click.Group):
         """Name the successor of a command that is gone, or what was meant by one that there is not."""
         name = args[0]
         if name in SUCCESSORS and name not in self.commands:
-            ctx.fail(f"{name} was removed: {SUCCESSORS[name]}.")
+            ctx.fail(f"No such command {name!r}: {SUCCESSORS[name]}.")
         if name not in self.commands and not ctx.resilient_parsing:
             options = {option for parameter in self.get_params(ctx) for option in parameter.opts}
             is_option = f"--{name}" in options  # tfgpu help, tfgpu version
