@@ -68,6 +68,7 @@ class Requirement:
     build: str | None = None  # conda's build string, "gpu_py39h...", "*cuda*"
     step: int = 0  # of the pip commands of a build, from 1; 0: no command
     upgrade: bool = False  # by a pip command with --upgrade
+    fatal: bool = False  # the build or job ends if its command fails, which is one of the Python that is named
     elsewhere: str = ""  # where it comes from, if not from the usual index or conda-forge: a channel, an index
 
 

@@ -6,11 +6,12 @@ import posixpath
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, chain, takewhile
+from itertools import accumulate, takewhile
 from typing import Any, TypeAlias
 
+from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.manifests import Environment, Image, ManifestError, Place, Setting, quoted
 from tfgpu_doctor.manifests.pip import Include
 from tfgpu_doctor.manifests.shell import (
@@ -24,7 +25,7 @@ from tfgpu_doctor.manifests.shell import (
     read_commands,
     unquoted,
 )
-from tfgpu_doctor.manifests.variables import fill, read_image, substitute
+from tfgpu_doctor.manifests.variables import fill, read_image, substitute, unknown_part
 
 Lines: TypeAlias = "tuple[tuple[int, str], ...]"  # numbered from 1
 
@@ -113,10 +114,18 @@ class _Stage:
     image: Image | None  # that it begins with, whichever stages lie between
     parent: _Stage | None  # FROM it
     copied: list[_Stage] = field(default_factory=list)  # COPY --from it
-    taken: list[_Stage] = field(default_factory=list)  # with its packages
+    taken: dict[_Stage, bool] = field(default_factory=dict)  # with its packages; whether also with those of apt
     installed: Installed = field(default_factory=Installed)
     settings: list[Setting] = field(default_factory=list)
     pips: list[Place | None] = field(default_factory=list)  # of the system's Python; None: from here on, any other one
+
+    @property
+    def ancestry(self) -> list[_Stage]:
+        """The stages that it is built FROM, the first one first, and itself."""
+        found = [self]
+        while found[-1].parent:
+            found.append(found[-1].parent)
+        return found[::-1]
 
 
 def read_dockerfile(
@@ -146,8 +155,36 @@ def read_dockerfile(
         raise ManifestError(f"{path}:1: no FROM instruction; a Dockerfile begins with FROM")
     folder = posixpath.join(posixpath.dirname(path) if context is None else context, "Dockerfile")
     where: dict[str, Any] = {"include": include, "read_as": folder, "contexts": ("", *contexts)}
-    found = [environment("dockerfile", path, **where, **reader.made(one)) for one in reader.built(stage)]
+    found = reader.made(reader.built(stage), where)
     return (found[0], *(one for one in found[1:] if has_tensorflow(one) and not has_tensorflow(found[0])))
+
+
+def _with_copies(own: Environment, taken: list[tuple[Environment, bool]]) -> Environment:
+    """An environment with what it copies: the packages of the stage whose TensorFlow it has, and the Python of these.
+
+    Args:
+        own: what is installed in it.
+        taken: those that it copies from, each with whether also what apt has installed there.
+    """
+    made, source = own, max((own, *(one for one, _ in reversed(taken))), key=_tensorflow_in)
+    for one, whole in taken:
+        if has_packages := one is source or not _tensorflow_in(source):
+            made = replace(made, python=one.python, packages_of=one.packages_of or one.image)
+        kept = {"pip": has_packages, "conda": has_packages, "apt": whole}
+        packages = (each for each in one.requirements if kept[each.installer])
+        unknown = (line for line in one.not_understood if line not in unknown_part(one.image))
+        made = replace(
+            made,
+            requirements=(*packages, *made.requirements),
+            not_understood=(*made.not_understood, *unknown),
+        )
+    return made
+
+
+def _tensorflow_in(one: Environment) -> int:
+    """How much it tells of its TensorFlow: 3 the version, 2 that it is installed, 1 that an image has it."""
+    lines = [each for each in one.requirements if each.name in TENSORFLOW]
+    return 3 if any(each.specifier for each in lines) else 2 if lines else int(has_tensorflow(one))
 
 
 class _Reader:
@@ -189,30 +226,33 @@ class _Reader:
             raise ManifestError(f"{self.path}: there is no stage {quoted(name)} ({quoted(known)})")
         return [one]
 
-    def made(self, last: _Stage) -> dict[str, Any]:
-        """What the environment of a stage has: also what the stages that it is built FROM and copies from install."""
-        ancestry = [last]
-        while ancestry[0].parent:
-            ancestry.insert(0, ancestry[0].parent)
-        needed, todo = {last}, [last]
+    def made(self, wanted: list[_Stage], where: dict[str, Any]) -> list[Environment]:
+        """The environments of stages, with what they copy of others."""
+        needed, todo = {*wanted}, [*wanted]
         while todo:
-            stage = todo.pop()
-            new = {*stage.taken, stage.parent or stage} - needed
+            new = {taken for one in todo.pop().ancestry for taken in one.taken} - needed
             needed |= new
             todo += new
-        installed = Installed()
-        for stage in self.stages:
-            if stage in needed:
-                installed.take(stage.installed)
-        installed.updates = [*chain.from_iterable(one.installed.updates for one in ancestry)]
-        makers = [one.image for stage in ancestry for one in stage.taken if one.image]
+        found: dict[_Stage, Environment] = {}
+        for stage in (one for one in self.stages if one in needed):  # one copies from those above it
+            taken = {each: whole for one in stage.ancestry for each, whole in one.taken.items()}
+            own = environment("dockerfile", self.path, **where, **self._own(stage))
+            found[stage] = _with_copies(own, [(found[one], whole) for one, whole in taken.items()])
+        return [found[one] for one in wanted]
+
+    def _own(self, last: _Stage) -> dict[str, Any]:
+        """What the environment of a stage has without what it copies: also what those that it is built FROM install."""
+        installed, ancestry, pips = Installed(), last.ancestry, last.pips
+        for stage in ancestry:
+            installed.take(stage.installed)
+        if pips and None not in pips and len(pips) >= installed.steps and not installed.named:
+            installed.pythons.append(None)
         return {
             "installed": installed,
             "label": f"{self.path}, stage {last.name}" if len(self.stages) > 1 and last.name else self.path,
             "image": last.image,
             "place": last.place,
-            "packages_of": makers[-1] if makers else None,
-            "system_pip": next(iter(last.pips), None),
+            "system_pip": next(iter(pips), None),
             "settings": tuple({each.name: each for stage in ancestry for each in stage.settings}.values()),
         }
 
@@ -254,8 +294,9 @@ class _Reader:
             return
         last.copied.append(stage)
         paths = [posixpath.normpath(posixpath.join("/", fill(one, self.values))) for one in sources]
-        if stage not in last.taken and any(map(brings, paths)):
-            last.taken.append(stage)
+        if any(map(brings, paths)):
+            of_apt = any(path == "/" or path.startswith("/usr") for path in paths)
+            last.taken[stage] = of_apt or last.taken.get(stage, False)
 
     def _env(self, one: Instruction) -> None:
         pairs = [*_pairs(one)]

@@ -44,7 +44,8 @@ _NAMES: tuple[tuple[str, Kind], ...] = (
 _FILLED_IN = re.compile(r"\.(j2|jinja2?|tmpl|tpl|template|tera|erb)$")  # behind the name of the file that is made
 _NOT_READ = re.compile(  # lock files, and manifests whose packages one of the files above names as well
     r"(?:.*/)?(?:(?:uv|poetry|pdm|pixi|pipfile|conda-[\w-]+)\.lock|pylock(?:\.[\w-]+)?\.toml|[\w.-]*conda-lock\.ya?ml"
-    r"|pipfile|pixi\.toml|setup\.(?:py|cfg)|\.?devcontainer\.json)"
+    r"|pipfile|pixi\.toml|setup\.(?:py|cfg)|\.?devcontainer\.json"
+    r"|tox\.ini|noxfile\.py|\.gitlab-ci\.ya?ml|\.travis\.ya?ml|azure-pipelines\.ya?ml|jenkinsfile)"
 )
 # whose builds require other versions
 _INDEX_OF_PYTORCH = re.compile(r"pytorch\.org/whl|torch[-_]backend", re.IGNORECASE)

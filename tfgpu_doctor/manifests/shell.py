@@ -132,16 +132,21 @@ class Installed:
     """What the commands of a stage bring."""
 
     requirements: list[Requirement] = field(default_factory=list)
-    pythons: list[Requirement] = field(default_factory=list)  # of uv
+    # of uv; None: that of the system, whichever other one apt installs, since every pip is its own
+    pythons: list[Requirement | None] = field(default_factory=list)
+    named: list[Word] = field(default_factory=list)  # python3.9 or its pip, other than to install it by apt
     files: list[File] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)  # from the build context, by COPY and ADD
     not_understood: list[str] = field(default_factory=list)
     updates: list[Place | None] = field(default_factory=list)  # of apt; None: its sources or keys are changed
 
     def take(self, other: Installed) -> None:
-        """What another stage brings."""
+        """What another stage brings, whose commands come later."""
+        before = self.steps
         for part in fields(self):
-            getattr(self, part.name).extend(getattr(other, part.name))
+            several, of_pip = getattr(other, part.name), part.name in ("requirements", "files")
+            later = [replace(one, step=one.step + before) if of_pip and one.step else one for one in several]
+            getattr(self, part.name).extend(later)
 
     @property
     def steps(self) -> int:
@@ -151,7 +156,7 @@ class Installed:
 
 def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> None:
     """Read the commands on numbered lines, which belong to one RUN; what stands between if and fi may not be run."""
-    depth, values = 0, dict[str, str]()
+    depth, values, begin = 0, dict[str, str](), len(found.requirements)
     for words in commands(code):
         words = [replace(word, text=fill(word.text, values)) for word in words] if values else words
         first = next((word.text for word in words if word.text not in ("then", "else", "do")), "")
@@ -159,11 +164,22 @@ def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> N
         if not depth:
             values |= _assigned(words)
             found.updates += _updates(words, path)
+            found.named += [one for one in words if _NAMED_PYTHON.search(one.text) and _APT.isdisjoint(_texts(words))]
             read_command(words, path, found)
+    if all(_PLAIN_PIP.fullmatch(line) for _, line in code):
+        found.requirements[begin:] = [replace(one, fatal=True) for one in found.requirements[begin:]]
+
+
+_PLAIN_PIP = re.compile(r"\s*(?:(?:sudo )?(?:python3? -m )?pip3? [^|;&\\]*|#.*)?")
+_NAMED_PYTHON = re.compile(r"(?:python|pip)3\.\d")
+
+
+def _texts(words: list[Word]) -> list[str]:
+    return [word.text for word in words]
 
 
 def _updates(words: list[Word], path: str) -> list[Place | None]:
-    texts = [word.text for word in words]
+    texts = _texts(words)
     if SOURCES.search(" ".join(texts)):
         return [None]
     return [Place(path, words[0].line)] if "update" in texts and not _APT.isdisjoint(texts) else []
@@ -412,4 +428,4 @@ def _pythons(installed: Installed, made: Environment) -> tuple[Requirement, ...]
             return (replace(one, name="python", specifier=f"=={version[1]}.*"),)
     if any(one.installer == "conda" and one.name in TENSORFLOW for one in made.requirements):
         return ()  # conda chooses one
-    return tuple(installed.pythons[-1:])
+    return tuple(one for one in installed.pythons[-1:] if one)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice, product
 from typing import Any
 
@@ -148,14 +149,18 @@ def _environment(
         return _EXPRESSION.sub(lambda one: known[one[1]].get(one[2], one[0]), text[:100_000])
 
     installed, python = Installed(), list[Requirement]()
+    labels = filled(_labels(job))
     for step in job.items("steps"):
-        python = [*_python_of_workflow(step, filled)] or python
+        begin, other = len(installed.requirements), [*_python_of_workflow(step, filled)]
+        python = other or python
         if (run := step.get("run")) and run.text:
             first = run.place.line + ("\n" in run.text)  # the text of a block begins below its key
             read_commands([*enumerate(filled(run.text).splitlines(), first)], path, installed)
+        # of another Python; or of a step that need not be run, or end the job
+        begin = 0 if other else begin
+        if other or "windows" in labels.lower() or any(map(step.get, ("if", "continue-on-error", "shell"))):
+            installed.requirements[begin:] = [replace(one, fatal=False) for one in installed.requirements[begin:]]
     container = job.get("container", "image") or job.get("container")
-    options = job.get("container", "options")
-    asks = options is not None and "--gpus" in (options.text or "")
     values = ", ".join(f"{key} {value}" for key, value in matrix.items())
     return environment(
         "workflow",
@@ -167,8 +172,25 @@ def _environment(
         image=read_image(filled(container.text), container.place) if container and container.text else None,
         label=f"{path}, job {name}" + (f" ({values})" if values else ""),
         place=job.place,
-        gpu=GpuRequest(None, options.place, options.text or "") if asks and options else None,
+        gpu=_gpu(job, labels),
     )
+
+
+def _labels(job: Node) -> str:
+    """What a job says of the runner that it needs."""
+    wanted = (job.get("runs-on"), job.get("runs-on", "labels"))
+    return " ".join(each.text for one in wanted if one for each in (one, *one.items()) if each.text)
+
+
+def _gpu(job: Node, labels: str) -> GpuRequest | None:
+    """How the container of a job asks for GPUs, which it needs to on a runner that is named for them."""
+    container, options = job.get("container"), job.get("container", "options")
+    if options and re.search(r"--gpus|nvidia|\$\{\{", options.text or ""):
+        return GpuRequest(None, options.place, options.text or "")
+    if container and re.search(r"(?<!no-)(?<!non-)gpu|cuda|nvidia", labels, re.IGNORECASE):
+        why = "the options of its container request none"
+        return GpuRequest(None, (options or container.get("image") or container).place, f"runs-on: {labels}", why)
+    return None
 
 
 def _python_of_workflow(step: Node, filled: Callable[[str], str]) -> Iterator[Requirement]:

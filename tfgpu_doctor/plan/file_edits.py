@@ -79,7 +79,8 @@ def write_release(view: PlannedEnvironment, one: Requirement, better: str) -> Fi
         return fix
     pythons = [one for one in view.pythons or () if one in row.python] or row.python
     bounds = write_python(view, fitting(view, pythons, row) or pythons)
-    return Fix(f"{fix.text}; {bounds.text[0].lower()}{bounds.text[1:]}", edits=fix.edits + bounds.edits)
+    both = f"{fix.text}; {bounds.text[0].lower()}{bounds.text[1:]}"
+    return Fix(both, bounds.commands, edits=fix.edits + bounds.edits)
 
 
 def write_best(view: PlannedEnvironment) -> tuple[Fix, ...]:
@@ -136,16 +137,43 @@ def write_python(view: PlannedEnvironment, pythons: Sequence[str]) -> Fix:
     """Allow only some Pythons, ascending, where the files say which one is used; of these, those that they allow."""
     pythons = [one for one in pythons if one in (view.pythons or ())] or pythons
     first, last = pythons[0], pythons[-1]
-    if view.environment.python and view.environment.kind != "notebook":  # there it is what the kernel has
-        one = view.environment.python[0]
+    one = next(iter(view.environment.python), None)
+    if one and one.installer != "apt" and view.environment.kind != "notebook":  # there it is what the kernel has
         old, new = _python_line(one, first, last)
         edit = Edit(one.place.path, one.place.line, old, new)
         return Fix(f"In {one.place}, write {new!r} instead of {old!r}", edits=(edit,))
-    if view.base and view.base.python and (tag := view.base.image.tag):
-        better = re.sub(rf"(?<![\d.]){re.escape(view.base.python)}(?:\.\d+)*", last, tag)
-        if better != tag:  # python:3.13-slim, but not ubuntu:24.04
-            return write_image(view.base.image, f"{view.base.image.name}:{better}")
-    return Fix(f"Use {'an image with ' if view.base and view.base.of_tensorflow else ''}Python {last}")
+    if view.base and view.base.python in pythons:  # packages of another stage are for the Python that starts them
+        last = str(view.base.python)
+    place = "an image with " if view.base and view.base.of_tensorflow else ""
+    return _of_images(view, last) or _of_uv(view, last) or Fix(f"Use {place}Python {last}")
+
+
+def _of_images(view: PlannedEnvironment, python: str) -> Fix | None:
+    """Write another Python in the tags that name it: of python:3.13-slim, but not of ubuntu:24.04."""
+    found = list[Fix]()
+    for one in view.makers:
+        tag = one.image.tag or ""
+        better = re.sub(rf"(?<![\d.]){re.escape(one.python)}(?:\.\d+)*", python, tag) if one.python else tag
+        found += [write_image(one.image, f"{one.image.name}:{better}")] if better != tag else []
+    text = "; in".join(one.text.removeprefix("In") for one in found)
+    return Fix(f"In{text}", edits=tuple(edit for one in found for edit in one.edits)) if found else None
+
+
+def _of_uv(view: PlannedEnvironment, python: str) -> Fix | None:
+    """In a build on a distribution, whose apt has few Pythons, and pip for one: docs.astral.sh/uv, Docker."""
+    one, line, image = view.environment, view.tensorflow, view.environment.image
+    if image is None or one.packages_of or one.kind not in ("dockerfile", "compose"):
+        return None
+    place = one.system_pip or (line.place if line and line.place.path == image.place.path else None)
+    if place is None or image.name.rpartition("/")[2] not in ("ubuntu", "debian", "cuda"):
+        return None
+    instructions = (
+        "COPY --from=ghcr.io/astral-sh/uv:latest /uv /bin/uv",
+        "ENV UV_PYTHON_INSTALL_DIR=/opt/python",
+        f"RUN uv venv --seed --python {python} /opt/venv",
+        'ENV PATH="/opt/venv/bin:$PATH"',
+    )
+    return Fix(f"In the build, above {place}, add a Python {python}, which python3 and pip3 then are", instructions)
 
 
 def _python_line(one: Requirement, first: str, last: str) -> tuple[str, str]:

@@ -195,6 +195,38 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
         )
 
 
+@in_manifests("tf.python-unsupported", unless=("tf.package-removed",))
+def no_wheel_for_an_earlier_command(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A command fails for the Python before a later one, which installs a release with wheels for it, is reached."""
+    last, python = view.tensorflow, view.python
+    if not (last and python and view.release) or (view.environment.python and view.environment.kind != "workflow"):
+        return
+    for one in view.environment.requirements:
+        rows = view.matching(one) if one.fatal and one.name == last.name and 0 < one.step < last.step else ()
+        if rows and not any(python in row.python for row in rows):
+            yield Problem(
+                title=f"{one.text} has no wheel for Python {python}",
+                cause=f"{_NO_MATCH}, and {last.text} is not reached",
+                evidence=_seen(one, f"a release with a wheel for Python {python}", "names of the wheels"),
+                fixes=(remove(one),),
+            )
+
+
+@in_manifests("tf.python-unsupported", unless=("tf.package-removed",))
+def no_such_python(view: PlannedEnvironment) -> Iterator[Problem]:
+    """Of later Pythons, apt of Ubuntu and Debian has the next one at most; 18.04 has two."""
+    base = view.base if view.base and view.base.python == view.python and not view.environment.python else None
+    for one in view.environment.requirements if base and base.python and not base.of_tensorflow else ():
+        found = re.fullmatch(r"python3\.(\d+)", one.name) if one.installer == "apt" else None
+        if base and found and int(found[1]) > numbers(base.python or "")[1] + (2 if base.python == "3.6" else 1):
+            yield Problem(
+                title=f"{base.image.reference} has no package {one.name}",
+                cause='apt-get prints "Unable to locate package", and the build ends',
+                evidence=_seen(one, f"python3, which is {base.python}", "https://packages.ubuntu.com"),
+                fixes=(remove(one),),
+            )
+
+
 _OLDEST_SUPPORTED = "3.11"  # 3.10 has reached its end of life in October 2026: devguide.python.org/versions
 
 
@@ -578,6 +610,12 @@ _REQUESTS = {
         "https://docs.docker.com/compose/how-tos/gpu-support/",
         "Docker gives a container no GPU unless it requests one",
     ),
+    "workflow": (
+        "options: --gpus all",
+        ("container:", "  image: IMAGE", "  options: --gpus all"),
+        "https://docs.github.com/actions/writing-workflows/workflow-syntax-for-github-actions, jobs.<job_id>.container",
+        "Docker gives the container of a job no GPU unless its options request one",
+    ),
 }
 _CAPABILITIES = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html"
 _HIDE_EVERY_GPU = {
@@ -590,15 +628,16 @@ _HIDE_EVERY_GPU = {
 def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """A service or a pod whose image is made for GPUs requests none, or in a way that has no effect."""
     environment, request = view.environment, view.environment.gpu
-    if environment.kind not in _REQUESTS:
+    if environment.kind not in _REQUESTS or (environment.kind == "workflow" and request is None):
         return
     expected, fix, docs, why = _REQUESTS[environment.kind]
+    image = environment.image.reference if environment.image else ""
     if request and request.problem:
         yield Problem(
-            title=f"{environment.label} gets no GPU: {request.problem}",
-            cause="the request is in the file, but has no effect",
+            title=f"{environment.label.partition(' (')[0]} gets no GPU: {request.problem}",
+            cause=why if environment.kind == "workflow" else "the request is in the file, but has no effect",
             evidence=(evidence(request.text, str(request.place), expected, docs),),
-            fixes=(Fix("Write it as", fix),),
+            fixes=(Fix("Write it as", tuple(line.replace("IMAGE", image) for line in fix)),),
         )
     elif view.wants_gpu and request is None:
         found = view.base.image.reference if view.base else environment.label

@@ -290,10 +290,12 @@ class PlannedEnvironment:
         self.base = read_base(environment.image, matrix)
         target = _on_windows(environment, target)
         # the requirement that brings TensorFlow, None: the image, or nothing; and further ones
-        self.asked, self.others = _tensorflows(environment, target, self.base)
+        self.asked, self.others = _tensorflows(environment, target, self.base, matrix)
         self.tensorflow = _under_its_name(self.asked)  # judged beside the other lines as what is meant
         self.package = self.tensorflow.name if self.tensorflow else "tensorflow"
         self.conda = self.tensorflow is not None and self.tensorflow.installer == "conda"
+        if self.tensorflow is None and self.base and self.base.tensorflow:
+            self.environment = replace(environment, python=())  # the image's is for its own Python
         # the Pythons that it admits, ascending, None: unknown; where that is written; and the only one
         self.pythons, self.python_place = self._python_of(target)
         self.python = self.pythons[-1] if self.pythons and len(self.pythons) == 1 else None
@@ -316,9 +318,8 @@ class PlannedEnvironment:
     def _python_of(self, target: Target) -> tuple[tuple[str, ...] | None, str]:
         environment = self.environment
         bounds = [wanted for one in environment.python if (wanted := specifier(one.specifier)) is not None]
-        maker = read_base(environment.packages_of, self.matrix)
-        images = () if self.conda else (maker, self.base)  # conda has a Python of its own
-        image = next((one for one in images if one and one.python), None)
+        # conda has a Python of its own
+        image = next((one for one in self.makers if one.python), None) if not self.conda else None
         place = str(image.image.place) if image else "--python"
         if environment.python:
             place = str(environment.python[0].place)
@@ -328,6 +329,11 @@ class PlannedEnvironment:
             return found[-1:] if takes_newest else found, place
         python = image.python if image else target.python
         return (python,) if python else None, place
+
+    @property
+    def makers(self) -> list[Base]:
+        """The image of the stage that installed packages which this one copies, if it does, and its own."""
+        return [one for one in (read_base(self.environment.packages_of, self.matrix), self.base) if one]
 
     def _named(self, packages: Mapping[str, str], of_image: str | None) -> Iterator[Cuda]:
         """Every CUDA or cuDNN that it names; the version is empty where the line of a cuDNN or cudatoolkit has none."""
@@ -344,14 +350,16 @@ class PlannedEnvironment:
     @cached_property
     def allowed(self) -> tuple[Release, ...]:
         """Releases that the requirement, or the image, admits for the platform, newest first."""
-        package = "tensorflow" if self.package == CONDA_BASE else self.package
-        rows = self.matrix.releases(platform=self.target.platform, package=package)
-        if self.tensorflow and self.tensorflow.elsewhere:
-            return ()
         if self.tensorflow is None:
+            rows = self.matrix.releases(platform=self.target.platform, package=self.package)
             return tuple(row for row in rows if self.base and row.version == self.base.tensorflow)
-        text = self.tensorflow.specifier
-        wanted, prereleases = specifier(text), "rc" in text or "dev" in text
+        return self.matching(self.tensorflow)
+
+    def matching(self, one: Requirement) -> tuple[Release, ...]:
+        """Releases that a requirement of TensorFlow admits for the platform, newest first; empty: of another index."""
+        package = "tensorflow" if one.name == CONDA_BASE else one.name
+        rows = () if one.elsewhere else self.matrix.releases(platform=self.target.platform, package=package)
+        wanted, prereleases = specifier(one.specifier), "rc" in one.specifier or "dev" in one.specifier
         found = (row for row in rows if wanted is not None and wanted.contains(row.version, prereleases=True))
         return tuple(row for row in found if prereleases or not Version(row.version).is_prerelease)
 
@@ -508,7 +516,7 @@ def _admitted(bounds: Sequence[SpecifierSet]) -> tuple[str, ...]:
 
 
 def _tensorflows(
-    environment: Environment, target: Target, base: Base | None
+    environment: Environment, target: Target, base: Base | None, matrix: Matrix
 ) -> tuple[Requirement | None, tuple[Requirement, ...]]:
     """The requirement that brings TensorFlow, None where the image's is kept, and others that bring one, too."""
     named = [one for one in environment.requirements if one.name in _TENSORFLOWS and _applies(one, target)]
@@ -516,8 +524,17 @@ def _tensorflows(
     found = [_together([one for one in named if one.name == name]) for name in names]
     first = min(found, key=lambda one: (one.name != "tensorflow", one.name == CONDA_BASE), default=None)
     if base and len(found) == 1 and _has_already(base, found[0]):
-        return None, ()
+        first = _with_extra(base, found[0], matrix) if found[0].extras else None
+        return first, ()
     return first, tuple(one for one in found if one is not first)
+
+
+def _with_extra(base: Base, one: Requirement, matrix: Matrix) -> Requirement:
+    """Keep the release of the image where pip can install its extra; else pip takes any other (tried)."""
+    row = None if base.of_a_month else matrix.tensorflow(base.tensorflow or "", "linux_x86_64")
+    issues = matrix.issues_for(row, python=base.python, extra=True) if row else ()
+    refused = any(issue.condition.extra and issue.affects == "install" for issue in issues)
+    return replace(one, specifier=f"=={base.tensorflow}") if row and not refused else one
 
 
 def _under_its_name(one: Requirement | None) -> Requirement | None:
@@ -533,7 +550,7 @@ def _has_already(base: Base, one: Requirement) -> bool:
         return False
     fits = not one.specifier or bool(there and wanted and wanted.contains(there))
     elsewhere = one.elsewhere and "+" not in one.specifier  # 2.9.1+nv22.6 is that of the image
-    return fits and one.installer == "pip" and not (one.extras or one.upgrade or elsewhere)
+    return fits and one.installer == "pip" and not (one.upgrade or elsewhere)
 
 
 def _together(same: list[Requirement]) -> Requirement:
@@ -641,7 +658,7 @@ def fitting(
     return tuple(found)
 
 
-def without_wheel(view: PlannedEnvironment, rows: Sequence[Release]) -> list[str]:
+def without_wheel(view: PlannedEnvironment, rows: Sequence[Release], *, after: bool = False) -> list[str]:
     """Of the allowed Pythons, those for which no release has a wheel.
 
     Those after all wheels count where no other is allowed, or supported: for uv, Requires-Python has no upper end.
@@ -649,7 +666,7 @@ def without_wheel(view: PlannedEnvironment, rows: Sequence[Release]) -> list[str
     usable, pythons = _all_of(rows), view.pythons or ()
     without = [one for one in pythons if one not in usable]
     older = [one for one in without if numbers(one) < numbers(usable[-1]) or not at_least(usable[-1], "3.11")]
-    return without if len(without) == len(pythons) else older
+    return without if after or len(without) == len(pythons) else older
 
 
 def _all_of(rows: Iterable[Release]) -> list[str]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tfgpu_doctor.facts.report import Checked, FailOn, ReadFile, Report, Verdict
-from tfgpu_doctor.plan.planned import Base, PlannedEnvironment
+from tfgpu_doctor.plan.planned import Base, PlannedEnvironment, without_wheel
 from tfgpu_doctor.render.ci import place_of
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block, titles_of
@@ -99,13 +99,18 @@ def _content(seen: PlannedEnvironment) -> Iterator[str]:
         resolved = f" = {row.version}" if row and row.version not in seen.tensorflow.text else ""
         yield f"{seen.tensorflow.text}{resolved}"
     if seen.environment.python and seen.pythons:
-        yield f"Python {seen.pythons[0]}" + (f" to {seen.pythons[-1]}" if len(seen.pythons) > 1 else "")
+        yield f"Python {seen.pythons[0]}" + (f" to {seen.pythons[-1]}{_lacking(seen)}" if seen.pythons[1:] else "")
     inside = base.image.reference if base else None
     # one line can name both: nvidia-cudnn-cu12 is a cuDNN for CUDA 12
     named = dict.fromkeys(version.text for version in (*seen.cudas, *seen.cudnns))
     yield from (text for text in named if text != inside)
     if seen.environment.gpu:
         yield seen.environment.gpu.text
+
+
+def _lacking(seen: PlannedEnvironment) -> str:
+    found = without_wheel(seen, seen.allowed, after=True) if seen.allowed and not seen.conda else []
+    return f" (no wheels for {', '.join(found)})" if found else ""
 
 
 def _image(base: Base) -> str:
