@@ -68,7 +68,7 @@ WHICH = finding(
     answers=True,
     title="Which TensorFlow, CUDA, cuDNN and Python work together",
     cause="a release runs with the CUDA and cuDNN that it was built for, on the GPUs that it has kernels for",
-    pointless_after=("cuda.versions-differ", "perf.first-run"),
+    pointless_after=("cuda.versions-differ", "perf.*"),
     docs="https://www.tensorflow.org/install/source#gpu",
 )
 # its sign is plan's: plan/diagnosis.py

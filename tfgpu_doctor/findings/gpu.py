@@ -289,6 +289,9 @@ NOT_VISIBLE = finding(
 )
 
 
+_WHY_EMPTY = Fix("If it is, find out why", ("tfgpu doctor",))
+
+
 @NOT_VISIBLE.sign()
 def no_gpu_listed(context: Context, devices: Devices) -> Problem | None:
     """The symptom that brings most users here."""
@@ -296,16 +299,17 @@ def no_gpu_listed(context: Context, devices: Devices) -> Problem | None:
         return None
     variable = 'set "TF_CPP_MAX_VLOG_LEVEL=3" &' if context.remedies.os == "windows" else "TF_CPP_MAX_VLOG_LEVEL=3"
     is_old = at_least(value_or(context.facts.tensorflow.version, None), "2.1") is False
-    call = "tf.test.is_gpu_available()" if is_old else "tf.config.list_physical_devices()"
-    devices_of = f'{context.remedies.python} -c "import tensorflow as tf; {call}" 2>&1'
-    command = context.remedies.filtered(f"{variable} {devices_of}", "dso_loader", "cudart", "cuda", "cudnn", most=50)
+    call = "tf.test.is_gpu_available()" if is_old else "tf.config.list_physical_devices('GPU')"
+    listing = f'{context.remedies.python} -c "import tensorflow as tf; print({call})"'
+    command = context.remedies.filtered(f"{variable} {listing} 2>&1", "dso_loader", "cudart", "cuda", "cudnn", most=50)
+    see = Fix("See whether its list of GPUs is empty", (listing,))
     more = Fix("Let TensorFlow log more, and read the lines about libraries and cuInit", (command,))
     said = context.is_stated("tensorflow.devices")
     return Problem(
         title="TensorFlow uses no GPU, according to this text" if said else None,
         cause="the text says so, and nothing in it explains it" if said else None,
         evidence=(evidence("no GPU", context.source("tensorflow.devices"), "at least one"),),
-        fixes=(more,),
+        fixes=(see, _WHY_EMPTY) if said else (more,),  # what somebody says is decided first
     )
 
 
@@ -548,7 +552,9 @@ def no_machine_code(
     expected = f"SASS for it; the wheel has {', '.join(gpu_release.sass)}{ptx}"
     found = tuple(inputs.needs(gpu, expected, f"TensorFlow {gpu_release.version} (wheel)") for gpu in new)
     if all(ways[gpu] == "ptx" for gpu in new):
-        return Problem(evidence=found, severity=_of_ptx(context, messages, tuple(new)))
+        severity = _of_ptx(context, messages, tuple(new))
+        title = "The driver compiles this TensorFlow's kernels for the GPU, once" if severity is Severity.NOTE else None
+        return Problem(title=title, evidence=found, severity=severity)
     return Problem(
         cause="the wheel contains neither SASS nor PTX that this GPU can run",
         evidence=found,

@@ -377,6 +377,13 @@ IMPORT_DLL = finding(
 )
 
 
+_RUNTIME_OR_AVX = Fix(
+    f"{_INSTALL_RUNTIME.text}. If that is no cure, see in the data sheet of the CPU whether it has AVX, which TensorFlow "
+    "uses since 1.6; without it, take another computer, or TensorFlow 1.5",
+    _INSTALL_RUNTIME.commands,
+)
+
+
 @IMPORT_DLL.sign(unless=("tf.abi-*", "tf.import-avx", "tf.python-unsupported"))
 def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os: str | None = None) -> Problem | None:
     """DLL load failed: Windows does not report which one."""
@@ -389,7 +396,8 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
     if not seen or (messages.has("loader-error") and not messages.has("dll-load-failed", "msvc-missing")):
         return None
     cause = "Windows does not report which DLL; usually the Visual C++ runtime is missing or too old"
-    if any("initialization routine failed" in message.text for message in seen):
+    ran = any("initialization routine failed" in message.text for message in seen)
+    if ran:
         cause = "a DLL of TensorFlow ran and failed: usually a CPU without AVX, or a Visual C++ runtime that is too old"
     of_release = f"CUDA {gpu_release.cuda} and cuDNN {gpu_release.cudnn}" if gpu_release else "CUDA and cuDNN"
     see = Fix("See which CUDA DLLs Windows finds", ("where.exe cudart64_*.dll cublas64_*.dll cudnn64_*.dll",))
@@ -397,7 +405,7 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
     return Problem(
         cause=f"{cause}. Otherwise, check {of_release}, whose bin folders must be on PATH",
         evidence=message_evidence(*seen),
-        fixes=(_ACTIVATE,) if shells else (_INSTALL_RUNTIME, see),
+        fixes=(_ACTIVATE,) if shells else (_RUNTIME_OR_AVX if ran else _INSTALL_RUNTIME, see),
     )
 
 

@@ -141,15 +141,17 @@ def driver(text: ParsedText) -> Driver:
         Known(text.smi.driver_version, text.smi_at) if text.smi.driver_version else NOT_IN_TEXT,
         fact_from(_trimmed(module), kernel),
         text.stated_fact("driver"),
-        text.stated_fact("driver", in_sentences=True),
+        *(Known(one.value, stated_at(one), "stated") for one in text.said("driver")),
     )
+    known = [one for one in versions if isinstance(one, Known)]
+    known.sort(key=lambda one: "." not in one.value)  # a bare branch may be the one that is asked for
     supported = text.smi.cuda_version
     mismatch = [
         one for one in text.messages_of("nvml-mismatch") if _OF_NVML.search(one.text)
     ]  # CUDA has one of its own
     xids = text.messages_of("xid")
     return Driver(
-        version=next((one for one in versions if isinstance(one, Known)), NOT_IN_TEXT),
+        version=next(iter(known), NOT_IN_TEXT),
         cuda_supported=Known(supported, text.smi_at) if supported else text.stated_fact("supported", in_sentences=True),
         kernel_module=fact_from(_trimmed(module), kernel),
         kernel_module_loaded=fact_from(

@@ -225,6 +225,8 @@ def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int 
     if stated:
         named = [name for name, pattern in _STATED.items() if pattern.search(stated)]
         return None if named[1:] else (*named, "linux")[0], None
+    # a form offers all of them
+    lines = [one for one in lines if not all(pattern.search(one.text) for pattern in _STATED.values())]
     for name, pattern in (("linux", _LINUX_WITH_A_GPU), *_SYSTEMS.items(), ("windows", _WINDOWS_WORD)):
         if (line := _first(pattern, lines)) is not None:
             return name, line

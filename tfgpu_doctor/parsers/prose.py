@@ -336,7 +336,7 @@ _IF = any_case(
 )
 # some GPUs, those of others, a package, or what else somebody may not see
 _NOT_OF_ALL = any_case(
-    r"\b(?:multiple|several|both|all|single)\W+(?:\w+\W+)?(?:gpu|card)|\bpeer access"
+    r"\b(?:multiple|several|both|all|single)\W+(?:\w+\W+)?(?:gpu|card)|\bpeer access|\b(?:fully|entirely|efficiently)\b"
     r"|\bone gpu only|\btensorflow-gpu(?: (?:that|version)|\W*$)"
     r"|gpus? of others|\bseem (?!to (?:be|use|work|find|detect|see|recogni|run|have)|used)|cannot run it\b|\bgpu docs"
 )

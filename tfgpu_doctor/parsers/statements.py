@@ -173,7 +173,8 @@ def names_no_gpu(text: str) -> bool:
 def system(text: str) -> str | None:
     """The operating system's name as it was written, in lower case; None when it is not one."""
     plain = " ".join(text[:LONGEST].split()).strip("*_`. ")
-    return plain.lower() if _OS.search(plain) else None
+    offers_all = all(re.search(name, plain, re.IGNORECASE) for name in (r"\bwin", r"\bmac", r"\blinux"))
+    return plain.lower() if _OS.search(plain) and not offers_all else None  # the words of the form
 
 
 def gpu(text: str) -> str | None:

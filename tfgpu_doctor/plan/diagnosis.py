@@ -52,7 +52,7 @@ def asked(
         context.probed
         or question is None
         or not _names_enough(context, question)
-        or ("direct" not in question.values and messages.has("gpu-created", "gpu-found"))  # a release runs there
+        or ("direct" not in question.values and messages.has("gpu-created", "gpu-found", "slow"))  # one runs there
         or not (nothing_fails(messages, devices) or _answer_repairs(context, messages, question))
     ):
         return None
