@@ -299,10 +299,12 @@ def no_gpu_listed(context: Context, devices: Devices) -> Problem | None:
         return None
     variable = 'set "TF_CPP_MAX_VLOG_LEVEL=3" &' if context.remedies.os == "windows" else "TF_CPP_MAX_VLOG_LEVEL=3"
     is_old = at_least(value_or(context.facts.tensorflow.version, None), "2.1") is False
-    call = "tf.test.is_gpu_available()" if is_old else "tf.config.list_physical_devices('GPU')"
-    listing = f'{context.remedies.python} -c "import tensorflow as tf; print({call})"'
-    command = context.remedies.filtered(f"{variable} {listing} 2>&1", "dso_loader", "cudart", "cuda", "cudnn", most=50)
-    see = Fix("See whether its list of GPUs is empty", (listing,))
+    call = "tf.test.is_gpu_available()" if is_old else "tf.config.list_physical_devices()"
+    start = f'{context.remedies.python} -c "import tensorflow as tf; '
+    logged = f'{variable} {start}{call}" 2>&1'
+    command = context.remedies.filtered(logged, "dso_loader", "cudart", "cuda", "cudnn", most=50)
+    of_gpus = call if is_old else "tf.config.list_physical_devices('GPU')"
+    see = Fix("See whether its list of GPUs is empty", (f'{start}print({of_gpus})"',))
     more = Fix("Let TensorFlow log more, and read the lines about libraries and cuInit", (command,))
     said = context.is_stated("tensorflow.devices")
     return Problem(

@@ -378,8 +378,8 @@ IMPORT_DLL = finding(
 
 
 _RUNTIME_OR_AVX = Fix(
-    f"{_INSTALL_RUNTIME.text}. If that is no cure, see in the data sheet of the CPU whether it has AVX, which TensorFlow "
-    "uses since 1.6; without it, take another computer, or TensorFlow 1.5",
+    f"{_INSTALL_RUNTIME.text}. If that is no cure, see in the data sheet of the CPU whether it has AVX, which is "
+    "needed since 1.6; without it, take another computer, or TensorFlow 1.5",
     _INSTALL_RUNTIME.commands,
 )
 

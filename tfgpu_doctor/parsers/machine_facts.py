@@ -132,26 +132,26 @@ _LISTED = re.compile(
 )
 
 
+def _driver_version(text: ParsedText, of_kernel: Fact[str]) -> Fact[str]:
+    printed = Known(text.smi.driver_version, text.smi_at) if text.smi.driver_version else NOT_IN_TEXT
+    said = (Known(one.value, stated_at(one), "stated") for one in text.said("driver"))
+    known = [one for one in (printed, of_kernel, text.stated_fact("driver"), *said) if isinstance(one, Known)]
+    known.sort(key=lambda one: "." not in one.value)  # a bare branch may be the one that is asked for
+    return next(iter(known), NOT_IN_TEXT)
+
+
 def driver(text: ParsedText) -> Driver:
     """What nvidia-smi, TensorFlow's diagnostics and the kernel say of the driver."""
     kernel = next(iter(text.messages_of("kernel-version")), None)
     module = (kernel.values.get("version") or kernel.values.get("module")) if kernel else None
     stopped = text.messages_of("kernel-driver-not-running", "smi-no-driver")
-    versions: tuple[Fact[str], ...] = (
-        Known(text.smi.driver_version, text.smi_at) if text.smi.driver_version else NOT_IN_TEXT,
-        fact_from(_trimmed(module), kernel),
-        text.stated_fact("driver"),
-        *(Known(one.value, stated_at(one), "stated") for one in text.said("driver")),
-    )
-    known = [one for one in versions if isinstance(one, Known)]
-    known.sort(key=lambda one: "." not in one.value)  # a bare branch may be the one that is asked for
     supported = text.smi.cuda_version
     mismatch = [
         one for one in text.messages_of("nvml-mismatch") if _OF_NVML.search(one.text)
     ]  # CUDA has one of its own
     xids = text.messages_of("xid")
     return Driver(
-        version=next(iter(known), NOT_IN_TEXT),
+        version=_driver_version(text, fact_from(_trimmed(module), kernel)),
         cuda_supported=Known(supported, text.smi_at) if supported else text.stated_fact("supported", in_sentences=True),
         kernel_module=fact_from(_trimmed(module), kernel),
         kernel_module_loaded=fact_from(
