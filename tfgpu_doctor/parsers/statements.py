@@ -306,9 +306,13 @@ def _of_parts(parts: list[str], strict: bool) -> list[tuple[str, str]]:
     known = sum(bool(one) for one in found)
     if not 1 <= len(named) <= 8 or (known < len(named) if strict else known < 2 or 2 * known < len(named)):
         return []
-    pairs = [pair for one in found for pair in one]
-    offered = sum(bool(key == "os" and _PLAIN_SYSTEM.fullmatch(name)) for key, name in pairs) > 1  # the words of a form
-    return [pair for pair in pairs if not (offered and pair[0] == "os")]
+    return _without_offers([pair for one in found for pair in one])
+
+
+def _without_offers(pairs: list[Pair]) -> list[Pair]:
+    """What is said, without systems among which a form lets choose."""
+    systems = [name for key, name in pairs if key == "os" and _PLAIN_SYSTEM.fullmatch(name)]
+    return [pair for pair in pairs if not (systems[1:] and pair[0] == "os")]
 
 
 def _of_part(part: str, alone: bool) -> list[Pair]:
