@@ -26,6 +26,7 @@ from tests.tiers import usual
 from tfgpu_doctor.facts.facts import Facts, GpuProcess, SmiResult, Unknown
 from tfgpu_doctor.facts.report import GUESSED, Finding, Report, load_report
 from tfgpu_doctor.findings.engine import BECAUSE
+from tfgpu_doctor.fleet.records import Value
 from tfgpu_doctor.plan.diagnosis import diagnose, make_report
 from tfgpu_doctor.redact.redaction import LONGEST, KnownNames, Redactor, redact
 
@@ -88,9 +89,9 @@ def test_spaces_in_a_path_hide_nothing() -> None:
     before = report({"python.executable": known("/home/Ada L/great plans/env/bin/python")})
     text = redact(before).to_json().decode()
     assert "Ada" not in text and "plans" not in text
-    redactor = Redactor(before)
-    texts = map(redactor.text, ("in /home/Ada L/great plans/env and", "3.12, /home/Ada L/great plans/x.py"))
-    assert tuple(texts) == ("in /home/<user>/<path-1>/env and", "3.12, /home/<user>/<path-1>/x.py")
+    redactor = Redactor((before, Value(value="/data/new ideas/python", nodes=1)))  # of a fleet, which has no facts
+    texts = map(redactor.text, ("in /home/Ada L/great plans/env and", "3.12, /data/new ideas/x.py"))
+    assert tuple(texts) == ("in /home/<user>/<path-1>/env and", "3.12, /data/<path-2>/x.py")
 
 
 PRIVATE = {word.lower() for row in MESSAGES for word in row["goes"]} | {UUID, "secret-env", "partition-x"}

@@ -79,9 +79,11 @@ def _terms() -> frozenset[str]:
 _SEPARATORS = re.compile(r"([\\/]+)")
 _ANCHOR = re.compile(r"[A-Za-z]:|~")
 
-# a path in running text: posix (or from ~), Windows with or without doubled backslashes
-_PART = r"(?:<[a-z]+(?:-\d+)?>|[^\s/\\'\":;,|()\[\]{}`*?<>=$])"
-POSIX = re.compile(after_blank(r"(?<![\w.\\/~>-])") + rf"~?(?:/{_PART}+)+/?")
+# a path in running text: posix (or from ~; behind the dot of an id, "cudnn.installed./data/…"), Windows with or without
+# doubled backslashes; what was cut out of its middle does not end it
+_PART = r"(?:<[a-z]+(?:-\d+)?>| … |[^\s/\\'\":;,|()\[\]{}`*?<>=$])"
+_UNJOINED = r"(?<![\w.\\/~>-])"
+POSIX = re.compile(rf"(?:{after_blank(_UNJOINED)}|(?<=[a-z]\.))~?(?:/{_PART}+)+/?")
 WINDOWS = re.compile(
     after_blank(r"(?<![A-Za-z0-9])") + r"[A-Za-z]:[\\/]+(?:(?:<[a-z]+(?:-\d+)?>|[^\\/:*?\"<>|\r\n])+[\\/]+)*"
     r"(?:<[a-z]+(?:-\d+)?>|[^\\/:*?\"<>|\s',;()])*"

@@ -33,6 +33,9 @@ _OWN_NAMES = frozenset({OWN_NAME, "CONDA_DEFAULT_ENV", "WSL_DISTRO_NAME"})
 # names of the fields that hold a whole path, so that its parts may have spaces
 _FIELDS = [field for record in records_in(Facts) for field in described(record).items()]
 _PATHS = frozenset(name for name, about in _FIELDS if about.unit == "path")
+# fields of a fleet that a whole path ends: ids ("cudnn.installed./data/x y/libcudnn.so.9"), and values
+_WITH_PATHS = frozenset({"id", "explains", "value"})
+_KEYED = re.compile(r"\A(?:[\w.]*\.)?(?=(?:~?/|[A-Za-z]:[\\/])[^,\n]*\Z)")
 
 T = TypeVar("T")
 
@@ -101,6 +104,8 @@ class Redactor:
             self._add("name", text)
         if field in _PATHS:
             self._learn_path(text)
+        elif keyed := _KEYED.search(text) if field in _WITH_PATHS else None:
+            self._learn_path(text[keyed.end() :])
         paths.each(text, self._learn_path)
         patterns.replaced(patterns.PLACES, f"{field}={text}" if field.isupper() else text, self._add)
         patterns.replaced(patterns.REMOTES, text, self._learn_remote)
