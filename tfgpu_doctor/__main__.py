@@ -23,6 +23,7 @@ _leaving: BaseException | None = None  # what the handler of a signal has raised
 
 def main() -> None:
     """Run the command line and exit with its exit code."""
+    _search_own_folders_first()
     try:
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:  # started with the stream closed (>&-): discard the output
@@ -39,6 +40,12 @@ def main() -> None:
     finally:
         _end_children()
     sys.exit(code)
+
+
+def _search_own_folders_first() -> None:
+    """Search the folders of PYTHONPATH last: a random.py there is TensorFlow's trouble, which the doctor reports."""
+    given = {os.path.abspath(one) for one in os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    sys.path.sort(key=lambda folder: os.path.abspath(folder) in given)
 
 
 def run(arguments: list[str]) -> int:

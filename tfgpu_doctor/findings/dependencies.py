@@ -42,6 +42,7 @@ def asks_for_other_keras(message: Message) -> bool:
 
 PLUGINS = "tensorflow-plugins"  # the folder of site-packages whose files TensorFlow loads when it is imported
 _PLUGIN = re.compile(r"(\S{1,200}[\\/])" + PLUGINS + r"[\\/]([\w.-]{1,80})")  # site-packages and the file's name
+_NO_MODULE = re.compile(r"No module named '(\w{1,80})'")
 _NO_SUCH_FUNCTION = re.compile(r"undefined symbol|Symbol not found", re.IGNORECASE)
 _OTHER_RELEASE = "it was compiled for another TensorFlow release, and needs functions that this one does not have"
 
@@ -82,6 +83,17 @@ def _again(context: Context, names: Sequence[str]) -> tuple[Fix, ...]:
     return again or remedies.reinstall_best("it brings its dependencies")
 
 
+def _see_which(context: Context) -> Iterator[Fix]:
+    """Where Python finds the module decides whether packages or a file of the user make it lack its attributes."""
+    mixed = messages_of_mixed_packages(context.log)
+    if context.log.has("no-attribute") and not (context.probed or (mixed and mixed.evidence)):
+        text = (
+            "To decide, see where Python finds it: a file or folder of yours is to be renamed; in site-packages, it is "
+        )
+        text += "TensorFlow, mixed or removed in part"
+        yield Fix(text, (f"{context.remedies.python} -c 'import tensorflow; print(tensorflow.__file__)'",))
+
+
 def _keep_one(context: Context) -> tuple[Fix, ...]:
     """Keep tensorflow-gpu: of 1.x and 2.0 it alone has CUDA, and from 2.1 on the two are the same."""
     python = context.remedies.python
@@ -100,7 +112,10 @@ PACKAGE_CONFLICT = finding(
     title="Packages of different TensorFlow releases are mixed in this environment",
     cause="keras, tensorboard, tensorflow-estimator and TensorFlow are of different releases, or two TensorFlow "
     "packages installed their files into the same folder",
-    fixes=lambda context: _again(context, ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", *_COMPANIONS)),
+    fixes=lambda context: (
+        *_see_which(context),
+        *_again(context, ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", *_COMPANIONS)),
+    ),
     explained_by=("env.pythonpath", "tf.shadowed"),
     symptoms=(symptoms.NO_ATTRIBUTE,),
     docs="https://www.tensorflow.org/install/pip",
@@ -109,30 +124,47 @@ PACKAGE_CONFLICT = finding(
 
 @PACKAGE_CONFLICT.sign(unless=("tf.package-removed",))
 def mixed_packages(
-    context: Context, packages: Packages, release: Release | None = None, messages: MessageLog | None = None
+    context: Context,
+    packages: Packages,
+    release: Release | None = None,
+    messages: MessageLog | None = None,
+    phases: Phases = (),
 ) -> Problem | None:
     """Two distributions in one folder `tensorflow`, or keras or tensorboard of another release."""
-    tensorflows = _tensorflows(packages)
-    if twice := _of_one_folder(tensorflows, context, messages):
+    works = any(one.name == "keras" and one.outcome == "ok" for one in phases)  # which outranks what is listed
+    if twice := _of_one_folder(_tensorflows(packages), context, messages):
         return Problem(
             title=f"{' and '.join(map(_listed, twice))} overwrite each other's files",
             cause="they install their files into the same folder, and the last one has overwritten the others",
             evidence=tuple(evidence(_listed(one), _where(twice[0]), "one TensorFlow package") for one in twice),
             fixes=_again(context, tuple(dict.fromkeys(p.name for p in twice))),
+            # a GPU that is missed may be missed for what was overwritten
+            severity=Severity.WARNING if works and context.require_gpus == 0 else None,
         )
     if release is None or (messages and messages.has("other-version-runs")):
         return None  # where another version runs, the release is that of another environment
     wanted = [*_of_another_release(tuple(first_of_each(packages).values()), release)]
-    if all(package.name == "tf-keras" for package, _ in wanted):  # which TensorFlow does not bring along
-        keras = (f"{package.name}{bound}" for package, bound in wanted)
-        fixes = context.remedies.installing("Install the tf-keras of this release", *keras)
-    else:
-        names = dict.fromkeys((*(one.name for one in tensorflows), *(package.name for package, _ in wanted)))
-        fixes = _again(context, tuple(names))
     wheel = f"TensorFlow {release.version} (wheel)"
-    seen = (evidence(_listed(one), _where(one), f"{one.name} {bound}", wheel) for one, bound in wanted)
     cause = "they belong to another TensorFlow release than the one that is installed"
-    return Problem(cause=cause, evidence=tuple(seen), fixes=fixes)
+    but = "; TensorFlow and tf.keras can be imported with them, and what the other release lacks fails when it is used"
+    return Problem(
+        cause=cause + but if works else cause,
+        evidence=tuple(evidence(_listed(one), _where(one), f"{one.name} {bound}", wheel) for one, bound in wanted),
+        fixes=_of_this_release(context, packages, release, wanted),
+        severity=Severity.WARNING if works else None,
+    )
+
+
+def _of_this_release(
+    context: Context, packages: Packages, release: Release, wanted: list[tuple[Package, str]]
+) -> tuple[Fix, ...]:
+    """Install what goes with TensorFlow; all of them anew beside two, or beside a Keras that it does not require."""
+    names = dict.fromkeys((*(one.name for one in _tensorflows(packages)), *(one.name for one, _ in wanted)))
+    judged = companion_bound("keras", release) or all(one.name != "keras" for one in packages)
+    if not judged or sum(one in TENSORFLOW for one in names) > 1:
+        return _again(context, tuple(names))
+    bounds = (f"{package.name}{without_gaps(bound)}" for package, bound in wanted)
+    return context.remedies.installing("Install what goes with TensorFlow, which stays as it is", *bounds)
 
 
 def _listed(package: Package) -> str:
@@ -203,12 +235,15 @@ def requirement_refused(
         return None
     whose = (seen[0].need_source or "").removeprefix("metadata of ")
     text = "Install versions that it allows; the release of TensorFlow stays the same"
+    # an import that ends at a module of another package ends for that
+    module = next(filter(None, (_NO_MODULE.search(one.exception or "") for one in phases)), None)
+    ends_here = import_fails(phases) and (module is None or module[1].replace("_", "-") in there)
     return Problem(
         title=f"{seen[0].saw} is installed, {whose} requires {seen[0].need}",
         cause=f"the metadata of {whose} excludes this version (pip check reports it, too); it may fail when it is used",
         evidence=tuple(seen),
         fixes=context.remedies.installing(text, *wanted),
-        severity=None if import_fails(phases) else Severity.WARNING,
+        severity=None if ends_here else Severity.WARNING,
     )
 
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import DamagedPackage, Message, Packages, Phases, value_or
+from tfgpu_doctor.facts.facts import DamagedPackage, Message, Package, Packages, Phases, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, major
 from tfgpu_doctor.findings import inputs
@@ -106,18 +107,22 @@ def requirement_not_installed(
     installed = {one.name for one in packages}
     required = requirements(packages, python_version, wheel_platform)
     absent = [(asking, one) for asking, one in required if canonicalize_name(one.name) not in installed]
-    needed = [one for _, one in absent if canonicalize_name(one.name) not in SELDOM_USED]
-    if not absent:
-        return None
-    named = list(dict.fromkeys(one.name for one in needed or [one for _, one in absent]))
+    needed = [pair for pair in absent if canonicalize_name(pair[1].name) not in SELDOM_USED]
+    return _not_installed(context, needed or absent, is_needed=bool(needed)) if absent else None
+
+
+def _not_installed(context: Context, absent: list[tuple[Package, Requirement]], *, is_needed: bool) -> Problem:
+    named = list(dict.fromkeys(one.name for _, one in absent))
+    asking = list(dict.fromkeys(f"{one.name} {one.version}" for one, _ in absent))
+    who = f"{' and '.join(asking)} {'requires' if len(asking) == 1 else 'require'}"
     source = context.source("python.packages")
-    metadata = ((one, f"metadata of {asking.name} {asking.version}") for asking, one in absent)
+    metadata = ((one, f"metadata of {package.name} {package.version}") for package, one in absent)
     return Problem(
-        title=f"Not installed, though {tensorflow.name} {tensorflow.version} requires it: {', '.join(named)}",
-        cause=_IMPORTED if needed else "features of TensorFlow that use it fail",
+        title=f"Not installed, though {who} it: {', '.join(named)}",
+        cause=_IMPORTED if is_needed else "features of TensorFlow that use it fail",
         evidence=tuple(evidence(f"no {one.name}", source, str(one), where) for one, where in metadata),
         fixes=_install_missing(context, named),
-        severity=None if needed else Severity.WARNING,
+        severity=None if is_needed else Severity.WARNING,
     )
 
 

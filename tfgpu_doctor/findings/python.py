@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from dataclasses import replace
 
 from packaging.utils import canonicalize_name
 
@@ -668,6 +669,13 @@ def first_on_sys_path(context: Context, tensorflow_paths: tuple[str, ...], packa
     )
 
 
+def _together(fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
+    if not all(one.commands for one in fixes):
+        return fixes
+    text = "Rename them, or start Python from another folder"
+    return (Fix(text, tuple(command for one in fixes for command in one.commands)),)
+
+
 def _rename(context: Context, path: str) -> Fix:
     folder, name = posixpath.split(_slashes(path))
     command = context.remedies.rename(path, posixpath.join(folder, f"my_{name}"))
@@ -728,7 +736,9 @@ def _off_sys_path(context: Context, folder: str, variables: Variables, user_site
 
 
 @SHADOWED.sign(conclusive=False)
-def needed_module_elsewhere(context: Context, modules_in_the_way: tuple[ShadowedModule, ...]) -> Problem | None:
+def needed_module_elsewhere(
+    context: Context, modules_in_the_way: tuple[ShadowedModule, ...], messages: MessageLog | None = None
+) -> Problem | None:
     """A module that TensorFlow imports is taken from another folder, and the import fails; not through PYTHONPATH."""
     found = [one for one in modules_in_the_way if one.via != "PYTHONPATH"]
     if not found:
@@ -738,12 +748,33 @@ def needed_module_elsewhere(context: Context, modules_in_the_way: tuple[Shadowed
     if first.via and first.line:
         fix = Fix(f"Remove {folder} from sys.path: delete line {first.line} of {first.via}, which adds it")
     modules = ((one, f"{one.module} of {one.package} {one.package_version}") for one in found)
+    seen = tuple(evidence(one.path, one.via or "sys.path", expected) for one, expected in modules)
+    if messages and (named := standard_module_shadowed(context, messages)):  # at which the import ended
+        fixes = _together((*(named.fixes or ()), fix))
+        return replace(named, evidence=(*named.evidence, *seen), fixes=fixes, rank_first=True)
     return Problem(
         title=f"{first.path} shadows {first.package} {first.package_version}, which TensorFlow imports",
         cause=f"Python imports the first `{first.module}` on sys.path; that folder comes before the installed packages",
-        evidence=tuple(evidence(one.path, one.via or "sys.path", expected) for one, expected in modules),
+        evidence=seen,
         fixes=(fix,),
         rank_first=True,
+    )
+
+
+@SHADOWED.sign(unless=("tf.abi-*", "tf.import-dll", "tf.glibc-too-old"))
+def standard_module_shadowed(context: Context, messages: MessageLog) -> Problem | None:
+    """A file named as a module of the standard library: in the message, or a frame below the import of TensorFlow."""
+    begins = messages.first("import-line")
+    below = [m for m in messages.all("traceback") if begins and m.line > begins.line]
+    message = next((m for m in (*messages.all("shadowed"), *below) if m.values.get("standard")), None)
+    if message is None or messages.has("own-tensorflow-file"):
+        return None
+    name, folder = message.values["standard"], posixpath.dirname(_slashes(message.values["file"]))
+    return Problem(
+        title=f"A local file {name}.py shadows the standard library's module {name}",
+        cause=f"TensorFlow imports {name} of the standard library, and Python finds the file beside the program first",
+        evidence=message_evidence(message),
+        fixes=(_rename(context, posixpath.join(folder if posixpath.isabs(folder) else "", f"{name}.py")),),
     )
 
 
@@ -752,8 +783,8 @@ def shadowing_messages(
     context: Context, messages: MessageLog, tensorflow_paths: tuple[str, ...] | None = None
 ) -> Problem | None:
     """A file of the user, or an empty folder that an uninstallation has left, is found first."""
-    if not messages.has("own-tensorflow-file") and (problem := _shadowed_standard_module(context, messages)):
-        return problem
+    if standard_module_shadowed(context, messages):
+        return None
     certain = messages.all("shadowed", "own-tensorflow-file")
     empty = [m for m in messages.all("no-attribute") if m.values.get("name") in _IN_EVERY_TENSORFLOW]
     if not certain and (not empty or messages.has("native-runtime-failed")):
@@ -770,19 +801,3 @@ def shadowing_messages(
     own = [m.values["file"] for m in messages.all("own-tensorflow-file")]
     fixes = (_rename(context, own[0]),) if own else None
     return Problem(evidence=message_evidence(*certain, *empty), fixes=fixes, sure=bool(certain))
-
-
-def _shadowed_standard_module(context: Context, messages: MessageLog) -> Problem | None:
-    """A file named as a module of the standard library: in the message, or a frame below the import of TensorFlow."""
-    begins = messages.first("import-line")
-    below = [m for m in messages.all("traceback") if begins and m.line > begins.line]
-    message = next((m for m in (*messages.all("shadowed"), *below) if m.values.get("standard")), None)
-    if message is None:
-        return None
-    name, folder = message.values["standard"], posixpath.dirname(_slashes(message.values["file"]))
-    return Problem(
-        title=f"A local file {name}.py shadows the standard library's module {name}",
-        cause=f"TensorFlow imports {name} of the standard library, and Python finds the file beside the program first",
-        evidence=message_evidence(message),
-        fixes=(_rename(context, posixpath.join(folder if posixpath.isabs(folder) else "", f"{name}.py")),),
-    )

@@ -1,0 +1,1 @@
+raise RuntimeError("tfgpu imports that of the standard library")
