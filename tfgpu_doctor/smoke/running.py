@@ -42,7 +42,7 @@ TO_EXAMINE = 0.6  # share of the budget that the doctor may take: a slower impor
 TO_REPORT = 1.0  # seconds kept for killing what hangs and for the report
 USUAL = 60.0  # seconds of a budget that is not given
 HALF = 0.5  # share of what is left that one step may take while others wait: one card that hangs must not hide the rest
-OLDEST = (3, 6)  # Python that the worker of the benchmarks runs in
+OLDEST = (3, 7)  # Python that the worker of the benchmarks runs in
 
 # Rows of the matrices. A GPU needs about 4096 to come near its peak (2.5 TFLOP a sample: 40 ms at 60 TFLOP/s); two CPU
 # cores need 0.1 s for 1024. float64 has half the rows: GPUs that are made for graphics do 1/64 of float32 in it.
