@@ -22,6 +22,7 @@ two nodes that can be chance, so there only what belongs together is put togethe
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from statistics import median, median_low
@@ -61,6 +62,7 @@ _FEW = 2  # odd ones that are more than one of ten, where few are compared; more
 _SEVERAL = 5  # odd values; with more of them, one group is made for all
 _LONG = 200  # characters of a value, of which only the difference is shown
 _MISSING = Value(ABSENT)
+_PYTHON = re.compile(r"\S*/bin/python[\d.]*")
 # what leads where several are of the same nodes, and what is shown first
 _ORDER: tuple[Kind, ...] = ("finding", "difference", "speed")
 _WHY: dict[Kind, str] = {
@@ -83,6 +85,7 @@ def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
     order = {name: number for number, name in enumerate(facts)}
     worst_first = sorted(every, key=lambda x: (_gravity(x), _ORDER.index(x.kind), -len(x.nodes), rank(x.layer), x.id))
     groups = tuple(_finished(one, order, facts, matrix) for one in worst_first)
+    common = tuple(sorted(_common(found), key=lambda row: rank(row.layer)))
     severities = {one.severity for one in groups}
     is_known = all(result.verdict != "unknown" for one in found for result in one.results)
     verdict: Verdict = "ok" if found and not gathered.unreadable and is_known else "unknown"
@@ -95,11 +98,11 @@ def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
         created=created,
         verdict=verdict,
         results=len(gathered.results),
-        common=tuple(sorted(_common(found), key=lambda row: rank(row.layer))),
+        common=common,
         groups=groups,
         nodes=tuple(one.node() for one in found),
         unreadable=tuple(gathered.unreadable),
-        notes=(*notes, *_versions(found)),
+        notes=(*notes, *_versions(found), *_uneven(common, groups)),
     )
 
 
@@ -116,6 +119,18 @@ def _versions(found: tuple[Machine, ...]) -> Iterator[str]:
     if len(counts) > 1:
         several = ", ".join(f"{version} ({many})" for version, many in counts.most_common(5))
         yield f"the results were written by several versions of tfgpu, which find different things: {several}"
+
+
+def _uneven(common: tuple[Common, ...], groups: tuple[Group, ...]) -> Iterator[str]:
+    """Yield a note on versions that differ where none is usual, so that no node is odd."""
+    named = {identity for one in groups for identity in (one.id, *one.explains)}
+    for row in common:
+        if row.id in ("driver.version", "tensorflow.version") and row.distinct > 1 and row.id not in named:
+            several = ", ".join(f"{one.value} ({one.nodes})" for one in row.values)
+            yield f"the nodes have different versions of {_OF[row.id]}, and none is usual: {several}"
+
+
+_OF = {"driver.version": "the driver", "tensorflow.version": "TensorFlow"}
 
 
 # ------------------------------------------------------------------------------------------------- what most nodes have
@@ -165,10 +180,10 @@ def _findings(machines: Iterable[Machine]) -> Iterator[Group]:
             by_id.setdefault(one.id, []).append((machine, one))
     for identity, several in by_id.items():
         title = Counter(one.title for _, one in several).most_common(1)[0][0]
-        (fixes, many), *others = Counter(one.fixes for _, one in several).most_common(2)
+        (repair, many), *others = Counter(_repair(one) for _, one in several).most_common(2)
         note = f"the repair is that of {many} of {count(len(several), 'node')}; the others need another one"
         # first the nodes whose repair it is, which is held against what is known of the first
-        several.sort(key=lambda one: one[1].fixes != fixes)
+        several.sort(key=lambda one: _repair(one[1]) != repair)
         yield Group(
             id=cut(identity, 100),
             kind="finding",
@@ -179,8 +194,13 @@ def _findings(machines: Iterable[Machine]) -> Iterator[Group]:
             source=note if others else "",
             cause=several[0][1].cause,
             nodes=tuple(Member(node=machine.name, found=_saw(one, title)) for machine, one in several),
-            fixes=fixes,
+            fixes=several[0][1].fixes,
         )
+
+
+def _repair(finding: Finding) -> tuple[tuple[str, ...], ...]:
+    """Return what its fixes do, wherever the Python of the node lies."""
+    return tuple((one.text, *(_PYTHON.sub("python", command) for command in one.commands)) for one in finding.fixes)
 
 
 def _saw(finding: Finding, title: str) -> str:
@@ -382,10 +402,11 @@ def _seen(machine: Machine, numbers: list[int], label: str, value: str, expected
 
 
 def _entries(label: str, value: str, expected: str) -> str:
-    """Return how a long list differs; "" of other values."""
-    if min(len(value), len(expected)) <= _LONG:
-        return ""
-    return short(entries(label, expected.split(", "), value.split(", "), ", "), 2 * _LONG)
+    """Return how a list differs that is long, or that has more than it should; "" of other values."""
+    before, now = expected.split(", "), value.split(", ")
+    if set(now) > set(before):
+        return f"{label}: also {short(', '.join(one for one in now if one not in before), _LONG)}"
+    return short(entries(label, before, now, ", "), 2 * _LONG) if min(len(value), len(expected)) > _LONG else ""
 
 
 # ------------------------------------------------------------------------------------------------------------ speeds
