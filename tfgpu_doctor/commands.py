@@ -227,7 +227,8 @@ def find_python(python: File | None) -> str:
     from tfgpu_doctor.probes.systems import find
 
     text = _without_parents(os.fspath(python))
-    inside = (os.path.join(text, *path) for path in (("bin", "python"), ("Scripts", "python.exe")))
+    folders = (("bin", "python"), ("Scripts", "python.exe"), ("python",), ("python.exe",))  # or that folder itself
+    inside = (os.path.join(text, *path) for path in folders)
     executable = next((path for path in inside if os.path.isfile(path) or os.path.islink(path)), text)
     # a folder "env" is meant before the program of that name, but no folder before a Python: it may be somebody else's
     is_folder = executable != text and not text.lower().startswith(("python", "pypy"))
@@ -263,12 +264,19 @@ def _of_the_shell() -> str | None:
     return find("python" if os.name == "nt" else "python3", {**os.environ, "PATH": others})
 
 
-def check_python(version: Fact[str]) -> None:
-    """Refuse a program that did not run as an interpreter does. Raises UsageError: it is no Python."""
+def check_python(version: Fact[str], executable: str) -> None:
+    """Refuse a program that did not run the examination. Raises TfgpuError: it is no Python, or one that is too old."""
     from tfgpu_doctor.facts.facts import Unknown
 
-    if isinstance(version, Unknown) and "is no Python interpreter" in version.reason:
-        raise UsageError(f"--python: {version.reason.removeprefix('interpreter: ')}")
+    reason = version.reason.removeprefix("interpreter: ") if isinstance(version, Unknown) else ""
+    if "is no Python interpreter" in reason:
+        raise UsageError(f"--python: {reason}")
+    if "is too old to be examined" in reason:
+        from tfgpu_doctor.plan.windows_shell import quoted
+
+        own = f'{quoted(executable, "windows" if sys.platform == "win32" else None)} -c "import tensorflow" 2>&1'
+        what = "Run tfgpu doctor without --python for the driver and the GPU, and for TensorFlow"
+        raise TfgpuError(f"{executable}: {reason}. {what}: {own} | tfgpu explain -")
 
 
 def examined(executable: str, matrix: Matrix) -> Facts:
@@ -356,7 +364,7 @@ def _live(
     from tfgpu_doctor.probes.examine import examine
 
     found = examine(executable, load, import_tensorflow=imports, timeout=timeout)
-    check_python(found.facts.python.version)
+    check_python(found.facts.python.version, executable)
     return make_report(found.facts, load(), source="live", timings=found.timings, require_gpus=require_gpus)
 
 
@@ -758,7 +766,7 @@ def bench(
                 raise TfgpuError(part, 0)
             progress("examining this machine", 0.0)
             environment = examined(executable, known)
-            check_python(environment.python.version)
+            check_python(environment.python.version, executable)
             if needs_gpu and not value_or(environment.gpus, ()):
                 raise TfgpuError("no reference can be saved: no NVIDIA GPU was found (tfgpu doctor explains why)", 3)
             result = measure(request, plan, known, environment, progress=progress, note=note, save=save)

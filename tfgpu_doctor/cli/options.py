@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import takewhile
@@ -126,9 +127,12 @@ class Group(_Asked, click.Group):
         if name not in self.commands and not ctx.resilient_parsing:
             options = {option for parameter in self.get_params(ctx) for option in parameter.opts}
             is_option = f"--{name}" in options  # tfgpu help, tfgpu version
-            hint = f" Use {ctx.command_path} --{name}." if is_option else did_you_mean(name, self.commands, 1)
+            hint = f" Use {ctx.command_path} --{name}." if is_option else self._meant(name)
             ctx.fail(f"No such command {name!r}.{hint}")
         return super().resolve_command(ctx, args)
+
+    def _meant(self, name: str) -> str:
+        return did_you_mean(name, self.commands, 1)
 
 
 class LazyGroup(Group):
@@ -154,6 +158,13 @@ class LazyGroup(Group):
         doctor = importlib.import_module("tfgpu_doctor.cli.doctor").command
         of_doctor = any(name in parameter.opts for parameter in doctor.params)
         return f"{name} is an option of a command, as in: tfgpu doctor {name}" if of_doctor else super()._instead(name)
+
+    def _meant(self, name: str) -> str:
+        """Name the command that reads a file of that kind."""
+        if name == "show" or name.endswith(".json"):
+            file = "FILE" if name == "show" else name
+            return f" Use tfgpu bench show {file}, or of a report: tfgpu doctor --from {file}."
+        return f" Use tfgpu explain {name}." if os.path.isfile(name) else super()._meant(name)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands, without importing them, then the options."""

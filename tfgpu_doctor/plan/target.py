@@ -27,6 +27,7 @@ _DRIVER = re.compile(r"\d{2,3}(\.\d+){0,2}")
 _NEWEST_CUDA = 30  # no driver for CUDA has so small a number: the first had 177 (CUDA 2.0 release notes)
 _GLIBC = re.compile(r"glibc (\d+(?:\.\d+)+)")
 _PYTHON = re.compile(r"(?:cp|python)?\s*([23])\.?(\d{1,2})(?:\.\d+)?", re.IGNORECASE)
+_COUNT = re.compile(r"^\s*\d{1,3} ?[x×*] ?")  # "2x RTX 3090", "8 × NVIDIA H200": the plan for each is the same
 _CAPABILITY = re.compile(r"(?:sm_|compute_)?(\d{1,2}?)\.?(\d)[a-z]?", re.IGNORECASE)
 
 
@@ -238,7 +239,7 @@ def read_gpu(matrix: Matrix, name: str) -> TargetGpu:
 
     Raises TargetError: the name means no card, or several.
     """
-    if not (card := _SLICE.sub("", name).strip()):
+    if not (card := _SLICE.sub("", _COUNT.sub("", name)).strip()):
         raise TargetError(f"{name} is a part of a GPU: name the GPU, too, as in 'A100 MIG 1g.5gb'")
     found, chips = matrix.gpu(card), matrix.gpu_candidates(card)
     if found is None and chips and all(major(one.compute_capability) == _FERMI for one in chips):
@@ -264,6 +265,11 @@ def unknown_gpu(matrix: Matrix, name: str) -> str:
         return f"{name} is no NVIDIA GPU, for which alone there is a plan. {why}"
     if _BEFORE_FERMI.search(name):
         return f"{name} has compute capability 1.x. {_TOO_OLD}"
+    found = _CAPABILITY.fullmatch(name.strip())
+    if found and (capability := ".".join(found.groups())) in [
+        one.compute_capability for one in matrix.data.architectures
+    ]:
+        return f"{name!r} is a compute capability: use --compute-capability {capability}"
     near = matrix.nearest_gpus(name)
     hint = f"the nearest names are {', '.join(near)}" if near else "tfgpu matrix gpu lists the known names"
     return f"unknown GPU {name!r}; {hint}; --compute-capability X.Y works for any GPU"
