@@ -87,10 +87,7 @@ def _see_which(context: Context) -> Iterator[Fix]:
     """Where Python finds the module decides whether packages or a file of the user make it lack its attributes."""
     mixed = messages_of_mixed_packages(context.log)
     if context.log.has("no-attribute") and not (context.probed or (mixed and mixed.evidence)):
-        text = (
-            "To decide, see where Python finds it: a file or folder of yours is to be renamed; in site-packages, it is "
-        )
-        text += "TensorFlow, mixed or removed in part"
+        text = "To decide, see where Python finds it: rename a file of your own; in site-packages TensorFlow is mixed"
         yield Fix(text, (f"{context.remedies.python} -c 'import tensorflow; print(tensorflow.__file__)'",))
 
 
@@ -112,10 +109,7 @@ PACKAGE_CONFLICT = finding(
     title="Packages of different TensorFlow releases are mixed in this environment",
     cause="keras, tensorboard, tensorflow-estimator and TensorFlow are of different releases, or two TensorFlow "
     "packages installed their files into the same folder",
-    fixes=lambda context: (
-        *_see_which(context),
-        *_again(context, ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", *_COMPANIONS)),
-    ),
+    fixes=lambda x: (*_see_which(x), *_again(x, ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", *_COMPANIONS))),
     explained_by=("env.pythonpath", "tf.shadowed"),
     symptoms=(symptoms.NO_ATTRIBUTE,),
     docs="https://www.tensorflow.org/install/pip",

@@ -122,15 +122,12 @@ def _versions(found: tuple[Machine, ...]) -> Iterator[str]:
 
 
 def _uneven(common: tuple[Common, ...], groups: tuple[Group, ...]) -> Iterator[str]:
-    """Yield a note on versions that differ where none is usual, so that no node is odd."""
+    """Yield a note on versions that differ without a node that is odd for it."""
     named = {identity for one in groups for identity in (one.id, *one.explains)}
     for row in common:
         if row.id in ("driver.version", "tensorflow.version") and row.distinct > 1 and row.id not in named:
             several = ", ".join(f"{one.value} ({one.nodes})" for one in row.values)
-            yield f"the nodes have different versions of {_OF[row.id]}, and none is usual: {several}"
-
-
-_OF = {"driver.version": "the driver", "tensorflow.version": "TensorFlow"}
+            yield f"{row.label}: the nodes have different versions, and none is so usual that others are odd: {several}"
 
 
 # ------------------------------------------------------------------------------------------------- what most nodes have
