@@ -46,8 +46,7 @@ def test_the_result_is_that_of_the_command_line(tmp_path: Path) -> None:
     )
     assert json.loads(plan(gpu="RTX 3090", driver="535", python="3.11").to_json()) == printed
     printed = json.loads(tfgpu("explain", "-", "--format", "json", input=NO_DEVICE).stdout)
-    explained = json.loads(explain(NO_DEVICE).to_json())
-    assert explained["findings"] == printed["findings"] != []
+    assert json.loads(explain(NO_DEVICE).to_json())["findings"] == printed["findings"] != []
     file = tmp_path / "log.txt"
     file.write_text(NO_DEVICE, encoding="utf-8")
     assert explain(NO_DEVICE.encode()).findings == explain(file).findings == explain(NO_DEVICE).findings

@@ -5,7 +5,6 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 VOID = {"meta", "br", "img", "link", "input", "hr", "area", "base", "col", "embed", "source", "track", "wbr"}
-SVG = {"path", "use", "rect", "circle", "line"}  # written as <path/>
 
 
 class Page(HTMLParser):
