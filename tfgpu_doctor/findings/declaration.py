@@ -284,6 +284,9 @@ def is_probed(facts: Facts) -> bool:
 OF_ANY_CRASH = ("aborted", "segmentation-fault", "exception", "traceback")
 
 
+_SHELLS = ("terminal", "command line", "command-line", "command prompt", "ipython", "shell", "console", "root", "sudo")
+
+
 @dataclass(frozen=True)
 class MessageLog:
     """Messages by kind."""
@@ -317,6 +320,11 @@ class MessageLog:
     def complains(self) -> bool:
         """Whether any program reports a failure, so that what is merely stated is not the question."""
         return any(map(catalogue.is_failure, self._by_kind))
+
+    @property
+    def works_in_a_shell(self) -> bool:
+        """Whether the program runs on the same computer where the settings of a shell reach it."""
+        return any(where.lower() in _SHELLS for where in self.values("works-elsewhere", "where"))
 
     def speaks_only_of(self, *kinds: str) -> bool:
         """Whether these kinds are the only failures."""

@@ -379,7 +379,9 @@ def _to_decide(
 
 def _deciding_and_repairing(one: Shown, context: Context) -> tuple[list[Fix], list[Fix]]:
     own = one.fixes or context.remedies.that_work_here(_declared_fixes(one, context))
-    return [fix for fix in own if fix.decides], [fix for fix in own if not fix.decides]
+    # the libraries are there, and what is missing is a way to them
+    there = context.log.works_in_a_shell and one.id.endswith((".missing", ".version-mismatch"))
+    return [fix for fix in own if fix.decides], [fix for fix in own if not (fix.decides or there)]
 
 
 def _if_so(decide: list[Fix], repairs: list[Fix], possible: list[Shown]) -> list[Fix]:

@@ -113,7 +113,6 @@ Installed = tuple[tuple[str, str], ...]  # version and where it is named: "12.4"
 _IN_PATH = re.compile(r"cuda[-/](\d+\.\d+)|CUDA[/\\]+v(\d+\.\d+)", re.IGNORECASE)
 _RUNTIMES = {"cudatoolkit", "cuda-toolkit", "cuda-cudart", "cuda-runtime", "cuda-version"}
 _PIP_RUNTIME = re.compile(r"nvidia-(?:cuda-runtime|cublas)-cu(\d+)")
-_SHELLS = ("terminal", "command line", "command-line", "shell", "console", "root", "sudo")
 _MAIN_CUDNN = re.compile(r"libcudnn\.so|cudnn64_", re.IGNORECASE)
 _NOT_OPENED = ("library-not-opened", "loader-error")
 _CUDART = ("cudart-not-found", "cudart-ignorable", "cudart-symbol")
@@ -349,7 +348,7 @@ def _is_silent(log: MessageLog, release: Release | None) -> bool:
 def known_to_be_installed(messages: MessageLog, release: Release | None) -> bool:
     """pip installed it, or the program runs where the shell's settings do not reach it, or somebody found it."""
     found = any("what" not in message.values for message in messages.all("said-to-be-there"))
-    other_start = any(where.lower() in _SHELLS for where in messages.values("works-elsewhere", "where"))
+    other_start = messages.works_in_a_shell
     return found or from_pip(messages, release) or other_start or messages.has("started-elsewhere")
 
 

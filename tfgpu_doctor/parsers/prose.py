@@ -330,6 +330,7 @@ _NO_GPU = any_case(
 # a condition, a wish, another machine, a link, what the GPU is compared with
 _IF = any_case(
     r"\b(?:than|versus|vs\.?|compared (?:to|with)) (?:\w+ ){0,2}$|\bin case\b[^.!?]*$|\bwhen the $"
+    r"|\bis it true\b[^.!?]*$"
     r"|\bhow (?:do|can|to|would|should) (?:i |we |one )?$|\bon a machine with $|#$"
     r"|\bvisible devices to $|\bforc(?:e|ing) (?:(?!but\b|it\b)\w+ ){0,3}?(?:to (?:run|use) )?$"
     r"|\b(?:want(?:ed)?|like|try|prefer) (?:to (?:run|use|try|train) )?(?:(?!but\b|it\b|to\b)\w+ )?$"
