@@ -333,7 +333,8 @@ class MessageLog:
     @property
     def only_disturbs(self) -> bool:
         """Whether somebody wants lines about a missing GPU hidden, and nothing ends a program."""
-        missed = self.has("no-gpu-listed") and not self.has("no-gpu-present")
+        logged = {one.line for one in self.all("cudart-not-found")}  # "GPU will not be used" is what is to be hidden
+        missed = not self.has("no-gpu-present") and any(one.line not in logged for one in self.all("no-gpu-listed"))
         return self.has("wants-quiet") and not (missed or self.has("exception", "traceback", "aborted"))
 
     @property

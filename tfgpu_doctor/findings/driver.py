@@ -488,6 +488,13 @@ def _newer_driver(
     )
 
 
+_OLDER_IMAGE = Alternative(
+    "Use an older tag of the image, whose CUDA the driver supports (nvidia-smi shows it); if the two differ in the "
+    "minor version only, from CUDA 11 on, NVIDIA_DISABLE_REQUIRE=1 in the container's environment starts this one "
+    "(Docker: -e NVIDIA_DISABLE_REQUIRE=1), and minor-version compatibility mostly lets it work"
+)
+
+
 def _compatibility_refused(context: Context, seen: tuple[Evidence, ...], needed: str | None) -> Problem:
     cause = "CUDA's forward-compatibility libcuda works on data-center GPUs only; this GPU needs a newer driver"
     without = Alternative("Remove the package cuda-compat from the loader path, or use an image with an older CUDA")
@@ -558,6 +565,20 @@ def _requirement(
         own = _alone(release, cards) if ptx else minor(release.cuda) == minor(cuda or "-")
         needed = (_needed_on(context, release, cards) if own else None) or needed
     return needed, f"CUDA {cuda}"
+
+
+@TOO_OLD.sign(unless=("wsl.setup", "gpu.none"))
+def image_not_started(context: Context, messages: MessageLog) -> Problem | None:
+    """An image starts on the driver of its own CUDA; it has its TensorFlow, so that pip changes nothing."""
+    asked = messages.values("driver-insufficient", "cuda")
+    if not asked:
+        return None
+    cuda = (context.remedies.image_cuda() or asked)[0]
+    needed, why = _requirement(context, cuda, None, (), ptx=False, refused=True)
+    seen = message_evidence(
+        *messages.all("driver-insufficient"), need=f"{needed} or newer for {why}" if needed else None
+    )
+    return Problem(evidence=seen, fixes=(context.remedies.install_driver(needed), _OLDER_IMAGE))
 
 
 @TOO_OLD.sign(unless=("container.no-gpu", "wsl.setup", "gpu.none"))

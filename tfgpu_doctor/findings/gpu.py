@@ -23,17 +23,27 @@ def _named(gpu: Gpu) -> str:
     return f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
 
 
+_COUNTERS = Fix("Check the error counters", ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",))
+_RESTART = Fix(
+    "Restart the machine, if need be by switching it off and on; if the error returns, reseat the GPU and its power "
+    "cables, see whether power supply and cooling are sufficient, or replace the GPU",
+    ("sudo reboot",),
+)
+
+
+def _after_fault(context: Context) -> tuple[Fix, ...]:
+    """A GPU that has left the bus answers no query: first it has to be there again."""
+    lost = context.log.has("gpu-lost") or "79" in context.log.values("xid", "number")
+    return (_RESTART, inputs.KERNEL_LOG, _COUNTERS) if lost else (_COUNTERS, inputs.KERNEL_LOG, _RESTART)
+
+
 FAULT = finding(
     "gpu.fault",
     layer="GPU",
     title="A GPU is faulty",
     despite_verified=True,
     cause="the GPU, its memory, its slot or its power supply reports a hardware error; results are not reliable",
-    fixes=lambda _: (
-        Fix("Check the error counters", ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",)),
-        inputs.KERNEL_LOG,
-        Fix("Restart the machine; if the error returns, reseat or replace the GPU", ("sudo reboot",)),
-    ),
+    fixes=_after_fault,
     docs="https://docs.nvidia.com/deploy/xid-errors/index.html",
 )
 
@@ -453,6 +463,18 @@ def _dropped_by_cudnn(context: Context, release: Release, cards: Cards, cudnn: C
 
 _NO_KERNEL = ("kernel-image-invalid", "no-kernel-image", "invalid-device-function")
 _REFUSED = frozenset({*_NO_KERNEL, "invalid-ptx", "invalid-handle"})  # the driver compiled nothing to keep
+
+
+@ARCH_TOO_OLD.sign()
+def refused_by_cudnn(context: Context, messages: MessageLog, gpu_release: Release, cards: Cards) -> Problem | None:
+    """TensorFlow has kernels for the GPU, as has the cuDNN of its release; the one that is loaded has none."""
+    refused = [one for one in messages.all("cudnn-status") if "ARCH_MISMATCH" in one.text]
+    bound = cudnn_bound(context.matrix, gpu_release, [card.compute_capability for card in cards])
+    if not refused or not bound or any(runs_on(gpu_release, one.compute_capability) == "no" for one in cards):
+        return None
+    fixes = context.remedies.installing("Install the last cuDNN that supports this GPU", bound)
+    cause = "TensorFlow supports this GPU, but the cuDNN that is loaded does not support it any more"
+    return Problem(cause=cause, evidence=message_evidence(*refused), fixes=fixes, sure=True)
 
 
 @ARCH_TOO_OLD.sign()

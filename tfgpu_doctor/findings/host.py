@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from tfgpu_doctor.facts.facts import (
@@ -19,6 +20,7 @@ from tfgpu_doctor.facts.units import memory_size
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Devices, Libraries, PciGpus, Variables
+from tfgpu_doctor.matrix.names import of_others
 
 
 def _without_limit(context: Context) -> tuple[Fix, ...]:
@@ -131,7 +133,9 @@ def _fixes(context: Context) -> tuple[Fix, ...]:
     log = context.log
     fails = log.stops_import or log.has("native-runtime-failed", "traceback", "exception", "loader-error")
     first = "Run this" if context.probed or fails else "For the CPU nothing is to be done; for a GPU, run this"
+    of_amd = context.remedies.host == "linux" and any(_OF_AMD.search(one.text) for one in log.messages)
     return (
+        *((Fix(f"Nothing of CUDA runs on this GPU. {of_others('AMD')}"),) if of_amd and not context.probed else ()),
         *(context.remedies.for_cpu() if fails and not context.probed else ()),
         Fix(f"{first} on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one"),
         *((require_none,) if context.probed and context.require_gpus is None else ()),
@@ -139,6 +143,7 @@ def _fixes(context: Context) -> tuple[Fix, ...]:
     )
 
 
+_OF_AMD = re.compile(r"\b(?:radeon|rx [5-9]\d{3}|instinct|amd (?:gpu|graphics|card))\b", re.IGNORECASE)
 GPU_NONE = finding(
     "gpu.none",
     layer="GPU",

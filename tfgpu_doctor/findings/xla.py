@@ -27,13 +27,19 @@ def _searched(roots: XlaFiles) -> str:
     return ", ".join(root.path for root in roots) or "CUDA's folders"
 
 
+def _shown_cuda(context: Context) -> str:
+    """CUDA 11 where nothing tells the release, and all toolkits are of it: TensorFlow up to 2.14."""
+    shown = [kit.version or "" for kit in value_or(context.facts.cuda.toolkits, ())]
+    return shown[0] if {major(one) for one in shown} == {"11"} else ""
+
+
 def _install_compiler(context: Context) -> tuple[Fix, ...]:
     """The package of nvcc has both; releases before 2.14 look into it only where XLA_FLAGS says so."""
     remedies, release = context.remedies, value_or(fetch("gpu_release", context), None)
     folder = "specify the folder that contains nvvm/libdevice and bin/ptxas"
-    version = (release and release.cuda) or ""
+    version = (release and release.cuda) or _shown_cuda(context)
     cuda = major(version or "12")
-    old = release and at_least(release.version, XLA_READS_PACKAGES_SINCE) is False
+    old = at_least(release.version, XLA_READS_PACKAGES_SINCE) is False if release else cuda == "11"
     if old and cuda == "11" and remedies.os != "windows":
         commands = (*remedies.pip_install("nvidia-cuda-nvcc-cu11"), remedies.xla_data_dir(XLA_COMPILER))
         return (Fix("Install NVIDIA's compiler package for CUDA 11, and tell XLA its folder", commands),)
@@ -51,7 +57,7 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
 def _with_its_folder(context: Context, wheel: tuple[Fix, ...]) -> tuple[Fix, ...]:
     """Where nothing tells the release: what is before 2.14 does not look into the package."""
     text = (
-        "Install NVIDIA's compiler package (TensorFlow 2.13 and before: nvidia-cuda-nvcc-cu11), and tell XLA its folder"
+        "Install NVIDIA's compiler package (TensorFlow 2.14 and before: nvidia-cuda-nvcc-cu11), and tell XLA its folder"
     )
     return tuple(Fix(text, (*one.commands, context.remedies.xla_data_dir(XLA_COMPILER))) for one in wheel)
 

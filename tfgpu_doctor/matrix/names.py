@@ -278,3 +278,19 @@ def known_library(name: str) -> Library | None:
         return None
     stem = match["stem"].lower()
     return Library(name, next((one for one in ("cudnn", "cublas") if stem.startswith(one)), stem), version)
+
+
+# what names a GPU of another maker → what its TensorFlow is
+_OF_OTHERS = {
+    r"\b(?:amd|radeon|rx ?\d{3,4}|instinct|mi\d{2,3}x?)\b": "AMD's use tensorflow-rocm: "
+    "https://rocm.docs.amd.com/projects/install-on-linux/en/latest/install/3rd-party/tensorflow-install.html",
+    r"\b(?:apple|m[1-5](?: (?:pro|max|ultra))?)\b": "Apple's use tensorflow-metal: "
+    "https://developer.apple.com/metal/tensorflow-plugin/",
+    r"\b(?:intel|arc|iris|uhd)\b": "Intel's use intel-extension-for-tensorflow: "
+    "https://github.com/intel/intel-extension-for-tensorflow",
+}
+
+
+def of_others(text: str) -> str | None:
+    """Say what the TensorFlow of another maker's GPU is, if the text names one."""
+    return next((why for pattern, why in _OF_OTHERS.items() if re.search(pattern, text, re.IGNORECASE)), None)

@@ -18,12 +18,13 @@ from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evid
 from tfgpu_doctor.findings.symptoms import nothing_fails
 from tfgpu_doctor.matrix.compatibility import arm_only, is_tegra
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.names import of_others
 from tfgpu_doctor.matrix.queries import Filters, also_load, releases, same_as_far_as_given, takes_cudnn
 from tfgpu_doctor.plan.constraints import PlanRequest, candidates, same_minor_releases, source, span, violations
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.ranking import FROM_PIP, MachineState, Planner, make_plan
 from tfgpu_doctor.plan.records import Option
-from tfgpu_doctor.plan.target import Target, from_facts, of_others, seen_gpu, unknown_gpu
+from tfgpu_doctor.plan.target import Target, from_facts, seen_gpu, unknown_gpu
 
 diagnose = partial(engine.diagnose, fixes=Fixes)
 make_report = partial(engine.make_report, fixes=Fixes)

@@ -16,6 +16,7 @@ from tfgpu_doctor.facts.similar import did_you_mean
 from tfgpu_doctor.facts.versions import capability, capability_of, major, minor
 from tfgpu_doctor.matrix.compatibility import arm_only, on_windows
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.matrix.names import of_others
 from tfgpu_doctor.matrix.schema import PLATFORMS
 
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
@@ -31,15 +32,6 @@ _COUNT = re.compile(r"^\s*\d{1,3} ?[x×*] ?")  # "2x RTX 3090", "8 × NVIDIA H20
 _CAPABILITY = re.compile(r"(?:sm_|compute_)?(\d{1,2}?)\.?(\d)[a-z]?", re.IGNORECASE)
 
 
-# what names a GPU of another maker → what its TensorFlow is
-_OF_OTHERS = {
-    r"\b(?:amd|radeon|rx ?\d{3,4}|instinct|mi\d{2,3}x?)\b": "AMD's use tensorflow-rocm: "
-    "https://rocm.docs.amd.com/projects/install-on-linux/en/latest/install/3rd-party/tensorflow-install.html",
-    r"\b(?:apple|m[1-5](?: (?:pro|max|ultra))?)\b": "Apple's use tensorflow-metal: "
-    "https://developer.apple.com/metal/tensorflow-plugin/",
-    r"\b(?:intel|arc|iris|uhd)\b": "Intel's use intel-extension-for-tensorflow: "
-    "https://github.com/intel/intel-extension-for-tensorflow",
-}
 # GeForce 8, 9, 100, 200 and 300, whose last driver branch is 340 and whose last CUDA 6.5 (NVIDIA's list of Unix drivers
 # for legacy GPUs); the names of later ones are in the matrix
 _BEFORE_FERMI = re.compile(r"\bGeForce (?:G|GT|GTS|GTX)? ?(?:[89][1-8]00|[123]\d\d)M?\b(?! ?MX)", re.IGNORECASE)
@@ -247,11 +239,6 @@ def read_gpu(matrix: Matrix, name: str) -> TargetGpu:
     if found is None:
         raise TargetError(unknown_gpu(matrix, name))
     return TargetGpu(found.name, found.compute_capability)
-
-
-def of_others(text: str) -> str | None:
-    """Say what the TensorFlow of another maker's GPU is, if the text names one."""
-    return next((why for pattern, why in _OF_OTHERS.items() if re.search(pattern, text, re.IGNORECASE)), None)
 
 
 def unknown_gpu(matrix: Matrix, name: str) -> str:
