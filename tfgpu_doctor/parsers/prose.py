@@ -233,8 +233,12 @@ def _of_other_makers(clause: str) -> Iterator[re.Match[str]]:
 
 def card_in(text: str) -> str | None:
     """The first GPU that a text names: of "Nvidia A100, split into two of 40GB" the A100."""
-    named = (match for match in _GPU.finditer(text) if match["bare"] != match["name"])
-    return next((" ".join(match["name"].split()) for match in named), None)
+    return next(cards_in(text), None)
+
+
+def cards_in(text: str) -> Iterator[str]:
+    """All GPUs that a text names."""
+    return (" ".join(match["name"].split()) for match in _GPU.finditer(text) if match["bare"] != match["name"])
 
 
 def _version(key: str, number: str) -> str | None:

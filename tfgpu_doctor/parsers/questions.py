@@ -265,6 +265,8 @@ def parse(lines: Sequence[Line], said: Sequence[Statement]) -> Iterator[Message]
     asked = [(sentence, _values(about, sentence, there, whole)) for about, sentence in found]
     if len(found) < len(sentences) or _leaves_more(asked):
         around["more"] = "yes"
+    if len(cards := dict.fromkeys(prose.cards_in(whole))) > 1:
+        around["cards"] = "; ".join(cards)
     for sentence, values in [*filter(_is_clear, asked)] or asked:
         yield Message("question", sentence.number, sentence.text.strip()[:SHOWN], values | around)
 

@@ -57,6 +57,11 @@ def asked(
         or not (nothing_fails(messages, devices) or _answer_repairs(context, messages, question))
     ):
         return None
+    return _for_each_card(context, question, pci_gpus) or _answered(context, question, pci_gpus)
+
+
+def _answered(context: Context, question: Message, pci_gpus: tuple[PciGpu, ...] | None) -> Problem | None:
+    """The answer for the card that the question names, else for that of the text."""
     answer = _Answer(PlanRequest(context.matrix, _target(context, question)), question)
     found = answer.find(without_nvidia=pci_gpus == () or "graphics" in question.values)
     if found is None:
@@ -64,6 +69,22 @@ def asked(
     fixes = found.fixes if answer.direct and not context.remedies.image else (_OF_A_PROGRAM,)
     cause = ". ".join(filter(None, (answer.hint(pci_gpus), found.cause)))
     return replace(found, cause=cause, rank_first=True, fixes=fixes)
+
+
+def _for_each_card(context: Context, question: Message, pci_gpus: tuple[PciGpu, ...] | None) -> Problem | None:
+    """What is answered for each of several cards, where that differs: none of them alone is meant."""
+    named = [one for one in question.values.get("cards", "").split("; ") if seen_gpu(one, None, context.matrix)]
+    each = ((one, structs.replace(question, values={**question.values, "gpu": one})) for one in named)
+    titles = {one: found.title or "" for one, asks in each if (found := _answered(context, asks, pci_gpus))}
+    if len({title.replace(one, "") for one, title in titles.items()}) < 2:
+        return None
+    return Problem(
+        title="Several GPUs are named, and each has an answer of its own",
+        cause="; ".join(title if one in title else f"{one}: {title}" for one, title in titles.items()),
+        evidence=message_evidence(question),
+        rank_first=True,
+        fixes=(Fix("Choose one; what to install for it", tuple(f"tfgpu plan --gpu '{one}'" for one in titles)),),
+    )
 
 
 def _question(messages: MessageLog) -> Message | None:
