@@ -26,6 +26,22 @@ from tfgpu_doctor.parsers.statements import Statement, without_expected
 
 _IN_PASSING = ("gpu", "python")  # a sentence about them is as good as a form's field
 _SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.] ?MiB \||rocesses:|MIG devices")
+# what another library logs or raises in these words says nothing of TensorFlow
+_IN_THE_SAME_WORDS = (
+    "driver-insufficient",
+    "library-not-opened",
+    "loader-error",
+    "cudnn-version-differs",
+    "no-dnn-library",
+)
+_WHOSE = {
+    "PyTorch": re.compile(r"-packages[/\\]torch[/\\]|UserWarning: CUDA initialization"),
+    "JAX": re.compile(r"-packages[/\\]jax(?:lib)?[/\\]|\bjaxlib\.\w|external/xla/xla/.*\bjax"),
+    "tensorflow-io": re.compile(r"-packages[/\\]tensorflow_io[/\\]"),
+    "ONNX Runtime": re.compile(r"\bonnxruntime\b|libonnxruntime"),
+}
+_FRAME = re.compile(r'^\s*File "(?!.*(?:[/\\](?:ctypes|importlib)[/\\]|load_library\.py))')  # they load for others
+_FRAMES, _BEHIND = 12, 2  # lines of a traceback before what it ends with; behind it where that is quoted first
 
 
 class ParsedText:
@@ -48,12 +64,29 @@ class ParsedText:
         self.hints = platform_hints.read(self.lines, next(iter(system), None))
         self.messages = (
             *own,
-            *catalogue.read(self.lines),
+            *self._logged(),
             *questions.compared(self.lines),
             *questions.parse(self.lines, self.prose),
         )
         self.smi_line = next((line.number for line in self.lines if _SMI_ROW.search(line.text)), None)
         self.smi = nvidia_smi.parse("\n".join(line.text for line in self.lines) if self.smi_line else "")
+
+    def _logged(self) -> Iterator[Message]:
+        """What programs log; of another library's line that it is one."""
+        for one in catalogue.read(self.lines):
+            program = self._program_of(one) if one.kind in _IN_THE_SAME_WORDS else ""
+            yield Message("other-framework", one.line, one.text, {"program": program}) if program else one
+
+    def _program_of(self, message: Message) -> str:
+        """The other library whose line it is, by that line or by the last frame of its traceback; else empty."""
+        near = [
+            one for one in self.lines if -_FRAMES <= one.number - message.line <= _BEHIND and _FRAME.match(one.text)
+        ]
+        near.sort(key=lambda one: (one.number > message.line, -one.number))
+        jax = "jax" if any("jax" in one.text.lower() for one in self.lines) else ""
+        told = message.text.split("LD_LIBRARY_PATH")[0]
+        words = "" if "tensorflow/" in told else f"{told} {jax}", *(one.text for one in near[:1])
+        return next((name for name, one in _WHOSE.items() if any(map(one.search, words))), "")
 
     @property
     def smi_at(self) -> str:
