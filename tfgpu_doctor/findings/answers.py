@@ -234,6 +234,10 @@ MEANING = {
 }
 
 
+_PYTHONS = ("ValueError", "TypeError", "KeyError", "IndexError", "NameError", "FileNotFoundError")
+_ENDED = dict.fromkeys(_PYTHONS, "What ends this is an error of the program itself") | {
+    "job-ended": "Slurm ended the job"
+}
 _WITHOUT_A_GPU = "nothing: TensorFlow finds no CUDA, or no GPU, and computes on the CPU"
 # when, how grave and where a program or Python's module warnings logged a sentence
 _LOGGED = re.compile(r"^.{0,300}?\.(?:cc|cpp|h|py):\d+(?:\]|: (?=\w+Warning))[ .:]*")
@@ -308,6 +312,9 @@ def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
     if created is None:
         return None
     works = _brief(created, "this: TensorFlow created the device")
+    if ended := messages.first("job-ended", "exception"):
+        title = _ENDED.get(ended.values.get("type", ended.kind))
+        return Problem(title=title, cause="a GPU was in use", evidence=message_evidence(ended)) if title else None
     return Problem(title="No line of this text shows a failure", cause="a GPU is in use", evidence=(works,))
 
 

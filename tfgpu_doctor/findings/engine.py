@@ -893,11 +893,17 @@ def verdict(findings: tuple[Finding, ...], facts: Facts, source: str, require_gp
     said = isinstance(devices, Known) and devices.grade == "stated"  # that no GPU is used, which is a symptom
     open_ones = tuple(one for one in findings if not (said and one.id == "gpu.not-visible"))
     grave = [one for one in open_ones if one.severity is not Severity.NOTE]
-    fails = bool(grave) or MessageLog(value_or(facts.messages, ())).complains
+    fails = bool(grave) or _complains(value_or(facts.messages, ()))
     if source == "text" and fails and all(one.possible for one in grave):
         return judge_findings(open_ones, works=None)
     runs = works(facts, require_gpus)
     return judge_findings(findings, works=_presuppose_gpu(grave) if runs is None and source == "text" else runs)
+
+
+def _complains(messages: tuple[Message, ...]) -> bool:
+    """Whether a failure is reported, other than that an optional library is not opened."""
+    harmless = {one.line for one in messages if one.kind == "harmless"}
+    return MessageLog(tuple(one for one in messages if one.line not in harmless)).complains
 
 
 def _presuppose_gpu(grave: list[Finding]) -> bool | None:
