@@ -197,7 +197,7 @@ def _invented(text: str, findings: Iterable[Finding]) -> Iterator[str]:
 
 def _not_in(text: str, evidence: Evidence) -> list[str]:
     """The words and numbers of evidence that the text does not have; a quoted line is there as a whole."""
-    if evidence.saw.endswith(("MiB free", "MiB in use")):
+    if evidence.saw.endswith(("MiB free", "MiB in use", "32-bit Python")):
         return []  # converted
     found, whole = " ".join(evidence.saw.split()), " ".join(text.split())
     shown = found.removesuffix("...").removesuffix("…").rstrip()

@@ -387,7 +387,7 @@ HARMLESS = ("benign.log", "tensorrt.missing-benign")  # findings about lines tha
 def is_answered(report: Report) -> bool:
     """Whether a text only asks, and there is an answer."""
     found = report.findings
-    return all(one.severity is Severity.NOTE or one.is_guess for one in found) and any(one.answers for one in found)
+    return all(one.severity is Severity.NOTE for one in found) and any(one.answers for one in found)
 
 
 def is_unanswered(report: Report) -> bool:

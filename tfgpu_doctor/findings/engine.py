@@ -639,8 +639,7 @@ def _weighed(judged: Mapping[str, Judged], context: Context) -> tuple[list[Shown
     text = read(context)
     certain, opened = holding(judged, context)
     if text is None:
-        opened = [one for one in opened if context.probed or not one.by_value_alone]
-        return _contradicted_as_warnings(certain, context), opened, {}
+        return _contradicted_as_warnings(certain, context), opened if context.probed else _shown_by_more(opened), {}
     found = weights(text, certain, opened)
     likely = {cause: sum(EVIDENCE[name] * much for name, much in found[cause].items()) for cause in found}
     if doubtful := _doubtful(text, likely, certain):
@@ -648,11 +647,16 @@ def _weighed(judged: Mapping[str, Judged], context: Context) -> tuple[list[Shown
         doubted = {name: tuple(one.changed(**doubts) for one in judged[name].shown) for name in doubtful}
         return _weighed({**judged, **{name: replace(judged[name], shown=doubted[name]) for name in doubted}}, context)
     if text.shows is None:  # nothing goes wrong, and so no release alone is the cause of it
-        opened = [one for one in opened if not one.by_value_alone]
+        opened = _shown_by_more(opened)
     opened += _guesses(text, likely, certain, opened, judged, context)
     opened.sort(key=lambda one: likely.get(one.id, _AT_LEAST), reverse=True)
-    certain = _with_answer(certain, calm=_is_calm(text, certain, opened, unwanted=_wants_cpu(context)))
+    if _is_calm(text, certain, opened, unwanted=_wants_cpu(context)):
+        certain, opened = _with_answer(certain), []  # no guess beside lines that are known to be harmless
     return certain, opened, likely if text.tells_enough else {}
+
+
+def _shown_by_more(opened: list[Shown]) -> list[Shown]:
+    return [one for one in opened if not one.by_value_alone]
 
 
 def _is_calm(text: Text, certain: list[Shown], opened: list[Shown], *, unwanted: bool) -> bool:
@@ -662,11 +666,12 @@ def _is_calm(text: Text, certain: list[Shown], opened: list[Shown], *, unwanted:
     fails = log.complains or log.has("gpu-created")  # what begins well may fail behind the last line
     more = any(one.severity is not Severity.NOTE or one.declared.answers for one in certain)
     shown = (one for one in opened if one.problem.cause != GUESSED and not (unwanted and one.declared.about_gpus))
-    return not (says_more or fails or more) and not any(shown)
+    harmless = any(one.id in HARMLESS for one in certain)
+    return harmless and not (says_more or fails or more) and not any(shown)
 
 
-def _with_answer(certain: list[Shown], *, calm: bool) -> list[Shown]:
-    return [one.changed(answers=True) if calm and one.id in HARMLESS else one for one in certain]
+def _with_answer(certain: list[Shown]) -> list[Shown]:
+    return [one.changed(answers=True) if one.id in HARMLESS else one for one in certain]
 
 
 @dataclass(frozen=True)

@@ -559,6 +559,9 @@ def _of_ptx(context: Context, messages: MessageLog | None, gpus: Cards) -> Sever
     return Severity.NOTE if calm else Severity.WARNING if _is_stated(context) else None
 
 
+_COMPILED_ONCE = Fix("Nothing has to be done: the first start takes longer, and later ones use what was compiled")
+
+
 @ARCH_TOO_NEW.sign(conclusive=False)
 def no_machine_code(
     context: Context, gpu_release: Release, cards: Cards, messages: MessageLog | None = None
@@ -577,8 +580,10 @@ def no_machine_code(
     found = tuple(inputs.needs(gpu, expected, f"TensorFlow {gpu_release.version} (wheel)") for gpu in new)
     if all(ways[gpu] == "ptx" for gpu in new):
         severity = _of_ptx(context, messages, tuple(new))
-        title = "The driver compiles this TensorFlow's kernels for the GPU, once" if severity is Severity.NOTE else None
-        return Problem(title=title, evidence=found, severity=severity)
+        if severity is Severity.NOTE:
+            title = "The driver compiles this TensorFlow's kernels for the GPU, once"
+            return Problem(title=title, evidence=found, severity=severity, fixes=(_COMPILED_ONCE,))
+        return Problem(evidence=found, severity=severity)
     return Problem(
         cause="the wheel contains neither SASS nor PTX that this GPU can run",
         evidence=found,

@@ -349,7 +349,7 @@ def _update_pip(context: Context, row: Release, why: str, built: tuple[Fix, ...]
     return Fix(text, (*see, f"{python} -m pip install --upgrade pip", *install.commands))
 
 
-@PYTHON_UNSUPPORTED.sign(unless=("tf.package-removed",))
+@PYTHON_UNSUPPORTED.sign(unless=("tf.package-removed", "tf.package-conflict"))
 def no_matching_distribution(
     context: Context,
     messages: MessageLog,
