@@ -246,8 +246,9 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
     cuda: ReportedCuda | None = value_or(fetch("reported_cuda", context), None)
     missing = {message.values["library"] for _, message in cuda.not_opened} if cuda else set()
     # before 11, a library's name tells the CUDA, and with it the folder; the link may be to another one
-    exact = "" if conda or not cuda or at_least(cuda.wanted, "11") is not False else f"-{minor(cuda.wanted)}"
-    folder = "$CONDA_PREFIX/lib" if conda else f"/usr/local/cuda{exact if '.' in exact else ''}/lib64"
+    is_exact = cuda is not None and "." in minor(cuda.wanted) and at_least(cuda.wanted, "11") is False
+    toolkit = f"/usr/local/cuda-{minor(cuda.wanted)}" if cuda and is_exact else "/usr/local/cuda"
+    folder = "$CONDA_PREFIX/lib" if conda else f"{toolkit}/lib64"
     named = " -o ".join(f"-name '{one}'" for one in sorted(missing)[:2] or ("libcudart.so*", "libcudnn.so*"))
     find = f"find / {named} 2>/dev/null"
     text = "Find them, and add their folders to the loader path before Python starts"

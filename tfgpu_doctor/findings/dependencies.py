@@ -96,8 +96,8 @@ def _keep_one(context: Context) -> tuple[Fix, ...]:
     python = context.remedies.python
     text = (
         "Keep tensorflow-gpu, and install it anew, as tensorflow has overwritten its files; add with pip's --no-deps "
+        "what requires tensorflow"
     )
-    text += "what requires tensorflow"
     version = f"V=$({python} -m pip show tensorflow-gpu | sed -n 's/^Version: //p')"
     again = f'{python} -m pip install --force-reinstall --no-deps "tensorflow-gpu==$V"'
     return (Fix(text, (version, context.remedies.pip_uninstall("tensorflow"), again)),)

@@ -157,12 +157,9 @@ def _about(finding_id: str, name: str, title: str, docs: str, severity: Severity
                 ends = kind == "xla-flags-refused"  # the process, whatever else is printed before
                 if any("in TF_XLA_FLAGS" in one.text for one in lines):
                     where += "; XLA's own flags (--xla_force_host_platform_device_count) belong into XLA_FLAGS"
-                fix, cause, seen = (
-                    Fix(where, (context.remedies.unset(*names),)),
-                    _CAUSES[severity],
-                    message_evidence(*lines),
-                )
-                one = Problem(title=title, cause=cause, evidence=seen, fixes=(fix,), severity=severity)
+                fix = Fix(where, (context.remedies.unset(*names),))
+                seen = message_evidence(*lines)
+                one = Problem(title=title, cause=_CAUSES[severity], evidence=seen, fixes=(fix,), severity=severity)
                 return replace(one, sure=ends, rank_first=ends)
         return None
 

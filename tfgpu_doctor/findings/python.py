@@ -223,7 +223,6 @@ def _for_glibc(context: Context) -> tuple[Fix, ...]:
     return (Fix(f"Use {_GLIBC}: for example Python's image slim instead of alpine", (image,)),)
 
 
-_OF_32_BITS = "This Python is 32-bit; TensorFlow's wheels are 64-bit"
 _BITS = "-c \"import struct; print(8 * struct.calcsize('P'))\""
 _SYSTEM = '-c "import platform as p, sys; print(sys.version, p.architecture()[0], p.machine(), p.libc_ver())"'
 
@@ -233,10 +232,15 @@ def _wheels_are(context: Context) -> str:
     return "64-bit" + others * (context.remedies.os != "windows")
 
 
+def _published(context: Context) -> tuple[Release, ...]:
+    """The stable releases for this platform, newest first."""
+    return tuple(context.matrix.stable(value_or(context.facts.python.wheel_platform, "linux_x86_64"), "tensorflow"))
+
+
 def _for_64_bits(context: Context, row: Release | None = None) -> tuple[Fix, ...]:
     """The same Python for 64 bits, with this release or the newest; another one where it has no wheels."""
     have = minor(value_or(context.facts.python.version, ""))
-    rows = context.matrix.stable(value_or(context.facts.python.wheel_platform, "linux_x86_64"), "tensorflow")
+    rows = _published(context)
     row = row or next((one for one in rows if have in one.python), rows[0])
     python = have if have in row.python else row.python[-1]
     text = f"Install the 64-bit Python {python}, make the environment anew, and install TensorFlow in it"
@@ -320,7 +324,7 @@ def _for_installed_cuda(context: Context) -> tuple[Fix, ...]:
 def _where_offered(context: Context, row: Release | None) -> tuple[Fix, ...]:
     """Where pip is offered TensorFlow: `row` was asked for, and has wheels for this Python."""
     remedies, have = context.remedies, minor(value_or(context.facts.python.version, ""))
-    rows = context.matrix.stable(value_or(context.facts.python.wheel_platform, "linux_x86_64"), "tensorflow")
+    rows = _published(context)
     fitting = [one for one in rows if have in one.python and (row or major(have) != "2")]
     if remedies.on_jetson:
         return (jetpack(context),)
@@ -371,11 +375,7 @@ def no_matching_distribution(
         return None  # no Python has a wheel
     if python_bits == 32:
         row = _requested_row(context, refused, wheel_platform) or release
-        seen = (
-            *message_evidence(*refused, most=2),
-            evidence("32-bit Python", context.source("python.bits"), "64-bit Python"),
-        )
-        return Problem(title=_OF_32_BITS, cause=_NO_32_BITS, evidence=seen, fixes=_for_64_bits(context, row))
+        return replace(_of_32_bits(context, *message_evidence(*refused, most=2)), fixes=_for_64_bits(context, row))
     return _of_another_package(context, refused) or _refused(context, refused, python_version, wheel_platform)
 
 
@@ -482,8 +482,7 @@ def _and_its_file(context: Context, commands: tuple[str, ...]) -> tuple[str, ...
 
 def _usable(context: Context, asked: Release | None) -> Release | None:
     """The release that was asked for, or the best one, if it can use the GPU here."""
-    platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
-    best = (context.remedies.best_release(this_python=False), *context.matrix.stable(platform, "tensorflow"))
+    best = (context.remedies.best_release(this_python=False), *_published(context))
     return next((one for one in ((asked,) if asked else best) if one and context.remedies.can_use(one)), None)
 
 
@@ -508,17 +507,18 @@ def _environment_for(context: Context, asked: Release | None = None, first: tupl
     return (Fix(text, (*first, *commands)),) if commands else ()
 
 
-_NO_32_BITS = "there has never been a 32-bit wheel for PCs; a 64-bit wheel whose files are copied cannot be loaded"
+def _of_32_bits(context: Context, *seen: Evidence) -> Problem:
+    return Problem(
+        title="This Python is 32-bit; TensorFlow's wheels are 64-bit",
+        cause="there has never been a 32-bit wheel for PCs; a 64-bit wheel whose files are copied cannot be loaded",
+        evidence=(*seen, evidence("32-bit Python", context.source("python.bits"), "64-bit Python")),
+    )
 
 
 def _incompatible(context: Context, python: str | None, release: Release | None, bits: int | None) -> Problem | None:
     """A Python and a TensorFlow without a wheel for it are named; forms are often filled in carelessly."""
     if bits == 32:
-        return Problem(
-            title=_OF_32_BITS,
-            cause=_NO_32_BITS,
-            evidence=(evidence("32-bit Python", context.source("python.bits"), "64-bit Python"),),
-        )
+        return _of_32_bits(context)
     if release is None and context.remedies.os == "macos":  # of tensorflow-gpu, which has no wheels there
         version, platform = context.facts.tensorflow.version, context.facts.python.wheel_platform
         release = context.matrix.tensorflow(value_or(version, ""), value_or(platform, ""))

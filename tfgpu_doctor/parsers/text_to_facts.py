@@ -420,6 +420,4 @@ def _may_be(package: str, version: str, old: bool) -> bool:
         return version.startswith("1.15")
     if package == "tensorflow-directml":  # it is 1.15, and the plugin of that name for 2.10 (their READMEs)
         return at_least(version, "2.11") is False
-    if package == "nvidia-tensorflow":
-        return version.startswith("1.15")
     return "dev" in version if package.startswith("tf-nightly") else old or package != "tensorflow-gpu"

@@ -252,21 +252,26 @@ def unknown_gpu(matrix: Matrix, name: str) -> str:
         return f"{name} is no NVIDIA GPU, for which alone there is a plan. {why}"
     if _BEFORE_FERMI.search(name):
         return f"{name} has compute capability 1.x. {_TOO_OLD}"
-    found = _CAPABILITY.fullmatch(name.strip())
-    if found and (capability := ".".join(found.groups())) in [
-        one.compute_capability for one in matrix.data.architectures
-    ]:
-        return f"{name!r} is a compute capability: use --compute-capability {capability}"
+    if (number := _dotted(name)) in _capabilities(matrix):
+        return f"{name!r} is a compute capability: use --compute-capability {number}"
     near = matrix.nearest_gpus(name)
     hint = f"the nearest names are {', '.join(near)}" if near else "tfgpu matrix gpu lists the known names"
     return f"unknown GPU {name!r}; {hint}; --compute-capability X.Y works for any GPU"
 
 
+def _dotted(text: str) -> str:
+    """Write "89" and "sm_89" as "8.9"; what is no compute capability as it is."""
+    found = _CAPABILITY.fullmatch(text.strip())
+    return ".".join(found.groups()) if found else text
+
+
+def _capabilities(matrix: Matrix) -> list[str]:
+    return [row.compute_capability for row in matrix.data.architectures]
+
+
 def read_capability(text: str, matrix: Matrix) -> str:
     """Read "8.9", "89" or "sm_89". Raises TargetError: no compute capability, or none that the matrix knows."""
-    found = _CAPABILITY.fullmatch(text.strip())
-    capability = ".".join(found.groups()) if found else text
-    known = [row.compute_capability for row in matrix.data.architectures]
+    capability, known = _dotted(text), _capabilities(matrix)
     if capability.startswith("1."):
         raise TargetError(f"compute capability {capability}: {_TOO_OLD}")
     if capability not in known:

@@ -11,7 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import structs
 
 from tfgpu_doctor.facts.facts import Fact, Facts, Known, value_or
-from tfgpu_doctor.facts.report import GUESSED, Finding, Fix, Report, Severity, is_other, is_unanswered, root_causes
+from tfgpu_doctor.facts.report import (
+    GUESSED,
+    HARMLESS,
+    Finding,
+    Fix,
+    Report,
+    Severity,
+    is_other,
+    is_unanswered,
+    root_causes,
+)
 from tfgpu_doctor.findings import pages
 from tfgpu_doctor.findings.engine import ASK_DOCTOR, BECAUSE
 from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
@@ -59,7 +69,6 @@ _NO_ANSWER = Block(
         Line("fix", "Which TensorFlow, CUDA, cuDNN, Python and driver go with a GPU", commands=("tfgpu plan",)),
     ),
 )
-_HARMLESS = ("benign.log", "tensorrt.missing-benign")  # somebody who pastes nothing else asks about them
 
 
 def blocks(report: Report) -> Iterator[Block]:
@@ -86,7 +95,7 @@ def titles_of(findings: Iterable[Finding]) -> dict[str, str]:
 
 def _to_find_out(report: Report) -> Iterator[Block]:
     """Yield what would show more of a text that shows nothing."""
-    told = is_other(report) or any(one.answers or one.id in _HARMLESS for one in report.findings)
+    told = is_other(report) or any(one.answers or one.id in HARMLESS for one in report.findings)
     for_python = all(one.kind != "not-python" for one in value_or(report.facts.messages, ()))
     if report.verdict == "unknown" and report.source == "text" and for_python and not told:
         yield _NO_ANSWER if is_unanswered(report) else _MORE
