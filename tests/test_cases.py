@@ -15,7 +15,7 @@ from tfgpu_doctor.facts.facts import lists_gpu, value_or
 from tfgpu_doctor.facts.report import Finding
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import matches
-from tfgpu_doctor.findings.engine import BECAUSE, MOST, ONLY_ON
+from tfgpu_doctor.findings.engine import LIKE_OTHERS, MOST, ONLY_ON
 
 # Of the texts that are enough to tell, in nine of ten the first finding is the cause: below that, nobody trusts it.
 TOP_1 = 0.90
@@ -141,7 +141,7 @@ def test_no_guess_is_impossible(found: list[Outcome]) -> None:
     """Not more than a few, nothing of another system, and nothing that the situation rules out."""
     wrong = []
     for one in found:
-        guessed = [found.id for found in one.report.findings if found.possible and found.cause == BECAUSE]
+        guessed = [found.id for found in one.report.findings if found.possible and found.cause in LIKE_OTHERS]
         system = value_or(one.report.facts.host.os, None)
         foreign = [cause for cause in guessed if system not in (None, ONLY_ON.get(cause, system))]
         devices = value_or(one.report.facts.tensorflow.devices, None)

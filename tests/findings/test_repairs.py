@@ -24,7 +24,7 @@ from tfgpu_doctor.facts.facts import Facts, Known, Message, Unknown, value_or
 from tfgpu_doctor.facts.report import GUESSED, Severity
 from tfgpu_doctor.findings import xla
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.engine import BECAUSE, COMMON, MOST, SAID
+from tfgpu_doctor.findings.engine import BECAUSE, COMMON, LIKE_OTHERS, MOST, SAID
 from tfgpu_doctor.findings.symptoms import SYMPTOMS
 from tfgpu_doctor.manifests import Image, Place
 from tfgpu_doctor.matrix.names import known_library
@@ -103,7 +103,7 @@ LIKELIEST = [*(row[2:] for row in ROWS["situations"]), *ROWS["by_facts"]]
 
 
 def common(facts: Facts) -> list[str]:
-    return [one.id for one in diagnose(facts, MATRIX).findings if one.possible and one.cause in (BECAUSE, GUESSED)]
+    return [one.id for one in diagnose(facts, MATRIX).findings if one.possible and one.cause in (*LIKE_OTHERS, GUESSED)]
 
 
 @each(("text", "cause"), LIKELIEST)

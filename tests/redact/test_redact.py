@@ -25,7 +25,7 @@ from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tiers import usual
 from tfgpu_doctor.facts.facts import Facts, GpuProcess, SmiResult, Unknown
 from tfgpu_doctor.facts.report import GUESSED, Finding, Report, load_report
-from tfgpu_doctor.findings.engine import BECAUSE
+from tfgpu_doctor.findings.engine import LIKE_OTHERS
 from tfgpu_doctor.fleet.records import Value
 from tfgpu_doctor.plan.diagnosis import diagnose, make_report
 from tfgpu_doctor.redact.redaction import LONGEST, KnownNames, Redactor, redact
@@ -189,7 +189,7 @@ def test_a_user_called_like_a_technical_word_leaves_the_words_alone() -> None:
 
 def _by_signs(findings: Iterable[Finding]) -> set[str]:
     """Without what is guessed from the words."""
-    return {one.id for one in findings if one.cause not in (BECAUSE, GUESSED)}
+    return {one.id for one in findings if one.cause not in (*LIKE_OTHERS, GUESSED)}
 
 
 @pytest.mark.parametrize("start", usual(range(6), lambda start: start == 0))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.corpus import Outcome, report_of
 from tfgpu_doctor.facts.report import GUESSED, Report, Severity, root_causes
-from tfgpu_doctor.findings.engine import BECAUSE
+from tfgpu_doctor.findings.engine import LIKE_OTHERS
 from tfgpu_doctor.render import text
 from tfgpu_doctor.render.console import console_for
 from tfgpu_doctor.render.outlines import report as outline
@@ -60,7 +60,7 @@ def test_a_guess_has_no_repair_and_is_not_shown(outcomes: list[Outcome]) -> None
         possible = [finding for finding in one.report.findings if finding.possible]
         about_libraries = all(finding.id.startswith(LIBRARIES) for finding in possible)
         guessed = [finding for finding in possible if finding.cause == GUESSED]
-        guessed += [finding for finding in possible[1:] if finding.cause == BECAUSE]
+        guessed += [finding for finding in possible[1:] if finding.cause in LIKE_OTHERS]
         repairs = [fix for finding in guessed for fix in finding.fixes if not fix.decides]
         wrong += [one.case["id"] for fix in repairs if fix.commands and not about_libraries]
         shown = screen(one.report, 10_000) if guessed else []

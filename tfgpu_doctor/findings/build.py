@@ -84,6 +84,10 @@ _WITH_CUDA = Fix(
     "Install the build with CUDA in its place: before 2.1 the package tensorflow-gpu of the same release, later "
     "tensorflow itself, on Linux from 2.14 on as tensorflow[and-cuda]"
 )
+_IMAGE_WITH_CUDA = Fix(
+    "Use an image whose TensorFlow is a build with CUDA, or build yours on one (FROM tensorflow/tensorflow, with -gpu "
+    "in its tag), and install the program there; how the container is started does not matter"
+)
 CPU_BUILD = finding(
     "tf.cpu-build",
     layer="TensorFlow",
@@ -117,12 +121,14 @@ def build_without_cuda(
         gpu = release is None or release.gpu or bool(printed)
     if gpu:
         return None
+    in_image = release is None and messages and messages.has("image-named", "container-start")
+    own = (_IMAGE_WITH_CUDA,) if in_image else tuple(_gpu_build(context, release))
     name = f"{release.package} {release.version}" if release else "this TensorFlow"
     source = "tf.sysconfig.get_build_info()" if tensorflow_build else f"{name} (wheel)"
     return Problem(
         cause=_CAUSES.get(release.platform if release else "", f"{name} contains no CUDA kernels"),
         evidence=(evidence("no CUDA in the build", source, "a CUDA build"),),
-        fixes=tuple(_gpu_build(context, release)),
+        fixes=own or ((_WITH_CUDA,) if release is None else ()),
         severity=_severity(messages),
         sure=release is not None and release.package == "tensorflow-cpu",  # which another problem does not put in doubt
     )

@@ -360,9 +360,10 @@ def _to_decide(
 ) -> Iterator[Shown]:
     """What is only possible, each with the commands that decide on it, before anything that repairs.
 
-    Where no problem is certain, the likeliest keeps its repair, unless nothing but likeness to other reports speaks for
-    it. In a text, of 69 such repairs in reports that the signs were not written from, 27 were for another cause: so
-    what decides comes first, and the repair is what to do if it is so, unless one repair serves all that is possible.
+    Where no problem is certain, the likeliest keeps its repair, unless all that speaks for it is a little likeness to
+    other reports. In a text, of 69 such repairs in reports that the signs were not written from, 27 were for another
+    cause: so what decides comes first, and the repair is what to do if it is so, unless one repair serves all that is
+    possible.
     """
     asks = {one.id: () if context.probed else _asks(judged[one.id], context) for one in possible}
     times = Counter(command for commands in asks.values() for command in commands)
@@ -381,7 +382,10 @@ def _deciding_and_repairing(one: Shown, context: Context) -> tuple[list[Fix], li
     own = one.fixes or context.remedies.that_work_here(_declared_fixes(one, context))
     # the libraries are there, and what is missing is a way to them
     there = context.log.works_in_a_shell and one.id.endswith((".missing", ".version-mismatch"))
-    return [fix for fix in own if fix.decides], [fix for fix in own if not (fix.decides or there)]
+    # nor is another release proposed for a cause that nothing in the text shows
+    like = one.problem.cause in LIKE_OTHERS
+    left = [fix for fix in own if not (fix.decides or there or (like and fix.text.startswith(OTHER_RELEASE)))]
+    return [fix for fix in own if fix.decides], left
 
 
 def _if_so(decide: list[Fix], repairs: list[Fix], possible: list[Shown]) -> list[Fix]:
@@ -407,9 +411,9 @@ def _serves_all(fix: Fix, possible: list[Shown]) -> bool:
     """Whether a repair brings CUDA and cuDNN for a named release, and it is only open why theirs are not found."""
     brought = any(one in " ".join(fix.commands) for one in ("cudatoolkit=", "[and-cuda]", "nvidia-cu", "docker run"))
     of_libraries = len(possible) > 1 and all(one.declared.layer in ("CUDA", "cuDNN") for one in possible)
-    shown = any(one.problem.cause not in (GUESSED, BECAUSE) for one in possible)
+    shown = any(one.problem.cause not in (GUESSED, *LIKE_OTHERS) for one in possible)
     installs = brought and possible[0].id.endswith((".missing", ".version-mismatch"))
-    return installs and of_libraries and shown and not fix.text.startswith("Unless the program needs")
+    return installs and of_libraries and shown and not fix.text.startswith(OTHER_RELEASE)
 
 
 def _asks(judged: Judged, context: Context) -> tuple[str, ...]:
@@ -591,8 +595,14 @@ HEALTHY = 0.5  # by so much it must be more like reports in which nothing is wro
 # where a cause has this chance, it is named though nothing shows it, and so is each that has half of it: of 1,280
 # reports that likeness was not learnt from (2026-11-29), 42 of 76 that are named first were right, 33 of 82 below
 NAMED_FROM = 0.2
+# from this chance its repair is shown, too: of 52 such causes in 2,555 reports that likeness was learnt without
+# (2026-11-30), 46 were right
+REPAIRED_FROM = 0.6
 SAID = "somebody gives this as the reason, and the text shows no other"
 BECAUSE = "the text does not show why; in similar reports, this is often the cause"
+MOSTLY = "the text does not show why; in similar reports, this is mostly the cause"
+LIKE_OTHERS = (BECAUSE, MOSTLY)
+OTHER_RELEASE = "Unless the program needs"  # so begins a fix that may change the release
 # situation → system ("" for any other) → causes
 COMMON: dict[str, dict[str, tuple[str, ...]]] = {
     "no GPU": {
@@ -804,10 +814,10 @@ def _unseen(
         left.pop(cause, None)
     probable = _probable(left)
     if text.seen != "fails" and not text.tells_enough:  # in a few words the situation says more than likeness
-        probable |= {*text.usual}
+        probable = dict.fromkeys(text.usual, 0.0) | probable
     for cause, one in judged.items():
         if cause in causes and cause in left and not one.shown:
-            because = BECAUSE if cause in probable else GUESSED
+            because = GUESSED if cause not in probable else MOSTLY if probable[cause] >= REPAIRED_FROM else BECAUSE
             yield _as_possible(one.declared, *((SAID, said[cause]) if cause in said else (because, text.shows)))
 
 
@@ -822,12 +832,12 @@ def _contradicted(judged: Mapping[str, Judged], context: Context) -> Iterator[st
         yield "tf.package-removed"  # the last one was 2.11
 
 
-def _probable(likely: Mapping[str, float]) -> set[str]:
-    """The causes with a chance that is worth naming, of these and of nothing being wrong."""
+def _probable(likely: Mapping[str, float]) -> dict[str, float]:
+    """The causes with a chance that is worth naming, of these and of nothing being wrong, with that chance."""
     odds = {cause: exp(much) for cause, much in likely.items()}
-    enough = NAMED_FROM * sum(odds.values())
-    best = max((much for cause, much in odds.items() if cause != "ok"), default=0.0)
-    return {cause for cause, much in odds.items() if best >= enough and 2 * much >= enough}
+    chances = {cause: much / sum(odds.values()) for cause, much in odds.items()}
+    best = max((chance for cause, chance in chances.items() if cause != "ok"), default=0.0)
+    return {cause: chance for cause, chance in chances.items() if best >= NAMED_FROM and 2 * chance >= NAMED_FROM}
 
 
 def _is_trouble(text: Text, certain: list[Shown]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from posixpath import basename, normpath
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -514,6 +515,24 @@ def import_raised_or_died(context: Context, phases: Phases, variables: Variables
         title=f"TensorFlow cannot be imported: {ended}" if phase.outcome == "died" else None,
         cause=f"the import ended with: {ended}",
         evidence=(evidence(ended, "import tensorflow", "an import without errors"), *last_lines(phase)),
+    )
+
+
+@IMPORT_FAILED.sign()
+def loaded_too_late(context: Context, messages: MessageLog) -> Problem | None:
+    """glibc keeps little room for libraries with static thread-local storage; what is loaded first takes it."""
+    seen = [one for one in messages.all("loader-error") if "static TLS" in one.values.get("why", "")]
+    if not seen:
+        return None
+    path = next((one.values["library"] for one in seen if one.values["library"].startswith("/")), "")
+    preload = f"export LD_PRELOAD={context.remedies.quote(normpath(path))}"
+    fixes = [Fix("Load that library before all others", (preload,))] if path else []
+    fixes += [Alternative("Import the package that loads it (such as cv2 or sklearn) before TensorFlow")]
+    return Problem(
+        title=f"{basename(seen[0].values['library'])} is loaded too late: no room is left for its thread-local storage",
+        cause="the loader reserves little room for such libraries, and those that are imported before it took it",
+        evidence=message_evidence(*seen),
+        fixes=tuple(fixes),
     )
 
 

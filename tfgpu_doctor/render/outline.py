@@ -23,7 +23,7 @@ from tfgpu_doctor.facts.report import (
     root_causes,
 )
 from tfgpu_doctor.findings import pages
-from tfgpu_doctor.findings.engine import ASK_DOCTOR, BECAUSE
+from tfgpu_doctor.findings.engine import ASK_DOCTOR, LIKE_OTHERS
 from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
 from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part, Table
 
@@ -152,7 +152,7 @@ def _causes(report: Report) -> list[Finding]:
     """
     grave = [one for one in root_causes(report.findings) if one.severity is not Severity.NOTE]
     is_known = any(one.id not in WITHOUT_CAUSE and one.severity is Severity.ERROR for one in grave)
-    left_out = (GUESSED, BECAUSE) if is_known else (GUESSED,)
+    left_out = (GUESSED, *LIKE_OTHERS) if is_known else (GUESSED,)
     possible = [finding for finding in report.findings if finding.possible and finding.cause not in left_out]
     certain = [one for one in grave if not possible or one.id not in WITHOUT_CAUSE]
     return [*certain, *possible]
@@ -160,7 +160,7 @@ def _causes(report: Report) -> list[Finding]:
 
 def _likeliest(finding: Finding, left_out: int) -> Block:
     """A cause with its first evidence, the reason in a sentence, and what repairs it, or else what decides."""
-    whole, is_guess = block(finding, {}, "unknown" if finding.possible else ""), finding.cause == BECAUSE
+    whole, is_guess = block(finding, {}, "unknown" if finding.possible else ""), finding.cause in LIKE_OTHERS
     few = left_out >= _FEW_WORDS
     end = r"\. |; " if few else r"\. "
     why = [] if is_guess else [line._replace(text=re.split(end, line.text)[0]) for line in whole.labelled("why")]
