@@ -121,14 +121,12 @@ def build_without_cuda(
         gpu = release is None or release.gpu or bool(printed)
     if gpu:
         return None
-    in_image = release is None and messages and messages.has("image-named", "container-start")
-    own = (_IMAGE_WITH_CUDA,) if in_image else tuple(_gpu_build(context, release))
     name = f"{release.package} {release.version}" if release else "this TensorFlow"
     source = "tf.sysconfig.get_build_info()" if tensorflow_build else f"{name} (wheel)"
     return Problem(
         cause=_CAUSES.get(release.platform if release else "", f"{name} contains no CUDA kernels"),
         evidence=(evidence("no CUDA in the build", source, "a CUDA build"),),
-        fixes=own or ((_WITH_CUDA,) if release is None else ()),
+        fixes=tuple(_gpu_build(context, release)) if release else _any_gpu_build(context),
         severity=_severity(messages),
         sure=release is not None and release.package == "tensorflow-cpu",  # which another problem does not put in doubt
     )
@@ -141,13 +139,22 @@ def _as_a_whole(context: Context, release: Release) -> bool:
     return of_conda or context.remedies.on_jetson
 
 
-def _gpu_build(context: Context, release: Release | None) -> Iterator[Fix]:
+def _any_gpu_build(context: Context) -> tuple[Fix, ...]:
+    """Where nothing tells which release it is."""
+    if context.log.has("image-named", "container-start"):
+        return (_IMAGE_WITH_CUDA,)
+    if context.remedies.os == "macos":
+        return (*with_metal(context), _ON_CPU)
+    return context.remedies.reinstall("it can use the GPU") or (_WITH_CUDA,)
+
+
+def _gpu_build(context: Context, release: Release) -> Iterator[Fix]:
     """Before 2.1, but for 1.15.0, the GPU build of a release was a package of its own."""
     if context.remedies.os == "macos":
         yield from (*with_metal(context), _ON_CPU)
         return
     best = context.remedies.reinstall("it can use the GPU")
-    if release is None or _as_a_whole(context, release):
+    if _as_a_whole(context, release):
         yield from best
         return
     uninstall = context.remedies.pip_uninstall(release.package)

@@ -401,10 +401,9 @@ def _if_so(decide: list[Fix], repairs: list[Fix], possible: list[Shown]) -> list
 def _to_try(possible: list[Shown]) -> Shown | None:
     """The likeliest cause, if its repair may be tried: as in similar reports about speed, or because of a sign."""
     first = next(iter(possible), None)
-    speed = [one for one in possible if one.id.startswith("perf.") and one.problem.cause != GUESSED]
-    if first in speed:  # of two, no measurement decides for one
-        return first if len(speed) == 1 else None
-    return None if first is None or first.problem.cause in (GUESSED, BECAUSE) else first
+    if first is None or first.problem.cause == GUESSED:
+        return None
+    return first if first.id.startswith("perf.") or first.problem.cause != BECAUSE else None
 
 
 def _serves_all(fix: Fix, possible: list[Shown]) -> bool:

@@ -39,7 +39,7 @@ _RAISED = ("tf.import-failed", "tf.run-failed")
 _LOG = 40  # lines at the end of TensorFlow's log
 _OTHERS = 2  # causes beside the likeliest
 _MOST_TO_DECIDE = (None, 2, 2, 1)  # commands, by how much is left out
-_NO_OTHER_COMMANDS, _FEW_WORDS, _NO_REPAIR, LEAST = 2, 3, 4, 5  # how much is left out where it is too long
+_NO_OTHER_COMMANDS, _FEW_WORDS, _NO_OTHERS, LEAST = 2, 3, 4, 5  # how much is left out where it is too long
 _LOGGED = re.compile(r"^(?:\S+ +){0,6}\S+\.(?:cc|cpp|h|py):\d+\] +(?=\S)")  # when and where a program logged a line
 _FOLDERS = re.compile(r"(?<![\w/.])/(?:[^/\s:'\"]+/){3,}(?=[^/\s])")  # of a path, before its last part
 # what shows most of a machine on which tfgpu is not installed
@@ -106,7 +106,8 @@ def answer(report: Report, left_out: int = 0) -> Iterator[Part]:
 
     A symptom is no cause: it stands among what the text tells. Where that is too long, more is `left_out`, up to
     LEAST: which lines are harmless and other ways of an answer; what decides on other causes; words of the likeliest
-    and the second of the others; its repair, if it is only possible; of an answer beside it, what to type.
+    and the second of the others; the others, where the likeliest has a repair; that, if it is only possible, and of an
+    answer beside it what to type.
     """
     notes = [one for one in root_causes(report.findings) if one.severity is Severity.NOTE]
     causes = _causes(report)
@@ -114,14 +115,20 @@ def answer(report: Report, left_out: int = 0) -> Iterator[Part]:
     shown = {command for line in first.lines for command in line.commands}  # each once
     yield from (_steps(finding, left_out, beside=bool(shown)) for finding in notes if finding.answers)
     if causes:
-        most = _OTHERS - (left_out >= _FEW_WORDS)
-        others = tuple(_other(finding, shown, left_out) for finding in causes[1 : 1 + most])
+        others = tuple(_other(one, shown, left_out) for one in causes[1 : 1 + _others(causes[0], left_out)])
         yield first
         if others:
             yield Block("", "Also possible" if causes[1].possible else "Beside it", others)
     yield Items(tuple(_told(notes, without="benign.log" if left_out and causes else "")), mark="note")
     if not causes:
         yield from _to_find_out(report)
+
+
+def _others(first: Finding, left_out: int) -> int:
+    """How many causes stand beside the first; its repair is worth more than they are."""
+    if left_out >= _NO_OTHERS and not all(fix.decides for fix in first.fixes):
+        return 0
+    return _OTHERS - (left_out >= _FEW_WORDS)
 
 
 def _told(notes: list[Finding], without: str) -> Iterator[str]:
@@ -193,7 +200,7 @@ def _to_decide(decide: list[Fix], repairs: list[Fix], left_out: int) -> list[Fix
     """What decides, in few commands where all are too long, and what repairs then."""
     most = _MOST_TO_DECIDE[min(left_out, _FEW_WORDS)]
     fixes = [structs.replace(fix, commands=fix.commands[:most]) for fix in decide]
-    fixes += repairs if left_out < _NO_REPAIR else []
+    fixes += repairs if left_out < LEAST else []
     said_below = (ASK_DOCTOR,) if len(fixes) == 1 or left_out >= _FEW_WORDS else None
     return [one for one in fixes if one.commands != said_below]
 
