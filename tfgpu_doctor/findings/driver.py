@@ -326,7 +326,7 @@ _REASONS = (
     (re.compile(r"[Kk]ey was rejected|[Rr]equired key not available"), _UNSIGNED, _ENROL_KEY),
     (re.compile(r"Kernel driver in use: nouveau"), "nouveau uses the GPU", _DISABLE_NOUVEAU),
     (
-        re.compile(r"disagrees about version of symbol|Module nvidia\S* not found"),
+        re.compile(r"disagrees about version of symbol|Unknown symbol in module|Module nvidia\S* not found"),
         "the module was not built for the running kernel",
         _REBUILD,
     ),
@@ -379,6 +379,7 @@ def libraries_without_module(
 
 # results of cuInit while the display driver runs: nvidia-uvm or the NVSwitch fabric is not ready
 _CUDA_MODULE_FAILS = (3, 304, 802, 999)
+_NO_MODULE = ("kernel-driver-not-running", "smi-no-driver")
 
 
 @NOT_LOADED.sign(unless=("driver.missing", "driver.version-mismatch", "driver.too-old", "gpu.none"))
@@ -392,7 +393,8 @@ def module_message(
     """nvidia-smi or TensorFlow finds no module: nouveau, Secure Boot, DKMS, a laptop that runs on its other GPU."""
     if messages.has("gpu-lost", "xid"):
         return None
-    if inputs.has_code(cuda_init, *_CUDA_MODULE_FAILS):
+    absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
+    if inputs.has_code(cuda_init, *_CUDA_MODULE_FAILS) and not messages.has(*_NO_MODULE):
         seen = () if messages.has("kernel-version") else messages.all("cuinit-failed")
         ways = (inputs.DEVICE_NODES, inputs.RELOAD_UVM)
         if inputs.has_code(cuda_init, 999):  # "unknown error" comes after suspend more often than without the module
@@ -404,7 +406,6 @@ def module_message(
             evidence=message_evidence(*seen),
             fixes=ways,
         )
-    absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
     if not absent or kernel_module or inputs.smi_works(nvidia_smi):
         return None
     for words, cause, fix in _REASONS:

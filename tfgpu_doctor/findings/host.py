@@ -504,9 +504,15 @@ _NO_GPU_FROM_WINDOWS = (
 
 
 @SETUP.sign()
-def no_wsl_driver(context: Context, os: str, libcuda: Libraries, dxg_device: bool | None = None) -> Problem | None:
+def no_wsl_driver(
+    context: Context,
+    os: str,
+    libcuda: Libraries,
+    dxg_device: bool | None = None,
+    messages: MessageLog | None = None,
+) -> Problem | None:
     """Windows passes no GPU through, or the loader does not find Windows' libcuda first."""
-    if os != "wsl2":
+    if os != "wsl2" or (messages and messages.has("wsl-1", "no-dxg")):  # there is no libcuda to find
         return None
     if dxg_device is False:
         return Problem(
@@ -528,15 +534,22 @@ def no_wsl_driver(context: Context, os: str, libcuda: Libraries, dxg_device: boo
 _FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
 
 
+_TO_WSL_2 = Fix(
+    "Convert the distribution to WSL 2: in Windows, which needs NVIDIA's driver for Windows, and its name for NAME",
+    ("wsl --update", "wsl -l -v", "wsl --set-version NAME 2"),
+)
+
+
 def _without_device(messages: MessageLog) -> Problem | None:
     """WSL 1, a WSL 2 without the device, or a Windows that never had it."""
     # Windows 10 21H2 is the first with a GPU that is not a preview (Microsoft, "Enable NVIDIA CUDA on WSL")
     old = [m for m in messages.all("windows-build") if int(m.values["build"]) < 19044]
     update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
-    convert = Fix("Convert the distribution to WSL 2, from Windows", ("wsl -l -v", "wsl --set-version NAME 2"))
-    fixes = (convert, update) if messages.has("wsl-1") else (update, convert)
-    seen = message_evidence(*messages.all("wsl-1", "no-dxg"), *old)
-    return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=fixes) if seen else None
+    if first := messages.all("wsl-1"):
+        cause = "this is WSL 1, which has no Linux kernel and no GPU"
+        return Problem(cause=cause, evidence=message_evidence(*first, *old), fixes=(_TO_WSL_2,))
+    seen = message_evidence(*messages.all("no-dxg"), *old)
+    return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(update, _TO_WSL_2)) if seen else None
 
 
 @SETUP.sign()
