@@ -22,7 +22,7 @@ from tfgpu_doctor.parsers import (
 )
 from tfgpu_doctor.parsers.lines import Excerpt, Line
 from tfgpu_doctor.parsers.messages import SHOWN
-from tfgpu_doctor.parsers.statements import Statement, without_expected
+from tfgpu_doctor.parsers.statements import Statement, without_browser, without_expected
 
 _IN_PASSING = ("gpu", "python")  # a sentence about them is as good as a form's field
 _SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.] ?MiB \||rocesses:|MIG devices")
@@ -50,7 +50,7 @@ class ParsedText:
     def __init__(self, excerpt: Excerpt) -> None:
         """Let every parser read the lines once."""
         own, lines = own_report.split(excerpt.lines)
-        self.lines = without_expected(lines)
+        self.lines = without_browser(without_expected(lines))
         self.stated = statements.parse(self.lines)
         self.tensorflow = tensorflow_outputs.parse(self.lines)
         self.listed = package_lists.parse_lists(self.lines)

@@ -113,8 +113,8 @@ _SYSTEMS = {
     "windows": re.compile(
         r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)"
         r"|[A-Z]:\\[\w .\\-]{1,200}\\site-packages|~\\\w{1,40}\\|(?<![\w/:])[A-Za-z]:\\[\w -]{1,40}(?:\\|\.\w{2,4}\b)"
-        r"|\b\w+\.dll\b|Microsoft Windows \[|\b[Ww]in(?:dows)? ?(?:7|8|8\.1|10|11|server)\b|WinError|win_amd64"
-        r"|\(Windows\)|\bVisual Studio 20\d\d\b|\bVS ?20\d\d\b|\b[Aa]naconda [Pp]rompt\b"
+        r"|\b\w+\.dll\b|Microsoft Windows \[|\b(?:[Ww]in(?:dows)?|WIN):? ?(?:7|8|8\.1|10|11|server)(?![\dA-Za-z])"
+        r"|WinError|win_amd64|\(Windows\)|\bVisual Studio 20\d\d\b|\bVS ?20\d\d\b|\b[Aa]naconda [Pp]rompt\b"
     ),
     "macos": re.compile(
         r"\bon darwin\b|/Library/Frameworks/Python\.framework/"
@@ -139,8 +139,10 @@ _LINUX_WITH_A_GPU = any_case(
     r"\b(?:linux|ubuntu) (?:computer|machine|pc|server|box|workstation|desktop) with (?:\w+ ){0,2}"
     r"(?:gpu|nvidia|[gr]tx)\b"
 )
+_EXAMPLE = re.compile(r"\(e\.g\.[^()]{0,80}\)")
 _LOADS_A_DLL = any_case(r"dynamic library '\w+\.dll'")  # of TensorFlow's log, whatever else is stated
-_WINDOWS_WORD = re.compile(r"\bWindows\b(?! [Ss]ubsystem)")  # where nothing speaks of another system
+# where nothing speaks of another system
+_WINDOWS_WORD = re.compile(r"\bWindows\b(?! [Ss]ubsystem)|\b(?:on|in|under) windows\b(?!\W{1,3}(?:or|and)\b)")
 _NAMES = (
     "CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|NVIDIA_DRIVER_CAPABILITIES|LD_LIBRARY_PATH|CUDA_HOME|CUDA_PATH"
     "|XLA_FLAGS|TF_XLA_FLAGS|TF_FORCE_GPU_ALLOW_GROWTH|TF_GPU_ALLOCATOR|TF_CPP_MIN_LOG_LEVEL|TF_USE_LEGACY_KERAS"
@@ -225,8 +227,12 @@ def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int 
     if stated:
         named = [name for name, pattern in _STATED.items() if pattern.search(stated)]
         return None if named[1:] else (*named, "linux")[0], None
-    # a form offers all of them
-    lines = [one for one in lines if not all(pattern.search(one.text) for pattern in _STATED.values())]
+    # a form offers all of them, or gives an example
+    lines = [
+        Line(one.number, _EXAMPLE.sub("", one.text))
+        for one in lines
+        if not all(pattern.search(one.text) for pattern in _STATED.values())
+    ]
     for name, pattern in (("linux", _LINUX_WITH_A_GPU), *_SYSTEMS.items(), ("windows", _WINDOWS_WORD)):
         if (line := _first(pattern, lines)) is not None:
             return name, line

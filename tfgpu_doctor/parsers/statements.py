@@ -63,8 +63,8 @@ _DRIVER = re.compile(r"(?<![\d.])(\d{3}\.\d{1,3}(?:\.\d{1,3})?)(?![\d.]*\d)")
 
 _OS = any_case(
     r"linux|ubuntu|debian|centos|red ?hat|rhel|fedora|suse|arch\b|manjaro|mint|gentoo|alma|rocky|pop!?[_ ]?os|kali"
-    r"|nixos|win(?:dows)?[ -_]?(?:\d|xp|server)|windows|wsl|mac ?os|\bos ?x\b|\bosx|darwin|catalina|big sur|monterey"
-    r"|ventura|sonoma|sierra|jetpack|l4t|amazon|slackware|void"
+    r"|nixos|jetson|google colab|^\d\d\.(?:04|10)\b|win(?:dows)?[ -_]?(?:\d|xp|server)|windows|wsl|mac ?os"
+    r"|\bos ?x\b|\bosx|darwin|catalina|big sur|monterey|ventura|sonoma|sierra|jetpack|l4t|amazon|slackware|void"
 )
 _GPU = any_case(
     r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|jetson|radeon|\bamd\b|advanced micro|intel|\biris\b|\bxe\b|\barc\b"
@@ -235,7 +235,7 @@ LABELS = {
         "cuda": r"(?:(?:installed )?versions? of )?cuda ?(?:/|and|&|,|\+|or) ?cu ?dnn(?: versions?)?(?: installed)?"
         r"|cuda(?: ?toolkit)?(?: (?:version|ver|v|release|version installed))?|nvcc(?: version)?|cuda sdk",
         "cudnn": r"cu ?dnn(?: (?:version|ver|v|sdk|library))?",
-        "driver": r"(?:(?:nvidia|gpu|graphics?(?: card)?|display|windows|nvidia[ -]gpu|nvidia graphics) )?drivers?"
+        "driver": r"(?:(?:nvidia|gpu|graphics?(?: card)?|display|windows|nvidia[ -]gpu|nvidia graphics)[ _-])?drivers?"
         r"(?: version)?|nvidia version",
         "gpu": r"(?:nvidia )?gpus?(?:_devices)?(?: ?(?:model|type|name|card|s|used|device|info))?"
         r"(?: (?:name|version))?(?: ?(?:and|/|&) ?memory)?"
@@ -365,7 +365,7 @@ _LOGGED = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:|[IWEF]\d{4} \d\d:|[IWEF] (?:tens
 _HEADING = re.compile(
     r"\s*#{1,6}\s+(?P<label>\S(?:.*[^\s:#])?)[\s:#]*$|\s*\*\*(?P<bold>[^*:]*[^*:\s])\s*:?\*\*\s*:?\s*$"
 )
-_SEPARATOR = re.compile(r"\s*[:：=|]+\s*")
+_SEPARATOR = re.compile(r"\s*[:：=|]+\s*|(?<=\w)\s+[-–—]\s+")
 _FIELD_OF_FORM = any_case(
     r"[\s*-]*(?P<label>OS Platform and Distribution|CUDA/cuDNN version|GPU model and memory|GCC/Compiler version) +"
     r"(?=[\w\[])"
@@ -398,6 +398,19 @@ def without_expected(lines: Sequence[Line]) -> tuple[Line, ...]:
         if not (inside and _LISTS_A_GPU.search(line.text)):
             kept.append(line)
     return tuple(kept)
+
+
+_BROWSER = re.compile(r"[\s*_#-]*browser\b", re.IGNORECASE)
+_HOSTED = re.compile(r"\b(?:sagemaker|studio lab|colab|kaggle|paperspace|databricks)\b", re.IGNORECASE)
+
+
+def without_browser(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The lines without the system of the browser in which a hosted notebook is open: it runs on another machine."""
+    browsers = [one.number for one in lines if len(one.text) < _SHORT and _BROWSER.match(one.text)]
+    if not browsers or not any(_HOSTED.search(one.text) for one in lines):
+        return tuple(lines)
+    near = {number + step for number in browsers for step in range(-2, 3)}
+    return tuple(one for one in lines if not (one.number in near and _key_of(_split(one.text)[0]) == "os"))
 
 
 def parse(lines: Sequence[Line]) -> tuple[Statement, ...]:
