@@ -432,6 +432,8 @@ _PLACED = any_case(
 # a program that computes there, too: its other steps are what is asked about
 _COMPUTES = any_case(
     r"\b(?:was|were|am|been) able to (?:train|run|fit)\b[^.?!\n]{0,25}\b(?:using|on|with) (?:my|the|a) gpu\b"
+    r"|\btrained on (?:my|the|this) gpu\b[^.?!\n]{0,20}\bwithout (?:any )?(?:trouble|problem|issue|error)"
+    r"|\bother (?:\w+ ){0,2}models? (?:do |can )?(?:run|train|work)\w* (?:fine )?on (?:my|the) gpu\b"
     r"|\b(?:finish|complet)ed (?:all ?right|fine|well|successfully)\b[^.?!\n]{0,12}\b(?:using|on) (?:my |the )?gpu\b"
 )
 _BARE_LIST = re.compile(r"^\[\]$")

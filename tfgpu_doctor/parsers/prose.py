@@ -50,7 +50,7 @@ _CLAUSE = any_case(
     r"|mais|sondern)\b|但是?|しかし|ですが|하지만|\bно\b"
 )
 _VERSION_WORD = (
-    r"(?:version|ver\.?|v\.?|release|toolkit|sdk|number|of|is|was"
+    r"(?:version|ver\.?|v\.?|release|toolkit|sdk|number|of|is|are|was"
     r"|版本|必须是|需要|バージョン|버전|верси[яию]|versi[oó]n|versão)"
 )
 _LINK = rf"[^\w\n.,;]{{0,4}}(?:{_VERSION_WORD}[^\w\n.,;]{{0,3}}){{0,2}}v?"
@@ -61,7 +61,8 @@ _NAMED = {
     # "tensorflow<2.11" names what it is not
     "tensorflow": r"(?:tensor[- ]?flow|(?<![A-Za-z0-9_.])tf)(?:[-_ ]?(?:gpu|cpu))?(?!\W{0,2}(?:<(?!=)|!=))",
     "python": r"(?<![A-Za-z0-9_.-])(?:python|py)",
-    "driver": r"(?:driver|treiber|драйвер\w{0,2}|驱动(?:程序)?|驅動|ドライバー?|드라이버)",
+    "driver": r"(?:drivers?|nvidia(?:[- ]smi)?(?=\W{1,3}[345]\d\d\.\d)"
+    r"|treiber|драйвер\w{0,2}|驱动(?:程序)?|驅動|ドライバー?|드라이버)",
 }
 # "tensorflow gave me 2.17", "TensorFlow (the newest, 2.16.1)"
 _TENSORFLOW = any_case(
@@ -79,10 +80,11 @@ _VERSIONS = (
     *((key, re.compile(rf"(?P<name>{name}){_LINK}{_NUMBER}", re.IGNORECASE)) for key, name in _NAMED.items()),
     ("tensorflow", _TENSORFLOW),
     ("tensorflow", _TENSORFLOW_GOT),
+    ("driver", any_case(r"(?<![\d.])(?P<number>[345]\d\d\.\d{2,3}(?:\.\d{2})?) (?:nvidia|geforce)[- ]drivers?\b")),
     ("cuda", re.compile(r"(?<![\d.])(?P<number>(?:[7-9]|1[0-3])\.\d) (?P<name>cuda)\b", re.IGNORECASE)),
 )
 _TELLING = (
-    *("cu", "tensor", "tf", "py", "cp", "driver"),
+    *("cu", "tensor", "tf", "py", "cp", "driver", "nvidia"),
     *("treiber", "драйвер", "驱动", "驅動", "ドライバ", "드라이버"),
 )  # each expression above and _SHORT_PYTHON need one of them
 _LIMITS = {"cuda": (5, 19), "cudnn": (4, 9), "tensorflow": (0, 2), "python": (2, 3), "driver": (300, 999)}
@@ -112,7 +114,7 @@ _CHOICE = any_case(
 _OTHER_GPU = any_case(
     r"(?<![A-Za-z0-9_.])(?:(?:amd |ati )?(?:radeon(?: (?:rx|hd|pro|vega|r[579x]))?(?: ?\d{3,4}\w{0,3})?"
     r"|rx[ -]?(?:vega ?)?(?:\d{3,4}|56|64)(?: ?(?:xtx?|gre|[ms]))?)|(?:intel(?:\(r\))? )?(?:iris(?:\(r\))?(?: xe| plus"
-    r"| pro)|u?hd graphics(?: \d{3,4})?|uhd \d{3}|arc [ab]\d{3}m?)|intel graphics)(?![A-Za-z0-9_])"
+    r"| pro)|u?hd graphics(?: \d{3,4})?|uhd \d{3}|(?<=intel )hd \d{3}|arc [ab]\d{3}m?)|intel graphics)(?![A-Za-z0-9_])"
 )
 # a bare number is a card only beside one of these words
 _CARD_WORD = any_case(
@@ -122,14 +124,15 @@ _CARD_WORD = any_case(
 _NO_CARD = any_case(r"^(?:t1|l4t|p4d)$")
 _WANTED = any_case(
     r"\b(?:need|require|rel(?:y|ies) on|want|expect|recommend|support|compatib|should|must|could i|can i|look(?:s"
-    r"|ing)? for|asks?|ask(?:s|ing) for|search|minimum|at least|official|document|doc says|speaks? of|highest|tested"
-    r"|compiled|ha(?:s|ve) to be|built (?:for|against|with)|designed|meant|intended|instead of|rather than|which"
-    r"|whether|upgrade to|downgrade to|switch(?:ing)? to|wait(?:ing)? for|not found|missing|could not|cannot open"
-    r"|no longer|does ?n[o']t(?! (?:find|see|detect|use|recogni[sz]e|list|show|run|work|start)\b)|is ?n[o']t|without"
-    r"|not (?:have|install)|never install|only (?:for|works? with|up to)"
+    r"|ing)? for|asks?|ask(?:s|ing) for|search|minimum|at least|official|document|doc says|speaks? of|highest"
+    r"|(?<!i )(?<!we )tested|compiled|ha(?:s|ve) to be|built (?:for|against|with)|designed|meant|intended|instead of"
+    r"|rather than|which|whether|upgrade to|downgrade to|switch(?:ing)? to|wait(?:ing)? for|not found|missing"
+    r"|could not|cannot open|no longer|does ?n[o']t(?! (?:find|see|detect|use|recogni[sz]e|list|show|run|work|start)\b)"
+    r"|is ?n[o']t|without|not (?:have|install)|never install|only (?:for|works? with|up to)"
     r"|or (?:earlier|later|newer|above|higher|below)|download|from this url|you may install"
     r"|tutorials?|read ?me|wheels? (?:is |are )?(?:for|with)|必须|需要|吗|cuda version:)"
 )
+_OWN = re.compile(r"\bmy (?:installed |current |local )?$", re.IGNORECASE)  # "my CUDA 10.2 is not compatible with it"
 _IS_WHAT = re.compile(r"\s*is what (?!i\b|we\b)", re.IGNORECASE)  # "CUDA 9.2 is what it needs"
 _PART = re.compile(r"[,，、;(]|\b(?:and|so|then|when|y|und|et)\b")
 _SUPPORTED = any_case(r"nvidia[- ]?smi|driver (?:supports?|reports?|shows?|says?)|\bCUDA Version *:")
@@ -150,6 +153,8 @@ _OF_OTHERS = any_case(
 )
 _MINE = any_case(r"\b(?:my|mine|i have|i['’]ve|mein\w*|ich habe|mon|mi|meu|minha|у меня|мо[йяё])\b|我的|我用")
 _COMPARED = re.compile(r"[<>≥≤~]")  # "driver>=450"
+# "better change it to tensorflow-gpu==1.5", and not "I changed it to"
+PROPOSES = any_case(r"\b(?:change|pin|replace|bump) (?:it|this|that|them|\S+) (?:to|with|by)\b")
 # "replaced A with B": A
 _EXCHANGES = any_case(
     r"(?:\b(?:replac|swap|exchang|chang|trad|ersetz|tausch|getauscht|cambi|remplac|troqu|substitu)\w*"
@@ -169,6 +174,7 @@ _IN_THE_PAST = any_case(
     r"(?:\.post\d)? ?(?:→|->|=>|:) ?(?:GPU|works|OK|fine|läuft|funciona)\b"
     r"|[^,.;]{0,20}\b(?:in the past|before|earlier|previously|last (?:week|month|year))\b"
 )
+_NOT_HERE = (_ELSEWHERE, _WORKS_WITH, PROPOSES)
 
 
 def parse(lines: Sequence[Line]) -> tuple[Statement, ...]:
@@ -231,14 +237,18 @@ def _of_other_makers(clause: str) -> Iterator[re.Match[str]]:
     return iter(()) if _CHOICE.search(clause) else _OTHER_GPU.finditer(clause)
 
 
+_FOR_ALONE = re.compile(r"\bonly for (?:the |an? )?$", re.IGNORECASE)
+
+
 def card_in(text: str) -> str | None:
     """The first GPU that a text names: of "Nvidia A100, split into two of 40GB" the A100."""
     return next(cards_in(text), None)
 
 
 def cards_in(text: str) -> Iterator[str]:
-    """All GPUs that a text names."""
-    return (" ".join(match["name"].split()) for match in _GPU.finditer(text) if match["bare"] != match["name"])
+    """All GPUs that a text names, but for one for which alone something is: "JetPack 3.2 is only for the TX2"."""
+    named = (one for one in _GPU.finditer(text) if one["bare"] != one["name"])
+    return (" ".join(one["name"].split()) for one in named if not _FOR_ALONE.search(text, 0, one.start()))
 
 
 def _version(key: str, number: str) -> str | None:
@@ -262,8 +272,10 @@ def stance(clause: str, start: int, end: int) -> str:
     exchanged = _EXCHANGES.search(before) and _FOR_ANOTHER.match(clause, end)
     if _WORKS.match(clause, end) and not _WORKS_WITH.search(before):
         return "elsewhere"
-    if exchanged or _ELSEWHERE.search(before) or _WORKS_WITH.search(before) or _IN_THE_PAST.match(after):
+    if exchanged or any(one.search(before) for one in _NOT_HERE) or _IN_THE_PAST.match(after):
         return "elsewhere"
+    if _OWN.search(before):
+        return "here"
     return "wanted" if _WANTED.search(before) or _WANTED.search(after) or _IS_WHAT.match(after) else "here"
 
 
@@ -333,7 +345,10 @@ _NO_GPU = any_case(
 
 # a condition, a wish, another machine, a link, what the GPU is compared with
 _IF = any_case(
-    r"\b(?:than|versus|vs\.?|compared (?:to|with)) (?:\w+ ){0,2}$|\bin case\b[^.!?]*$|\bwhen the $"
+    # "can it run on the CPU only?" asks for that; "can anybody tell why it does" does not
+    r"(?:^|[.?!] )\W*(?:(?:hi|hello),? )?(?:can|could|may|does|will) +\w"
+    r"(?!.*\b(?:any\w*|some\w*|you|why|know|tell|help|how|fix)\b)[^.?!]*$|(?:怎么|如何|能不能|可以|改成)[^，。,]{0,20}$"
+    r"|\b(?:than|versus|vs\.?|compared (?:to|with)) (?:\w+ ){0,2}$|\bin case\b[^.!?]*$|\bwhen the $"
     r"|\bis it true\b[^.!?]*$"
     r"|\bhow (?:do|can|to|would|should) (?:i |we |one )?$|\bon a machine with $|#$"
     r"|\bvisible devices to $|\bforc(?:e|ing) (?:(?!but\b|it\b)\w+ ){0,3}?(?:to (?:run|use) )?$"
@@ -342,12 +357,16 @@ _IF = any_case(
 # some GPUs, those of others, a package, or what else somebody may not see
 _NOT_OF_ALL = any_case(
     r"\b(?:multiple|several|both|all|single)\W+(?:\w+\W+)?(?:gpu|card)|\bpeer access|\b(?:fully|entirely|efficiently)\b"
-    r"|\bone gpu only|\btensorflow-gpu(?: (?:that|version)|\W*$)"
-    r"|gpus? of others|\bseem (?!to (?:be|use|work|find|detect|see|recogni|run|have)|used)|cannot run it\b|\bgpu docs"
+    r"|\bone gpu only|gpus? (?:memory|ram)\b|gpus? of others|cannot run it\b|\bgpu docs"
+    r"|\bseem (?!to (?:be|use|work|find|detect|see|recogni|run|have)|used)"
 )
+_GPU_PACKAGE = re.compile(r"\b(?:tensorflow|tf|node|nightly|latest)\d?[-_]gpu\b", re.IGNORECASE)
 _SENTENCE_ENDS = re.compile(r"(?<!\d)[.!?]\)?\s+[A-Z]")
 # "my GPU does not work": which is wrong, and not what TensorFlow lists
-_VAGUE = any_case(r"\bwork(?!.*(?:detect|find|found|list|see|recogni|us(?:e|ing)|cpu|no gpu))|^gpus? .*\bruns?$")
+_VAGUE = any_case(
+    r"\bwork(?!.*(?:detect|find|found|list|see|recogni|us(?:e|ing)|cpu|no gpu))"
+    r"|^(?:gpus?|[gr]tx|geforce|nvidia|graphics?|video) .*\b(?:runs?|train|start)$"
+)
 
 
 def no_gpu(text: str) -> re.Match[str] | None:
@@ -364,6 +383,7 @@ _CONTRASTED = any_case(r"[\w ]{1,20}, not \w")
 
 
 def _about_gpus(text: str) -> Iterator[re.Match[str]]:
+    text = _GPU_PACKAGE.sub(lambda name: "_" * len(name[0]), text)
     small = text.lower()
     if "task manager" not in small and any(word in small for word in _ABOUT_GPU):  # whose graphs leave CUDA out
         for found in _NO_GPU.finditer(text):

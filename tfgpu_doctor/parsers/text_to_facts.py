@@ -38,6 +38,7 @@ from tfgpu_doctor.parsers.machine_facts import TF_LOG, build, cards, cuda, cudnn
 from tfgpu_doctor.parsers.own_report import with_facts, with_report
 from tfgpu_doctor.parsers.parsed_text import ParsedText, stated_at
 from tfgpu_doctor.parsers.platform_hints import holds_tensorflow, package_in
+from tfgpu_doctor.parsers.prose import PROPOSES
 from tfgpu_doctor.parsers.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
 from tfgpu_doctor.parsers.resemblance import resembling, telling
 from tfgpu_doctor.parsers.statements import Statement
@@ -172,8 +173,9 @@ _PINNED = re.compile(
     r"\bpip\d?(?:\.\d+)? install (?:-\S+ )*['\"]?(?P<name>tensorflow(?:-gpu)?)==(?P<version>\d[\d.]*\d)(?![\w*])"
 )
 _SITE = any_case(
-    r"[/\\](?:lib[/\\])?python(?P<version>[23]\.\d{1,2})[/\\](?:site|dist)-packages"
-    r"|[/\\]Python(?P<digits>[23]\d{1,2})(?:-\d\d)?[/\\]lib[/\\]"
+    r"(?:[/\\](?:lib[/\\])?python-?|PythonSoftwareFoundation\.Python\.)(?P<version>[23]\.\d{1,2})(?:\.\d{1,2})?"
+    r"(?:_|[/\\](?:(?:site|dist)-packages|lib[/\\]))"
+    r"|[/\\]Python(?P<digits>[23]\d{1,2})(?:-\d\d)?[/\\](?:lib|site-packages)[/\\]"
 )
 # what print(tf.__version__) leaves in a log
 _BARE_VERSION = re.compile(r"^(?P<version>(?:1\.1[0-5]|2\.\d{1,2})\.\d{1,2})(?: (?:True|False|\[).*)?$")
@@ -395,7 +397,9 @@ def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
     if (pinned := text.find(_PINNED)) and pinned[0]["version"] == version:
         return Known(pinned[0]["name"], f"line {pinned[1]}")
     old = version is not None and re.match(r"1\.|2\.0", version) is not None
-    if (found := text.find(_GPU_PACKAGE)) and (version is None or _may_be(found[0]["name"], version, old)):
+    if (found := text.find(_GPU_PACKAGE, but=PROPOSES)) and (
+        version is None or _may_be(found[0]["name"], version, old)
+    ):
         return Known(found[0]["name"], f"line {found[1]}")
     if plain := text.find(_PLAIN_PACKAGE):
         return Known("tensorflow", f"line {plain[1]}")
