@@ -28,7 +28,9 @@ from tfgpu_doctor.plan.target import has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
 
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
-SITE = '"$({python} -c \'import sysconfig; print(sysconfig.get_path("purelib"))\')"'
+# where TensorFlow is: on Debian and Ubuntu, and for pip without root, that is not sysconfig's purelib
+_SITE = 'import importlib.util as u, os; print(os.path.dirname(os.path.dirname(u.find_spec("tensorflow").origin)))'
+SITE = f'"$({{python}} -c \'{_SITE}\')"'
 _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
 _WITH_DOCKER_DESKTOP = ("windows", "macos")
 _OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tensorflow)|[Ii]nstall TensorFlow")

@@ -290,11 +290,11 @@ def link_commands(row: Release, site: str, *, cuda_from_pip: bool, inside: str =
 def xla_line(folder: str = "") -> str:
     """The line that Python executes when it starts and that tells XLA its compiler's folder, by default pip's.
 
-    A value that is set already is kept.
+    A value that is set already is kept. `sitedir` is what site.py calls the folder of the file.
     """
-    pip = f'"--xla_gpu_cuda_data_dir=" + sysconfig.get_path("purelib") + "/{XLA_COMPILER}"'
+    pip = f'"--xla_gpu_cuda_data_dir=" + sitedir + "/{XLA_COMPILER}"'
     value = f'"--xla_gpu_cuda_data_dir={folder}"' if folder else pip
-    return f'import os{"" if folder else ", sysconfig"}; os.environ.setdefault("XLA_FLAGS", {value})'
+    return f'import os; os.environ.setdefault("XLA_FLAGS", {value})'
 
 
 def xla_line_command(line: str, site: str) -> str:
