@@ -247,6 +247,13 @@ def no_device_named(
     return Problem(evidence=tuple(found), fixes=tuple(fixes), possible=unsure)
 
 
+# Ray's guide, "Accelerator support"
+_RAY_HIDES = "Ray sets CUDA_VISIBLE_DEVICES of each worker, and empties it for one that requests no GPU"
+_BY_RAY = Fix(
+    "Request a GPU for it: @ray.remote(num_gpus=1), in Tune tune.with_resources(..., {'gpu': 1}) or "
+    "resources_per_trial={'gpu': 1}, in RLlib num_gpus=1, in another program its option for the GPUs of a trial; where "
+    "ray.get_gpu_ids() is then empty, ray status or ray.cluster_resources() shows whether Ray knows of the GPU"
+)
 # messages that show that the driver, or the access to it, is the reason, and not a variable
 _OTHER_REASONS = (
     *("out-of-memory", "devices-busy", "kernel-driver-not-running", "smi-no-driver", "smi-no-devices", "nvml-mismatch"),
@@ -271,6 +278,10 @@ def hidden_message(context: Context, messages: MessageLog, cuda_init: CallResult
         return Problem(title="The scheduler has given this job no GPU", evidence=seen, fixes=(ask,))
     if hidden:
         return Problem(evidence=seen)
+    if worker := messages.all("ray-worker"):
+        in_one = {one.line for one in worker} & {one.line for one in no_device}
+        title = "Ray has probably started this worker without a GPU"
+        return Problem(title=title, cause=_RAY_HIDES, evidence=seen, fixes=(_BY_RAY,), possible=not in_one)
     what = (
         "To decide, look at the variable where the program starts; if it is -1, or names no GPU that exists, unset it"
     )

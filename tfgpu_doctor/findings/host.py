@@ -127,19 +127,26 @@ def write_refused(messages: MessageLog) -> Problem | None:
     return None if shared else Problem(evidence=message_evidence(*messages.all("no-space-left")))
 
 
+_PASS_THROUGH = Fix("In a virtual machine, pass the GPU through to it (vfio, or a vGPU profile)")
+_ELSEWHERE = "on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one"
+_OUTSIDE = "on the host itself, if it has an NVIDIA GPU: VirtualBox gives its guests none"
+
+
 def _fixes(context: Context) -> tuple[Fix, ...]:
     """A text is judged elsewhere, where no option applies."""
     require_none = Fix("If this machine is to run on the CPU only, require no GPU", ("tfgpu doctor --require-gpus 0",))
     log = context.log
     fails = log.stops_import or log.has("native-runtime-failed", "traceback", "exception", "loader-error")
+    in_virtualbox = any(name.lower().startswith("virtual") for name in log.values("hypervisor", "name"))
+    where = _OUTSIDE if in_virtualbox else _ELSEWHERE
     first = "Run this" if context.probed or fails else "For the CPU nothing is to be done; for a GPU, run this"
     of_amd = context.remedies.host == "linux" and any(_OF_AMD.search(one.text) for one in log.messages)
     return (
         *((Fix(f"Nothing of CUDA runs on this GPU. {of_others('AMD')}"),) if of_amd and not context.probed else ()),
         *(context.remedies.for_cpu() if fails and not context.probed else ()),
-        Fix(f"{first} on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one"),
+        Fix(f"{first} {where}"),
         *((require_none,) if context.probed and context.require_gpus is None else ()),
-        Fix("In a virtual machine, pass the GPU through to it (vfio, or a vGPU profile)"),
+        *(() if in_virtualbox else (_PASS_THROUGH,)),
     )
 
 
@@ -295,6 +302,12 @@ REMOVE_LINUX_DRIVER = Fix(
     "Remove any Linux display driver from WSL",
     ("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
 )
+# Docker's manual, "GPU support in Docker Desktop", is for Windows; on Linux it runs containers in a virtual machine
+_NO_DESKTOP = Fix(
+    "Docker Desktop has no GPU on Linux: use Docker Engine (https://docs.docker.com/engine/install/) with the NVIDIA "
+    "Container Toolkit, and its context",
+    ("docker context use default", "docker run --rm --gpus all ubuntu nvidia-smi"),
+)
 _WITH_NVIDIA_DOCKER = (
     "Start TensorFlow's container in the same way, with nvidia-docker run in place of docker run (since Docker 19.03, "
     "docker run --gpus all does the same)"
@@ -309,11 +322,15 @@ def access(context: Context, container: str | None, *, requested: bool = False) 
         return (_REQUEST[container],)
     if host == "macos":
         return (Fix("Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU"),)
-    image = context.remedies.quote((named or ("tensorflow/tensorflow:latest-gpu",))[-1])
+    if host == "linux" and context.log.has("docker-desktop"):
+        return (_NO_DESKTOP,)
+    # without a name, one that starts on any driver
+    image = context.remedies.quote((named or ("ubuntu",))[-1])
     if not requested and any("nvidia-docker run" in message.text for message in context.log.all("container-start")):
         return (Fix(_WITH_NVIDIA_DOCKER, (f"nvidia-docker run --rm {image} nvidia-smi",)),)
     check = f"docker run --rm --gpus all {image} nvidia-smi"
-    first, then = ((), (check,)) if requested else ((Fix("Start the container with --gpus all", (check,)),), ())
+    start = "Start the container with --gpus all (the host needs the NVIDIA driver and the NVIDIA Container Toolkit)"
+    first, then = ((), (check,)) if requested else ((Fix(start, (check,)),), ())
     if host == "windows":  # the toolkit is a part of Docker Desktop (its WSL2 back end)
         return (*first, Fix("Use Docker Desktop with the WSL2 back end; update WSL", ("wsl --update", *then)))
     where, restart = "", "sudo systemctl restart docker"

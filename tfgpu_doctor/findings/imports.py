@@ -237,14 +237,34 @@ _BEFORE_AVX = re.compile(
 _SEE_CPU = Fix("See the instructions of the CPU", ("grep -o -w -E 'avx|avx2|fma|avx512f' /proc/cpuinfo | sort -u",))
 
 
+# beginning of the hypervisor's name → where it shows the guest the instructions of the CPU (VirtualBox and Hyper-V:
+# https://docs.oracle.com/en/virtualization/virtualbox/ and Set-VMProcessor; Proxmox: qm.conf, cpu)
+_PROXMOX = (
+    "Proxmox hides AVX with its default CPU type: set the type to host (VM, Hardware, Processors; or qm set VMID --cpu "
+    "host), then shut the machine down and start it again"
+)
+_ANY_HYPERVISOR = (
+    "In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host; VMware: no older EVC mode)"
+)
+_HIDDEN_BY = {
+    "vir": "VirtualBox hides AVX from its guests while Hyper-V runs on a Windows host: there, as administrator, run "
+    "bcdedit /set hypervisorlaunchtype off, turn off memory integrity (Core isolation), and restart Windows",
+    "pro": _PROXMOX,
+    "com": _PROXMOX,
+    "hyp": "Hyper-V hides AVX in its compatibility mode: shut the machine down, and run on the host "
+    "Set-VMProcessor NAME -CompatibilityForMigrationEnabled $false",
+}
+
+
 def _avoid_instruction(context: Context, *, without: bool = False, missing: str = "") -> tuple[Fix, ...]:
     """What to do: `without` tells that the hardware has no AVX, `missing` which instructions TensorFlow names."""
     release, flags = (value_or(inputs.fetch(name, context), None) for name in ("release", "cpu_flags"))
     bug = context.matrix.issue_for(release, cpu_flags=flags or ()) if release else None
     if bug and bug.condition.cpu_lacks:
         return (Fix(bug.fix, bug.commands),)  # built for a newer CPU by mistake
-    cpu = "In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host; VMware: no older EVC mode)"
-    if missing != "AVX":
+    named = next(iter(context.log.values("hypervisor", "name")), "")[:3].lower()
+    cpu = _HIDDEN_BY.get(named, _ANY_HYPERVISOR)
+    if missing != "AVX" and named not in _HIDDEN_BY:
         cpu += "; where TensorFlow was compiled on another machine, install pip's, which needs AVX alone"
     other = Fix("Run it on a computer whose CPU has AVX")
     if not (context.remedies.image or context.log.has("container-start", "image-named")):
@@ -340,7 +360,7 @@ def illegal_instruction_message(
     if not messages.has("another-program") or messages.has("cpu-instructions-missing", "emulated"):
         return Problem(cause=cause, evidence=message_evidence(*seen), fixes=fixes, sure=bool(without))
     cause = f"any program can end like this, and the text does not name TensorFlow. If it is TensorFlow, {cause}"
-    fixes = tuple(dict.fromkeys((_SEE_CPU, *fixes)))
+    fixes = tuple(dict.fromkeys((*(_SEE_CPU,)[: not messages.has("hypervisor")], *fixes)))
     return Problem(possible=True, cause=cause, evidence=message_evidence(*seen), fixes=fixes)
 
 

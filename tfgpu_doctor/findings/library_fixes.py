@@ -53,6 +53,8 @@ def growth(context: Context) -> Fix:
     old = "" if is_new else f" (in a program of TensorFlow 1: {options})"
     if context.log.has("serving"):
         old = " (Docker: with -e), or give the server a share: --per_process_gpu_memory_fraction=0.5 among its options"
+    if context.log.has("ray-worker"):
+        old = ", in each worker of Ray: set it before ray start or ray.init()"
     return Fix(f"Let TensorFlow allocate only what it needs{old}", ("export TF_FORCE_GPU_ALLOW_GROWTH=true",))
 
 

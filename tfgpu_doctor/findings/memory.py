@@ -291,6 +291,8 @@ def host_allocation_failed(messages: MessageLog) -> Problem | None:
 
 def _find_and_end(context: Context) -> tuple[Fix, ...]:
     """Fixes: end the other process, use a GPU that is free, or share."""
+    if context.log.has("ray-worker"):
+        return _share(context)[:1]  # its own tasks are the others
     visible = _visible(value_or(context.facts.gpus, ()), value_or(context.facts.variables, {}))
     held = [gpu for gpu in visible if _free_share(gpu) < FREE]
     free = ",".join(str(gpu.index) for gpu in visible if gpu not in held)

@@ -28,12 +28,21 @@ def _executable(context: Context) -> str:
     return f"{context.remedies.python} -c {context.remedies.quote('import sys; print(sys.executable)')}"
 
 
+_IDE = re.compile(r"spyder|pycharm|vs ?code\b(?!.{0,200}\b(?:notebook|kernel|jupyter))", re.IGNORECASE)
+_INTERPRETERS = (
+    "in Spyder in Preferences, Python interpreter (its console then says which spyder-kernels has to be installed "
+    "there), in PyCharm in Settings, Project, Python interpreter, in VS Code with Python: Select Interpreter"
+)
+
+
 def _with_the_other_python(context: Context) -> tuple[Fix, ...]:
     """Use the Python that has TensorFlow, as a kernel of a notebook; or install it for the one that runs."""
     remedies = context.remedies
     if context.probed or context.log.has("notebook"):
         finds = f"{remedies.python} -c {remedies.quote('import sys, tensorflow; print(sys.executable)')}"
         text = "Find the Python that imports TensorFlow: the first command prints its path there, and fails elsewhere. "
+        if any(map(_IDE.search, (one.text for one in context.log.all("notebook")))):
+            return (Fix(f"{text}Choose that path as the interpreter: {_INTERPRETERS}", (finds,)),)
         text += "With that one, register it as a kernel, and choose the kernel in the notebook"
         kernel = (
             f"{remedies.python} -m pip install ipykernel",

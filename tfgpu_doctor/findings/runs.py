@@ -81,6 +81,19 @@ def shared_memory_message(messages: MessageLog) -> Problem | None:
     return Problem(severity=Severity.ERROR, evidence=message_evidence(*full, *no_space, *listed))
 
 
+
+def _without_iommu(context: Context) -> tuple[Fix, ...]:
+    """The kernel's log tells which IOMMU it is (NVIDIA/nccl issue 257; NCCL's guide, "PCI Access Control Services")."""
+    faults = context.log.all("dma-fault")
+    if not faults:
+        return ()
+    option = "intel_iommu=off" if any("DMAR" in one.text for one in faults) else "iommu=pt"
+    text = "The IOMMU rejects the GPUs' traffic: turn off ACS in the firmware, and start the kernel with "
+    text += f"{option} (with GRUB on Debian and Ubuntu; else grubby --update-kernel=ALL --args={option})"
+    change = f"sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{option} /' /etc/default/grub && sudo update-grub"
+    return (Fix(text, (change, "sudo reboot")),)
+
+
 FAILED = finding(
     "p2p.failed",
     layer="GPU",
@@ -90,7 +103,8 @@ FAILED = finding(
     docs=f"{NCCL_GUIDE}troubleshooting.html#pci-access-control-services-acs",
     cause="the PCIe path between the GPUs blocks or corrupts their traffic: ACS or the IOMMU is enabled, or the "
     "topology or the driver does not allow it",
-    fixes=lambda _: (
+    fixes=lambda context: (
+        *_without_iommu(context),
         Fix("Bypass it (slower)", ("export NCCL_P2P_DISABLE=1",)),
         Fix("Check the topology, and whether ACS is enabled", (_TOPOLOGY, "sudo lspci -vvv | grep ACSCtl")),
         Fix("Disable ACS and the IOMMU in the firmware, or boot with iommu=pt"),

@@ -85,7 +85,7 @@ _ASKED = re.compile(
 )
 _PROMPT = re.compile(r"^(?:\([\w .-]+\) ?)?\w[\w.-]*@[0-9a-f]{12}:")
 _KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman and Docker name it
-    r"\bkubectl\b|\bk8s\b(?!/)|^\s*(?:- )?containers: *$|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob"
+    r"\bkubectl\b|\b[kK]8s\b(?!/)|^\s*(?:- )?containers: *$|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob"
     r"|Notebook)\b|nvidia\.com/gpu(?!=)|FailedScheduling|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks"
     r"|aks) (?:cluster|pod|node|job)|\b(?:in|on) (?:a |the |my |our )?(?:k8s|kubernetes|gke|eks)\b"
     r"|\bTFJobs?\b|\b[Kk]ubeflow\b|\bKFP\b|\b(?:GKE|EKS|AKS)\b|\bpod spec\b"
