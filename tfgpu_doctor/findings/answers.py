@@ -95,7 +95,9 @@ def _answer(finding_id: str, about: dict[str, tuple[Any, ...]], *fixes: Fix, **t
         if not (on_cpu or nothing_fails(messages, devices)):
             return None
         answered = messages.has(_ANSWERED_BY.get(found.values["about"], ""))  # the log answers itself
-        title, *own = about[found.values["about"]] or (None,)
+        topic = found.values["about"]
+        served = f"server-{topic}" if messages.has("serving") else topic
+        title, *own = about.get(served, about[topic]) or (None,)
         answer = Problem(title=title, evidence=message_evidence(found), fixes=(*own,) or fixes, rank_first=True)
         return None if answered else answer
 

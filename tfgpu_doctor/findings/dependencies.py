@@ -103,17 +103,28 @@ def _keep_one(context: Context) -> tuple[Fix, ...]:
     return (Fix(text, (version, context.remedies.pip_uninstall("tensorflow"), again)),)
 
 
+_REDIST = Fix(
+    "The native library is older than TensorFlow.NET: take a newer SciSharp.TensorFlow.Redist package (that for the "
+    "CPU where the GPU's is not published yet), or the TensorFlow.NET of the native library's release"
+)
 PACKAGE_CONFLICT = finding(
     "tf.package-conflict",
     layer="Python",
     title="Packages of different TensorFlow releases are mixed in this environment",
     cause="keras, tensorboard, tensorflow-estimator and TensorFlow are of different releases, or two TensorFlow "
     "packages installed their files into the same folder",
-    fixes=lambda x: (*_see_which(x), *_again(x, ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", *_COMPANIONS))),
+    fixes=lambda x: (
+        (_REDIST,)
+        if x.log.has("native-entry-missing")
+        else (*_see_which(x), *_again(x, ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", *_COMPANIONS)))
+    ),
     explained_by=("env.pythonpath", "tf.shadowed"),
     symptoms=(symptoms.NO_ATTRIBUTE,),
     docs="https://www.tensorflow.org/install/pip",
 )
+
+
+PACKAGE_CONFLICT.printed("native-entry-missing")
 
 
 @PACKAGE_CONFLICT.sign(unless=("tf.package-removed",))

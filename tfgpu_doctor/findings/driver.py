@@ -45,18 +45,13 @@ def hung_task_message(messages: MessageLog) -> Problem | None:
     return Problem(evidence=message_evidence(*hung, *inputs.hook_failures(messages, "timed out|timeout")))
 
 
-_PURGE = Fix(
-    "nvidia-smi works on the host: if a new container fails, too, its image brings driver libraries of its own. See in "
-    "the container which they are, and remove their packages in the image (RUN in its Dockerfile), or use another tag",
+_OF_THE_IMAGE = Fix(
+    "Start a new container; if nvidia-smi works on the host and fails there, too, the image brings driver libraries of "
+    "its own: see in it which they are, and remove their packages in its Dockerfile, or use another tag of it",
     (
         "dpkg -l | grep -E 'libnvidia-compute|nvidia-utils|cuda-compat'",
         "apt-get purge -y '^libnvidia-compute-.*' '^nvidia-utils-.*' '^cuda-compat-.*'",
     ),
-)
-_OF_THE_IMAGE = Fix(
-    "If nvidia-smi works on the host, start a new container; if they differ there, too, the image brings driver "
-    "libraries of its own: remove them (package cuda-compat, or others of the driver). Else restart the host",
-    ("find / -name 'libcuda.so.*' -o -name 'libnvidia-ml.so.*' 2>/dev/null",),
 )
 
 
@@ -74,7 +69,7 @@ def _restart(context: Context) -> tuple[Fix, ...]:
         return (Fix("Restart WSL from Windows", ("wsl.exe --shutdown",)),)
     if _in_container(context):
         works = inputs.smi_works(value_or(context.facts.driver.nvidia_smi, None)) or context.log.has("smi-version")
-        return (_PURGE,) if works else (_OF_THE_IMAGE, inputs.RESTART)
+        return (_OF_THE_IMAGE,) if works else (_OF_THE_IMAGE, inputs.RESTART)
     reload = ("sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia", "nvidia-smi")
     return (_LOAD_ANEW, Alternative("Load the new module without a restart, while nothing uses the GPU", reload))
 
@@ -330,13 +325,8 @@ _ENROL_KEY = Fix(
 _SWITCH_ON = Fix("On a laptop with two GPUs: switch on NVIDIA's", ("sudo prime-select on-demand", "sudo reboot"))
 
 _NODES = Fix(
-    "Load the modules and make the device nodes before Docker or the kubelet starts; nvidia-persistenced, which comes "
-    "with the driver, does so at each start",
-    (
-        "sudo modprobe nvidia && sudo nvidia-modprobe -u -c=0",
-        "sudo systemctl enable --now nvidia-persistenced",
-        "ls -l /dev/nvidia*",
-    ),
+    "Load the modules and make the device nodes before Docker or the kubelet starts; the last does so at each start",
+    ("sudo modprobe nvidia && sudo nvidia-modprobe -u -c=0", "sudo systemctl enable --now nvidia-persistenced"),
 )
 
 _UNSIGNED = "Secure Boot rejects a kernel module whose signing key is not enrolled"

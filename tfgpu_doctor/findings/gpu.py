@@ -250,9 +250,8 @@ def no_device_named(
 # Ray's guide, "Accelerator support"
 _RAY_HIDES = "Ray sets CUDA_VISIBLE_DEVICES of each worker, and empties it for one that requests no GPU"
 _BY_RAY = Fix(
-    "Request a GPU for it: @ray.remote(num_gpus=1), in Tune tune.with_resources(..., {'gpu': 1}) or "
-    "resources_per_trial={'gpu': 1}, in RLlib num_gpus=1, in another program its option for the GPUs of a trial; where "
-    "ray.get_gpu_ids() is then empty, ray status or ray.cluster_resources() shows whether Ray knows of the GPU"
+    "Request a GPU for it: @ray.remote(num_gpus=1), in Tune resources_per_trial={'gpu': 1}, in RLlib num_gpus=1, in "
+    "another program its option for the GPUs of a trial; ray status shows whether Ray knows of the GPU"
 )
 # messages that show that the driver, or the access to it, is the reason, and not a variable
 _OTHER_REASONS = (

@@ -127,26 +127,19 @@ def write_refused(messages: MessageLog) -> Problem | None:
     return None if shared else Problem(evidence=message_evidence(*messages.all("no-space-left")))
 
 
-_PASS_THROUGH = Fix("In a virtual machine, pass the GPU through to it (vfio, or a vGPU profile)")
-_ELSEWHERE = "on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one"
-_OUTSIDE = "on the host itself, if it has an NVIDIA GPU: VirtualBox gives its guests none"
-
-
 def _fixes(context: Context) -> tuple[Fix, ...]:
     """A text is judged elsewhere, where no option applies."""
     require_none = Fix("If this machine is to run on the CPU only, require no GPU", ("tfgpu doctor --require-gpus 0",))
     log = context.log
     fails = log.stops_import or log.has("native-runtime-failed", "traceback", "exception", "loader-error")
-    in_virtualbox = any(name.lower().startswith("virtual") for name in log.values("hypervisor", "name"))
-    where = _OUTSIDE if in_virtualbox else _ELSEWHERE
     first = "Run this" if context.probed or fails else "For the CPU nothing is to be done; for a GPU, run this"
     of_amd = context.remedies.host == "linux" and any(_OF_AMD.search(one.text) for one in log.messages)
     return (
         *((Fix(f"Nothing of CUDA runs on this GPU. {of_others('AMD')}"),) if of_amd and not context.probed else ()),
         *(context.remedies.for_cpu() if fails and not context.probed else ()),
-        Fix(f"{first} {where}"),
+        Fix(f"{first} on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one"),
         *((require_none,) if context.probed and context.require_gpus is None else ()),
-        *(() if in_virtualbox else (_PASS_THROUGH,)),
+        Fix("In a virtual machine, pass the GPU through to it (vfio, or a vGPU profile)"),
     )
 
 
@@ -296,16 +289,15 @@ _REQUEST = {
 }
 
 UPDATE_WSL = Fix(
-    "Update WSL and the NVIDIA driver in Windows, and restart WSL", ("wsl.exe --update", "wsl.exe --shutdown")
+    "Update Windows (10 from 21H2 on, or 11), its NVIDIA driver and WSL; restart WSL",
+    ("wsl.exe --update", "wsl.exe --shutdown"),
 )
 REMOVE_LINUX_DRIVER = Fix(
     "Remove any Linux display driver from WSL",
     ("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
 )
-# Docker's manual, "GPU support in Docker Desktop", is for Windows; on Linux it runs containers in a virtual machine
-_NO_DESKTOP = Fix(
-    "Docker Desktop has no GPU on Linux: use Docker Engine (https://docs.docker.com/engine/install/) with the NVIDIA "
-    "Container Toolkit, and its context",
+_NO_DESKTOP = Fix(  # it runs containers in a virtual machine
+    "Docker Desktop has no GPU on Linux: use Docker Engine with the NVIDIA Container Toolkit, and its context",
     ("docker context use default", "docker run --rm --gpus all ubuntu nvidia-smi"),
 )
 _WITH_NVIDIA_DOCKER = (
@@ -565,8 +557,11 @@ def _without_device(messages: MessageLog) -> Problem | None:
     if first := messages.all("wsl-1"):
         cause = "this is WSL 1, which has no Linux kernel and no GPU"
         return Problem(cause=cause, evidence=message_evidence(*first, *old), fixes=(_TO_WSL_2,))
-    seen = message_evidence(*messages.all("no-dxg"), *old)
-    return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=(update, _TO_WSL_2)) if seen else None
+    # docker/for-win issue 10379: so NVIDIA's tool finds it
+    refused = inputs.hook_failures(messages, "driver error: failed to process request")
+    seen = message_evidence(*messages.all("no-dxg"), *old, *refused)
+    fixes = (update, _TO_WSL_2)
+    return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=fixes, sure=bool(refused)) if seen else None
 
 
 @SETUP.sign()

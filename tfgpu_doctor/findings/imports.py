@@ -237,22 +237,17 @@ _BEFORE_AVX = re.compile(
 _SEE_CPU = Fix("See the instructions of the CPU", ("grep -o -w -E 'avx|avx2|fma|avx512f' /proc/cpuinfo | sort -u",))
 
 
-# beginning of the hypervisor's name → where it shows the guest the instructions of the CPU (VirtualBox and Hyper-V:
-# https://docs.oracle.com/en/virtualization/virtualbox/ and Set-VMProcessor; Proxmox: qm.conf, cpu)
-_PROXMOX = (
-    "Proxmox hides AVX with its default CPU type: set the type to host (VM, Hardware, Processors; or qm set VMID --cpu "
-    "host), then shut the machine down and start it again"
-)
 _ANY_HYPERVISOR = (
     "In a virtual machine, set the CPU type to the host's (QEMU, Proxmox: cpu: host; VMware: no older EVC mode)"
 )
+_PROXMOX = "In Proxmox, set the CPU type to host (qm set VMID --cpu host; its default hides AVX); stop and start the VM"
+# the beginning of the hypervisor's name → where it hides AVX
 _HIDDEN_BY = {
-    "vir": "VirtualBox hides AVX from its guests while Hyper-V runs on a Windows host: there, as administrator, run "
-    "bcdedit /set hypervisorlaunchtype off, turn off memory integrity (Core isolation), and restart Windows",
-    "pro": _PROXMOX,
-    "com": _PROXMOX,
-    "hyp": "Hyper-V hides AVX in its compatibility mode: shut the machine down, and run on the host "
-    "Set-VMProcessor NAME -CompatibilityForMigrationEnabled $false",
+    "vir": "VirtualBox hides AVX while Hyper-V runs on a Windows host: there, as administrator, run bcdedit /set "
+    "hypervisorlaunchtype off, turn off memory integrity (Core isolation), and restart Windows",
+    **dict.fromkeys(("pro", "com"), _PROXMOX),
+    "hyp": "Hyper-V hides AVX in its compatibility mode: stop the VM, and run on the host Set-VMProcessor NAME "
+    "-CompatibilityForMigrationEnabled $false",
 }
 
 

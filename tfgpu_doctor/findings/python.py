@@ -30,8 +30,8 @@ def _executable(context: Context) -> str:
 
 _IDE = re.compile(r"spyder|pycharm|vs ?code\b(?!.{0,200}\b(?:notebook|kernel|jupyter))", re.IGNORECASE)
 _INTERPRETERS = (
-    "in Spyder in Preferences, Python interpreter (its console then says which spyder-kernels has to be installed "
-    "there), in PyCharm in Settings, Project, Python interpreter, in VS Code with Python: Select Interpreter"
+    "Choose that path as the interpreter: Spyder, Preferences, Python interpreter (it says which spyder-kernels to "
+    "install there); PyCharm, Settings, Project; VS Code, Python: Select Interpreter"
 )
 
 
@@ -42,7 +42,7 @@ def _with_the_other_python(context: Context) -> tuple[Fix, ...]:
         finds = f"{remedies.python} -c {remedies.quote('import sys, tensorflow; print(sys.executable)')}"
         text = "Find the Python that imports TensorFlow: the first command prints its path there, and fails elsewhere. "
         if any(map(_IDE.search, (one.text for one in context.log.all("notebook")))):
-            return (Fix(f"{text}Choose that path as the interpreter: {_INTERPRETERS}", (finds,)),)
+            return (Fix(text + _INTERPRETERS, (finds,)),)
         text += "With that one, register it as a kernel, and choose the kernel in the notebook"
         kernel = (
             f"{remedies.python} -m pip install ipykernel",

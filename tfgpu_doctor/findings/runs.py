@@ -81,17 +81,13 @@ def shared_memory_message(messages: MessageLog) -> Problem | None:
     return Problem(severity=Severity.ERROR, evidence=message_evidence(*full, *no_space, *listed))
 
 
-
 def _without_iommu(context: Context) -> tuple[Fix, ...]:
     """The kernel's log tells which IOMMU it is (NVIDIA/nccl issue 257; NCCL's guide, "PCI Access Control Services")."""
     faults = context.log.all("dma-fault")
-    if not faults:
-        return ()
     option = "intel_iommu=off" if any("DMAR" in one.text for one in faults) else "iommu=pt"
-    text = "The IOMMU rejects the GPUs' traffic: turn off ACS in the firmware, and start the kernel with "
-    text += f"{option} (with GRUB on Debian and Ubuntu; else grubby --update-kernel=ALL --args={option})"
+    text = f"Turn off ACS in the firmware, and add {option} to the options of the kernel (here with GRUB, as on Ubuntu)"
     change = f"sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{option} /' /etc/default/grub && sudo update-grub"
-    return (Fix(text, (change, "sudo reboot")),)
+    return (Fix(text, (change, "sudo reboot")),) if faults else ()
 
 
 FAILED = finding(

@@ -30,7 +30,7 @@ from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
 NVIDIA_DRIVERS = "https://www.nvidia.com/drivers"
 # where TensorFlow is: on Debian and Ubuntu, and for pip without root, that is not sysconfig's purelib
 _SITE = 'import importlib.util as u, os; print(os.path.dirname(os.path.dirname(u.find_spec("tensorflow").origin)))'
-SITE = f'"$({{python}} -c \'{_SITE}\')"'
+SITE = f"\"$({{python}} -c '{_SITE}')\""
 _FOR_THE_HOST = re.compile(r"\b(reboot|modprobe|rmmod|mokutil|dkms|systemctl|dmesg)\b")
 _WITH_DOCKER_DESKTOP = ("windows", "macos")
 _OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tensorflow)|[Ii]nstall TensorFlow")
@@ -40,6 +40,19 @@ _NAME = re.compile(r"[\w.-]*")
 _NONE_YET = ("module-not-found", "no-distribution", "wheel-not-supported")
 _OF_A_PYTHON = re.compile(r"^tfgpu (?:doctor|smoke|bench(?: [a-z]+)?)(?= |$)(?!.* --python )")
 _BY_CONDA = re.compile(r"(?P<tool>conda|mamba|micromamba) create .*?-n (?P<name>[\w.-]+)")
+# commands that make an environment → lines of a Dockerfile; while an image is built, conda sees no driver
+_AS_DOCKERFILE = (
+    (r"^(?:E=|echo |conda activate ).*$", ""),
+    (r"^python3 -m venv ~/tf$", "FROM python:3.12"),
+    (r"^python(3\.\d+) -m venv ~/tf$", r"FROM python:\1"),
+    (r"^(conda create .*=cuda(\d+)(\d)\*.*)$", r"FROM condaforge/miniforge3\nRUN CONDA_OVERRIDE_CUDA=\2.\3 \1"),
+    (r"^(?=conda create )", r"FROM condaforge/miniforge3\nRUN "),
+    (r"^(?:~/tf/bin/(?=python )|(?=conda run ))", "RUN "),
+)
+_ENTERED = "ENV PATH=/opt/conda/envs/tf/bin:$PATH LD_LIBRARY_PATH=/opt/conda/envs/tf/lib"
+_ABOUT_ENVIRONMENTS = re.compile(
+    r" \(uv or conda can install that Python\)| in an? (?:new )?environment(?: of its own)?"
+)
 _UNSET, _EXPORT = re.compile(r"\bunset ([A-Za-z_]\w*(?: [A-Za-z_]\w*){0,50})$"), re.compile(r"export (\w+)=([^$]*)")
 _HOSTED = Fix(
     "On Colab and Kaggle, use the TensorFlow that is installed there, which fits its CUDA: start a new session (Colab: "
@@ -110,7 +123,8 @@ class Fixes(Situation):
         if any(self.log.values("another-program", "program")):
             # PyTorch or JAX computes: settings of TensorFlow change nothing there
             fixes = tuple(one for one in fixes if not any(map(_OF_TENSORFLOW.search, (one.text, *one.commands))))
-        found = [(fix, self.where_it_belongs(fix)) for fix in self._in_a_hosted_notebook(fixes)]
+        fixes = tuple(self._in_an_image(fix) for fix in self._in_a_hosted_notebook(fixes))
+        found = [(fix, self.where_it_belongs(fix)) for fix in fixes]
         useful = tuple(here for fix, here in found if here.commands or not fix.commands)
         return admitted(useful or tuple(here for _, here in found), self.facts, self.matrix)
 
@@ -119,6 +133,19 @@ class Fixes(Situation):
             return fixes
         program = (fix for fix in fixes if fix.text.startswith("In the program"))
         return (*program, _HOSTED, *(fix for fix in fixes if fix.decides))
+
+    def _in_an_image(self, fix: Fix) -> Fix:
+        """The fix as a Dockerfile, where it makes an environment and a text is about a container of an unknown image.
+
+        An environment beside the container changes nothing in it, and one within it is gone with the container.
+        """
+        kind = value_or(self.facts.host.container, "none")
+        lines = dockerfile(fix.commands) if kind in ("docker", "podman", "kubernetes") and self._of_text else ()
+        if self.image or not lines:
+            return fix
+        text = _ABOUT_ENVIRONMENTS.sub("", fix.text).replace("reate an environment", "reate an image")
+        text += ". Begin the image's Dockerfile with this, and install the program below; if others made it, ask them"
+        return structs.replace(fix, text=text, commands=lines)
 
     def refuses(self, fix: Fix) -> bool:
         """True if the gate refuses a fix."""
@@ -641,6 +668,15 @@ class Fixes(Situation):
         if self.image:
             minimum = self.driver_of_image
         return None if minimum and have and driver_reaches(have, minimum) else minimum
+
+
+def dockerfile(commands: tuple[str, ...]) -> tuple[str, ...]:
+    """The lines of a Dockerfile for commands that make an environment; none for other ones."""
+    text = "\n".join(commands)
+    for pattern, line in _AS_DOCKERFILE:
+        text = re.sub(pattern, line, text, flags=re.MULTILINE)
+    lines = [*filter(None, text.split("\n")), *((_ENTERED,) if "conda create" in text else ())]
+    return tuple(lines) if text.startswith("FROM") and all(re.match("FROM|RUN|ENV", one) for one in lines) else ()
 
 
 def _of_its_time(command: str, version: str) -> str:

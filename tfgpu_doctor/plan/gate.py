@@ -33,7 +33,7 @@ from tfgpu_doctor.plan.target import Target, from_facts
 if TYPE_CHECKING:
     from tfgpu_doctor.plan.planned import Base
 
-_PYTHON = re.compile(r"(?<![\w.])(?:python=?|--python |py -)(?P<python>3\.\d+|2\.7)(?![\d.]*/)")
+_PYTHON = re.compile(r"(?<![\w.])(?:python[=:]?|--python |py -)(?P<python>3\.\d+|2\.7)(?![\d.]*/)")
 _OF_THE_GPU = re.compile(r"\b(?:kernels for|supports?|can use|is built for) (?:this|your|that) GPU\b")
 _DRIVER = re.compile(r"\bNVIDIA driver (?P<driver>\d{3}(?:\.\d+)*) or newer")
 _AFTER_A_DRIVER = re.compile(r"\bafter a driver update to (?P<driver>\d{3}(?:\.\d+)*)")
