@@ -104,8 +104,8 @@ def _keep_one(context: Context) -> tuple[Fix, ...]:
 
 
 _REDIST = Fix(
-    "The native library is older than TensorFlow.NET: take a newer SciSharp.TensorFlow.Redist package (that for the "
-    "CPU where the GPU's is not published yet), or the TensorFlow.NET of the native library's release"
+    "Install a newer SciSharp.TensorFlow.Redist package (that for the CPU where the GPU's is missing), or the "
+    "TensorFlow.NET of the native library's release"
 )
 PACKAGE_CONFLICT = finding(
     "tf.package-conflict",
@@ -113,18 +113,22 @@ PACKAGE_CONFLICT = finding(
     title="Packages of different TensorFlow releases are mixed in this environment",
     cause="keras, tensorboard, tensorflow-estimator and TensorFlow are of different releases, or two TensorFlow "
     "packages installed their files into the same folder",
-    fixes=lambda x: (
-        (_REDIST,)
-        if x.log.has("native-entry-missing")
-        else (*_see_which(x), *_again(x, ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", *_COMPANIONS)))
-    ),
+    fixes=lambda x: (*_see_which(x), *_again(x, ("tensorflow", "tensorflow-gpu", "tensorflow-cpu", *_COMPANIONS))),
     explained_by=("env.pythonpath", "tf.shadowed"),
     symptoms=(symptoms.NO_ATTRIBUTE,),
     docs="https://www.tensorflow.org/install/pip",
 )
 
 
-PACKAGE_CONFLICT.printed("native-entry-missing")
+@PACKAGE_CONFLICT.sign()
+def native_library_too_old(messages: MessageLog) -> Problem | None:
+    """TensorFlow.NET calls a function of the C API that its native library, another package, does not have."""
+    return Problem(
+        title="The native TensorFlow library is older than the TensorFlow.NET that calls it",
+        cause="TensorFlow.NET and its native library are two packages, and belong to the same release of TensorFlow",
+        evidence=message_evidence(*messages.all("native-entry-missing")),
+        fixes=(_REDIST,),
+    )
 
 
 @PACKAGE_CONFLICT.sign(unless=("tf.package-removed",))

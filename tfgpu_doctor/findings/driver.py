@@ -46,7 +46,7 @@ def hung_task_message(messages: MessageLog) -> Problem | None:
 
 
 _OF_THE_IMAGE = Fix(
-    "Start a new container; if nvidia-smi works on the host and fails there, too, the image brings driver libraries of "
+    "Start a new container; if it fails, too, while nvidia-smi works on the host, the image brings driver libraries of "
     "its own: see in it which they are, and remove their packages in its Dockerfile, or use another tag of it",
     (
         "dpkg -l | grep -E 'libnvidia-compute|nvidia-utils|cuda-compat'",
