@@ -58,7 +58,12 @@ _CONTENTS_OF_TENSORFLOW = frozenset({"tensorflow-intel", "tensorflow-macos", "te
 _COMPANIONS = ("keras", "tensorboard", "tensorflow-estimator", "tf-keras")
 _OF_ONE_RELEASE = (
     "See which TensorFlow it is, and install keras, tensorboard and tensorflow-estimator of its minor version "
-    "('keras==2.6.*' beside TensorFlow 2.6); of two TensorFlow packages keep one, and install it anew"
+    "('keras==2.6.*' beside TensorFlow 2.6; an older one goes with Keras 2.3.1, from 2.2 on with 2.4.3); of two "
+    "TensorFlow packages keep one, and install it anew"
+)
+_OF_TENSORFLOW_1 = Fix(
+    "In the program, import from tensorflow.keras instead of keras (its LSTM and GRU use cuDNN by themselves); a "
+    "program that cannot be changed needs TensorFlow 1.15 with Keras 2.3.1"
 )
 _REINSTALL = "Uninstall all of them, and install one release with its dependencies"
 
@@ -169,8 +174,9 @@ def _of_this_release(
 ) -> tuple[Fix, ...]:
     """Install what goes with TensorFlow; all of them anew beside two, or beside a Keras that it does not require."""
     names = dict.fromkeys((*(one.name for one in _tensorflows(packages)), *(one.name for one, _ in wanted)))
-    judged = companion_bound("keras", release) or all(one.name != "keras" for one in packages)
-    if not judged or sum(one in TENSORFLOW for one in names) > 1:
+    judged = requirements.companion_bound("keras", release) or all(one.name != "keras" for one in packages)
+    tensorflows = {(is_for_cpus(one.name, one.version), one.version) for one in _tensorflows(packages)}
+    if not judged or len(tensorflows) > 1:
         return _again(context, tuple(names))
     bounds = (f"{package.name}{without_gaps(bound)}" for package, bound in wanted)
     return context.remedies.installing("Install what goes with TensorFlow, which stays as it is", *bounds)
@@ -211,20 +217,9 @@ def _of_another_release(packages: Packages, release: Release) -> Iterator[tuple[
         if package.name not in _COMPANIONS or {package.name, "tensorflow"} <= own:
             continue
         # 2.4 requires tensorboard ~=2.4, which is anything below 3
-        bound = required.get(package.name, companion_bound(package.name, release))
+        bound = required.get(package.name, requirements.companion_bound(package.name, release))
         if bound and allows(bound, package.version) is False:
             yield package, bound
-
-
-def companion_bound(name: str, release: Release) -> str | None:
-    version = release.version
-    if name == "keras":
-        # 2.6 has no upper bound for Keras, and cannot be imported with a newer one (keras 2.7 needs TensorFlow 2.7)
-        return "~=2.6.0" if release.keras and version.startswith("2.6.") else release.keras
-    since, until = {"tensorflow-estimator": ("1.13", "2.16"), "tensorboard": ("0", "2.21")}.get(name, ("2.16", "99"))
-    if not at_least(version, since) or at_least(version, until) is not False:
-        return None  # not required by this release
-    return f"~={minor(version)}.0"
 
 
 @PACKAGE_CONFLICT.sign(conclusive=False, unless=("tf.package-removed", "tf.abi-numpy", "tf.abi-protobuf"))
@@ -333,7 +328,8 @@ def messages_of_mixed_packages(messages: MessageLog, release: Release | None = N
     if release:  # conda's selector of its own TensorFlow beside another release
         selectors = messages.all("conda-tensorflow")
         seen += tuple(one for one in selectors if minor(one.values.get("version")) != minor(release.version))
-    return Problem(evidence=message_evidence(*seen))
+    asks_contrib = any("contrib" in one.text for one in seen if one.kind == "of-tensorflow-1")
+    return Problem(evidence=message_evidence(*seen), fixes=(_OF_TENSORFLOW_1,) if asks_contrib else None)
 
 
 # names of the module numpy → the version that removed them; seen by asking NumPy 1.19 to 2.4 for each (2.0 brought back
@@ -483,7 +479,8 @@ def numpy_messages(
     texts = " ".join(message.text for message in seen)
     if "numpy.core._multiarray_umath" in texts and "NumPy 2" not in texts:  # a module of NumPy 1.16 and later
         requirement, cause = requirement.replace("numpy<", "numpy>=1.16,<"), "it is compiled for a newer NumPy"
-    if any(" API version" in message.text for message in seen):  # of NumPy's C functions: printed by an older NumPy
+    # of NumPy's C functions: printed by an older NumPy, perhaps lines before TensorFlow's own message
+    if any(" API version" in message.text for message in (*seen, *messages.all("exception"))):
         cause = "a module was compiled for a newer NumPy than the one that is imported first"
         text = "Upgrade NumPy in this Python, remove an older one of the distribution or of conda, and restart Python"
         fixes = context.remedies.installing(text, "--upgrade", requirement)
@@ -666,13 +663,49 @@ def keras_messages(
 ) -> Problem | None:
     """Code for Keras 2 runs with Keras 3, or the reverse."""
     moved = [message for message in messages.all("keras-mismatch") if asks_for_other_keras(message)]
-    of_two = (m for m in messages.all("keras-generation") if not (context.probed and _OF_ANY_KERAS.search(m.text)))
+    of_two = [m for m in messages.all("keras-generation") if not (context.probed and _OF_ANY_KERAS.search(m.text))]
     seen = message_evidence(*of_two, *moved)
+    if within := _within_keras_2(context, of_two, moved, release):
+        return within
     if any(_ONLY_IN_KERAS_3.search(message.text) for message in moved):
         return Problem(cause="the code asks for what came with Keras 3", evidence=seen, fixes=(_OLDER_CODE,))
     return Problem(evidence=seen, fixes=tuple(_keras_fixes(context, release, packages)))
 
 
+def _within_keras_2(
+    context: Context, seen: list[Message], moved: list[Message], release: Release | None
+) -> Problem | None:
+    """No Keras 3 is there: the code, or a variable, asks for another release of Keras 2."""
+    remedies, missing = context.remedies, (message.values.get("missing", "") for message in moved)
+    no_newer = (release.version if release else None, _KERAS_3), (value_or(context.facts.python.version, None), _FIRST_PYTHON)
+    before = any(at_least(*pair) is False for pair in no_newer)
+    cause = "the code asks for what the Keras that is there does not have yet, or no longer"
+    if known := next((_MOVED[one] for one in missing if one in _MOVED), None):
+        cause, text, wanted = known
+        is_old = release is None or at_least(release.version, "2.3") is False
+        fixes = remedies.installing(text, wanted) if wanted and is_old else (Fix(text),)
+    elif before and release and any("not have the tf_keras package" in message.text for message in seen):
+        cause = "TF_USE_LEGACY_KERAS is set, and tf_keras, for which it asks, is not installed"
+        fixes = remedies.installing("Install it, or unset the variable", f"tf-keras~={minor(release.version)}.0")
+    elif before and moved:
+        fixes = tuple(_keras_fixes(context, release, ())) if release else (_OLDER_CODE,)
+    else:
+        return None
+    return Problem(title=_OTHER_KERAS, cause=cause, evidence=message_evidence(*seen, *moved), fixes=fixes)
+
+
+_OTHER_KERAS = "Another release of Keras is asked for than the one that is installed"
+_KERAS_3, _FIRST_PYTHON = "2.16", "3.9"  # the first TensorFlow with Keras 3, and the first Python that has that
+_UNTIL_2_3 = (  # why, what to do, and what to install
+    "Keras 2.4 removed it",
+    "Install Keras 2.3.1, with TensorFlow 1.13 to 2.2; or a release of the package that imports from tensorflow.keras",
+    "keras==2.3.1",
+)
+_FROM_2_13 = "Install TensorFlow 2.13 or later, with the Keras that it requires; or an older release of that code"
+_MOVED = {
+    **dict.fromkeys(("keras.legacy", "keras.backend.tensorflow_backend"), _UNTIL_2_3),
+    "keras.src": ("Keras has this module since 2.13, and an older one is installed", _FROM_2_13, ""),
+}
 _SELECT = Fix("Select Keras 2 as tf.keras, before TensorFlow is imported", ("export TF_USE_LEGACY_KERAS=1",))
 
 
@@ -684,7 +717,7 @@ def _keras_fixes(context: Context, release: Release | None, packages: Packages) 
         code = '-c "import sys, tf_keras; print(sys.executable, tf_keras.__version__)"'
         yield Fix("Check that tf-keras is installed in the Python that fails", (f"{remedies.python} {code}",))
         yield _SELECT
-    elif release and at_least(release.version, "2.16") is False:  # Keras 2, of which tf-keras is no older one
+    elif release and at_least(release.version, _KERAS_3) is False:  # Keras 2, of which tf-keras is no older one
         own = f", with keras{release.keras}" if release.keras else ""
         made = f"a release of that code or package that was made for TensorFlow {wanted}"
         yield Fix(f"Install {made}{own}; or the TensorFlow that it was made for")

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import DamagedPackage, Message, Package, Packages, Phases, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
-from tfgpu_doctor.facts.versions import at_least, major
+from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings import inputs
 from tfgpu_doctor.findings.declaration import (
     Context,
@@ -28,8 +28,8 @@ from tfgpu_doctor.findings.declaration import (
     was_cut_short,
 )
 from tfgpu_doctor.findings.inputs import Libraries, Variables
-from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW, first_on_loader_path, off_library_path
-from tfgpu_doctor.findings.requirements import SELDOM_USED, from_wheel, requirements
+from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW, off_library_path
+from tfgpu_doctor.findings.requirements import SELDOM_USED, companion_bound, from_wheel, requirements
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.names import VC_RUNTIME as RUNTIME_DLLS
 
@@ -138,9 +138,11 @@ def _install_missing(context: Context, names: list[str]) -> tuple[Fix, ...]:
 
 
 @DAMAGED.sign(unless=("tf.abi-*", "tf.wrong-env", "tf.shadowed", "tf.python-unsupported", "tf.not-installed"))
-def module_reported_missing(context: Context, messages: MessageLog) -> Problem | None:
+def module_reported_missing(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
     """An import of TensorFlow ends at one of its own requirements."""
-    seen = messages.all("requirement-missing")
+    keras = companion_bound("keras", release) if release else None  # a package of its own since 2.6
+    absent = messages.all("module-not-found") if keras else ()
+    seen = (*messages.all("requirement-missing"), *(one for one in absent if one.values.get("module") == "keras"))
     if not seen:
         return None
     module = seen[0].values["module"]
@@ -149,7 +151,7 @@ def module_reported_missing(context: Context, messages: MessageLog) -> Problem |
         title=f"{name}, which TensorFlow requires, is not installed",
         cause=_IMPORTED,
         evidence=message_evidence(*seen),
-        fixes=_install_missing(context, [name]),
+        fixes=_install_missing(context, [f"keras{keras}" if keras and name == "keras" else name]),
     )
 
 
@@ -211,7 +213,11 @@ _OLDEST = Fix(  # the glibc of today's images needs Linux 3.2 (its README), and 
 
 
 def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
-    run = "docker run --gpus all -it --rm tensorflow/tensorflow:latest-gpu bash"
+    release, python = value_or(inputs.fetch("release", context), None), value_or(context.facts.python.version, "")
+    # before 2.2 the images with Python 3 have names of their own (tags of Docker Hub)
+    of_3 = "-py3" * bool(release and at_least(release.version, "2.2") is False and major(python) != "2")
+    tag = f"{release.version}-gpu{of_3}" if release else "latest-gpu"
+    run = f"docker run --gpus all -it --rm tensorflow/tensorflow:{tag} bash"
     container = Fix("Use a newer distribution, or a container on this one", (run,))
     if context.remedies.image:
         return (container,)
@@ -220,9 +226,12 @@ def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
         return (_OLDEST,)
     if glibc:
         return container, Alternative("Use conda, which installs its own libstdc++", CONDA_TENSORFLOW)
-    update = "conda install -c conda-forge 'libstdcxx-ng>=12'"
-    path = first_on_loader_path("$CONDA_PREFIX/lib")
-    return Fix("Load a newer libstdc++ first: conda's, or that of a newer GCC", (update, path)), container
+    made = f"conda create -y -n tf -c conda-forge python{python and f'={minor(python)}'} pip 'libstdcxx-ng>=12'"
+    text = "Make an environment of conda, whose Python loads its own, newer libstdc++, and install TensorFlow there"
+    same = context.remedies.tensorflow if value_or(context.facts.tensorflow.version, None) else ()
+    install = context.remedies.pip_install(*same, python="conda run -n tf python") if same else ()
+    which = "" if install else ", in the release that the program needs"
+    return Fix(f"{text}{which}", (made, *install)), container
 
 
 _ERRORS_GUIDE = "https://www.tensorflow.org/install/errors"
@@ -265,12 +274,11 @@ def _avoid_instruction(context: Context, *, without: bool = False, missing: str 
     if not (context.remedies.image or context.log.has("container-start", "image-named")):
         # conda-forge builds for any x86_64, and no longer for each GPU
         gpu = next((f' --gpu "{one.name}"' for one in value_or(inputs.fetch("cards", context), ())), "")
-        ways, commands = "conda-forge's build, or TensorFlow 1.5", CONDA_TENSORFLOW
-        if gpu:
-            ways, commands = (
-                "TensorFlow 1.5 (plan says how), or conda-forge's build",
-                (f"tfgpu plan --tensorflow 1.5{gpu}",),
-            )
+        plan = f"tfgpu plan --tensorflow 1.5{gpu}"
+        ways = "TensorFlow 1.5 (plan says how), or conda-forge's build in an environment of its own"
+        commands: tuple[str, ...] = (plan, "conda create -y -n tf -c conda-forge tensorflow")
+        if context.remedies.os == "windows":  # where conda-forge builds none
+            ways, commands = "another computer, or TensorFlow 1.5 (plan says how)", (f"{plan} --os windows",)
         other = Fix(f"Without AVX in the hardware: {ways}", commands)
     return (other, _SEE_CPU) if without else (Fix(cpu), other, _SEE_CPU)
 

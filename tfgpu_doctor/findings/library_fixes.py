@@ -145,6 +145,8 @@ def _for_what_is_installed(context: Context) -> tuple[Fix, ...]:
     installed = {minor(version) for version, _ in cuda.installed} if cuda else set()
     if len(installed) != 1:
         return ()
+    if cuda and any(library.name.endswith("cusolver.so.10") for library, _ in cuda.not_opened):
+        installed = {"11.2" if one == "11.0" else one for one in installed}  # any 11 has libcudart.so.11.0
     of_cudnn = {version for version, _ in cudnn.installed} if cudnn else set()
     lacks_cudnn = bool(cudnn and cudnn.not_opened and not of_cudnn)
     of_one = of_cudnn.pop() if len(of_cudnn) == 1 else None
@@ -179,11 +181,14 @@ def _newest_with_cudnn(context: Context) -> Release | None:
 
 
 def _newest_with(context: Context, cuda: ReportedCuda) -> Release | None:
-    linked = any(message.kind == "loader-error" for _, message in cuda.not_opened)
+    linked = all(message.kind == "loader-error" for _, message in cuda.not_opened)
+    version, platform = context.facts.tensorflow.version, value_or(context.facts.python.wheel_platform, "linux_x86_64")
     wanted = minor(cuda.wanted) if at_least(cuda.wanted, "11") is False else None
-    rows = (row for row in context.matrix.releases(platform="linux_x86_64") if row.gpu and minor(row.cuda) == wanted)
-    own = (row for row in rows if wanted and (major(row.version) == "1" or not linked))
-    return max(own, key=newest_for_most, default=None)
+    rows = [row for row in context.matrix.releases(platform=platform) if row.gpu and minor(row.cuda) == wanted]
+    left = {*map(minor, version.one_of)} if isinstance(version, Unknown) else set[str]()
+    # CUDA 10.0 has four releases, three of them of TensorFlow 1
+    own = [row for row in rows if minor(row.version) in left] or [row for row in rows if major(row.version) == "1"]
+    return max(own or ([] if linked else rows), key=newest_for_most, default=None) if wanted else None
 
 
 def _keep(release: Release, best: tuple[Fix, ...], context: Context) -> tuple[Fix, ...]:

@@ -50,8 +50,10 @@ def _with_the_other_python(context: Context) -> tuple[Fix, ...]:
         )
         return (Fix(text, (finds, *kernel)),)
     text = "Start the program with the Python that imports TensorFlow (in an IDE, choose it as the interpreter; R: "
-    text += "reticulate::use_python), or install TensorFlow for the one that runs, whose path the first command prints"
-    return (Fix(text, (_executable(context), *remedies.pip_install(*remedies.tensorflow))),)
+    text += "reticulate::use_python){}; the first command prints the path of the one that runs"
+    install = remedies.pip_install(*remedies.tensorflow)
+    other = ", or install TensorFlow for the one that runs" if install else ""
+    return (Fix(text.format(other), (_executable(context), *install)),)
 
 
 WRONG_ENV = finding(
@@ -385,7 +387,20 @@ def no_matching_distribution(
     if python_bits == 32:
         row = _requested_row(context, refused, wheel_platform) or release
         return replace(_of_32_bits(context, *message_evidence(*refused, most=2)), fixes=_for_64_bits(context, row))
-    return _of_another_package(context, refused) or _refused(context, refused, python_version, wheel_platform)
+    found = _of_another_package(context, refused) or _by_an_old_pip(context, refused)
+    return found or _refused(context, refused, python_version, wheel_platform)
+
+
+_OLD_PIP = re.compile(r"Could not find any downloads that satisfy|No distributions at all found for")  # before 7
+
+
+def _by_an_old_pip(context: Context, refused: tuple[Message, ...]) -> Problem | None:
+    """A pip of another decade, mostly the system's, which `sudo` starts in an environment as well."""
+    seen, pip = [one for one in refused if _OLD_PIP.search(one.text)], f"{context.remedies.python} -m pip"
+    text = f"Update the pip of the Python that is meant, without sudo, and use that: {pip} install"
+    update = Fix(text, (f"{pip} --version", f"{pip} install --upgrade pip"))
+    title, cause = "This pip is too old to find TensorFlow's wheels", "before 8.1 pip knows no manylinux wheels"
+    return Problem(title=title, cause=cause, evidence=message_evidence(*seen), fixes=(update,)) if seen else None
 
 
 _ENDED_ON_WINDOWS = "tensorflow-io-gcs-filesystem"  # after 0.31.0: compat_matrix.yaml, io-gcs-filesystem-windows
@@ -417,7 +432,7 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
     seen = (*message_evidence(*refused, need=need), *more)
     lacks = row and python and minor(python) not in row.python
     title = f"TensorFlow {row.version} has no wheel for Python {python}" if row and lacks else None
-    for_it = _for_release(context, row)
+    for_it = _for_release(context, row, refused, python)
     lists = [offered(message) for message in refused]
     if [] in lists or (not row and not any(lists) and context.remedies.best_release()):
         return _nothing_offered(context, row, title, seen)
@@ -429,10 +444,22 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
     return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
 
 
-def _for_release(context: Context, row: Release | None) -> tuple[Fix, ...]:
+def _for_the_wheel(refused: tuple[Message, ...], python: str | None) -> tuple[Fix, ...]:
+    """A Python for a wheel that is named by its file, and is for another one."""
+    tags = (re.match(r"cp([23])([5-9]|\d\d)-.*(?:x86_64|amd64)", one.values.get("tags", "")) for one in refused)
+    wanted = next((f"{found[1]}.{found[2]}" for found in tags if found), None)
+    if not (wanted and python) or minor(python) == wanted:
+        return ()
+    text = f"This wheel is for Python {wanted}: make an environment with that, and run the same command in it"
+    return (Fix(text, (f"conda create -y -n tf -c conda-forge python={wanted} pip",)),)
+
+
+def _for_release(
+    context: Context, row: Release | None, refused: tuple[Message, ...], python: str | None
+) -> tuple[Fix, ...]:
     """A Python for the release that was asked for, and for one of TensorFlow 1 how its programs run with 2."""
     of_1 = (IN_COMPAT,) if row and major(row.version) == "1" else ()
-    return (*_environment_for(context, row), *of_1) if row else ()
+    return (*_environment_for(context, row), *of_1) if row else _for_the_wheel(refused, python)
 
 
 def _nothing_offered(context: Context, row: Release | None, title: str | None, seen: tuple[Evidence, ...]) -> Problem:

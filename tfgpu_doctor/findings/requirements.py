@@ -12,8 +12,8 @@ from packaging.version import Version
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import Message, Package, Packages, ShadowedModule
-from tfgpu_doctor.facts.versions import at_least, parts
-from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.facts.versions import at_least, minor, parts
+from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.offers import versions_offered
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -165,3 +165,14 @@ def python_offered_to(matrix: Matrix, message: Message, platform: str | None) ->
     versions = offered(message)
     found = versions_offered(matrix, requested(message)[0], versions, platform) if versions else None
     return found[0][0] if found and len(found[0]) == 1 else None
+
+
+def companion_bound(name: str, release: Release) -> str | None:
+    version = release.version
+    if name == "keras":
+        # 2.6 has no upper bound for Keras, and cannot be imported with a newer one (keras 2.7 needs TensorFlow 2.7)
+        return "~=2.6.0" if release.keras and version.startswith("2.6.") else release.keras
+    since, until = {"tensorflow-estimator": ("1.13", "2.16"), "tensorboard": ("0", "2.21")}.get(name, ("2.16", "99"))
+    if not at_least(version, since) or at_least(version, until) is not False:
+        return None  # not required by this release
+    return f"~={minor(version)}.0"

@@ -82,6 +82,7 @@ _DRIVER_COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     **dict.fromkeys(("arch", "manjaro", "endeavouros"), ("sudo pacman -Syu nvidia-open nvidia-utils",)),
 }
+_KERAS_3 = "2.16"  # the first TensorFlow with it
 _NEWEST = 999  # what the other packages have
 # the branch that a distribution's commands install at most: Debian 13; the tool of Ubuntu chooses one for the GPU
 _BRANCHES = {"debian": 550, **dict.fromkeys(("ubuntu", "pop", "linuxmint"), 0)}
@@ -377,9 +378,9 @@ class Fixes(Situation):
         if self.image or self.on_jetson:
             return ()
         row, version = self.release, self._installed_version()
-        is_other = row and version and (major(version), major(row.version)) == ("1", "2")
-        if version and is_other and (own := self._of_tensorflow_1(version)):
-            return (own,)
+        is_other = row and version and minor(version) != minor(row.version)
+        if version and is_other and (own := self._same_release(version)):
+            return own
         if row and self.target.python in (None, *row.python):
             return self.installation(row).requirements
         version = self._with_a_wheel(version)
@@ -390,18 +391,23 @@ class Fixes(Situation):
         name = value_or(self.facts.tensorflow.distribution, "")
         names = ("tensorflow-gpu", "tensorflow")[name != "tensorflow-gpu" :]
         row = next(filter(None, (self.matrix.tensorflow(version, self.target.platform, one) for one in names)), None)
-        return (f"{row.package}=={version}", *self.bounded(row)[1:]) if row else (f"tensorflow=={version}",)
+        unknown = (f"tensorflow=={version}",) if at_least(version, "0.12") else ()  # the first on the index
+        return (f"{row.package}=={version}", *self.bounded(row)[1:]) if row else unknown
 
     def bounded(self, row: Release) -> tuple[str, ...]:
         """A release without libraries of CUDA, with the bounds that its metadata lacks."""
         return f"{row.package}=={row.version}", *self.installation(row).bounds
 
-    def _of_tensorflow_1(self, version: str) -> str | None:
-        """The same release, for a program that runs with no other; of most, the package for GPUs is another one."""
+    def _same_release(self, version: str) -> tuple[str, ...]:
+        """The release that is there, for a program that is written for it; of TensorFlow 1, mostly as tensorflow-gpu.
+
+        None where it cannot use the GPU here, or has no wheel for this Python.
+        """
         names = ("tensorflow", "tensorflow-gpu")
         builds = [self.matrix.tensorflow(version, self.target.platform, name) for name in names]
-        own = next((one for one in builds if one and one.gpu and self.can_use(one)), None)
-        return f"{own.package if own else 'tensorflow-gpu'}=={version}" if own or not any(builds) else None
+        usable = [one for one in builds if one and one.gpu and self.can_use(one)]
+        own = next((one for one in usable if self.target.python in (None, *one.python)), None)
+        return self.bounded(own) if own else ()
 
     def _with_a_wheel(self, version: str | None) -> str | None:
         """A release if it has a wheel for this Python, or is not known; else the newest that has one."""
@@ -479,7 +485,7 @@ class Fixes(Situation):
         have, version, text = self._installed_version(), self.facts.tensorflow.version, self._of_text
         is_other = text and not self.log.has(*_NONE_YET)
         if have:  # from 2.16 on, its Keras is Keras 3
-            keras = text and at_least(have, "2.16") != at_least(row.version, "2.16")
+            keras = text and at_least(have, _KERAS_3) != at_least(row.version, _KERAS_3)
             is_other = keras or major(have) != major(row.version)
         elif isinstance(version, Unknown) and version.one_of:
             is_other = minor(row.version) not in map(minor, version.one_of)
@@ -560,10 +566,20 @@ class Fixes(Situation):
             return None
         target = self.target if this_python else structs.replace(self.target, python=None)
         request = PlanRequest(self.matrix, target)
-        rows = (row for row in candidates(self.matrix, target.platform) if row.extra or not own_cuda)
+        rows = [row for row in candidates(self.matrix, target.platform) if row.extra or not own_cuda]
+        if self._is_of_keras_2:
+            rows.sort(key=lambda row: at_least(row.version, _KERAS_3) is not False)
         # a release whose extra has a bug computes on the CPU as well as any
         harmless = {"known-issue"} if has_no_gpu(self.facts) else set[str]()
         return next((row for row in rows if {one.constraint for one in violations(request, row)} <= harmless), None)
+
+    @property
+    def _is_of_keras_2(self) -> bool:
+        """True if a text is about a release before Keras 3, whose program the releases of today do not run."""
+        versions = self._possible_releases
+        if not versions:  # 2.11 has moved this folder of the sources, from which lines are printed
+            return self._of_text and any("tensorflow/stream_executor/" in one.text for one in self.log.messages)
+        return self._of_text and all(at_least(one, _KERAS_3) is False for one in versions)
 
     def with_cuda_beside(self, row: Release, text: str, why: str = "") -> Iterator[Fix]:
         """A new environment for a release without an extra for CUDA; 9.1 and older is no longer installable so."""

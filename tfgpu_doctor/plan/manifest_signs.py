@@ -22,10 +22,10 @@ from tfgpu_doctor.findings.answers import is_about_architecture
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.cuda import OF_THE_SYSTEM, WITHOUT_EXTRA
 from tfgpu_doctor.findings.declaration import Problem, evidence
-from tfgpu_doctor.findings.dependencies import companion_bound
 from tfgpu_doctor.findings.engine import SEVERITIES
 from tfgpu_doctor.findings.library_fixes import CUDNN_9
 from tfgpu_doctor.findings.python import GUIDE, MUSL, MUSL_TITLE, pythons_of
+from tfgpu_doctor.findings.requirements import companion_bound
 from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
 from tfgpu_doctor.manifests import Image, Place, Requirement
