@@ -677,7 +677,10 @@ def _within_keras_2(
 ) -> Problem | None:
     """No Keras 3 is there: the code, or a variable, asks for another release of Keras 2."""
     remedies, missing = context.remedies, (message.values.get("missing", "") for message in moved)
-    no_newer = (release.version if release else None, _KERAS_3), (value_or(context.facts.python.version, None), _FIRST_PYTHON)
+    no_newer = (
+        (release.version if release else None, _KERAS_3),
+        (value_or(context.facts.python.version, None), _FIRST_PYTHON),
+    )
     before = any(at_least(*pair) is False for pair in no_newer)
     cause = "the code asks for what the Keras that is there does not have yet, or no longer"
     if known := next((_MOVED[one] for one in missing if one in _MOVED), None):
