@@ -87,21 +87,30 @@ def _answer(finding_id: str, about: dict[str, tuple[Any, ...]], *fixes: Fix, **t
     @declared.sign()
     def asked(context: Context, messages: MessageLog, devices: Devices | None = None) -> Problem | None:
         found = next((one for one in messages.all("question") if one.values["about"] in about), None)
-        raised = messages.has("traceback", "exception")  # that is what has to be answered
-        if context.probed or found is None or (raised and found.values.get("trouble") == "yes"):
+        if context.probed or found is None or not _is_open(found, messages, devices):
             return None
-        # which is no failure then
-        on_cpu = found.values["about"] == "cpu" and (not messages.complains or messages.has("wants-cpu"))
-        if not (on_cpu or nothing_fails(messages, devices)):
-            return None
-        answered = messages.has(_ANSWERED_BY.get(found.values["about"], ""))  # the log answers itself
         topic = found.values["about"]
         served = f"server-{topic}" if messages.has("serving") else topic
         title, *own = about.get(served, about[topic]) or (None,)
-        answer = Problem(title=title, evidence=message_evidence(found), fixes=(*own,) or fixes, rank_first=True)
-        return None if answered else answer
+        idle, seen = messages.has("low-utilization"), message_evidence(found)
+        return Problem(title=title, evidence=seen, fixes=(*own,) or fixes, rank_first=True, answers=idle)
 
     return declared
+
+
+def _is_open(found: Message, messages: MessageLog, devices: Devices | None) -> bool:
+    """Whether nothing in the text has to be answered before the question, or answers it."""
+    about = found.values["about"]
+    raised = messages.has("traceback", "exception") and found.values.get("trouble") == "yes"
+    if raised or messages.has(_ANSWERED_BY.get(about, "")):
+        return False
+    if about == "cpu" and (not messages.complains or messages.has("wants-cpu")):  # which is no failure then
+        return True
+    if about not in ("load", "several") or not messages.has("low-utilization"):
+        return nothing_fails(messages, devices)
+    # a low load is what is asked about, by a graph without CUDA, or of GPUs that a program leaves idle
+    others = messages.has("slow", "time-on-both", "input-bottleneck", "cpu-busy", "small-model", "small-batch")
+    return messages.speaks_only_of("low-utilization") and not others and devices != ()
 
 
 _ANSWERED_BY = {"in-use": "gpu-created", "enable": "gpu-created", "memory": "memory-grows"}
@@ -243,8 +252,11 @@ _ENDED = dict.fromkeys(_PYTHONS, "What ends this is an error of the program itse
 _WITHOUT_A_GPU = "nothing: TensorFlow finds no CUDA, or no GPU, and computes on the CPU"
 # when, how grave and where a program or Python's module warnings logged a sentence
 _LOGGED = re.compile(r"^.{0,300}?\.(?:cc|cpp|h|py):\d+(?:\]|: (?=\w+Warning))[ .:]*")
-_LEVEL = re.compile(r"(?:^|[\s:*`])([IWE])(?:\d{4} [\d:.]+ +\d+)? ?(?=\S+\.(?:cc|cpp|h):\d+\])")
+_LEVEL = re.compile(r"(?:^|[\s:*`\"'(>])([IWE])(?:\d{4} [\d:.]+ +\d+)? ?(?=\S+\.(?:cc|cpp|h):\d+\])")
 _LEVELS = "IWE"  # TF_CPP_MIN_LOG_LEVEL hides as many of them
+# where a text quotes the sentence alone: TensorFlow's level for it, if it is not I
+_KNOWN_LEVEL = dict.fromkeys(("tensorrt-warning", "allocation-hint", "ptx-by-driver", "library-not-opened"), "W")
+_KNOWN_LEVEL |= dict.fromkeys(("factory", "cuinit-failed"), "E")
 
 
 def _brief(message: Message, need: str) -> Evidence:
@@ -255,9 +267,11 @@ def _brief(message: Message, need: str) -> Evidence:
 def _how_to_hide(messages: list[Message]) -> Fix:
     """What hides these lines, with everything of their level."""
     text = "Nothing has to be done. To hide lines of this level, set the variable before TensorFlow is imported"
-    if all(message.values.get("what") == "deprecated" for message in messages):
+    if {message.values.get("what") for message in messages} == {"deprecated"}:
         return Fix(text.replace("lines of this level", "what Python warns of"), ("export PYTHONWARNINGS=ignore",))
-    level = max((_LEVELS.index(found[1]) + 1 for one in messages if (found := _LEVEL.search(one.text))), default=1)
+    logged = ((one, _LEVEL.search(one.text)) for one in messages)
+    levels = (at[1] if at else _KNOWN_LEVEL.get(one.values.get("what", one.kind), "I") for one, at in logged)
+    level = max(1 + _LEVELS.index(one) for one in levels)
     tail = ", which hides the reasons of failures, too" if level == len(_LEVELS) else ""
     return Fix(f"{text}{tail}", (f"export TF_CPP_MIN_LOG_LEVEL={level}",))
 
@@ -268,6 +282,12 @@ def _meanings(messages: list[Message]) -> tuple[Evidence, ...]:
     for message in messages:
         kinds.setdefault(message.values["what"], message)
     return tuple(_brief(message, f"nothing: {MEANING[what]}") for what, message in kinds.items())
+
+
+def _missed(messages: MessageLog) -> list[Message]:
+    """Lines about a missing GPU that somebody wants hidden."""
+    lines = messages.all("library-not-opened", "cudart-not-found", "cuinit-failed")
+    return [one for one in lines if messages.only_disturbs and "nvinfer" not in one.text]
 
 
 MISSING_BENIGN = finding(
@@ -283,9 +303,14 @@ MISSING_BENIGN = finding(
 @MISSING_BENIGN.sign()
 def tensorrt_warning(context: Context, messages: MessageLog) -> Problem | None:
     """TF-TRT is optional."""
-    found = [m for m in messages.all("harmless") if m.values["what"] == "tensorrt-warning"]
-    return Problem(evidence=_meanings(found)) if found and not context.probed else None
+    lines = messages.all("harmless")
+    found = [m for m in lines if m.values["what"] == "tensorrt-warning"]
+    alone = len(found) == len(lines) and not _missed(messages)  # else those of benign.log are hidden with them
+    fixes = (_how_to_hide(found),) if found and alone else ()
+    return Problem(evidence=_meanings(found), fixes=fixes) if found and not context.probed else None
 
+
+_PRINT_KERAS = 'python -c "import tensorflow as tf; print(tf.keras.__version__)"'
 
 LOG = finding(
     "benign.log",
@@ -299,25 +324,48 @@ LOG = finding(
 
 @LOG.sign()
 def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
-    """Lines that need no action, or a text without any failure."""
+    """Lines that need no action."""
     if context.probed:
         return None
-    raised = messages.raised_by_protobuf
-    found = [m for m in messages.all("harmless") if m.values["what"] != "tensorrt-warning" and m not in raised]
-    missed = messages.all("library-not-opened", "cudart-not-found", "cuinit-failed") if messages.only_disturbs else ()
-    if found or missed:  # first what looks like an error: TensorFlow logs it with an E
-        first = any(m.values["what"] == "factory" for m in found)
-        seen = (*(_brief(one, _WITHOUT_A_GPU) for one in missed[:1]), *_meanings(found))
-        fixes = (_how_to_hide([*missed, *found]),)
-        return Problem(evidence=seen, fixes=fixes, rank_first=first or bool(missed), answers=bool(missed))
-    created = None if messages.complains else messages.first("gpu-created")
-    if created is None:
+    lines = [m for m in messages.all("harmless") if m not in messages.raised_by_protobuf]
+    found, missed = [m for m in lines if m.values["what"] != "tensorrt-warning"], _missed(messages)
+    if not (found or missed):
         return None
-    works = _brief(created, "this: TensorFlow created the device")
+    first = any(m.values["what"] == "factory" for m in found)  # it looks like an error: TensorFlow logs it with an E
+    seen = (*(_brief(one, _WITHOUT_A_GPU) for one in missed[:1]), *_meanings(found))
+    fixes = (_how_to_hide([*missed, *lines]),)
+    return Problem(evidence=seen, fixes=fixes, rank_first=first or bool(missed), answers=bool(missed))
+
+
+@LOG.sign()
+def without_a_failure(context: Context, messages: MessageLog) -> Problem | None:
+    """A text without any failure, in which a GPU is in use."""
+    created = None if messages.complains else messages.first("gpu-created")
+    if context.probed or created is None:
+        return None
     if ended := messages.first("job-ended", "exception"):
         title = _ENDED.get(ended.values.get("type", ended.kind))
         return Problem(title=title, cause="a GPU was in use", evidence=message_evidence(ended)) if title else None
-    return Problem(title="No line of this text shows a failure", cause="a GPU is in use", evidence=(works,))
+    seen = (_brief(created, "this: TensorFlow created the device"),)
+    return Problem(title="No line of this text shows a failure", cause="a GPU is in use", evidence=seen)
+
+
+@LOG.sign()
+def unresolved_by_an_editor(context: Context, messages: MessageLog) -> Problem | None:
+    """An editor does not find a module, and no run of a program is told to fail."""
+    if context.probed or messages.complains:
+        return None
+    return Problem(
+        title="The editor warns of an import that it does not find; it has not run anything",
+        cause="TensorFlow makes tensorflow.keras when it is used, and an editor looks for files, or in another Python",
+        evidence=message_evidence(messages.first("editor-unresolved")),
+        fixes=(
+            Fix("If this prints a version there, nothing has to be done", (_PRINT_KERAS,)),
+            Fix("Choose that Python in the editor (VS Code: Python: Select Interpreter), which finds the rest"),
+        ),
+        rank_first=True,
+        answers=True,
+    )
 
 
 NEWER = finding(

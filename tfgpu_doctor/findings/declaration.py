@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -284,6 +285,7 @@ def is_probed(facts: Facts) -> bool:
 OF_ANY_CRASH = ("aborted", "segmentation-fault", "exception", "traceback")
 
 
+_LOOKED_FOR = re.compile(r"dlerror|Could not load dynamic library")
 _SHELLS = ("terminal", "command line", "command-line", "command prompt", "ipython", "shell", "console", "root", "sudo")
 
 
@@ -316,10 +318,16 @@ class MessageLog:
         """A value of every message of a kind that has it."""
         return tuple(m.values[name] for m in self._by_kind.get(kind, ()) if name in m.values)
 
+    @cached_property
+    def _failures(self) -> frozenset[str]:
+        """Kinds of failures, but for TensorRT's libraries, which TensorFlow looks for, and does without."""
+        needed = {one.kind for one in self.messages if not ("nvinfer" in one.text and _LOOKED_FOR.search(one.text))}
+        return frozenset(filter(catalogue.is_failure, needed))
+
     @property
     def complains(self) -> bool:
         """Whether any program reports a failure, so that what is merely stated is not the question."""
-        return any(map(catalogue.is_failure, self._by_kind))
+        return bool(self._failures)
 
     @property
     def works_in_a_shell(self) -> bool:
@@ -328,7 +336,7 @@ class MessageLog:
 
     def speaks_only_of(self, *kinds: str) -> bool:
         """Whether these kinds are the only failures."""
-        return all(kind in kinds or not catalogue.is_failure(kind) for kind in self._by_kind)
+        return self._failures <= {*kinds}
 
     @property
     def only_disturbs(self) -> bool:
@@ -340,7 +348,7 @@ class MessageLog:
     @property
     def stops_import(self) -> bool:
         """Whether TensorFlow could not even be imported or installed."""
-        return any(map(catalogue.stops_import, self._by_kind))
+        return any(map(catalogue.stops_import, self._failures))
 
     @property
     def raised_by_protobuf(self) -> list[Message]:

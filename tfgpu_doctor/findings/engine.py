@@ -674,9 +674,13 @@ def _is_calm(text: Text, certain: list[Shown], opened: list[Shown], *, unwanted:
     says_more = text.shows is not None and text.shows.kind not in ("trouble-said", "failure-said")
     fails = log.complains or log.has("gpu-created")  # what begins well may fail behind the last line
     more = any(one.severity is not Severity.NOTE or one.declared.answers for one in certain)
-    shown = (one for one in opened if one.problem.cause != GUESSED and not (unwanted and one.declared.about_gpus))
     harmless = any(one.id in HARMLESS for one in certain)
-    return harmless and not (says_more or fails or more) and not any(shown)
+    return harmless and not (says_more or fails or more) and not any(_is_suggested(one, unwanted) for one in opened)
+
+
+def _is_suggested(one: Shown, unwanted: bool) -> bool:
+    """True if more than the likeness of a few reports speaks for it; for what is about GPUs, that of many."""
+    return (one.problem.cause == BECAUSE and not unwanted) if one.declared.about_gpus else one.problem.cause != GUESSED
 
 
 def _with_answer(certain: list[Shown]) -> list[Shown]:

@@ -408,14 +408,22 @@ def allocation_failed_beside_another(context: Context, messages: MessageLog, gpu
     return Problem(possible=not certain, severity=severity, evidence=seen, sure=measured)
 
 
+_OF_SEVERAL = re.compile(r"\bGPUs\b|\b(?:both|all|\d) (?:of )?(?:the |my )?(?:\w+ )?(?:cards|\w+'s)\b", re.IGNORECASE)
+_SHOW_ONE = Fix("To keep it off the other GPUs, show it one, before it starts", ("export CUDA_VISIBLE_DEVICES=0",))
+
+
 @TAKEN.sign(unless=("gpu.fault", "memory.limit"))
 def takes_all_memory(context: Context, messages: MessageLog) -> Problem | None:
     """Nothing fails; somebody wonders about TensorFlow's default."""
     seen = messages.all("takes-all-memory") if messages.speaks_only_of("takes-all-memory") else ()
+    harms = messages.has("failure-said", "gpu-fails-said")
+    on_others = any(_OF_SEVERAL.search(one.text) for one in seen)
     return Problem(
         title="TensorFlow takes the whole memory of the GPU",
-        cause="it reserves nearly all of it when it starts, and leaves nothing for a second program",
+        cause="it reserves nearly all when it starts, whatever the model needs, and leaves a second program nothing",
         evidence=message_evidence(*seen),
-        fixes=(growth(context),),
+        fixes=(*((_SHOW_ONE,) if on_others else ()), growth(context)),
+        severity=None if harms else Severity.NOTE,
+        answers=not harms,
         sure=True,
     )

@@ -377,7 +377,7 @@ INPUT_BOUND = finding(
 )
 
 
-@INPUT_BOUND.sign()
+@INPUT_BOUND.sign(unless=("gpu.usage-unknown", "gpu.several"))
 def input_bound(messages: MessageLog) -> Problem | None:
     """Low utilisation beside an input pipeline that works on the CPU."""
     feeding, low = messages.all("input-bottleneck"), messages.all("low-utilization")
@@ -439,7 +439,7 @@ SMALL_WORK = finding(
 )
 
 
-@SMALL_WORK.sign()
+@SMALL_WORK.sign(unless=("gpu.usage-unknown", "gpu.several"))
 def small_work(messages: MessageLog) -> Problem | None:
     """The CPU is as fast, or a GPU idles, with small batches, narrow or recurrent layers."""
     slow = (*messages.all("slow"), *_no_faster(messages))

@@ -88,6 +88,7 @@ _PRINTED = re.compile(
     r"|(?:\([^()\n]{1,40}\) ?)?\S{0,80}[$#>%] |(?:bash|sh|zsh|ls|cat): |\w{3} \w{3} +\d{1,2} \d\d:\d\d:\d\d"
 )
 _LOG_BEGINS = re.compile(r"[IWEF\d][\d.: -]{0,60}(?:[IWEF] )?[\w/.]{0,120}(?::\d{0,6})?")  # of a line that is cut off
+_NONE = any_case(r"(?:none|no gpus?)\b.{0,20}")  # of a form, unlike "N/A", which says nothing
 _SENTENCES = ("WARNING: All log messages before", "To enable the following", "Skipping registering GPU", "tfgpu: ")
 _FEW = 20  # words
 _WORD = re.compile(r"[A-Za-z0-9_.']+|[^\x00-\x7f]")
@@ -232,9 +233,10 @@ def _of_tensorflow(text: ParsedText) -> Iterator[Message]:
 
 
 def _without_gpu(text: ParsedText) -> Iterator[Message]:
-    """Somebody says that there is no GPU of NVIDIA's, or that none is wanted."""
+    """Somebody says, or writes into a form, that there is no GPU of NVIDIA's, or that none is wanted."""
+    field = next((one.line for one in text.all_stated("gpu") if _NONE.fullmatch(one.value.strip())), None)
     for kind, reader in (("no-gpu-present", prose.has_none), ("wants-cpu", prose.wants_cpu)):
-        if line := _said(text, reader):
+        if line := _said(text, reader) or (field if kind == "no-gpu-present" else None):
             yield _message(text, kind, line)
 
 

@@ -436,6 +436,15 @@ _COMPUTES = any_case(
     r"|\bother (?:\w+ ){0,2}models? (?:do |can )?(?:run|train|work)\w* (?:fine )?on (?:my|the) gpu\b"
     r"|\b(?:finish|complet)ed (?:all ?right|fine|well|successfully)\b[^.?!\n]{0,12}\b(?:using|on) (?:my |the )?gpu\b"
 )
+# it is seen, whatever uses it then; unless the same text says the opposite somewhere
+_SEES = any_case(
+    r"(?<!\bif )(?<!whether )\b(?:(?:tensor ?flow|tf|keras|it) (?:does |can |clearly |is |also )?"
+    r"|list_\w+_devices\b[^ ]*(?: \w+){0,2} )(?:sees?|recogni[sz](?:es?|ing)|detects?|finds?|lists?|shows?)"
+    r" (?:(?:(?:the|both|all|this)(?: my)?|my) (?:gpus?|cards?)\b|it\b)"
+)
+_SEES_NOT = any_case(
+    r"(?:\bnot|n['’]t|\bcannot|\bunable to|\bno longer|\bnever) (?:\w+ ){0,2}(?:see|recogni[sz]|detect|find|list|show)"
+)
 _BARE_LIST = re.compile(r"^\[\]$")
 
 
@@ -448,7 +457,9 @@ def build(text: ParsedText) -> Fact[Build]:
 def _computes(text: ParsedText) -> bool:
     """Whether TensorFlow uses a GPU after all, or the text is about another framework."""
     elsewhere = text.find(OTHER_FRAMEWORK) and not text.find(NAMES_TENSORFLOW)
-    return bool(elsewhere or any(map(text.find, (_PLACED, _COMPUTES))) or text.messages_of("takes-all-memory"))
+    seen = text.find(_SEES) and not text.find(_SEES_NOT)
+    used = any(map(text.find, (_PLACED, _COMPUTES))) or text.messages_of("takes-all-memory", "cudnn-loaded")
+    return bool(elsewhere or used or seen)
 
 
 def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:

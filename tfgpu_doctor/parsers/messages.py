@@ -138,7 +138,9 @@ def read(lines: Sequence[Line], templates: Iterable[Template] = TEMPLATES) -> tu
         elif number.get(which.kind, 0) < MOST:
             number[which.kind] = number.get(which.kind, 0) + 1
             found[key] = Message(which.kind, line.number, cut(line.text.strip(), SHOWN), values)
-    return tuple(sorted(found.values(), key=lambda message: message.line))
+    hints = any(one.kind == "allocation-not-a-failure" for one in found.values())  # a title may repeat the first half
+    kept = (m for m in found.values() if not (hints and "allocator" in m.values and not _IS_LOGGED.search(m.text)))
+    return tuple(sorted(kept, key=lambda message: message.line))
 
 
 def numbers(lines: Sequence[Line], templates: Iterable[Template]) -> set[int]:
@@ -153,10 +155,17 @@ def _matches(lines: Sequence[Line], templates: tuple[Template, ...]) -> Iterator
     for place, line in enumerate(lines):
         for number in sorted(possible[place]):
             if match := templates[number].pattern.search(line.text):
-                yield line, templates[number], match
+                yield _with_its_file(lines, place, templates[number]), templates[number], match
         if place in seams and not _begins_anew(lines[place + 1], possible[place + 1], templates):
             numbers = sorted(seams[place] | possible[place] | possible[place + 1])
             yield from _over_the_seam(line, lines[place + 1], [templates[number] for number in numbers])
+
+
+def _with_its_file(lines: Sequence[Line], place: int, template: Template) -> Line:
+    """The line; if it is harmless, with the time, level and file that it was broken from."""
+    line, before = lines[place], lines[place - 1].text.rstrip() if place else ""
+    broken = template.kind == "harmless" and before.endswith("]") and _IS_LOGGED.search(before[-len(".cc:12345]") :])
+    return Line(line.number, f"{before} {line.text}") if broken else line
 
 
 def _begins_anew(line: Line, possible: set[int], templates: tuple[Template, ...]) -> bool:

@@ -118,6 +118,8 @@ _NO_ANSWER = any_case(
     # what a program needs, or does in what time, is its own affair; nobody here knows what will be
     r"|\bmemory\b|\bvram\b|显存|\d ?gb\b|\bbatch|\bbenchmark|\bhow (?:long|fast|many)\b|\bspeed|\bmulti(?:ple\b|-)"
     r"|^\W*when\b|\bwhen\W*$|\bplan(?:s|ned)?\b|\bgoing to\b|\bconsider|tensor ?rt|tf-?trt"
+    r"|\b(?:is|are) (?:that|this|these|those|it)\b.{0,20}\b(?:warning|error)"
+    r"|\bmeans? (?:that )?(?:my |the )?(?:tensor|tf)"
 )
 # texts about a program that may need a release of its own
 _PROGRAM = any_case(
@@ -189,7 +191,7 @@ _TOPICS = (
     _Topic("wish", (_WISHED, _A_VERSION), around=_TENSORFLOW),
     _Topic("container", (_CUDA_OR_DRIVER, _PUT_THERE), _NOT_TOOLKIT, around=_IN_CONTAINER),
     _Topic("toolkit", (_NEEDED, _LIBRARY, _PACKAGES), _NOT_TOOLKIT),
-    _Topic("load", (_TASK_MANAGER, _THE_GPU), _NOT_LOAD),
+    _Topic("load", (_TASK_MANAGER,), _NOT_LOAD, around=_THE_GPU),
     _Topic("in-use", (_IS_USED,), _NOT_USE),
     _Topic("in-use", (_CHECKS, _USES, _THE_GPU), _NOT_USE),
     _Topic("in-use", (_HOW, _CHECKS, _USES, _DEVICE)),
