@@ -154,9 +154,13 @@ _ON_CPU = (
     "Without a GPU, or with CUDA_VISIBLE_DEVICES=-1, TensorFlow computes on the CPU; without CUDA, 1.x needs the "
     "package tensorflow, as its tensorflow-gpu cannot be imported"
 )
+_HIDE = Fix(
+    "Without an NVIDIA GPU, install the package tensorflow where a guide names tensorflow-gpu, of the same release, "
+    "and neither CUDA nor cuDNN; beside a GPU, hide it before the program starts: CUDA_VISIBLE_DEVICES=-1"
+)
 CHOICE = _answer(
     "gpu.choice",
-    {"choice": (), "cpu": (_ON_CPU,)},
+    {"choice": (), "cpu": (_ON_CPU, _HIDE)},
     Fix("Set CUDA_VISIBLE_DEVICES before the program starts: 1 is the second GPU, 0,1 are the first two, -1 is none"),
     layer="GPU",
     title="CUDA_VISIBLE_DEVICES chooses the GPUs of a program",

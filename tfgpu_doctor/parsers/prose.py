@@ -418,6 +418,7 @@ _NOT_SAID = (
 _HYPOTHETICAL = any_case(
     r"\b(?:if|unless|whether|when|assum\w*|you|your|suppose|wenn|falls|ob|si|se|cuando|как если|если)\b|\?|如果|もし"
     r"|^\W*(?:is|are|can|could|may|would|should|do|does|will) (?:it|there|i|we|one|this|that|the|an?)\b"  # a question
+    r"|\b(?:also|other|some) (?:\w+ ){0,3}(?:machines|computers|servers|nodes|laptops|pcs)\b"  # besides this one
 )
 _MACHINE = (
     r"(?:machines?|laptops?|notebooks?|nodes?|servers?|vms?|pcs?|box(?:es)?|computers?|runners?|hosts?|workstations?"
