@@ -677,11 +677,7 @@ def _within_keras_2(
 ) -> Problem | None:
     """No Keras 3 is there: the code, or a variable, asks for another release of Keras 2."""
     remedies, missing = context.remedies, (message.values.get("missing", "") for message in moved)
-    no_newer = (
-        (release.version if release else None, _KERAS_3),
-        (value_or(context.facts.python.version, None), _FIRST_PYTHON),
-    )
-    before = any(at_least(*pair) is False for pair in no_newer)
+    before = _before_keras_3(context, release)
     cause = "the code asks for what the Keras that is there does not have yet, or no longer"
     if known := next((_MOVED[one] for one in missing if one in _MOVED), None):
         cause, text, wanted = known
@@ -695,6 +691,11 @@ def _within_keras_2(
     else:
         return None
     return Problem(title=_OTHER_KERAS, cause=cause, evidence=message_evidence(*seen, *moved), fixes=fixes)
+
+
+def _before_keras_3(context: Context, release: Release | None) -> bool:
+    version, python = release.version if release else None, value_or(context.facts.python.version, None)
+    return at_least(version, _KERAS_3) is False or at_least(python, _FIRST_PYTHON) is False
 
 
 _OTHER_KERAS = "Another release of Keras is asked for than the one that is installed"

@@ -680,7 +680,9 @@ def _is_calm(text: Text, certain: list[Shown], opened: list[Shown], *, unwanted:
 
 def _is_suggested(one: Shown, unwanted: bool) -> bool:
     """True if more than the likeness of a few reports speaks for it; for what is about GPUs, that of many."""
-    return (one.problem.cause == BECAUSE and not unwanted) if one.declared.about_gpus else one.problem.cause != GUESSED
+    return (
+        (one.problem.cause in LIKE_OTHERS and not unwanted) if one.declared.about_gpus else one.problem.cause != GUESSED
+    )
 
 
 def _with_answer(certain: list[Shown]) -> list[Shown]:
