@@ -36,7 +36,7 @@ _IN_THE_SAME_WORDS = (
 )
 _WHOSE = {
     "PyTorch": re.compile(r"-packages[/\\]torch[/\\]|UserWarning: CUDA initialization"),
-    "JAX": re.compile(r"-packages[/\\]jax(?:lib)?[/\\]|\bjaxlib\.\w|external/xla/xla/.*\bjax"),
+    "JAX": re.compile(r"-packages[/\\]jax(?:lib)?[/\\]|\bjaxlib\.\w|external/xla/xla/.{0,200}\bjax"),
     "tensorflow-io": re.compile(r"-packages[/\\]tensorflow_io[/\\]"),
     "ONNX Runtime": re.compile(r"\bonnxruntime\b|libonnxruntime"),
 }
