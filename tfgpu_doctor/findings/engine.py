@@ -671,7 +671,9 @@ def _shown_by_more(opened: list[Shown]) -> list[Shown]:
 def _is_calm(text: Text, certain: list[Shown], opened: list[Shown], *, unwanted: bool) -> bool:
     """True if harmless lines are all that a text shows, so that they are what is complained of."""
     log = text.log
-    says_more = text.shows is not None and text.shows.kind not in ("trouble-said", "failure-said")
+    said = text.shows is None or text.shows.kind in ("trouble-said", "failure-said")
+    none, some = _likest(text)
+    says_more = not said or log.has("slow", "low-utilization") or some > none
     fails = log.complains or log.has("gpu-created")  # what begins well may fail behind the last line
     more = any(one.severity is not Severity.NOTE or one.declared.answers for one in certain)
     harmless = any(one.id in HARMLESS for one in certain)
@@ -855,9 +857,14 @@ def _is_trouble(text: Text, certain: list[Shown]) -> bool:
         return False
     if text.shows is not None and not (certain and text.shows.kind == "trouble-said"):
         return True
-    none = max(text.likeness.get(one, UNLIKE) for one in NO_CAUSE)
-    some = max((much for one, much in text.likeness.items() if one not in NO_CAUSE), default=none)
+    none, some = _likest(text)
     return not text.log.has("gpu-created") and some > none - HEALTHY * text.fullness
+
+
+def _likest(text: Text) -> tuple[float, float]:
+    """How much it is like reports without a cause, and like those of the likeliest cause."""
+    none = max(text.likeness.get(one, UNLIKE) for one in NO_CAUSE)
+    return none, max((much for one, much in text.likeness.items() if one not in NO_CAUSE), default=none)
 
 
 def _of_another_program(text: Text) -> bool:
