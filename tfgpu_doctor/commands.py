@@ -219,7 +219,7 @@ def verify_ids(only: Names, skip: Names) -> tuple[tuple[str, ...], tuple[str, ..
 def find_python(python: File | None) -> str:
     """Find an interpreter: a path, a name on PATH or its version, or the folder of an environment. None: this one.
 
-    Where uv tool, uvx or pipx gave tfgpu an environment of its own, None is that of the shell.
+    Where tfgpu has an environment of its own, None is that of the shell.
     Raises UsageError: there is none.
     """
     if python is None:
@@ -253,15 +253,32 @@ def _without_parents(path: str) -> str:
 
 
 def _of_the_shell() -> str | None:
-    """Find the Python of the active environment, or else of PATH, where that of tfgpu holds nothing but tfgpu."""
-    marks = (os.path.join(sys.prefix, name) for name in ("uv-receipt.toml", "pipx_metadata.json"))
-    if not (any(map(os.path.isfile, marks)) or f"{os.sep}archive-v" in sys.prefix):  # uvx: .cache/uv/archive-v0/
+    """Find the Python of the active environment, or else of PATH, where ours is not active and has tfgpu alone."""
+    own, active = os.path.realpath(sys.prefix), os.path.realpath(os.environ.get("VIRTUAL_ENV") or os.sep)
+    if own == active or sys.prefix == sys.base_prefix or _has_more_than_tfgpu():
         return None
     from tfgpu_doctor.probes.systems import find
 
-    own, folders = os.path.realpath(sys.prefix), os.environ.get("PATH", "").split(os.pathsep)
+    folders = os.environ.get("PATH", "").split(os.pathsep)
     others = os.pathsep.join(folder for folder in folders if not os.path.realpath(folder).startswith(own))
     return find("python" if os.name == "nt" else "python3", {**os.environ, "PATH": others})
+
+
+def _has_more_than_tfgpu() -> bool:
+    """True if our environment has packages that tfgpu does not require: TensorFlow, or a project of the user."""
+    from importlib.metadata import distributions
+
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    lists = {canonicalize_name(one.name): one.requires or [] for one in distributions()}
+    found, left = {"pip", "setuptools", "wheel"}, [("tfgpu-doctor", ""), ("tfgpu-doctor", "mcp")]
+    for name, extra in left:
+        found.add(name)
+        for one in map(Requirement, lists.get(canonicalize_name(name), [])):
+            if one.marker is None or one.marker.evaluate({"extra": extra}):
+                left += {(canonicalize_name(one.name), more) for more in ("", *one.extras)}.difference(left)
+    return not lists.keys() <= found
 
 
 def check_python(version: Fact[str], executable: str) -> None:

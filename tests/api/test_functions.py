@@ -77,7 +77,7 @@ def test_a_wrong_argument_is_a_usage_error(capfd: pytest.CaptureFixture[str]) ->
 
 
 def test_an_environment_that_uv_made_for_tfgpu_is_not_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "uv-receipt.toml").touch()
+    monkeypatch.setattr(commands, "_has_more_than_tfgpu", lambda: False)
     monkeypatch.setattr("sys.prefix", str(tmp_path))
     monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path / "bin"), os.path.dirname(sys.executable))))
     assert os.path.dirname(commands.find_python(None)) == os.path.dirname(sys.executable)

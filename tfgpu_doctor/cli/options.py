@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.facts.parameters import EVERYDAY, Listed, Option, Word
@@ -32,18 +33,20 @@ SUCCESSORS = {
     "--history": _TWO_RESULTS,
     "--baseline": "tfgpu compare BASE.json NEW.json compares two reports, or two results of a benchmark",
     "--repair": "tfgpu doctor --python DIR prints the commands that repair an environment",
-    "--fix": "change the lines that tfgpu check names, then check again",
+    "--fix": "type the commands that are shown under fix, or change the lines that they name",
+    "--timeout": "tfgpu smoke has --budget, and a benchmark --deadline",
+    "--gpus": "tfgpu doctor and tfgpu smoke have --require-gpus, and a benchmark --gpus",
+    "--gpu": "tfgpu plan and tfgpu check take the name of a GPU, and a benchmark --gpus",
     **dict.fromkeys(("-q", "--quiet"), "the exit code tells the verdict, and >/dev/null silences a command"),
     **dict.fromkeys(("collect", "--ray", "--slurm"), _COLLECTING),
 }
 
 
-class _Refused(click.UsageError):
-    """Wrong usage in several messages, each of which is shown on a line of its own."""
-
-    def __init__(self, error: commands.UsageError, context: click.Context) -> None:
-        super().__init__(str(error), context)
-        self.messages = error.messages
+def _variable(ctx: click.Context, parameter: click.Parameter | None) -> str:
+    """The variable that the value of an option was read from; "" where it was typed."""
+    if parameter and parameter.name and ctx.get_parameter_source(parameter.name) is ParameterSource.ENVIRONMENT:
+        return f"{ctx.auto_envvar_prefix}_{parameter.name}".upper()
+    return ""
 
 
 class _Asked(click.Command):
@@ -60,6 +63,9 @@ class _Asked(click.Command):
             return super().parse_args(ctx, args)
         except (click.NoSuchOption, click.BadOptionUsage) as error:
             ctx.fail(self._instead(error.option_name) or error.message)
+        except click.BadParameter as error:
+            error.param_hint = _variable(ctx, error.param) or error.param_hint
+            raise
         except click.UsageError as error:
             takes = {"--gpu", "--python"}.intersection(name for one in self.params for name in one.opts)
             if takes and type(error) is click.UsageError:  # an argument too many
@@ -70,15 +76,16 @@ class _Asked(click.Command):
 
     def _instead(self, name: str) -> str:
         """What to use instead of an option that there is not, or that lacks its value."""
+        word, has = name.lstrip("-"), {one for parameter in self.params for one in parameter.opts}
         if name in SUCCESSORS:
             return f"No such option {name!r}: {SUCCESSORS[name]}."
         from tfgpu_doctor.render.formats import FORMATS
 
-        word, has = name.lstrip("-"), {one for parameter in self.params for one in parameter.opts}
         if name in ("--cuda", "--cudnn") and "--gpu" in has:
             return f"No such option {name!r}: a release decides it. See tfgpu matrix tensorflow {name} VERSION."
         if word in FORMATS and ("--format" in has or isinstance(self, click.Group)):
-            return f"{name}: use --format {word}"
+            ending = FORMATS[word].ending
+            return f"{name}: use --format {word}" + f", or --output FILE{ending} for a file" * bool(ending)
         near = similar(word, [one[2:] for one in (*has, "--help") if one[:2] == "--"]) if name[:2] == "--" else ()
         hint = f" Did you mean {' or '.join(f'--{one}' for one in near)}?" if near else ""
         return "" if name in has else f"No such option {name!r}.{hint}"
@@ -88,7 +95,10 @@ class _Asked(click.Command):
         try:
             return super().invoke(ctx)
         except commands.UsageError as error:
-            raise _Refused(error, ctx) from error
+            named = next((one for one in self.params if str(error).startswith(f"{max(one.opts, key=len)} ")), None)
+            refused, where = click.UsageError(str(error), ctx), _variable(ctx, named)
+            refused.messages = (error.messages[0] + f" ({where})" * bool(where), *error.messages[1:])  # type: ignore[attr-defined]
+            raise refused from error
         except commands.TfgpuError as error:
             first, *more = str(error).splitlines()
             for line in (f"tfgpu: {first}", *more):
@@ -106,6 +116,16 @@ class _Asked(click.Command):
 
 class Command(_Asked):
     """A command, whose function may raise the errors of the Python API."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Say which variables of this command name no option, too: in a gate, a typing error must not pass."""
+        prefix, known = f"{ctx.auto_envvar_prefix}_", [str(one.name).upper() for one in self.params]
+        for name in sorted(os.environ) if not ctx.resilient_parsing else ():
+            word = name.removeprefix(prefix)
+            if word not in (name, *known):
+                near = f" Did you mean {prefix}{similar(word, known)[0]}?" if similar(word, known) else ""
+                say(f"tfgpu: {name} is not the variable of an option of {ctx.command_path}.{near}")
+        return super().parse_args(ctx, args)
 
 
 class Group(_Asked, click.Group):
@@ -219,7 +239,7 @@ matrix_option = rare_option(
 
 def python_option(text: str) -> Callable[[_Function], _Function]:
     """Declare --python, an interpreter; `text` is its help."""
-    default = "[default: this one; where uv or pipx installed tfgpu, that of the shell]"
+    default = "[default: this one; with nothing but tfgpu, that of the shell]"
     return option("--python", metavar="EXE", help=f"{text}  {default}")
 
 

@@ -48,7 +48,7 @@ _quiet = option("-q", "--quiet", "detail", flag_value="least", help="Show only t
 
 
 def result_options(
-    *kinds: str, more: str = "Show everything: all evidence, fixes and checks."
+    *kinds: str, more: str = "Show everything: all evidence, fixes and open checks."
 ) -> Callable[[_Function], _Function]:
     """Declare how results of these kinds are shown, the same in every command; `more` is the help of -v.
 

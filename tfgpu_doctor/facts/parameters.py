@@ -18,7 +18,8 @@ else:
     _Type = click.ParamType
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
-_ALSO = {"win": "windows", "ubuntu": "linux", "osx": "macos", "darwin": "macos", "amd": "x86_64"}  # without version
+# without version
+_ALSO = {"win": "windows", "ubuntu": "linux", "osx": "macos", "darwin": "macos", "amd": "x86_64", "k8s": "kubernetes"}
 EVERYDAY = "tfgpu.everyday"  # key of a context's meta: show no rare option
 
 
