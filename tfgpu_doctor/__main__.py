@@ -132,9 +132,11 @@ def _wrapped(message: str) -> str:
 
     if message.startswith("    ") or not sys.stderr.isatty():
         return message
+    from tfgpu_doctor.render.text import GLUE, glued
+
     wrap = textwrap.TextWrapper(shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False)
     wrap.initial_indent, wrap.subsequent_indent = "Error: ", "       "
-    return wrap.fill(message).removeprefix("Error: ")
+    return wrap.fill(glued(message)).removeprefix("Error: ").replace(GLUE, " ")
 
 
 def _is_out_of_memory(error: Exception) -> bool:

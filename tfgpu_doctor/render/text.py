@@ -19,12 +19,14 @@ from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part, Tab
 _NARROWEST = 12  # characters of the column that is wrapped; with fewer, it would be all wrapping
 _INDENT = 4  # of a text whose head is too long to stand beside it
 # what no line may end within: a command in a sentence, which is copied, a number before its unit, an arrow
-_OPTION = r" --?[a-z][a-z-]{0,24}(?: '[^'\n]{1,40}'| [A-Z]{2,12}\b)?"
+_OPTION = r" --?[a-z][a-z-]{0,24}(?: '[^'\n]{1,200}'| [A-Z]{2,12}\b| (?=[^\s'\"]{0,80}[/\d.])[^\s'\",;:)]+)?"
 _COMMAND = rf"(?:tfgpu [a-z]{{1,12}}|nvidia-smi)(?:{_OPTION}| [a-z]{{1,12}}\.[a-z-]{{1,40}}){{0,4}}"
 _UNIT = r"\d (?:%|°C|W|MHz|m?s|µs|[KMGT]i?B|[KMGTP]?FLOP|CPUs?|GPUs?|×)(?![\w%])"
-_WHOLE = re.compile(rf"\b{_COMMAND}|{_UNIT}|(?:←|<-) (?:line \d)?")
-_GLUE = "\ue000"  # stands for a blank while lines are wrapped; cleaned text never has it
-_LINK = re.compile(rf"(?<!\s)\s*((?:(?:←|<-){_GLUE})?https?://\S+)\s*")
+_TYPED = r"(?:(?<=\bwrite )|(?<=\binstead of ))'[^'\n]{1,400}'"  # into a file
+_WHOLE = re.compile(rf"\b{_COMMAND}|{_TYPED}|{_UNIT}|(?:←|<-) (?:line \d)?")
+GLUE = "\ue000"  # stands for a blank while lines are wrapped; cleaned text never has it
+# what is copied: links, commands and long quotations, with their blanks glued
+_COPIED = re.compile(rf"(?<!\s)\s*((?:(?:←|<-){GLUE})?https?://\S+|(?:tfgpu{GLUE}|(?<=\s)'\S{{40}})\S*)\s*")
 
 
 def render(page: Page, console: Console) -> None:
@@ -122,9 +124,11 @@ def hanging(head: Text, text: Text, console: Console) -> None:
         head = Text(" " * _INDENT)
     indent = len(head)
     width = max(console.width - indent, 20)
-    for line in _wrapped(_glued(cleaned(text), width), width, console):
+    text = cleaned(text).copy()
+    text.plain = glued(text.plain)
+    for line in _wrapped(text, width, console):
         line.rstrip()
-        line.plain = line.plain.replace(_GLUE, " ")
+        line.plain = line.plain.replace(GLUE, " ")
         shown = Text.assemble(head, line)
         shown.rstrip()
         console.print(shown, soft_wrap=True)
@@ -132,9 +136,8 @@ def hanging(head: Text, text: Text, console: Console) -> None:
 
 
 def _wrapped(text: Text, width: int, console: Console) -> Iterator[Text]:
-    """The lines of a text; a link that is wider is a line of its own, since a broken one can be neither copied nor
-    clicked."""
-    links = [found for found in _LINK.finditer(text.plain) if len(found[1]) > width]
+    """The lines of a text; a link or a command that is wider is a line of its own, so that it can be copied."""
+    links = [found for found in _COPIED.finditer(text.plain) if len(found[1]) > width]
     edges = [edge for found in links for edge in (found.start(), *found.span(1), found.end())]
     for place, part in enumerate(text.divide(edges)):  # text, blanks, link, blanks, text, ...
         if place % 4 == 2:
@@ -143,13 +146,9 @@ def _wrapped(text: Text, width: int, console: Console) -> Iterator[Text]:
             yield from part.wrap(console, width, overflow="fold")
 
 
-def _glued(text: Text, width: int) -> Text:
-    """The text with a blank that does not break in each command and before each unit; not in what is wider."""
-    whole = _WHOLE.sub(lambda found: found[0].replace(" ", _GLUE) if len(found[0]) <= width else found[0], text.plain)
-    if whole != text.plain:
-        text = text.copy()
-        text.plain = whole
-    return text
+def glued(text: str) -> str:
+    """The text with a blank that does not break in each command, in what is typed, and before each unit."""
+    return _WHOLE.sub(lambda found: found[0].replace(" ", GLUE), text)
 
 
 def show_block(block: Block, console: Console) -> None:
