@@ -60,10 +60,6 @@ def command(
     Exit codes: 0 created and verified, 1 not possible or not working, 2 wrong usage, 3 the index was not reachable, 130
     interrupted.
     """
-    if not (yes or dry_run or _can_ask()):
-        raise click.UsageError(
-            "there is no terminal to ask at: add --yes to install, or --dry-run to show what would be installed"
-        )
     from tfgpu_doctor.facts.report import EXIT_USAGE
     from tfgpu_doctor.install.making import make
     from tfgpu_doctor.install.tools import InstallError, read_path
@@ -74,6 +70,10 @@ def command(
     try:
         prefix = read_path(folder)
         chosen = _choose(known, tensorflow, method, machine)
+        if not (yes or dry_run or _can_ask()):
+            raise click.UsageError(
+                "there is no terminal to ask at: add --yes to install, or --dry-run to show what would be installed"
+            )
         render_choice(chosen, prefix, console_for())
         if not (dry_run or yes or _confirmed()):
             say("tfgpu: nothing was installed")

@@ -46,6 +46,7 @@ REPORT = "tfgpu-report.json"  # of the doctor, within the environment; tfgpu com
 _WHEELS = ("--only-binary", ":all:")  # no code of a package is run to build it
 _BUILT_FROM_SOURCE = SpecifierSet(">=2.4,<2.7")  # these releases require packages that have no wheel
 _AS_IT_IS = ("as-is", "python", "conda-forge")  # options that need no other machine and no other driver
+_BEFORE = {**dict.fromkeys(("driver", "python+driver"), "update the driver first"), "container": "a container image"}
 # Set by somebody for other programs, or for a TensorFlow of their own: they lead elsewhere, or change what it does.
 _DISTURBING = re.compile(r"(?:PYTHON|PIP_|UV_|VIRTUAL_ENV|CONDA_|LD_|XLA_|TF_|KERAS_|CUDA_(?!VISIBLE)|CUDNN_).*")
 # What findings of these layers are about can be repaired in the environment; the others are about the machine.
@@ -86,6 +87,14 @@ class Choice:
         if self.packages:
             yield "installing the packages", (*pip, *self.packages)
 
+    def after(self, prefix: Path) -> Iterator[str]:
+        """Yield what `make` does then, without a command."""
+        paths, site = library_paths(self.release, cuda_from_pip=self.release.extra is None), "site-packages"
+        if self.method != "conda" and paths.files:
+            also = f"; writes {site}/{XLA_FILE}, by which XLA finds its compiler" * paths.needs_xla_line
+            yield f"links {site}/nvidia/*/lib/*.so* into {site}/{paths.folder}, where TensorFlow looks{also}"
+        yield f"tfgpu doctor examines it, with the report in {prefix / REPORT}; if it does not work, it is removed"
+
 
 # ------------------------------------------------------------------------------------------------- what is to be made
 
@@ -116,9 +125,9 @@ def choose(
     for option in plan.options:
         try:
             if option.kind not in _AS_IT_IS:
-                raise InstallError("not on this machine as it is")
+                raise InstallError(f"{_BEFORE.get(option.kind, 'not a virtual environment')}; tfgpu plan shows how")
             if fixed_python and option.python != request.target.python:
-                raise InstallError(f"Python {request.target.python} was asked for")
+                raise InstallError(f"Python {request.target.python} was asked for; to get it: --python {option.python}")
             return _chosen(request, option, own_python, method, environ)
         except InstallError as error:
             reasons.append(f"{option.title}: {error}")
@@ -193,14 +202,10 @@ def _refusal(plan: Plan, reasons: list[str]) -> str:
             "--driver 570; for the CPU alone, tfgpu plan shows the commands"
         )
     asked = (row for row in plan.ruled_out if all(one.constraint != "tensorflow" for one in row.violations))
-    newest = next(asked, None)
-    against = (
-        [f"TensorFlow {newest.versions[0]}: {one.saw}, needed is {one.need}" for one in newest.violations]
-        if newest
-        else []
-    )
+    violated = ((row.versions[0], one) for row in [*asked][:1] for one in row.violations)
+    against = [f"TensorFlow {version}: {one.saw}, needed is {one.need}" for version, one in violated]
     causes = (*plan.problems, *(reasons or against or ["no release of TensorFlow matches"]))
-    return f"nothing that tfgpu plan shows can be installed here: {'; '.join(causes)}"
+    return "\n  ".join(("nothing that tfgpu plan shows can be installed here:", *causes))
 
 
 def host_target(target: Target, here: Host) -> Target:

@@ -263,7 +263,7 @@ class Planner:
         elif installation.cuda_from_pip:
             yield "This release has no CUDA extra: the commands add NVIDIA's CUDA 11 packages, linked where it looks"
         if not installation.cuda_from_pip and (bug := next(filter(forgets_folders, row.known_issues), None)):
-            yield f"TensorFlow {row.version} has a bug: {bug.title}. The last command links them where it looks"
+            yield f"TensorFlow {row.version} has a bug: {bug.title}. They are linked where it looks"
         if self.target.os == "wsl2" and is_data_centre(self.target):
             yield "Windows must run a data-center GPU in WDDM or MCDM: WSL2 does not pass on TCC (nvidia-smi shows it)"
         if (last := self.request.last_branch) is not None:

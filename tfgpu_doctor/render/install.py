@@ -34,6 +34,7 @@ def render_choice(choice: Choice, prefix: Path, console: Console) -> None:
         *(Line("note", note) for note in option.notes),
         *((Line("ignored", ", ".join(ignored)),) if ignored else ()),
         Line("by", "", commands=tuple(shlex.join(argv) for _, argv in choice.steps(prefix))),
+        *(Line("then", text) for text in choice.after(prefix)),
     )
     size = f"up to {memory_size(DOWNLOAD)} to download, {memory_size(ON_DISK)} on disk"
     render(_page("note", "in all", size, Block("", option.title, lines)), console)
@@ -52,5 +53,5 @@ def render_made(choice: Choice, prefix: Path, state: State, text: str, console: 
     )
     open_ = "; what could not be verified here is marked above"
     sentence = f"{prefix} was created{open_ if state == 'warning' else ' and verified'}"
-    table = Table(made, ("Step", "Result"), (("doctor", text),), (_MARKS[state],))
+    table = Table(made, ("Step", "Result"), (("doctor", text),), (_MARKS[state],), is_named=True)
     render(_page(_MARKS[state], "", sentence, table, Block("", "How to use it", commands)), console)
