@@ -23,6 +23,7 @@ fail() {
 }
 
 tell() {
+  [[ -s "$report" ]] || report="" junit=""  # no names of files that are not there
   {
     echo "verdict=$1"
     echo "gpus=$2"
@@ -86,7 +87,9 @@ code=0
 "${tfgpu[@]}" "${arguments[@]}" 2> "$work/stderr" || code=$?
 quoted < "$work/stderr"
 if [[ ! -s "$report" ]]; then
-  echo "::error title=tfgpu smoke::it ended with exit code $code before there was a result; the log says why"
+  # The message is one line, in which only % could begin an escape of the runner.
+  why="$(quoted < "$work/stderr" | sed -n 's/^tfgpu: Error: //p' | tail -n 1)"
+  echo "::error title=tfgpu smoke::it ended with exit code $code before there was a result: ${why:+${why//%/%25}; }see the log"
   tell unknown 0
   exit "$((code ? code : 3))"
 fi
