@@ -142,13 +142,9 @@ def _of_values(place: tuple[str, str | None, str | None], field: About, before: 
     if status == "changed":
         are_long = _is_long_list(old) and _is_long_list(new)
         text = entries(field.label, old, new, " ") if are_long else arrow(field.label, good, bad)
-    if field.unit == "bytes" and _is_near(old, new):
+    if field.unit == "bytes" and None not in (old, new) and abs(old - new) < _NEAR * max(old, new):
         field = field._replace(grade="noise")
     return Difference(*place, field, good, bad, status, text)
-
-
-def _is_near(old: int | None, new: int | None) -> bool:
-    return old is not None and new is not None and abs(old - new) < _NEAR * max(old, new)
 
 
 def _is_long_list(value: Any) -> bool:

@@ -386,7 +386,8 @@ def _title(label: str, value: str, expected: str) -> str:
         return f"{label} is missing"
     if expected == ABSENT:
         return f"{label} {short(value, _LONG)}, which others do not have"
-    return _entries(label, value, expected) or f"{label} {short(value, _LONG)} instead of {short(expected, _LONG)}"
+    title = _entries(label, value, expected) or f"{label} {value} instead of {expected}"
+    return title if len(title) <= _LONG else f"{label}: other than usual"  # both stand below it
 
 
 def _seen(machine: Machine, numbers: list[int], label: str, value: str, expected: str) -> str:

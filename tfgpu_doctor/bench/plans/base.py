@@ -205,6 +205,8 @@ def too_large(what: str, short: tuple[Memory, int], free: Free, advice: str) -> 
     """Return the error that `what` needs more of a memory than is free."""
     memory, need = short
     where, have = HOST if memory == HOST else f"GPU {memory}", f"{free[memory] / 2**30:.1f} GiB are free"
+    if need <= free[memory]:
+        have += f", and a benchmark takes at most {100 * SHARE:.0f} % of them"
     return NoRoomError(f"{what} {need / 2**30:.1f} GiB of {where}, of which {have}; {advice}")
 
 

@@ -361,7 +361,7 @@ class Session:
 
     def show(self, label: str, part: float = 0.0) -> None:
         """Show what is done now, and that `part` of a run more is over."""
-        self.progress(label, min((self.done + part) / max(self.total, self.done + part, 1.0), 1.0))
+        self.progress(plain(label), min((self.done + part) / max(self.total, self.done + part, 1.0), 1.0))
 
     def _measure(self, group: Group, workers: Workers) -> tuple[Run, ...]:
         def keep(measured: Sequence[Measurement]) -> tuple[Run, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
+from tfgpu_doctor.bench.devices import plain
 from tfgpu_doctor.bench.results import BenchResult, Run
 from tfgpu_doctor.facts.printable import clean
 from tfgpu_doctor.render.html import page
@@ -58,7 +59,7 @@ def picture(runs: Sequence[Run]) -> str:
         return ""
     name_of, pieces, titles = words.namer(runs), list[str](), list[str]()
     for place, (run, speed) in enumerate(zip(runs[:ROWS], speeds, strict=False)):
-        y, left, right = place * _ROW + 14, short(name_of(run)), short(words.throughput(run), 22)
+        y, left, right = place * _ROW + 14, short(plain(name_of(run))), short(words.throughput(run), 22)
         pieces += [_label("0", y, left, "start"), _label("100%", y, right, "end")]
         titles.append(f"{left} {right}")
         if speed:

@@ -312,7 +312,7 @@ def _figures(best: Run, runs: Sequence[Run]) -> str:
 
 def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     """A table of the runs, what to know about them, and how they were verified."""
-    result = _in_plain_words(result) if detail == "normal" else result
+    result = result if detail == "full" else _in_plain_words(result, of_pages=detail == "shared")
     command, runs, name = _command(result), result.runs, namer(result.runs)
     day = "" if detail == "shared" else f", measured {result.created[:10]}"
     about = (f"{command} {result.tool.version}, {result.title}{day}", machine(result))
@@ -352,10 +352,11 @@ def reference_page(reference: Reference) -> Page:
     return Page("tfgpu bench", about, "ok", "tfgpu bench", sentence, (speeds,))
 
 
-def _in_plain_words(result: BenchResult) -> BenchResult:
+def _in_plain_words(result: BenchResult, *, of_pages: bool) -> BenchResult:
     """Return a result without the terms that are explained in docs/commands/bench.md, and shown with -v."""
     texts = {name: tuple(map(plain, getattr(result, name))) for name in ("not_run", "conclusions", "notes")}
-    return replace(result, runs=[replace(run, label=plain(run.label), scaling=None) for run in result.runs], **texts)
+    runs = [replace(run, label=plain(run.label), scaling=run.scaling if of_pages else None) for run in result.runs]
+    return replace(result, runs=runs, **texts)
 
 
 def _devices(result: BenchResult) -> Table:

@@ -119,15 +119,16 @@ def _block(group: Group, *, whole: bool = False) -> Block:
         lines.append(Line("expected", group.expected, group.source))
     lines.append(Line("why", group.cause))
     if group.explains:
-        lines.append(Line("therefore", f"also odd there: {_labels(group.explains)}"))
+        lines.append(Line("therefore", f"also odd there: {_labels(group.explains, 4 + 8 * whole)}"))
     lines += [Line("fix", fix.text, commands=fix.commands) for fix in group.fixes[: None if whole else 1]]
     if not group.expected and group.source:
         lines.append(Line("", group.source))
     return Block(group.severity.value, _title(group), tuple(lines), (group.id,))
 
 
-def _labels(ids: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(compared(one).label for one in ids))
+def _labels(ids: Iterable[str], most: int) -> str:
+    labels = [*dict.fromkeys(compared(one).label for one in ids)]
+    return ", ".join(labels[:most]) + f" and {len(labels) - most} more" * (len(labels) > most)
 
 
 def _title(group: Group) -> str:

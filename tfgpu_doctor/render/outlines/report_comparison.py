@@ -43,7 +43,7 @@ def page(comparison: Comparison, detail: Detail = "shared") -> Page:
     about = f"tfgpu compare {comparison.tool.version}, matrix of {comparison.matrix.revision}"
     whole = Page("tfgpu compare", (about,), mark, "tfgpu compare", summary, ())
     is_brief = detail in ("normal", "least")
-    rows = tuple(_rows(comparison, detail == "full", is_brief))
+    rows = tuple(_rows(comparison, is_brief))
     changed, signs = tuple(row[1:] for row in rows), tuple(row[0] for row in rows)
     differ = "; ".join(comparison.machines)
     found = [
@@ -107,24 +107,24 @@ def _case(finding: FindingChange, comparison: Comparison, fail_on: FailOn, code:
 # ---------------------------------------------------------------------------------------------------------------- words
 
 
-def _rows(comparison: Comparison, everything: bool, is_brief: bool) -> Iterator[tuple[str, str, str]]:
+def _rows(comparison: Comparison, is_brief: bool) -> Iterator[tuple[str, str, str]]:
     """Yield what differs between the machines, layer by layer; in brief, lines of a log are only counted."""
     real = [change for change in comparison.changes if change.status in REAL]
     logged = [one for one in real if is_brief and one.id.startswith("messages.") and one.weight != "explains"]
     shown = [change for change in real if change not in logged]
     for layer in dict.fromkeys(change.layer for change in shown):
-        yield from _rows_of(layer, [change for change in shown if change.layer == layer], comparison, everything)
+        yield from _rows_of(layer, [change for change in shown if change.layer == layer], comparison, is_brief)
     if logged:
         yield "", logged[0].layer, f"{count(len(logged), 'line')} of the log differ, which -v lists"
 
 
 def _rows_of(
-    layer: str, changes: list[Change], comparison: Comparison, everything: bool
+    layer: str, changes: list[Change], comparison: Comparison, is_brief: bool
 ) -> Iterator[tuple[str, str, str]]:
     """Yield the changes of one layer, what explains something first and with a mark."""
     new = {finding.id for finding in comparison.findings if finding.status == "new"}
     ranked = sorted(changes, key=lambda change: _RANKS.get(change.weight, 2))
-    most = len(ranked) if everything else max(_MOST, sum(change.weight == "explains" for change in ranked))
+    most = max(_MOST, sum(change.weight == "explains" for change in ranked)) if is_brief else len(ranked)
     for change in ranked[:most]:
         mark = "error" if new & set(change.findings) else "ok"
         yield mark if change.weight == "explains" else "", layer, change.text

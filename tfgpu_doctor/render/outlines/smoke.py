@@ -71,7 +71,8 @@ def checks(smoke: Smoke) -> Checks:
 def _case(check: SmokeCheck, smoke: Smoke) -> Case:
     details: list[str] = []
     for finding in failing(smoke) if check.name == "doctor" else ():
-        details += (f"{finding.title} ({finding.id})", *lines_of(finding, titles_of(smoke.report.findings)))
+        lines = (f"{finding.title} ({finding.id})", *lines_of(finding, titles_of(smoke.report.findings)))
+        details += (one.replace("tfgpu doctor --require-gpus", f"{_COMMAND} --require-gpus") for one in lines)
     seconds = 0.0 if check.name == "import" else check.seconds  # which is within the time of the others
     case = Case(title(check), "tfgpu.smoke", seconds=seconds, details=tuple(details))
     if check.status == "ok":
