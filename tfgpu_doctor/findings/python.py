@@ -252,7 +252,7 @@ def _for_64_bits(context: Context, row: Release | None = None) -> tuple[Fix, ...
     """The same Python for 64 bits, with this release or the newest; another one where it has no wheels."""
     have = minor(value_or(context.facts.python.version, ""))
     rows = _published(context)
-    row = row or next((one for one in rows if have in one.python), rows[0])
+    row = row or next((one for one in rows if have in one.python and context.remedies.can_use(one)), rows[0])
     python = have if have in row.python else row.python[-1]
     text = f"Install the 64-bit Python {python}, make the environment anew, and install TensorFlow in it"
     if context.remedies.os != "windows":
@@ -531,7 +531,9 @@ def _environment_for(context: Context, asked: Release | None = None, first: tupl
         return (*remedies.use_wsl(),)  # on Windows itself it would compute on the CPU
     python, commands = remedies.python_for(row), remedies.new_environment(row)
     text = f"Create an environment with Python {python} for TensorFlow {row.version}"
-    if not context.probed:  # python3 is what has no wheels, or may be it
+    if context.probed:
+        text += " with conda" * any(one.startswith("conda ") for one in commands[:1])
+    else:  # python3 is what has no wheels, or may be it
         commands = tuple(re.sub("^python3(?= -m venv)", f"python{python}", one) for one in commands)
         text += " (uv or conda can install that Python)" * any(one.startswith("python3") for one in commands[:1])
     if first:

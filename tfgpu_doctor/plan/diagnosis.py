@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -186,7 +186,7 @@ class _Answer:
             return self._about_cuda(filters, [*found])
         if not python and not cuda:
             return None
-        nearest = (*found, *[row for row in known if cuda and at_least(row.cuda, cuda)][-1:], *known)[0]
+        nearest = self._nearest(cuda, found, known)
         asked = f"CUDA {cuda}" if cuda else f"Python {python}"
         versions = span(tuple(minor(one.version) for one in found[::-1]))
         first = f"For {asked}: TensorFlow {versions}" if found else f"No TensorFlow is built for {asked}"
@@ -196,6 +196,13 @@ class _Answer:
             evidence=message_evidence(self.question, need=_built_with(nearest)),
             fixes=tuple(_fixes((Planner(self.request).option("as-is", nearest),))),
         )
+
+    def _nearest(self, cuda: str | None, found: Sequence[Release], known: Sequence[Release]) -> Release:
+        """Of these, or else with the next CUDA or an earlier one, the first that works here."""
+        newer = [row for row in known if cuda and at_least(row.cuda, cuda)][-1:]
+        older = [row for row in known if cuda and row.cuda and at_least(cuda, row.cuda)]
+        ways = (*found, *newer, *older, *known)
+        return next((row for row in ways if not violations(self.request, row)), ways[0])
 
     def _about_version(self, version: str) -> Problem | None:
         """The newest release of that minor version that works here; else that very version."""

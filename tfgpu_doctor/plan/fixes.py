@@ -186,7 +186,7 @@ class Fixes(Situation):
         commands, text = [*fix.commands, f"{made['tool']} activate {made['name']}"], fix.text
         if self._of_text and not value_or(self.facts.host.os, None):
             commands = [f"{one}  # on Linux, and the next two" if one.startswith("E=") else one for one in commands]
-        if made["tool"] not in self._tools:
+        if self._of_text and made["tool"] not in self._tools:
             text += " (conda: https://conda-forge.org/download/)"
         return structs.replace(fix, text=text, commands=tuple(commands))
 
