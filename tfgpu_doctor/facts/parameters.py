@@ -18,8 +18,8 @@ else:
     _Type = click.ParamType
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
-# without version
-_ALSO = {"win": "windows", "ubuntu": "linux", "osx": "macos", "darwin": "macos", "amd": "x86_64", "k8s": "kubernetes"}
+_MACOS = dict.fromkeys(("osx", "darwin"), "macos")
+_ALSO = {"win": "windows", "ubuntu": "linux", "amd": "x86_64", "k8s": "kubernetes", **_MACOS}  # without version
 EVERYDAY = "tfgpu.everyday"  # key of a context's meta: show no rare option
 
 
@@ -33,7 +33,7 @@ class Word(click.Choice):  # type: ignore[type-arg]  # not generic before click 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         """Add the word that is written most like it; fp16 and bf16 are common names of float16 and bfloat16."""
         written = re.sub(r"(?<![a-z])(b?)fp?(?=\d)", r"\1float", str(value).lower())
-        written = _ALSO.get(written.rstrip("0123456789."), written)
+        written = _ALSO.get(written, _ALSO.get(written.rstrip("0123456789."), written))
         message = super().get_invalid_choice_message(value, ctx).removesuffix(".")
         longer = [str(one) for one in self.choices if str(one).endswith(f"_{written}")]  # mixed_float16
         return f"{message}.{did_you_mean((*longer, written)[0], map(str, self.choices), 1)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from msgspec import structs
 
@@ -13,7 +14,7 @@ from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import MISMATCH, Card, Cards, Libraries, PciGpus, Variables
 from tfgpu_doctor.findings.library_fixes import off_library_path
-from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver
+from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver, why_driver
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
 
@@ -521,9 +522,12 @@ def below_minimum(
     found, where = f"driver {driver_version}", context.source("driver.version")
     oldest, _ = _drivers(context, cuda)
     if _is_older(driver_version, oldest):
-        expected = f"{oldest} or newer for CUDA {cuda}", "compat_matrix.yaml, CUDA toolkits"
+        why = why_driver(gpu_release, [card.compute_capability for card in cards])
+        expected = f"{needed} or newer for {why}", "compat_matrix.yaml, CUDA toolkits"
         of_release = f"{cuda} of TensorFlow {gpu_release.version}"
-        return _newer_driver(context, (evidence(found, where, *expected),), of_release, driver_version, needed)
+        problem = _newer_driver(context, (evidence(found, where, *expected),), of_release, driver_version, needed)
+        of_ptx = f"CUDA {of_release} requires driver {oldest} or newer, and {why} driver {needed}"
+        return replace(problem, cause=of_ptx) if why != f"CUDA {cuda}" else problem
     if cuda_init is None or cuda_init.code != inputs.COMPATIBILITY_REFUSED or oldest is None:
         return None
     init = inputs.returned("cuInit", cuda_init, "driver.cuda_init", context)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 Kind: TypeAlias = Literal[
@@ -118,6 +118,7 @@ class Environment:
     packages_of: Image | None = None  # of the stage that installed packages which this one copies
     settings: tuple[Setting, ...] = ()
     gpu: GpuRequest | None = None
+    no_gpu: bool = False  # it prepares a pod, or debugs it, and requests no GPU
     apt_update: Place | None = None  # the first one of a build, unless what apt reads is changed before it
     system_pip: Place | None = None  # the first pip of the system's Python, unless another one can be meant before it
 
@@ -125,6 +126,8 @@ class Environment:
     channels: tuple[str, ...] = ()  # conda
     not_understood: tuple[str, ...] = ()  # lines, "path:line: reason"
     read: tuple[str, ...] = ()  # files that were read for it, besides its own
+    texts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)  # of the files, by their paths
+    matrix: tuple[Setting, ...] = ()  # the values of a workflow's, where `exclude` can leave their combination out
     part_of: str | None = None  # why it is not judged by itself: "part of Dockerfile"
 
 

@@ -113,6 +113,7 @@ def merged(one: Environment, found: Environment) -> Environment:
         apt_update=found.apt_update,
         system_pip=found.system_pip,
         settings=(*found.settings, *one.settings),
+        texts={**found.texts, **one.texts},
         not_understood=(*one.not_understood, *found.not_understood),
     )
 
@@ -161,13 +162,13 @@ def _reserved(node: Node) -> Iterator[GpuRequest]:
             yield GpuRequest(number, device.place, shown)
 
 
-# where the pod stands below an object, by kind
-_PODS: dict[str, tuple[str, ...]] = {
-    "Pod": ("spec",),
-    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
+# the lists of containers of a pod, and of Argo's templates; those beside the first may do without a GPU
+_CONTAINERS = {
+    "containers": "container",
+    "initContainers": "init container",
+    "ephemeralContainers": "ephemeral container",
+    "sidecars": "sidecar",
 }
-_TEMPLATE = ("spec", "template", "spec")  # Deployment, StatefulSet, DaemonSet, ReplicaSet, Job ...
-_REPLICAS = ("tfReplicaSpecs", "mpiReplicaSpecs", "pytorchReplicaSpecs")  # Kubeflow's jobs
 
 
 def read_kubernetes(roots: list[Node]) -> tuple[Environment, ...]:
@@ -177,34 +178,44 @@ def read_kubernetes(roots: list[Node]) -> tuple[Environment, ...]:
 
 def _object(root: Node) -> Iterator[Environment]:
     kind = root.string("kind") or ""
-    for item in root.items("items") if kind.endswith("List") else ():
-        yield from _object(item)
-    name = f"{kind} {root.string('metadata', 'name') or ''}".strip()
-    pods = [(name, root.get(*_PODS.get(kind, _TEMPLATE)))]
-    for replicas in _REPLICAS:
-        pods += [(f"{name}, {role}", node.get("template", "spec")) for role, node in root.pairs("spec", replicas)]
-    for label, pod in pods:
-        if pod is not None:
-            yield from _pod(label, pod)
+    if kind.endswith("List"):
+        for item in root.items("items"):
+            yield from _object(item)
+    else:
+        yield from _below(f"{kind} {root.string('metadata', 'name') or ''}".strip(), root, "")
 
 
-def _pod(label: str, pod: Node) -> Iterator[Environment]:
-    containers = pod.items("containers")
-    for container in containers:
-        image = container.get("image")
-        if image is None or image.text is None:
-            continue
-        several = f", container {container.string('name') or ''}" if len(containers) > 1 else ""
-        read = read_image(image.text, image.place)
-        yield Environment(
-            kind="kubernetes",
-            label=f"{label}{several}",
-            place=image.place,
-            image=read,
-            settings=tuple(_settings_of_pod(pod, container)),
-            gpu=_gpu_of_kubernetes(container) or _by_its_node(pod),
-            not_understood=unknown_part(read),
-        )
+def _below(label: str, node: Node, key: str) -> Iterator[Environment]:
+    """The containers of each pod, wherever it stands: below a template, a jobTemplate, a replica of Kubeflow's jobs."""
+    listed = [(name, one) for name in _CONTAINERS for one in node.items(name)]
+    if key == "templates" and (one := node.get("container")):
+        listed.append(("containers", one))
+    containers = [(name, one) for name, one in listed if one.string("image")]
+    for name, container in containers:
+        yield _container(label, node, container, name, several=len(containers) > 1)
+    for name, below in node.pairs():
+        role = f"{label}, {name}" if key.endswith("ReplicaSpecs") else label
+        yield from _below(role, below, name)
+        for item in node.items(name) if name not in _CONTAINERS else ():
+            yield from _below(role, item, name)
+
+
+def _container(label: str, pod: Node, container: Node, listed: str, *, several: bool) -> Environment:
+    image = container.get("image")
+    assert image and image.text
+    read, gpu = read_image(image.text, image.place), _gpu_of_kubernetes(container)
+    name = f", {_CONTAINERS[listed]} {container.string('name') or ''}" if several else ""
+    is_main = listed == "containers"
+    return Environment(
+        kind="kubernetes",
+        label=f"{label}{name}",
+        place=image.place,
+        image=read,
+        settings=tuple(_settings_of_pod(pod, container)),
+        gpu=gpu or (_by_its_node(pod) if is_main else None),
+        no_gpu=gpu is None and not is_main,
+        not_understood=unknown_part(read),
+    )
 
 
 def _settings_of_pod(pod: Node, container: Node) -> Iterator[Setting]:

@@ -188,6 +188,6 @@ class _Project:
                 specifier=specifier,
                 place=place,
                 text=f'{name} = "{version}"',
-                extras=tuple(texts(given.get("extras"))),
+                extras=tuple(map(canonicalize_name, texts(given.get("extras")))),
                 marker=marker if isinstance(marker, str) else None,
             )

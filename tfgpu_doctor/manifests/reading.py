@@ -107,7 +107,8 @@ def read(
     except RecursionError as error:
         raise ManifestError(f"{path}: nested too deeply, or recursively") from error
     of_pytorch = any(map(_INDEX_OF_PYTORCH.search, (text, *texts.values())))
-    return tuple(replace(one, read=(*one.read, *texts)) for one in _bounded(found, of_pytorch))
+    every = {posixpath.normpath(path): text, **texts}
+    return tuple(replace(one, read=(*one.read, *texts), texts=every) for one in _bounded(found, of_pytorch))
 
 
 def _instead(path: str, text: str, kind: Kind | None) -> str | None:
@@ -165,7 +166,7 @@ def _kind_by_keys(path: str, roots: list[Node]) -> Kind:
         return "workflow"
     raise ManifestError(
         f"{path}: neither a conda environment (dependencies:), a compose file (services:), a Kubernetes manifest "
-        "(apiVersion: and kind:) nor a workflow of GitHub (jobs: with steps:)"
+        "(apiVersion: and kind:) nor a workflow of GitHub (jobs: with steps:). Helm: give what `helm template` prints"
     )
 
 

@@ -122,7 +122,7 @@ def pip_requirement(text: str, place: Place) -> Requirement | None:
         specifier=str(parsed.specifier),
         place=place,
         text=text,
-        extras=tuple(sorted(parsed.extras)),
+        extras=tuple(sorted(map(canonicalize_name, parsed.extras))),  # and_cuda, as pip has it since 23.3
         marker=marker,
         elsewhere="a local version" if "+" in str(parsed.specifier) else "",
     )

@@ -17,6 +17,7 @@ from tfgpu_doctor.manifests import (
     ManifestError,
     Place,
     Requirement,
+    Setting,
 )
 from tfgpu_doctor.manifests.pip import Include, Node
 from tfgpu_doctor.manifests.pyproject import table, texts
@@ -173,7 +174,14 @@ def _environment(
         label=f"{path}, job {name}" + (f" ({values})" if values else ""),
         place=job.place,
         gpu=_gpu(job, labels),
+        matrix=tuple(_chosen(job, matrix)),
     )
+
+
+def _chosen(job: Node, matrix: Mapping[str, str]) -> Iterator[Setting]:
+    """The values of a combination; none beside `include`, whose jobs `exclude` does not leave out."""
+    for name, axis in job.pairs("strategy", "matrix") if job.get("strategy", "matrix", "include") is None else ():
+        yield from (Setting(name, str(one.text), one.place) for one in axis.items() if one.text == matrix.get(name, ""))
 
 
 def _labels(job: Node) -> str:

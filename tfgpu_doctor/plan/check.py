@@ -5,6 +5,7 @@ The environments that files describe are judged by the same findings as a machin
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -55,6 +56,9 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     for view in views:
         own = _findings(view, target, matrix)
         found |= {(one.id, one.title, one.evidence): one for one in own}
+        if view.tensorflow and view.allowed and not view.release and len(view.wanted) > 1:
+            later = f"{view.where}: the other requirements are judged when TensorFlow has a wheel: check again then"
+            undetermined.append(Undetermined(id="tf.package-conflict", reason=later))
         if (reason := _not_in_matrix(view)) and not own:
             undetermined.append(Undetermined(id="cuda.version-mismatch", reason=reason))
     return Report(
@@ -102,7 +106,10 @@ def _verdict(findings: Iterable[Finding], judged: bool) -> Verdict:
 
 def facts_of(one: PlannedEnvironment) -> Facts:
     """The facts that hold once the environment is installed on the described machine."""
-    facts, where = to_facts(one.target), str(one.environment.place)
+    target, where = one.target, str(one.environment.place)
+    if not one.drives:  # which one will be there is open
+        target = structs.replace(target, driver=None)
+    facts = to_facts(target)
     if isinstance(facts.python.version, Known):  # that of a file stands in the target, too
         version = structs.replace(facts.python.version, source=one.python_place)
         facts = structs.replace(facts, python=structs.replace(facts.python, version=version))
@@ -141,9 +148,33 @@ def _findings(view: PlannedEnvironment, target: Target, matrix: Matrix) -> list[
     notes = [one.id for one in found if one.severity is Severity.NOTE and one.id != "tf.package-removed"]
     found = [one for one in found if one.id not in notes or not one.id.startswith(harmless)]
     for index, one in enumerate(found):
-        fixes = _for_files([fix for fix in one.fixes if not _breaks(view, target, fix)])
+        fixes = _for_files(_of_its_lines(one, [fix for fix in one.fixes if not _breaks(view, target, fix)], view))
         found[index] = structs.replace(one, evidence=_placed(one, view), fixes=admitted(fixes, facts, matrix))
     return sorted(found, key=_rank)
+
+
+def _of_its_lines(finding: Finding, fixes: list[Fix], view: PlannedEnvironment) -> list[Fix]:
+    """The fixes; no edit of what variables make, nor any of a matrix, whose other values have that line, too."""
+    found, of_matrix = list[Fix](), list[str]()
+    for fix in fixes:
+        lines = [(one.old, _line(view, one.path, one.line)) for one in fix.edits]
+        made = {old: line for old, line in lines if "$" in line and old not in line}
+        if any("matrix." in line for line in made.values()):
+            of_matrix += made.values()
+            continue
+        text = fix.text
+        for old in made:
+            text = text.replace(f"instead of {old!r}", f"instead of what becomes {old!r}")
+        found.append(structs.replace(fix, text=text, edits=() if made else fix.edits))
+    values = [one for one in view.environment.matrix if f"matrix.{one.name}" in " ".join(of_matrix)]
+    if values and finding.severity is not Severity.NOTE:
+        shown = " or ".join(f"{one.name} {one.value} ({one.place})" for one in values)
+        found.append(Fix(f"In the matrix, change {shown}, or leave their combination out under exclude"))
+    return found
+
+
+def _line(view: PlannedEnvironment, path: str, number: int) -> str:
+    return "".join(view.environment.texts.get(posixpath.normpath(path), "").split("\n")[number - 1 : number])
 
 
 def _placed(finding: Finding, view: PlannedEnvironment) -> tuple[Evidence, ...]:

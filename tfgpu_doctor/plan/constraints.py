@@ -280,8 +280,7 @@ def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Itera
             yield f"No published wheel of TensorFlow has kernels for compute capability {card}{jetson}"
         elif is_tegra(card):
             yield from _not_of_jetpack(request, card)
-    if target.driver:
-        yield from _other_driver(request, target.driver, cards)
+    yield from other_driver(request)
 
 
 def _not_of_jetpack(request: PlanRequest, card: str) -> Iterator[str]:
@@ -307,9 +306,12 @@ def _has_any_kernels(matrix: Matrix, card: str) -> bool:
     return any(row.gpu and runs_on(row, card) == "sass" for row in rows)
 
 
-def _other_driver(request: PlanRequest, have: str, cards: str) -> Iterator[str]:
+def other_driver(request: PlanRequest) -> Iterator[str]:
     """The driver is older or newer than those for the GPUs."""
-    first, bound = request.first_branch, request.least_branch
+    first, bound, have = request.first_branch, request.least_branch, request.target.driver
+    cards = " and ".join(dict.fromkeys(gpu.shown for gpu in request.target.gpus))
+    if have is None:
+        return
     if first and not driver_reaches(have, first):
         yield f"Driver {have} does not support {cards}: driver branch {first} is the first that does"
     elif bound and not driver_reaches(have, bound):

@@ -241,7 +241,10 @@ class FileEdits(Fixes):
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
         """No line of a file brings such a build: container images and conda-forge's builds instead."""
         request = PlanRequest(self.matrix, self.planned.target)
-        found = alternatives(request) or after_a_driver_change(request)
+        found = alternatives(request)
+        if not found and "driver" in why:  # after another one, which the first fix is
+            return ()
+        found = found or [*after_a_driver_change(request)]
         return tuple(
             Fix(f"Use {option.title} instead: {why}", next(iter(option.commands.values()))) for option in found
         )

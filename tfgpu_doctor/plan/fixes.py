@@ -683,6 +683,8 @@ class Fixes(Situation):
         have = self.target.driver
         if self.image:
             minimum = self.driver_of_image
+        if minimum and (first := self.request.least_branch):  # an older one does not know the card
+            minimum = max(minimum, first, key=numbers)
         return None if minimum and have and driver_reaches(have, minimum) else minimum
 
 

@@ -42,8 +42,8 @@ from tfgpu_doctor.matrix.compatibility import (
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.queries import takes_cudnn
 from tfgpu_doctor.matrix.schema import CondaBuild, KnownIssue
-from tfgpu_doctor.plan.alternatives import is_data_centre
-from tfgpu_doctor.plan.constraints import span
+from tfgpu_doctor.plan.alternatives import driver_change, is_data_centre
+from tfgpu_doctor.plan.constraints import PlanRequest, other_driver, span
 from tfgpu_doctor.plan.file_edits import (
     add_to_container,
     remove,
@@ -59,6 +59,7 @@ from tfgpu_doctor.plan.file_edits import (
 from tfgpu_doctor.plan.install_commands import conda_library_path
 from tfgpu_doctor.plan.planned import (
     Base,
+    Conflict,
     Cuda,
     PlannedEnvironment,
     branches_of,
@@ -427,16 +428,49 @@ def _under_another_name(view: PlannedEnvironment, one: Requirement) -> str | Non
 # Lines that exclude each other.
 
 
+_INSTALLED_OVER = (
+    "a command of pip or uv meets its own requirements; of those that an earlier one, or the image, has met pip only "
+    "warns. The last one stays, and what TensorFlow requires may be missing"
+)
+
+
+def _cannot_work(view: PlannedEnvironment, line: Requirement) -> bool:
+    """Whether what replaces a package of TensorFlow's ends its import, or its use of the GPU (tried)."""
+    row, package = view.release, view.resolved.universe.package(line.name)
+    needed = {**row.pip_nvidia, "protobuf": row.protobuf}.get(line.name) if row else None
+    lower = next((one.version for one in specifier(needed or "") or () if one.operator in (">=", "==")), "0")
+    if line.name == "numpy":
+        return row is not None and at_least(row.version, "2.18") is False and not package.allowed(line.specifier, "<2")
+    if line.name == "protobuf":  # "Descriptors cannot be created directly"; no google.protobuf.internal.builder
+        bound = f">={minor(lower)}" if row and at_least(row.version, "2.12") else "<3.21"
+        return not package.allowed(line.specifier, bound)
+    return needed is not None and not package.allowed(line.specifier, f"=={major(lower)}.*")
+
+
+def _said_of(view: PlannedEnvironment, conflict: Conflict) -> tuple[str, str, Severity]:
+    """What happens to lines that exclude each other: one command is refused, a later one replaces what is there."""
+    last, texts = max(one.step for one in conflict.lines), [one.text for one in conflict.lines]
+    earlier = " and ".join(one.text for one in conflict.lines if one.step < last)
+    if not earlier:
+        title = f"{' and '.join(texts)} {'exclude each other' if texts[1:] else _without_wheel(view)}"
+        return title, "the installer finds no versions that meet all requirements, and installs nothing", Severity.ERROR
+    later = [one for one in conflict.lines if one.step == last]
+    title = f"{' and '.join(one.text for one in later)} is installed over {earlier}, and they do not go together"
+    fails = any(_cannot_work(view, one) for one in later)
+    return title, _INSTALLED_OVER, Severity.ERROR if fails else Severity.WARNING
+
+
 def _refused(view: PlannedEnvironment, name: str | None = None) -> Iterator[Problem]:
     """Lines that pip cannot install together: those of which NumPy's or protobuf's has to give way, or the others."""
     for conflict in view.conflicts:
         names = {line.name for line, _ in conflict.changes}
         if name not in (names if len(names) == 1 and names <= {"numpy", "protobuf"} else {None}):
             continue
-        texts = [one.text for one in conflict.lines]
+        title, cause, severity = _said_of(view, conflict)
         yield Problem(
-            title=f"{' and '.join(texts)} {'exclude each other' if texts[1:] else _without_wheel(view)}",
-            cause="the installer finds no versions that meet all requirements, and installs nothing",
+            title=title,
+            cause=cause,
+            severity=severity,
             evidence=conflict.evidence,
             fixes=tuple(write(line, better) for line, better in conflict.changes if better and better != line.text)
             # a Python for which all packages have a wheel, where there is one
@@ -717,12 +751,38 @@ def set_in_manifest(view: PlannedEnvironment) -> Iterator[Problem]:
             )
 
 
+def _driver_for_other_cards(view: PlannedEnvironment, *, newer: bool) -> Iterator[Problem]:
+    """The described driver is of a branch that does not yet, or no longer, support a described GPU."""
+    request, row, base = PlanRequest(view.matrix, view.target), view.release, view.base
+    why = "; ".join(other_driver(request))
+    is_newer = request.branch_to_go_back_to is not None
+    if not why or is_newer != newer or not (view.tensorflow or (base and base.gpu)):
+        return
+    needed = (
+        request.least_branch,
+        base and driver_of(base, view.matrix),
+        row and row.gpu and request.driver_needed(row),
+    )
+    expected = f"driver {request.last_branch} or older" if newer else f"driver {request.least_branch} or newer"
+    yield Problem(
+        title=why,
+        cause="the driver does not list the GPU then: nvidia-smi finds no devices, and TensorFlow runs on the CPU",
+        evidence=(evidence(f"driver {view.target.driver}", "--driver", expected, "compat_matrix.yaml, gpus"),),
+        fixes=driver_change(request, max((one for one in needed if one), key=numbers, default=None))[1:],
+        severity=Severity.WARNING if view.drives else Severity.ERROR,
+    )
+
+
+in_manifests("driver.too-old")(partial(_driver_for_other_cards, newer=False))
+in_manifests("gpu.arch-too-old")(partial(_driver_for_other_cards, newer=True))
+
+
 @in_manifests("driver.too-old", unless=("tf.python-unsupported",))
 def image_refuses_to_start(view: PlannedEnvironment) -> Iterator[Problem]:
     """The described driver is older than the base image accepts; the release itself is judged over facts."""
     driver, base = view.target.driver, view.base
     needed = driver_of(base, view.matrix) if base else None
-    if driver is None or base is None or needed is None or driver_reaches(driver, needed):
+    if driver is None or base is None or needed is None or driver_reaches(driver, needed) or not view.drives:
         return
     branches = branches_of(base, view.matrix)
     if (is_data_centre(view.target) and major(driver) in branches) or view.target.os == "windows":

@@ -18,10 +18,11 @@ from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
 from tfgpu_doctor.manifests.shell import MINICONDA_LATEST
 from tfgpu_doctor.manifests.variables import read_image
-from tfgpu_doctor.matrix.compatibility import numpy_bound
+from tfgpu_doctor.matrix.compatibility import drives, numpy_bound
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.rows import spelled_out
 from tfgpu_doctor.matrix.schema import Container, CudaImage
+from tfgpu_doctor.plan.constraints import PlanRequest
 from tfgpu_doctor.plan.resolving import Universe, admits, holds, smallest_conflict, solve, specifier, universe_of
 from tfgpu_doctor.plan.target import Target
 
@@ -289,6 +290,8 @@ class PlannedEnvironment:
         self.environment, self.matrix = environment, matrix
         self.base = read_base(environment.image, matrix)
         target = _on_windows(environment, target)
+        if environment.no_gpu:
+            target = structs.replace(target, gpus=(), driver=None)
         # the requirement that brings TensorFlow, None: the image, or nothing; and further ones
         self.asked, self.others = _tensorflows(environment, target, self.base, matrix)
         self.tensorflow = _under_its_name(self.asked)  # judged beside the other lines as what is meant
@@ -306,11 +309,17 @@ class PlannedEnvironment:
         self.cudnns = tuple(self._named(_CUDNNS, self.base.cudnn if self.base else None))
 
     @property
+    def drives(self) -> bool:
+        """Whether the driver is of a branch that supports the GPUs, as far as either is described and known."""
+        have, request = self.target.driver, PlanRequest(self.matrix, self.target)
+        return have is None or drives(have, request.first_branch, request.last_branch)
+
+    @property
     def wants_gpu(self) -> bool:
         """A GPU is meant: by the target, a request, an image made for it, the extra, or CUDA packages of pip."""
         by_extra = self.tensorflow is not None and self.tensorflow.extras != ()
         by_package = any(one.by == "pip" for one in (*self.cudas, *self.cudnns))
-        by_image = self.base is not None and self.base.gpu
+        by_image = self.base is not None and self.base.gpu and not self.environment.no_gpu
         named = self.environment.label.lower()  # requirements-gpu.txt, pyproject.toml, extra cuda
         by_name = bool(self.tensorflow) and re.search("gpu|cuda", named) is not None and "cpu" not in named
         return bool(self.target.gpus or self.environment.gpu or by_image or by_extra or by_package or by_name)
@@ -386,8 +395,8 @@ class PlannedEnvironment:
     @property
     def needs_cuda(self) -> Release | None:
         """The release, where neither its extra nor conda brings its CUDA and cuDNN."""
-        row = self.release
-        return None if row is None or row.cuda is None or self.extra or self.conda else row
+        row, lacks = self.release, self.extra or self.conda or self.environment.no_gpu
+        return None if row is None or row.cuda is None or lacks else row
 
     def requirement(self, name: str) -> Requirement | None:
         """The requirement of a distribution."""

@@ -114,6 +114,8 @@ def _lacking(seen: PlannedEnvironment) -> str:
 
 
 def _image(base: Base) -> str:
-    parts = (("TensorFlow", base.tensorflow), ("CUDA", base.cuda), ("cuDNN", base.cudnn), ("Python", base.python))
+    of_apt = base.image.name.rpartition("/")[2] in ("cuda", "ubuntu", "debian")  # which hold none
+    python = ("apt's Python" if of_apt else "Python", base.python)
+    parts = (("TensorFlow", base.tensorflow), ("CUDA", base.cuda), ("cuDNN", base.cudnn), python)
     contents = ", ".join(f"{name} {version}" for name, version in parts if version)
     return base.image.reference + (f" ({contents})" if contents else "")
