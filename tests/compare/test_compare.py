@@ -69,7 +69,7 @@ def test_of_two_findings_each_has_its_change() -> None:
     card = gpus(gpu(name="NVIDIA GeForce RTX 5090", compute_capability="12.0"))
     comparison = compared({}, {**card, "driver.version": known("450.80.02")})
     assert set(explained(comparison, "gpu.arch-too-new").changes) == {"gpus.0.name", "gpus.0.compute_capability"}
-    assert explained(comparison, "driver.too-old").changes == ("driver.version",)
+    assert explained(comparison, "driver.too-old").changes[0] == "driver.version"  # the card says how old is too old
 
 
 def test_of_many_changes_the_one_is_named_and_the_others_can_matter() -> None:
