@@ -91,7 +91,13 @@ def other_cuda_reported(
     if not (cuda.fails or cuda.dll or stated) or not cuda.installed or cuda.matching or cuda.wanted is None:
         return None
     installed = [version for version, _ in cuda.installed]
-    return Problem(title=_versions(gpu_release, cuda.wanted, installed), evidence=cuda.evidence)
+    title = _versions(gpu_release, cuda.wanted, installed)
+    # where nothing fails, the version may be what nvidia-smi shows, or another machine's
+    return Problem(title=title, evidence=cuda.evidence, possible=not (cuda.fails or cuda.dll or _troubles(messages)))
+
+
+def _troubles(messages: MessageLog) -> bool:
+    return messages.complains or messages.has("trouble-said", "failure-said", "gpu-fails-said")
 
 
 def _versions(release: Release | None, wanted: str | None, installed: list[str]) -> str:
@@ -658,6 +664,28 @@ def dependency_not_found(context: Context, gpu_release: Release, cudnn_sonames: 
         ),
         fixes=(*off_library_path(context, on_library_path(hiding)), *install_libraries(context)),
         never_consequence=bool(hiding),
+    )
+
+
+_CUBLAS = re.compile(r"libcublas(?:Lt)?\.so\.(\d+)$")
+
+
+@CUDNN_DEPENDENCY.sign(unless=("cudnn.version-mismatch", *NO_GPU_SIDE))
+def cudnn_for_a_later_cuda(messages: MessageLog, gpu_release: Release) -> Problem | None:
+    """cuDNN asks for the cuBLAS of a later CUDA than the one of TensorFlow."""
+    of = major(gpu_release.cuda) or ""
+    named = ((_CUBLAS.search(name), message) for name, message in messages.libraries("cudnn-part-missing"))
+    seen = {found[1]: message for found, message in named if found and at_least(of, found[1]) is False}
+    if not seen:
+        return None
+    text = f"Install in its place cuDNN {gpu_release.cudnn} or a later {major(gpu_release.cudnn)}.x for CUDA {of}"
+    apt = f"apt list -a libcudnn{major(gpu_release.cudnn)} 2>/dev/null | grep +cuda{of}"
+    return Problem(
+        title=f"The cuDNN that is found is for CUDA {max(seen)}, and TensorFlow {gpu_release.version} loads CUDA {of}",
+        cause="cuDNN has a build for each CUDA, and loads the cuBLAS of its own",
+        evidence=message_evidence(*seen.values()),
+        fixes=(Fix(f"{text}; of apt's packages, this lists those", (apt,)),),
+        sure=True,
     )
 
 

@@ -47,6 +47,7 @@ _CUDA_INSTALLER = re.compile(r"cuda_(\d{1,2}\.\d+(?:\.\d+)?)_(?:\d{3}\.\d+(?:\.\
 _NVCC = re.compile(r"release (\d{1,2}\.\d),? *V\d{1,2}\.\d\.\d{1,3}", re.IGNORECASE)
 # "10.2.89-5" is the fifth package of CUDA 10.2.89 in a distribution
 _PACKAGE_OF = re.compile(r"(\d+\.\d+\.\d+)-\d(?![.\d])")
+_REVISION = re.compile(r"(?<=\d)-1(?:\+cuda[\d.]+)?(?![\w.])")  # of a package of Debian or Ubuntu
 _ASIDE = re.compile(r"\((?![^()]*(?:cuda|cudnn))[^()]*\)", re.IGNORECASE)
 _TOKEN = re.compile(rf"(?P<label>cuda|cudnn)|(?<![\d.])v?(?P<number>{_NUMBER})(?![\d]|\.\d)", re.IGNORECASE)
 
@@ -92,7 +93,7 @@ def cuda_and_cudnn(text: str) -> tuple[str | None, str | None]:
 
     Numbers belong to the word before them, else to the word after them, else to CUDA and cuDNN in that order.
     """
-    cuda, cudnn, rest = _named_files(text[:LONGEST])
+    cuda, cudnn, rest = _named_files(_REVISION.sub("", text[:LONGEST]))
     labels: list[str] = []
     free: list[str] = []
     found = {"cuda": cuda, "cudnn": cudnn}

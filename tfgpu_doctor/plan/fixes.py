@@ -56,7 +56,8 @@ _ABOUT_ENVIRONMENTS = re.compile(
 _UNSET, _EXPORT = re.compile(r"\bunset ([A-Za-z_]\w*(?: [A-Za-z_]\w*){0,50})$"), re.compile(r"export (\w+)=([^$]*)")
 _HOSTED = Fix(
     "On Colab and Kaggle, use the TensorFlow that is installed there, which fits its CUDA: start a new session (Colab: "
-    "Disconnect and delete runtime), and install no other; what needs another release needs another machine"
+    "Disconnect and delete runtime; Kaggle: perhaps with another version of its environment), and install no other; "
+    "what needs another release needs another machine"
 )
 
 
