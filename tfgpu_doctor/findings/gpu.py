@@ -275,12 +275,10 @@ def hidden_message(context: Context, messages: MessageLog, cuda_init: CallResult
     if hidden and all(message.kind == "slurm-no-gpu" for message in hidden):
         ask = Fix("Ask for one, in Slurm", ("srun --gres=gpu:1 nvidia-smi -L",))
         return Problem(title="The scheduler has given this job no GPU", evidence=seen, fixes=(ask,))
+    if worker := messages.all("ray-worker"):
+        return _hidden_by_ray(seen, worker, hidden, no_device)
     if hidden:
         return Problem(evidence=seen)
-    if worker := messages.all("ray-worker"):
-        in_one = {one.line for one in worker} & {one.line for one in no_device}
-        title = "Ray has probably started this worker without a GPU"
-        return Problem(title=title, cause=_RAY_HIDES, evidence=seen, fixes=(_BY_RAY,), possible=not in_one)
     what = (
         "To decide, look at the variable where the program starts; if it is -1, or names no GPU that exists, unset it"
     )
@@ -290,6 +288,18 @@ def hidden_message(context: Context, messages: MessageLog, cuda_init: CallResult
         fixes=(Fix(what, (_show(context),)),),
         possible=not messages.has("kernel-version", "smi-version"),
     )
+
+
+def _hidden_by_ray(
+    seen: tuple[Evidence, ...],
+    worker: tuple[Message, ...],
+    hidden: tuple[Message, ...],
+    no_device: tuple[Message, ...],
+) -> Problem:
+    """In a worker of Ray, certain where the variable is told of, or the worker prints that it has no GPU."""
+    in_one = hidden or {one.line for one in worker} & {one.line for one in no_device}
+    title = None if hidden else "Ray has probably started this worker without a GPU"
+    return Problem(title=title, cause=_RAY_HIDES, evidence=seen, fixes=(_BY_RAY,), possible=not in_one)
 
 
 _EVERY_CAUSE = (

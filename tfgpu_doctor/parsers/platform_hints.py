@@ -153,7 +153,7 @@ _NAMES = (
 _VALUE = r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&`)]*)"
 _SETTING = re.compile(
     r"(?:^|[\s;&(`-]|export |set |-e |--env[= ]|Environment=|\$env:|%env )\"?"
-    rf"(?P<name>{_NAMES}) ?(?:=|: (?=['\"\w/-]+\s*$)) ?{_VALUE}"
+    rf"(?P<name>{_NAMES}) ?(?:=(?!=)|: (?=['\"\w/-]+\s*$)) ?{_VALUE}"
 )
 _SETTING_BY_WORD = re.compile(rf"(?:^\s*ENV|\bsetx) (?P<name>{_NAMES}) +{_VALUE}")
 # a launch configuration, a kernel's, a dict of Python
