@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import posixpath
 import re
+from contextlib import suppress
 from dataclasses import replace
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.facts.distributions import ANY, TENSORFLOW
@@ -426,7 +428,7 @@ def _of_another_package(context: Context, refused: tuple[Message, ...]) -> Probl
 
 def _refused(context: Context, refused: tuple[Message, ...], stated: str | None, platform: str | None) -> Problem:
     """Say what is wrong where pip has a list of versions: no wheel for the Python, none at all, or a pip too old."""
-    row = _requested_row(context, refused, platform)
+    row = _requested_row(context, refused, platform) or _newest_within(context, refused)
     python, more = _pip_python(context, refused, stated, platform)
     need = f"{pythons_of(row)} for TensorFlow {row.version}" if row else None
     seen = (*message_evidence(*refused, need=need), *more)
@@ -489,6 +491,16 @@ def _requested_row(context: Context, refused: tuple[Message, ...], platform: str
     if row and not row.gpu and name == "tensorflow-gpu":
         row = context.matrix.tensorflow(row.version, row.platform, name) or row
     return row if row and row.python and said.isdisjoint(row.python) else None  # else it is another system's
+
+
+def _newest_within(context: Context, refused: tuple[Message, ...]) -> Release | None:
+    """The newest release within the bounds that another package sets, where one is an upper bound."""
+    for written in MessageLog(refused).values("no-distribution", "requirement"):
+        with suppress(ValueError, RecursionError):
+            asked = Requirement(written)
+            if asked.name in TENSORFLOW and any(one.operator in ("<", "<=", "~=") for one in asked.specifier):
+                return next((row for row in _published(context) if row.version in asked.specifier), None)
+    return None
 
 
 def _pip_python(
