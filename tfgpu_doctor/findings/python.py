@@ -428,7 +428,7 @@ def _of_another_package(context: Context, refused: tuple[Message, ...]) -> Probl
 
 def _refused(context: Context, refused: tuple[Message, ...], stated: str | None, platform: str | None) -> Problem:
     """Say what is wrong where pip has a list of versions: no wheel for the Python, none at all, or a pip too old."""
-    row = _requested_row(context, refused, platform) or _newest_within(context, refused)
+    row = _asked_row(context, refused, platform)
     python, more = _pip_python(context, refused, stated, platform)
     need = f"{pythons_of(row)} for TensorFlow {row.version}" if row else None
     seen = (*message_evidence(*refused, need=need), *more)
@@ -491,6 +491,10 @@ def _requested_row(context: Context, refused: tuple[Message, ...], platform: str
     if row and not row.gpu and name == "tensorflow-gpu":
         row = context.matrix.tensorflow(row.version, row.platform, name) or row
     return row if row and row.python and said.isdisjoint(row.python) else None  # else it is another system's
+
+
+def _asked_row(context: Context, refused: tuple[Message, ...], platform: str | None) -> Release | None:
+    return _requested_row(context, refused, platform) or _newest_within(context, refused)
 
 
 def _newest_within(context: Context, refused: tuple[Message, ...]) -> Release | None:

@@ -83,6 +83,7 @@ def make_plan(
             f"TensorFlow {row.version} needs CUDA {row.cuda}, which neither pip nor conda has: it can no longer be "
             "installed with a command"
         )
+    wrong += _whatever_release(planner, options, state) if specifier else ()
     return Plan(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
@@ -97,6 +98,14 @@ def make_plan(
         else tuple(planner.ruled_out(options)),
         last_driver_branch=planner.request.last_branch,
     )
+
+
+def _whatever_release(planner: Planner, options: tuple[Option, ...], state: MachineState | None) -> Iterator[str]:
+    """What suits a machine on which the release that was asked for does not."""
+    if planner.target.gpus and all(one.kind == "cpu" for one in options):
+        for one in make_plan(planner.request.matrix, planner.target, state=state).options[:1]:
+            if one.kind != "cpu":
+                yield f"Of all releases, {one.title} suits this machine: tfgpu plan without --tensorflow"
 
 
 @dataclass(frozen=True)
