@@ -125,8 +125,9 @@ def answer(report: Report, left_out: int = 0) -> Iterator[Part]:
 
 
 def _others(first: Finding, left_out: int) -> int:
-    """How many causes stand beside the first; its repair is worth more than they are."""
-    if left_out >= _NO_OTHERS and not all(fix.decides for fix in first.fixes):
+    """How many causes stand beside the first; its repair is worth more than they are, unless it is theirs, too."""
+    own = [fix for fix in first.fixes if not fix.decides]
+    if left_out >= _NO_OTHERS and own and not own[0].text.startswith("Whichever of these"):
         return 0
     return _OTHERS - (left_out >= _FEW_WORDS)
 
