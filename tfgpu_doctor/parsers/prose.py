@@ -346,7 +346,7 @@ _NO_GPU = any_case(
 # a condition, a wish, another machine, a link, what the GPU is compared with
 _IF = any_case(
     # "can it run on the CPU only?" asks for that; "can anybody tell why it does" does not
-    r"(?:^|[.?!] )\W*(?:(?:hi|hello),? )?(?:can|could|may|does|will) +\w"
+    r"(?:^|[.?!] )\W{0,9}(?:(?:hi|hello),? )?(?:can|could|may|does|will) +\w"
     r"(?!.*\b(?:any\w*|some\w*|you|why|know|tell|help|how|fix)\b)[^.?!]*$|(?:怎么|如何|能不能|可以|改成)[^，。,]{0,20}$"
     r"|\b(?:than|versus|vs\.?|compared (?:to|with)) (?:\w+ ){0,2}$|\bin case\b[^.!?]*$|\bwhen the $"
     r"|\bis it true\b[^.!?]*$"
