@@ -16,7 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from itertools import chain
 from pathlib import PurePath
@@ -266,19 +266,22 @@ def _of_the_shell() -> str | None:
 
 def _has_more_than_tfgpu() -> bool:
     """True if our environment has packages that tfgpu does not require: TensorFlow, or a project of the user."""
-    from importlib.metadata import distributions
+    from importlib.metadata import PackageNotFoundError, distributions, requires
 
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
-    lists = {canonicalize_name(one.name): one.requires or [] for one in distributions()}
     found, left = {"pip", "setuptools", "wheel"}, [("tfgpu-doctor", ""), ("tfgpu-doctor", "mcp")]
     for name, extra in left:
         found.add(name)
-        for one in map(Requirement, lists.get(canonicalize_name(name), [])):
+        listed: list[str] = []
+        with suppress(PackageNotFoundError):
+            listed = requires(name) or []
+        for one in map(Requirement, listed):
             if one.marker is None or one.marker.evaluate({"extra": extra}):
                 left += {(canonicalize_name(one.name), more) for more in ("", *one.extras)}.difference(left)
-    return not lists.keys() <= found
+    # beside TensorFlow one of the first is another one, so that few files are read
+    return any(canonicalize_name(one.name) not in found for one in distributions())
 
 
 def check_python(version: Fact[str], executable: str) -> None:

@@ -344,8 +344,7 @@ def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
 @LOG.sign()
 def without_a_failure(context: Context, messages: MessageLog) -> Problem | None:
     """A text without any failure, in which a GPU is in use."""
-    troubled = messages.complains or messages.has("trouble-said", "failure-said")
-    created = None if troubled else messages.first("gpu-created")
+    created = None if messages.troubled else messages.first("gpu-created")
     if context.probed or created is None:
         return None
     if ended := messages.first("job-ended", "exception"):

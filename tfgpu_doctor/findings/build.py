@@ -126,7 +126,7 @@ def build_without_cuda(
     return Problem(
         cause=_CAUSES.get(release.platform if release else "", f"{name} contains no CUDA kernels"),
         evidence=(evidence("no CUDA in the build", source, "a CUDA build"),),
-        fixes=tuple(_gpu_build(context, release)) if release else _any_gpu_build(context),
+        fixes=_gpu_build(context, release),
         severity=_severity(messages),
         sure=release is not None and release.package == "tensorflow-cpu",  # which another problem does not put in doubt
     )
@@ -139,21 +139,18 @@ def _as_a_whole(context: Context, release: Release) -> bool:
     return of_conda or context.remedies.on_jetson
 
 
-def _any_gpu_build(context: Context) -> tuple[Fix, ...]:
-    """Where nothing tells which release it is."""
-    if context.log.has("image-named", "container-start"):
+def _gpu_build(context: Context, release: Release | None) -> tuple[Fix, ...]:
+    """A build for GPUs in the place of this one, or of one of which nothing tells the release."""
+    if release is None and context.log.has("image-named", "container-start"):
         return (_IMAGE_WITH_CUDA,)
     if context.remedies.os == "macos":
-        return (*with_metal(context), _ON_CPU)
-    return context.remedies.reinstall("it can use the GPU") or (_WITH_CUDA,)
-
-
-def _gpu_build(context: Context, release: Release) -> Iterator[Fix]:
-    """Before 2.1, but for 1.15.0, the GPU build of a release was a package of its own."""
-    if context.remedies.os == "macos":
-        yield from (*with_metal(context), _ON_CPU)
-        return
+        return _on_macos(context)
     best = context.remedies.reinstall("it can use the GPU")
+    return tuple(_in_its_place(context, release, best)) if release else best or (_WITH_CUDA,)
+
+
+def _in_its_place(context: Context, release: Release, best: tuple[Fix, ...]) -> Iterator[Fix]:
+    """Before 2.1, but for 1.15.0, the GPU build of a release was a package of its own."""
     if _as_a_whole(context, release):
         yield from best
         return
@@ -255,8 +252,9 @@ def no_gpu_on_macos(
     return Problem(
         cause=_CAUSES["macos_arm64"],
         evidence=(evidence("no GPU on macOS", context.source("tensorflow.devices")),),
-        fixes=(*with_metal(context), _ON_CPU),
+        fixes=_on_macos(context),
     )
 
 
-_ON_CPU = Fix("Use the CPU: TensorFlow works there as it is installed")
+def _on_macos(context: Context) -> tuple[Fix, ...]:
+    return (*with_metal(context), Fix("Use the CPU: TensorFlow works there as it is installed"))

@@ -93,11 +93,8 @@ def other_cuda_reported(
     installed = [version for version, _ in cuda.installed]
     title = _versions(gpu_release, cuda.wanted, installed)
     # where nothing fails, the version may be what nvidia-smi shows, or another machine's
-    return Problem(title=title, evidence=cuda.evidence, possible=not (cuda.fails or cuda.dll or _troubles(messages)))
-
-
-def _troubles(messages: MessageLog) -> bool:
-    return messages.complains or messages.has("trouble-said", "failure-said", "gpu-fails-said")
+    troubled = messages.troubled or messages.has("gpu-fails-said")
+    return Problem(title=title, evidence=cuda.evidence, possible=not (cuda.fails or cuda.dll or troubled))
 
 
 def _versions(release: Release | None, wanted: str | None, installed: list[str]) -> str:

@@ -285,6 +285,7 @@ def is_probed(facts: Facts) -> bool:
 OF_ANY_CRASH = ("aborted", "segmentation-fault", "exception", "traceback")
 
 
+OTHER_RELEASE = "Unless the program needs another release, "  # so begins a fix that may change the release
 _LOOKED_FOR = re.compile(r"dlerror|Could not load dynamic library")
 _SHELLS = ("terminal", "command line", "command-line", "command prompt", "ipython", "shell", "console", "root", "sudo")
 
@@ -328,6 +329,11 @@ class MessageLog:
     def complains(self) -> bool:
         """Whether any program reports a failure, so that what is merely stated is not the question."""
         return bool(self._failures)
+
+    @property
+    def troubled(self) -> bool:
+        """Whether a program reports a failure, or a person tells of one."""
+        return self.complains or self.has("trouble-said", "failure-said")
 
     @property
     def works_in_a_shell(self) -> bool:

@@ -21,7 +21,15 @@ from tfgpu_doctor.findings.declaration import (
     import_phase,
     message_evidence,
 )
-from tfgpu_doctor.findings.requirements import allows, bounds_of, first_of_each, narrowed, required_by, without_gaps
+from tfgpu_doctor.findings.requirements import (
+    KERAS_3,
+    allows,
+    bounds_of,
+    first_of_each,
+    narrowed,
+    required_by,
+    without_gaps,
+)
 from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound
 from tfgpu_doctor.matrix.loader import Release
 
@@ -695,11 +703,11 @@ def _within_keras_2(
 
 def _before_keras_3(context: Context, release: Release | None) -> bool:
     version, python = release.version if release else None, value_or(context.facts.python.version, None)
-    return at_least(version, _KERAS_3) is False or at_least(python, _FIRST_PYTHON) is False
+    return at_least(version, KERAS_3) is False or at_least(python, _FIRST_PYTHON) is False
 
 
 _OTHER_KERAS = "Another release of Keras is asked for than the one that is installed"
-_KERAS_3, _FIRST_PYTHON = "2.16", "3.9"  # the first TensorFlow with Keras 3, and the first Python that has that
+_FIRST_PYTHON = "3.9"  # that has a TensorFlow with Keras 3
 _UNTIL_2_3 = (  # why, what to do, and what to install
     "Keras 2.4 removed it",
     "Install Keras 2.3.1, with TensorFlow 1.13 to 2.2; or a release of the package that imports from tensorflow.keras",
@@ -721,7 +729,7 @@ def _keras_fixes(context: Context, release: Release | None, packages: Packages) 
         code = '-c "import sys, tf_keras; print(sys.executable, tf_keras.__version__)"'
         yield Fix("Check that tf-keras is installed in the Python that fails", (f"{remedies.python} {code}",))
         yield _SELECT
-    elif release and at_least(release.version, _KERAS_3) is False:  # Keras 2, of which tf-keras is no older one
+    elif release and at_least(release.version, KERAS_3) is False:  # Keras 2, of which tf-keras is no older one
         own = f", with keras{release.keras}" if release.keras else ""
         made = f"a release of that code or package that was made for TensorFlow {wanted}"
         yield Fix(f"Install {made}{own}; or the TensorFlow that it was made for")

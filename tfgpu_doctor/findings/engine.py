@@ -47,6 +47,7 @@ from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, RANK
 from tfgpu_doctor.findings.declaration import (
     OF_ANY_CRASH,
+    OTHER_RELEASE,
     Context,
     Declaration,
     MakeFixes,
@@ -393,7 +394,7 @@ def _if_so(decide: list[Fix], repairs: list[Fix], possible: list[Shown]) -> list
     if not repairs:
         return decide
     if _serves_all(repairs[0], possible):
-        return [structs.replace(repairs[0], text=f"Whichever of these it is: {repairs[0].text}"), *decide]
+        return [structs.replace(repairs[0], text=WHICHEVER + repairs[0].text), *decide]
     text = f"If this is the cause: {repairs[0].text}".replace(": If ", " and ", 1)
     return [*decide, structs.replace(repairs[0], text=text)] if _to_try(possible) else decide
 
@@ -601,7 +602,7 @@ SAID = "somebody gives this as the reason, and the text shows no other"
 BECAUSE = "the text does not show why; in similar reports, this is often the cause"
 MOSTLY = "the text does not show why; in similar reports, this is mostly the cause"
 LIKE_OTHERS = (BECAUSE, MOSTLY)
-OTHER_RELEASE = "Unless the program needs"  # so begins a fix that may change the release
+WHICHEVER = "Whichever of these it is: "  # so begins a fix that repairs all that is possible
 # situation → system ("" for any other) → causes
 COMMON: dict[str, dict[str, tuple[str, ...]]] = {
     "no GPU": {

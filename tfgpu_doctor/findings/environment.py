@@ -22,6 +22,7 @@ from tfgpu_doctor.findings.declaration import (
 )
 from tfgpu_doctor.findings.inputs import Cards, Sonames, Variables, XlaFiles
 from tfgpu_doctor.findings.library_fixes import off_library_path, on_library_path
+from tfgpu_doctor.findings.requirements import KERAS_3
 from tfgpu_doctor.matrix.loader import Release
 
 # Variables that change what TensorFlow, XLA or CUDA does, whatever the machine: by their value, or as a program refuses
@@ -181,7 +182,7 @@ def another_backend_in_file(
 ) -> Problem | None:
     """Keras 3 takes its backend from keras.json, where no variable names one; tf.keras is Keras 3 from 2.16 on."""
     written = next((one for one in startup_settings if one.file.endswith(".json")), None)
-    if written is None or written.value == "tensorflow" or not at_least(release.version, "2.16"):
+    if written is None or written.value == "tensorflow" or not at_least(release.version, KERAS_3):
         return None
     quote = context.remedies.quote
     change = "sed -i " + quote(f's/"backend" *: *"{written.value}"/"backend": "tensorflow"/')
@@ -311,7 +312,7 @@ def legacy_keras(
 ) -> Problem | None:
     """TF_USE_LEGACY_KERAS sends tf.keras to the package tf-keras, from 2.16 on; without that package it fails."""
     value = variables.get("TF_USE_LEGACY_KERAS")
-    if value not in ("1", "true", "True") or not at_least(release.version, "2.16"):
+    if value not in ("1", "true", "True") or not at_least(release.version, KERAS_3):
         return None
     seen = evidence(f"TF_USE_LEGACY_KERAS={value}", context.source("variables"))
     cause = "tf.keras is taken from the package tf-keras instead of Keras 3"

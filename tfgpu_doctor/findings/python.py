@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from contextlib import suppress
 from dataclasses import replace
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.facts.distributions import ANY, TENSORFLOW
@@ -15,11 +13,19 @@ from tfgpu_doctor.facts.facts import Kernel, Message, OtherPython, Packages, Pha
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, minor
 from tfgpu_doctor.findings import symptoms
-from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
+from tfgpu_doctor.findings.declaration import (
+    OTHER_RELEASE,
+    Context,
+    MessageLog,
+    Problem,
+    evidence,
+    finding,
+    message_evidence,
+)
 from tfgpu_doctor.findings.inputs import Sonames, Variables
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.library_fixes import IN_COMPAT, jetpack, with_metal
-from tfgpu_doctor.findings.requirements import newest_minor, offered, python_offered_to, requested
+from tfgpu_doctor.findings.requirements import newest_minor, offered, python_offered_to, read_requirement, requested
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
 
@@ -499,11 +505,10 @@ def _asked_row(context: Context, refused: tuple[Message, ...], platform: str | N
 
 def _newest_within(context: Context, refused: tuple[Message, ...]) -> Release | None:
     """The newest release within the bounds that another package sets, where one is an upper bound."""
-    for written in MessageLog(refused).values("no-distribution", "requirement"):
-        with suppress(ValueError, RecursionError):
-            asked = Requirement(written)
-            if asked.name in TENSORFLOW and any(one.operator in ("<", "<=", "~=") for one in asked.specifier):
-                return next((row for row in _published(context) if row.version in asked.specifier), None)
+    for asked in map(read_requirement, MessageLog(refused).values("no-distribution", "requirement")):
+        bounded = asked and any(one.operator in ("<", "<=", "~=") for one in asked.specifier)
+        if asked and asked.name in TENSORFLOW and bounded:
+            return next((row for row in _published(context) if row.version in asked.specifier), None)
     return None
 
 
@@ -557,7 +562,7 @@ def _environment_for(context: Context, asked: Release | None = None, first: tupl
     if asked:
         commands = _and_its_file(context, commands)
     elif major(value_or(context.facts.tensorflow.version, row.version)) != major(row.version):
-        text = f"Unless the program needs another release, c{text[1:]}"
+        text = f"{OTHER_RELEASE}c{text[1:]}"
     return (Fix(text, (*first, *commands)),) if commands else ()
 
 

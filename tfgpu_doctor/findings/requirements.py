@@ -135,12 +135,19 @@ def required_by(package: Package, python: str, platform: str | None) -> Iterator
 # What pip answers about TensorFlow: what it was asked for, and which versions it offers.
 
 
+def read_requirement(text: str) -> Requirement | None:
+    """What pip prints as a requirement; None: it is none."""
+    try:
+        return Requirement(text.replace("'", "").strip().rstrip(".,"))
+    except (ValueError, RecursionError):  # the latter of a marker in hundreds of parentheses
+        return None
+
+
 def requested(message: Message) -> tuple[str, str | None]:
     """The package and the version that were asked for: ("tensorflow", "2.13.0")."""
     text = message.values.get("requirement") or message.values.get("wanted") or ""
-    try:
-        requirement = Requirement(text.replace("'", "").strip().rstrip(".,"))
-    except (ValueError, RecursionError):  # the latter of a marker in hundreds of parentheses
+    requirement = read_requirement(text)
+    if requirement is None:
         name = re.match(r"[\w.-]+", text)
         return (name[0] if name else "tensorflow"), None
     versions = [one.version for one in requirement.specifier if one.operator in ("==", "~=", "===", "<=")]
@@ -165,6 +172,9 @@ def python_offered_to(matrix: Matrix, message: Message, platform: str | None) ->
     versions = offered(message)
     found = versions_offered(matrix, requested(message)[0], versions, platform) if versions else None
     return found[0][0] if found and len(found[0]) == 1 else None
+
+
+KERAS_3 = "2.16"  # the first TensorFlow with it
 
 
 def companion_bound(name: str, release: Release) -> str | None:

@@ -281,14 +281,19 @@ def known_library(name: str) -> Library | None:
 
 
 # what names a GPU of another maker → what its TensorFlow is
+_OF_APPLE = r"\b(?:apple|m[1-5](?: (?:pro|max|ultra))?)\b"
 _OF_OTHERS = {
     r"\b(?:amd|radeon|rx ?\d{3,4}|instinct|mi\d{2,3}x?)\b": "AMD's use tensorflow-rocm: "
     "https://rocm.docs.amd.com/projects/install-on-linux/en/latest/install/3rd-party/tensorflow-install.html",
-    r"\b(?:apple|m[1-5](?: (?:pro|max|ultra))?)\b": "Apple's use tensorflow-metal: "
-    "https://developer.apple.com/metal/tensorflow-plugin/",
+    _OF_APPLE: "Apple's use tensorflow-metal: https://developer.apple.com/metal/tensorflow-plugin/",
     r"\b(?:intel|arc|iris|uhd)\b": "Intel's use intel-extension-for-tensorflow: "
     "https://github.com/intel/intel-extension-for-tensorflow",
 }
+
+
+def is_apples(text: str) -> bool:
+    """Whether a text names a GPU of Apple's own processors."""
+    return re.search(_OF_APPLE, text, re.IGNORECASE) is not None
 
 
 def of_others(text: str) -> str | None:

@@ -15,7 +15,8 @@ from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Known, Python, Setting, Unknown, value_or
 from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
-from tfgpu_doctor.findings.declaration import is_probed
+from tfgpu_doctor.findings.declaration import OTHER_RELEASE, is_probed
+from tfgpu_doctor.findings.requirements import KERAS_3
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.queries import takes_cudnn
@@ -83,7 +84,6 @@ _DRIVER_COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     **dict.fromkeys(("arch", "manjaro", "endeavouros"), ("sudo pacman -Syu nvidia-open nvidia-utils",)),
 }
-_KERAS_3 = "2.16"  # the first TensorFlow with it
 _NEWEST = 999  # what the other packages have
 # the branch that a distribution's commands install at most: Debian 13; the tool of Ubuntu chooses one for the GPU
 _BRANCHES = {"debian": 550, **dict.fromkeys(("ubuntu", "pop", "linuxmint"), 0)}
@@ -486,11 +486,11 @@ class Fixes(Situation):
         have, version, text = self._installed_version(), self.facts.tensorflow.version, self._of_text
         is_other = text and not self.log.has(*_NONE_YET)
         if have:  # from 2.16 on, its Keras is Keras 3
-            keras = text and at_least(have, _KERAS_3) != at_least(row.version, _KERAS_3)
+            keras = text and at_least(have, KERAS_3) != at_least(row.version, KERAS_3)
             is_other = keras or major(have) != major(row.version)
         elif isinstance(version, Unknown) and version.one_of:
             is_other = minor(row.version) not in map(minor, version.one_of)
-        return "Unless the program needs another release, install" if is_other else "Install"
+        return f"{OTHER_RELEASE}install" if is_other else "Install"
 
     def _driver_for(self, row: Release) -> str:
         """The driver that a release needs, where a text does not tell which one is there."""
@@ -569,7 +569,7 @@ class Fixes(Situation):
         request = PlanRequest(self.matrix, target)
         rows = [row for row in candidates(self.matrix, target.platform) if row.extra or not own_cuda]
         if self._is_of_keras_2:
-            rows.sort(key=lambda row: at_least(row.version, _KERAS_3) is not False)
+            rows.sort(key=lambda row: at_least(row.version, KERAS_3) is not False)
         # a release whose extra has a bug computes on the CPU as well as any
         harmless = {"known-issue"} if has_no_gpu(self.facts) else set[str]()
         return next((row for row in rows if {one.constraint for one in violations(request, row)} <= harmless), None)
@@ -580,7 +580,7 @@ class Fixes(Situation):
         versions = self._possible_releases
         if not versions:  # 2.11 has moved this folder of the sources, from which lines are printed
             return self._of_text and any("tensorflow/stream_executor/" in one.text for one in self.log.messages)
-        return self._of_text and all(at_least(one, _KERAS_3) is False for one in versions)
+        return self._of_text and all(at_least(one, KERAS_3) is False for one in versions)
 
     def with_cuda_beside(self, row: Release, text: str, why: str = "") -> Iterator[Fix]:
         """A new environment for a release without an extra for CUDA; 9.1 and older is no longer installable so."""

@@ -16,7 +16,7 @@ from tfgpu_doctor.facts.similar import did_you_mean
 from tfgpu_doctor.facts.versions import capability, capability_of, major, minor
 from tfgpu_doctor.matrix.compatibility import arm_only, on_windows
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.matrix.names import of_others
+from tfgpu_doctor.matrix.names import is_apples, of_others
 from tfgpu_doctor.matrix.schema import PLATFORMS
 
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
@@ -127,7 +127,7 @@ def describe(
 
 def _usual_of_macs(names: Iterable[str]) -> Literal["arm64", "x86_64"]:
     """Only the GPUs of Apple's own processors are in a Mac of today; another maker's means an Intel processor."""
-    return "arm64" if all(re.search(r"\bM[1-9]\b|\bapple\b", name, re.IGNORECASE) for name in names) else "x86_64"
+    return "arm64" if all(map(is_apples, names)) else "x86_64"
 
 
 def several(names: str | Iterable[str] | None) -> tuple[str, ...]:

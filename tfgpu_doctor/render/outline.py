@@ -23,7 +23,7 @@ from tfgpu_doctor.facts.report import (
     root_causes,
 )
 from tfgpu_doctor.findings import pages
-from tfgpu_doctor.findings.engine import ASK_DOCTOR, LIKE_OTHERS
+from tfgpu_doctor.findings.engine import ASK_DOCTOR, LIKE_OTHERS, WHICHEVER
 from tfgpu_doctor.findings.symptoms import WITHOUT_CAUSE
 from tfgpu_doctor.render.shapes import Block, Code, Items, Line, Page, Part, Table
 
@@ -127,7 +127,7 @@ def answer(report: Report, left_out: int = 0) -> Iterator[Part]:
 def _others(first: Finding, left_out: int) -> int:
     """How many causes stand beside the first; its repair is worth more than they are, unless it is theirs, too."""
     own = [fix for fix in first.fixes if not fix.decides]
-    if left_out >= _NO_OTHERS and own and not own[0].text.startswith("Whichever of these"):
+    if left_out >= _NO_OTHERS and own and not own[0].text.startswith(WHICHEVER):
         return 0
     return _OTHERS - (left_out >= _FEW_WORDS)
 
