@@ -69,6 +69,8 @@ class Requirement:
     step: int = 0  # of the pip commands of a build, from 1; 0: no command
     upgrade: bool = False  # by a pip command with --upgrade
     fatal: bool = False  # the build or job ends if its command fails, which is one of the Python that is named
+    is_constraint: bool = False  # it narrows what others require, and installs nothing
+    beside: tuple[Requirement, ...] = ()  # of a requirement with constraints: the other lines that decide with it
     elsewhere: str = ""  # where it comes from, if not from the usual index or conda-forge: a channel, an index
 
 
@@ -102,7 +104,7 @@ class GpuRequest:
     count: int | None  # None: all of them, or a number that the file does not tell
     place: Place
     text: str  # "gpus: all", "nvidia.com/gpu: 2"
-    problem: str | None = None  # why it has no effect: 'under requests only; Kubernetes wants it under limits'
+    problem: str | None = None  # why it has no effect: 'its limit is 0'
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ class Environment:
     place: Place
     python: tuple[Requirement, ...] = ()  # requires-python, conda python=3.9, as requirements of the name "python"
     requirements: tuple[Requirement, ...] = ()
+    constraints: tuple[Requirement, ...] = ()  # of pip's -c
     image: Image | None = None
     packages_of: Image | None = None  # of the stage that installed packages which this one copies
     settings: tuple[Setting, ...] = ()
@@ -136,9 +139,9 @@ def environment_of(
 ) -> Environment:
     """Return the environment of a file: its requirements, those on Python apart, and its other fields."""
     several = tuple(dict.fromkeys(found))
-    python = tuple(one for one in several if one.name == "python")
-    packages = tuple(one for one in several if one.name != "python")
-    made = Environment(
-        kind, path, Place(path, 1), python, packages, not_understood=tuple(dict.fromkeys(not_understood))
-    )
+    python = tuple(one for one in several if one.name == "python" and not one.is_constraint)
+    packages = tuple(one for one in several if one.name != "python" and not one.is_constraint)
+    constraints = tuple(one for one in several if one.is_constraint)
+    complaints = tuple(dict.fromkeys(not_understood))
+    made = Environment(kind, path, Place(path, 1), python, packages, constraints, not_understood=complaints)
     return replace(made, **others)

@@ -233,12 +233,16 @@ def _settings_of_pod(pod: Node, container: Node) -> Iterator[Setting]:
 
 
 def _gpu_of_kubernetes(container: Node) -> GpuRequest | None:
-    """nvidia.com/gpu, or a MIG slice, under limits; under requests alone, it has no effect."""
+    """nvidia.com/gpu, or a MIG slice, under limits; under requests alone it is refused.
+
+    "Limit must be set for non overcommitable resources": github.com/kubernetes/kubernetes/pull/57170.
+    """
     resources = container.get("resources")
     given = resources.get("limits") or resources if resources else None
     if given and given.text and hole(given.text):
         return GpuRequest(None, given.place, given.text)  # a template, which may ask for some
-    for section, problem in (("limits", None), ("requests", "it stands under requests only, not under limits")):
+    refused = "without a limit, the API server refuses the request"
+    for section, problem in (("limits", None), ("requests", refused)):
         for name, node in container.pairs("resources", section):
             if name.startswith("nvidia.com/") or name == _REMOVED:
                 return _resource(name, node, problem)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from tfgpu_doctor.facts import yaml_nodes
+from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.manifests import (
     MOST_REQUIREMENTS,
     Environment,
@@ -54,12 +55,13 @@ class Lines:
     def __init__(self, path: str, include: Include) -> None:
         self._folder = posixpath.dirname(path)
         self._include = include
-        self._seen: set[tuple[str, bool]] = set()
-        self._constraints: dict[str, dict[str, None]] = {}  # specifiers by name, each once
+        self._seen: set[tuple[str, int | None]] = set()
+        self._constraints: dict[str, dict[tuple[int, str], Requirement]] = {}  # by name, then by command and specifier
         self._left = MOST_REQUIREMENTS
         self._elsewhere = ""  # an index that a line names
         self.requirements: list[Requirement] = []  # without the constraints
         self.not_understood: list[str] = []
+        self.step = 0  # the pip command whose files are read
 
     def read(self, name: str, text: str, *, constraint: bool = False, own: bool = False) -> None:
         """Read a file by its name relative to the folder.
@@ -67,7 +69,7 @@ class Lines:
         Nothing of a file that is not a list of requirements is repeated, nor a line of one that another file names:
         it can be any file of the machine. `own`: the user named this one.
         """
-        self._seen.add((posixpath.normpath(name), constraint))
+        self._seen.add((posixpath.normpath(name), self.step if constraint else None))
         path = posixpath.normpath(posixpath.join(self._folder, name))
         wrong: set[str] = set()
         taken = 0
@@ -103,7 +105,7 @@ class Lines:
         if one and constraint:
             bounds = self._constraints.setdefault(one.name, {})
             if len(bounds) < MOST_CONSTRAINTS:
-                bounds[one.specifier] = None
+                bounds.setdefault((self.step, one.specifier), replace(one, is_constraint=True, step=self.step))
         elif one:
             self.requirements.append(one)
         return True
@@ -111,28 +113,36 @@ class Lines:
     def follow(self, name: str, place: Place, *, constraint: bool = False) -> None:
         """Read a file that a line names, once."""
         name = posixpath.normpath(name) if "://" not in name else name
-        if (name, constraint) in self._seen or len(self._seen) >= MOST_FILES:
+        seen = (name, self.step if constraint else None)  # a later command can have the same constraints
+        if seen in self._seen or len(self._seen) >= MOST_FILES:
             return
         try:
             text = self._include(name)
         except IncludeError as error:
-            self._seen.add((name, constraint))
+            self._seen.add(seen)
             self.not_understood.append(f"{place}: {quoted(name)} {error}")
         else:
             self.read(name, text, constraint=constraint)
 
     def found(self) -> tuple[Requirement, ...]:
-        """The requirements, each narrowed by the constraints of its name."""
-        return tuple(
-            replace(
-                one,
-                specifier=",".join(filter(None, dict.fromkeys([one.specifier, *self._constraints.get(one.name, ())]))),
-                elsewhere=one.elsewhere or (f"the index {self._elsewhere}" if self._elsewhere else ""),
-            )
-            if one.installer == "pip"
-            else one
-            for one in self.requirements
-        )
+        """The requirements, then the constraints; those of a TensorFlow that is required are part of its line."""
+        required = {(one.name, one.step) for one in self.requirements if one.name in TENSORFLOW}
+        constraints = (one for bounds in self._constraints.values() for one in bounds.values())
+        others = (one for one in constraints if (one.name, one.step) not in required)
+        return (*map(self._narrowed, self.requirements), *others)
+
+    def _narrowed(self, one: Requirement) -> Requirement:
+        """A requirement with its index; a TensorFlow with its constraints, whose line names the release."""
+        if one.installer != "pip":
+            return one
+        one = replace(one, elsewhere=one.elsewhere or (f"the index {self._elsewhere}" if self._elsewhere else ""))
+        of_name = self._constraints.get(one.name, {}) if one.name in TENSORFLOW else {}
+        bounds = [each for each in of_name.values() if each.step == one.step]
+        if not bounds:
+            return one
+        line, *beside = (one, *bounds) if one.specifier or one.extras else (*bounds, one)
+        specifier = ",".join(filter(None, dict.fromkeys(each.specifier for each in (one, *bounds))))
+        return replace(one, specifier=specifier, place=line.place, text=line.text, beside=tuple(beside))
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -400,7 +400,7 @@ def environment(
         except IncludeError as error:
             lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}")
             continue
-        before = len(lines.requirements)
+        before, lines.step = len(lines.requirements), file.step
         _follow(file, name, text, base, lines, include)
         lines.requirements[before:] = [
             replace(one, step=file.step, upgrade=file.upgrade, elsewhere=one.elsewhere or file.elsewhere)

@@ -70,11 +70,11 @@ _NOT_PYTHON = any_case(
 )
 _PYTHON = any_case(r"\bimport tensorflow|-packages\b|\bpip3? install|\.py\b|\bpython\d?(?:\.\d+)?(?: version)?:")
 _HOSTED = any_case(
-    r"^(?:(?:in|on|using) )?(?:google )?colab(?: notebook|[,:]|\s*$)|\bkaggle (?:notebook|kernel|session)s?\b"
+    r"^\W{0,4}(?:(?:in|on|using) )?(?:google )?colab(?: notebook|[,:;(]|\s*$)|\bkaggle (?:notebook|kernel|session)s?\b"
     r"|(?<![\w.-])/content/|/kaggle/(?:input|working)\b|\bcolab[\w-]{0,40}\.ipynb\b|\bgoogle\.colab\b"
     r"|\bcolab (?:pro|runtime|session|has|comes with|provides|tensorflow|crash\w*|fails)\b"
     r"|\bcolab (?:says|shows|does)\b|(?:\b(?:run|runs|running|ran|train|training|execute|work|example)\b.{0,60}"
-    r"\b(?:in|on|with)|^(?!.{0,200}\b(?:works?|fine)\b).{0,60}\b(?:in|on)) (?:google )?(?:colab|kaggle)\b"
+    r"\b(?:in|on|with)|^(?!.{0,200}\b(?:works?|fine)\b).{0,60}\b(?:in|on|using)) (?:google )?(?:colab|kaggle)\b"
     r"(?!.{0,80}\b(?:works?|fine|but|without|success\w*|no (?:problem|error)s?|locally"
     r"|my (?:own )?(?:server|laptop|pc|machine|computer|desktop|workstation))\b)"
 )

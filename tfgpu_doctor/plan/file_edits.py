@@ -64,10 +64,22 @@ def _nearest_sound(planned: PlannedEnvironment) -> Release | None:
 
 
 def write(one: Requirement, better: str) -> Fix:
-    """Replace a requirement by another one, given as pip has it."""
-    new = _as_written(one, better)
-    edit = Edit(one.place.path, one.place.line, one.text, new)
-    return Fix(f"In {one.place}, write {new!r} instead of {one.text!r}", edits=(edit,))
+    """Replace a requirement by another one, given as pip has it; a constraint has the version, and no extras."""
+    if not one.beside:
+        return _written((one, _as_written(one, better)))
+    name, extras, version = _parts(better)
+    wanted = f"{name}[{','.join(extras)}]" if extras else name
+    is_required = any(each.is_constraint for each in one.beside)  # else the line that it requires is beside it
+    lines = [(one, better if is_required else f"{name}{version}")]
+    lines += [(each, f"{name}{version}" if each.is_constraint else wanted) for each in one.beside]
+    return _written(*((each, new) for each, new in lines if new != each.text))
+
+
+def _written(*lines: tuple[Requirement, str]) -> Fix:
+    """Other texts on lines of files."""
+    edits = tuple(Edit(one.place.path, one.place.line, one.text, new) for one, new in lines)
+    each = (f"in {one.place}, write {new!r} instead of {one.text!r}" for one, new in lines)
+    return Fix("; ".join(each).replace("in", "In", 1), edits=edits)
 
 
 def write_release(view: PlannedEnvironment, one: Requirement, better: str) -> Fix:

@@ -457,6 +457,11 @@ def _said_of(view: PlannedEnvironment, conflict: Conflict) -> tuple[str, str, Se
     later = [one for one in conflict.lines if one.step == last]
     title = f"{' and '.join(one.text for one in later)} is installed over {earlier}, and they do not go together"
     fails = any(_cannot_work(view, one) for one in later)
+    base, needs = view.base, [one.need for one in conflict.evidence if (one.need or "").startswith("tensorflow")]
+    if needs and base and base.tensorflow and earlier == base.image.reference:
+        title = f"{later[0].text} replaces TensorFlow {base.tensorflow} of the image"
+        why = f"pip installs the {needs[0]} that it requires in place of the image's; the image's CUDA and cuDNN stay"
+        return title, why, Severity.WARNING
     return title, _INSTALLED_OVER, Severity.ERROR if fails else Severity.WARNING
 
 
@@ -669,7 +674,7 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     if request and request.problem:
         yield Problem(
             title=f"{environment.label.partition(' (')[0]} gets no GPU: {request.problem}",
-            cause=why if environment.kind == "workflow" else "the request is in the file, but has no effect",
+            cause=why if environment.kind == "workflow" else "the request is in the file, but brings no GPU",
             evidence=(evidence(request.text, str(request.place), expected, docs),),
             fixes=(Fix("Write it as", tuple(line.replace("IMAGE", image) for line in fix)),),
         )

@@ -399,9 +399,16 @@ class PlannedEnvironment:
         return None if row is None or row.cuda is None or lacks else row
 
     def requirement(self, name: str) -> Requirement | None:
-        """The requirement of a distribution."""
-        named = (one for one in self.environment.requirements if one.name == name)
-        return next((one for one in named if _applies(one, self.target) and not self.is_overruled(one)), None)
+        """The requirement of a distribution, narrowed by a constraint of pip, whose line decides where it has none."""
+        required, narrowing = (
+            [one for one in lines if one.name == name and _applies(one, self.target) and not self.is_overruled(one)]
+            for lines in (self.environment.requirements, self.environment.constraints)
+        )
+        if not required or not narrowing or required[0].installer != "pip":
+            return next(iter(required), None)
+        bounds = ",".join(filter(None, dict.fromkeys(one.specifier for one in (required[0], *narrowing))))
+        line = required[0] if required[0].specifier else narrowing[0]
+        return replace(required[0], specifier=bounds, place=line.place, text=line.text)
 
     def is_overruled(self, one: Requirement) -> bool:
         """Whether pip replaces it when a later command installs TensorFlow, as far as that needs another version."""
@@ -419,7 +426,8 @@ class PlannedEnvironment:
         # of another command or index, PyTorch may serve beside it: pip puts its libraries over those of the extra
         step = self.tensorflow.step if self.tensorflow else -1
         own = (one for one in known if not one.name.startswith("torch") or (one.step == step and not one.elsewhere))
-        return (*lines, *own)
+        constraints = (one for one in self.environment.constraints if one.name in self.matrix.packages)
+        return (*lines, *own, *constraints)
 
     def wanted_in(self, universe: Universe, *, with_earlier: bool = False) -> list[Requirement]:
         """Of these, what is wanted with a Python: markers can leave some out, and a later command what came earlier."""

@@ -198,8 +198,11 @@ _Candidate: TypeAlias = tuple[_Identifier, Version]
 class _Provider(AbstractProvider[_Line, _Candidate, _Identifier]):
     """The packages of a universe, as resolvelib asks for them."""
 
-    def __init__(self, universe: Universe, installed: Mapping[str, str]) -> None:
+    def __init__(self, universe: Universe, installed: Mapping[str, str], constraints: Sequence[_Line]) -> None:
         self._universe = universe
+        self._bounds: dict[str, list[str]] = {}  # by name
+        for one in constraints:
+            self._bounds.setdefault(one.name, []).append(one.specifier)
         self._installed = {(name, _version(version)) for name, version in installed.items()}
 
     def identify(self, requirement_or_candidate: _Line | _Candidate) -> _Identifier:
@@ -228,7 +231,8 @@ class _Provider(AbstractProvider[_Line, _Candidate, _Identifier]):
         incompatibilities: Mapping[_Identifier, Iterator[_Candidate]],
     ) -> list[_Candidate]:
         package = self._universe.package(identifier[0])
-        allowed = package.allowed(*dict.fromkeys(one.specifier for one in requirements[identifier]))
+        bounds = (*(one.specifier for one in requirements[identifier]), *self._bounds.get(identifier[0], ()))
+        allowed = package.allowed(*dict.fromkeys(bounds))
         left = allowed - {version for _, version in incompatibilities[identifier]}
         best = sorted(left, key=lambda version: ((identifier[0], version) in self._installed, version), reverse=True)
         return [(identifier, version) for version in best]
@@ -248,12 +252,15 @@ def solve(
 ) -> dict[str, str] | None:
     """Return versions of all known packages that meet the requirements, dependencies included, the newest possible.
 
-    What is installed and fits is kept; what it requires is not asked for.
+    What is installed and fits is kept; what it requires is not asked for. A constraint bounds what others require.
     None: there are none. The search may be given up: then no version is known.
     """
-    judged = filter(universe.is_judged, wanted)
+    judged = [*filter(universe.is_judged, wanted)]
+    constraints = [one for one in judged if isinstance(one, Requirement) and one.is_constraint]
+    required = [one for one in judged if one not in constraints]
+    provider = _Provider(universe, installed or {}, constraints)
     try:
-        result = Resolver(_Provider(universe, installed or {}), BaseReporter()).resolve(judged, max_rounds=MOST_STEPS)
+        result = Resolver(provider, BaseReporter()).resolve(required, max_rounds=MOST_STEPS)
     except ResolutionImpossible:
         return None
     except ResolutionTooDeep:
