@@ -273,8 +273,7 @@ def hidden_message(context: Context, messages: MessageLog, cuda_init: CallResult
         return None
     seen = message_evidence(*hidden, *no_device, *messages.all("kernel-version"))
     if hidden and all(message.kind == "slurm-no-gpu" for message in hidden):
-        ask = Fix("Ask for one, in Slurm", ("srun --gres=gpu:1 nvidia-smi -L",))
-        return Problem(title="The scheduler has given this job no GPU", evidence=seen, fixes=(ask,))
+        return _without_a_request(hidden)
     if worker := messages.all("ray-worker"):
         return _hidden_by_ray(seen, worker, hidden, no_device)
     if hidden:
@@ -287,6 +286,26 @@ def hidden_message(context: Context, messages: MessageLog, cuda_init: CallResult
         evidence=seen,
         fixes=(Fix(what, (_show(context),)),),
         possible=not messages.has("kernel-version", "smi-version"),
+    )
+
+
+# https://slurm.schedmd.com/gres.html
+_ASKED_OF_SLURM = Fix("Ask Slurm for one, on a line below the first of the job's script", ("#SBATCH --gres=gpu:1",))
+_NAMES_OF_SLURM = Fix("See which GPUs Slurm has, by their names and nodes", ("sinfo -o '%P %G %N'",))
+
+
+def _without_a_request(hidden: tuple[Message, ...]) -> Problem:
+    """A job of Slurm that requests no GPU, or one that the cluster does not have."""
+    refused = "specification" in hidden[0].text
+    in_script = hidden[0].text.lstrip().startswith("#SBATCH")
+    ask = _ASKED_OF_SLURM if in_script else Fix("Ask Slurm for one", ("srun --gres=gpu:1 nvidia-smi -L",))
+    return Problem(
+        title="The scheduler has given this job no GPU",
+        cause="Slurm has no GPU of the name that the job requests"
+        if refused
+        else "Slurm shows a job the GPUs that it requests, and this one requests none",
+        evidence=message_evidence(*hidden, need="--gres=gpu:1, or --gpus=1"),
+        fixes=(_NAMES_OF_SLURM,) if refused else (ask,),
     )
 
 

@@ -130,6 +130,9 @@ _PROGRAM = any_case(
     r"|\bit (?:uses|requires|needs)\b|\braspberry|\bjetson|tfjs|tensorflow ?\.?(?:js|net|shar[pk])\b"
     r"|\bml\.net|\bserving\b"
 )
+# how a card goes with TensorFlow, whatever it costs
+_BUYS = any_case(r"\b(?:buy(?:ing)?|purchas(?:e|ing))\b")
+_A_CARD = any_case(r"\b(?:[gr]tx|geforce|quadro|tesla|titan|nvidia)\b|\b[gr]tx ?\d")
 # which of several GPUs
 _CHOOSES = any_case(r"\b(?:which|specif(?:y|ic)|select|choose|assign|restrict|certain|only|set\w*|other)\b|指定|选择")
 _CHOSEN = any_case(
@@ -205,6 +208,7 @@ _TOPICS = (
     _Topic("cpu", (_ON_CPU,), _NOT_CPU),
     _Topic("release", (_WHICH, _THING, _SUBJECT), _NO_ANSWER),
     _Topic("release", (_WHICH_VERSION,), _NO_ANSWER, around=_SUBJECT),
+    _Topic("release", (_BUYS, _A_CARD), around=_TENSORFLOW),
     _Topic("enable", (_HOW, _ENABLES, _THE_GPU), _NAMES_MORE, unnamed=True),
     _Topic("enable", (_WHETHER, _ENABLES, _THE_GPU), _NAMES_MORE, unnamed=True),
     _Topic("release", (_HOW, _INSTALL, _SUBJECT), _REPAIR),

@@ -450,18 +450,24 @@ def _cannot_work(view: PlannedEnvironment, line: Requirement) -> bool:
 def _said_of(view: PlannedEnvironment, conflict: Conflict) -> tuple[str, str, Severity]:
     """What happens to lines that exclude each other: one command is refused, a later one replaces what is there."""
     last, texts = max(one.step for one in conflict.lines), [one.text for one in conflict.lines]
-    earlier = " and ".join(one.text for one in conflict.lines if one.step < last)
-    if not earlier:
+    if not any(one.step < last for one in conflict.lines):
         title = f"{' and '.join(texts)} {'exclude each other' if texts[1:] else _without_wheel(view)}"
         return title, "the installer finds no versions that meet all requirements, and installs nothing", Severity.ERROR
     later = [one for one in conflict.lines if one.step == last]
-    title = f"{' and '.join(one.text for one in later)} is installed over {earlier}, and they do not go together"
-    fails = any(_cannot_work(view, one) for one in later)
+    return _installed_later(view, conflict, " and ".join(one.text for one in conflict.lines if one.step < last), later)
+
+
+def _installed_later(
+    view: PlannedEnvironment, conflict: Conflict, earlier: str, later: list[Requirement]
+) -> tuple[str, str, Severity]:
+    """What a later command does to what an earlier one, or the image, has installed."""
     base, needs = view.base, [one.need for one in conflict.evidence if (one.need or "").startswith("tensorflow")]
     if needs and base and base.tensorflow and earlier == base.image.reference:
         title = f"{later[0].text} replaces TensorFlow {base.tensorflow} of the image"
         why = f"pip installs the {needs[0]} that it requires in place of the image's; the image's CUDA and cuDNN stay"
         return title, why, Severity.WARNING
+    title = f"{' and '.join(one.text for one in later)} is installed over {earlier}, and they do not go together"
+    fails = any(_cannot_work(view, one) for one in later)
     return title, _INSTALLED_OVER, Severity.ERROR if fails else Severity.WARNING
 
 

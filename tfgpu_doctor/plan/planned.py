@@ -421,13 +421,15 @@ class PlannedEnvironment:
         if not lines and self.base and self.base.tensorflow:
             image = self.base.image
             lines.append(Requirement("tensorflow", f"=={self.base.tensorflow}", image.place, image.reference))
-        others = (one for one in self.environment.requirements if one.name not in _TENSORFLOWS)
-        known = (one for one in others if one.installer == "pip" and one.name in self.matrix.packages)
+        known = [one for one in self._known(self.environment.requirements) if one.name not in _TENSORFLOWS]
         # of another command or index, PyTorch may serve beside it: pip puts its libraries over those of the extra
         step = self.tensorflow.step if self.tensorflow else -1
         own = (one for one in known if not one.name.startswith("torch") or (one.step == step and not one.elsewhere))
-        constraints = (one for one in self.environment.constraints if one.name in self.matrix.packages)
-        return (*lines, *own, *constraints)
+        return (*lines, *own, *self._known(self.environment.constraints))
+
+    def _known(self, lines: Iterable[Requirement]) -> list[Requirement]:
+        """Those of pip of which the matrix has the versions."""
+        return [one for one in lines if one.installer == "pip" and one.name in self.matrix.packages]
 
     def wanted_in(self, universe: Universe, *, with_earlier: bool = False) -> list[Requirement]:
         """Of these, what is wanted with a Python: markers can leave some out, and a later command what came earlier."""
