@@ -603,6 +603,7 @@ def cudnn_not_opened_though_installed(messages: MessageLog, reported_cudnn: Repo
         cause="cuDNN is in a folder that the loader does not search, or its parts are not in the folder of the main "
         "library",
         evidence=(*message_evidence(*main, *parts), *versions),
+        sure=bool(parts),
     )
 
 

@@ -150,8 +150,9 @@ _OF_ITS_OWN = (
 
 @VERSION_MISMATCH.sign()
 def mismatch_message(context: Context, messages: MessageLog, os: str | None = None) -> Problem | None:
-    """NVML, the kernel and TensorFlow each report it; nvidia-smi's own version may differ, too, except under WSL2."""
-    tables = () if os == "wsl2" else messages.all("smi-version")
+    """NVML, the kernel and TensorFlow each report it; where CUDA fails, nvidia-smi's own version, except under WSL2."""
+    fails = os != "wsl2" and messages.has("cuinit-failed", "no-cuda-device")
+    tables = messages.all("smi-version") if fails else ()
     tools = [m for m in tables if (parts(m.values["tool"]) or ())[:1] != (parts(m.values["driver"]) or ())[:1]]
     reported = messages.all("nvml-mismatch", "driver-versions-differ")
     absent = [m for m in reported if m.kind == "driver-versions-differ" and not {"kernel", "client"} & {*m.values}]
@@ -166,8 +167,10 @@ def _remove_stubs(context: Context) -> tuple[Fix, ...]:
     show = Fix("Remove folders named stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d", ("ldconfig -p | grep libcuda",))
     container = Fix("In a container without a GPU: start it with access to one (Docker: --gpus all)")
     remove = off_library_path(context, {one for one in path.split(":") if "stubs" in one}) or (show,)
-    in_one = not context.probed and context.log.has("container-start")
-    return (container, *remove) if in_one else (*remove, container)
+    starts = () if context.probed else context.log.all("container-start")
+    if any(one.values.get("gpus") == "yes" for one in starts):  # it has asked for them
+        return remove
+    return (container, *remove) if starts else (*remove, container)
 
 
 STUB_LOADED = finding(
@@ -188,7 +191,8 @@ def stub_answers(
 ) -> Problem | None:
     """cuInit returns 34 or -1, or the libcuda that is found first is in a directory named stubs."""
     first, where, source = libcuda[:1], context.source("variables"), context.source("driver.libcuda")
-    answered = cuda_init.code in inputs.STUB_LIBRARY
+    versioned = not context.probed and any(one.version for one in first)  # a stub has none, and TensorFlow reads one
+    answered = cuda_init.code in inputs.STUB_LIBRARY and not versioned
     if not answered and not any("/stubs/" in one.path or (one.problem or "").startswith("stub") for one in first):
         return None
     found = [evidence(one.path, source, "the driver's libcuda.so.1") for one in first]

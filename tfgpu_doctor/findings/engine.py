@@ -675,7 +675,9 @@ def _is_calm(text: Text, certain: list[Shown], opened: list[Shown], *, unwanted:
     said = text.shows is None or text.shows.kind in ("trouble-said", "failure-said")
     none, some = _likest(text)
     says_more = not said or log.has("slow", "low-utilization") or some > none
-    fails = log.complains or log.has("gpu-created")  # what begins well may fail behind the last line
+    fails = log.complains or log.has(
+        "gpu-created", "still-fails-said"
+    )  # what begins well may fail behind the last line
     more = any(one.severity is not Severity.NOTE or one.declared.answers for one in certain)
     harmless = any(one.id in HARMLESS for one in certain)
     return harmless and not (says_more or fails or more) and not any(_is_suggested(one, unwanted) for one in opened)

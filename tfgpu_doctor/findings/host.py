@@ -164,6 +164,11 @@ def no_device_on_bus(context: Context, has_gpu: bool, cuda_init: CallResult | No
     return Problem(evidence=(evidence("no NVIDIA device", context.source("host.pci_gpus"), "an NVIDIA GPU"),))
 
 
+def _is_for_others(context: Context) -> bool:
+    """Whether the build is made for GPUs of every maker."""
+    return value_or(context.facts.tensorflow.distribution, None) == "tensorflow-directml"
+
+
 @GPU_NONE.sign()
 def other_graphics_message(
     context: Context,
@@ -176,17 +181,22 @@ def other_graphics_message(
     """A text names GPUs of other vendors only, or lspci shows none of NVIDIA's."""
     reported = messages.all("no-gpu-present")
     driver = driver_version and not context.is_stated("driver.version")  # one that a person names may be a left-over
-    if gpus or driver or pci_gpus or not (pci_gpus == () or reported) or messages.has("gpu-created"):
+    seen = gpus or driver or pci_gpus or messages.has("gpu-created")
+    if seen or _is_for_others(context) or not (pci_gpus == () or reported):
         return None
     found = message_evidence(*reported)
     if pci_gpus == ():
         found += (evidence("no NVIDIA GPU", context.source("host.pci_gpus"), "an NVIDIA GPU"),)
-    missed = devices is not None or messages.complains or messages.has("gpu-fails-said")
-    is_field = context.is_stated("host.pci_gpus") and not missed  # of a form, and nobody misses a GPU
     if reported and (harmless := _expected_without_one(found, messages)):
         return harmless
-    severity = Severity.WARNING if is_field else _severity(messages)
+    severity = Severity.WARNING if _is_unmissed_field(context, messages, devices) else _severity(messages)
     return Problem(evidence=found, severity=severity, sure=messages.has(*_WITHOUT_ONE))
+
+
+def _is_unmissed_field(context: Context, messages: MessageLog, devices: Devices | None) -> bool:
+    """Whether a form says that there is none, and nobody misses a GPU."""
+    missed = devices is not None or messages.complains or messages.has("gpu-fails-said")
+    return context.is_stated("host.pci_gpus") and not missed
 
 
 @GPU_NONE.sign()
@@ -459,9 +469,26 @@ def _no_access(context: Context, messages: MessageLog, container: str | None, *,
     later = (_RUN_LATER,) if messages.has("image-build") else ()
     title = "Docker cannot give the container a GPU" if refused and kind == "docker" else None
     # the hook runs where GPUs are requested, and finds no driver that works
-    requested = refused or _requests_gpus(messages)
-    fixes = (_DRIVER_OF_HOST, inputs.RUN_ON_HOST) if of_hook else access(context, kind, requested=requested)
+    if of_hook:
+        fixes: tuple[Fix, ...] = (_DRIVER_OF_HOST, inputs.RUN_ON_HOST)
+    elif not refused and _lacks_capabilities(context, messages):
+        image = context.remedies.quote((messages.values("image-named", "image") or ("ubuntu",))[-1])
+        fixes = (_with_capabilities(image), inputs.RUN_ON_HOST)
+    else:
+        fixes = access(context, kind, requested=refused or _requests_gpus(messages))
     return Problem(title=title, evidence=(), fixes=(*later, *fixes))
+
+
+def _lacks_capabilities(context: Context, log: MessageLog) -> bool:
+    """Whether a container that Docker gave its GPUs has no libcuda, and nothing else of the driver is missed."""
+    given = _requests_gpus(log) and not log.has("ngc-no-driver", "smi-not-found")
+    return given and inputs.no_libcuda(log) and context.remedies.host != "windows"
+
+
+def _with_capabilities(image: str) -> Fix:
+    """What older toolkits give an image that names no capabilities is utility alone (NVIDIA Container Toolkit)."""
+    command = f"docker run --rm --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility {image} nvidia-smi"
+    return Fix("Ask for the driver's libraries for computing by name", (command,))
 
 
 def _inside(

@@ -157,6 +157,7 @@ _LIMITS = any_case(
     r"\b(?:(?:limit|decreas|reduc|configur|control|grow)\w*|fraction|allow_growth|GPUOptions|only|all of|share|stop"
     r"|eating|restrict)\b"
 )
+_SETTING = any_case(r"\bwhich (?:parameter|flag|option|setting|argument)s?\b")
 _ENABLES = any_case(r"\b(?:us(?:e|es|ing)|run|train(?:ed|ing)?|enable|work|support\w*|with|by|on)\b|用")
 # whoever names one of these asks about versions, a system, or a card
 _NAMES_MORE = any_case(
@@ -168,7 +169,10 @@ _NAMES_MORE = any_case(
 _MACHINE = any_case(
     r"\bvram\b|\d ?gb\b|\b[gr]tx ?\d|geforce|quadro|tesla|titan|windows|ubuntu|\bwsl|macbook|jetson|\d\.\d"
 )
-_REPAIR = any_case(r"\b(?:fix|solve|resolve|disable|avoid|limit|error)|tensor ?rt|tf-?trt")
+_REPAIR = any_case(
+    r"\b(?:fix|solve|resolve|disable|avoid|limit|error|perform|utili[sz]|slow|fast|speed|improv)|tensor ?rt|tf-?trt"
+    r"|\d ?ms\b"
+)
 _FOR_HELP = any_case(r"\b(?:any|some)(?:one|body)\b|\bwhy\b|为什么")
 # work for several GPUs, and what spreads it already
 _SEVERAL = any_case(
@@ -210,6 +214,7 @@ _TOPICS = (
     _Topic("release", (_WHICH_VERSION,), _NO_ANSWER, around=_SUBJECT),
     _Topic("release", (_BUYS, _A_CARD), around=_TENSORFLOW),
     _Topic("enable", (_HOW, _ENABLES, _THE_GPU), _NAMES_MORE, unnamed=True),
+    _Topic("enable", (_SETTING, _ENABLES, _THE_GPU), _NAMES_MORE, unnamed=True),
     _Topic("enable", (_WHETHER, _ENABLES, _THE_GPU), _NAMES_MORE, unnamed=True),
     _Topic("release", (_HOW, _INSTALL, _SUBJECT), _REPAIR),
     _Topic("works", (_WHETHER, _WORKS, _SUBJECT), _NO_ANSWER),

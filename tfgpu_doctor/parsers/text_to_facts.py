@@ -166,8 +166,9 @@ _TF_IMAGE = re.compile(r"\btensorflow/(?:tensorflow|serving(?!:\S*devel)):(?P<ve
 _WHEEL = re.compile(r"\b(?P<name>tensorflow[\w]*|tf_nightly\w*)-(?P<version>\d+\.\d+[\w.]*?)-cp(?P<python>\d{2,3})-")
 _GPU_PACKAGE = re.compile(
     r"\b(?P<name>tensorflow-gpu|tf-nightly-gpu|tf-nightly|nvidia-tensorflow|tensorflow-cpu|tensorflow-macos"
-    r"|tensorflow-rocm|tensorflow-directml|intel-tensorflow)\b"
+    r"|tensorflow-rocm|(?i:tensorflow-directml)|intel-tensorflow)\b"
 )
+_USES_DIRECTML = re.compile(r"\bDirectML: creating device on adapter\b|\bdml_device_cache\.cc:")
 _PLAIN_PACKAGE = re.compile(r"\bpip\d?(?:\.\d+)? install (?:-\S+ )*['\"]?tensorflow(?![-\w])")
 _PINNED = re.compile(
     r"\bpip\d?(?:\.\d+)? install (?:-\S+ )*['\"]?(?P<name>tensorflow(?:-gpu)?)==(?P<version>\d[\d.]*\d)(?![\w*])"
@@ -397,10 +398,8 @@ def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
     if (pinned := text.find(_PINNED)) and pinned[0]["version"] == version:
         return Known(pinned[0]["name"], f"line {pinned[1]}")
     old = version is not None and re.match(r"1\.|2\.0", version) is not None
-    if (found := text.find(_GPU_PACKAGE, but=PROPOSES)) and (
-        version is None or _may_be(found[0]["name"], version, old)
-    ):
-        return Known(found[0]["name"], f"line {found[1]}")
+    if named := _named_package(text, version, old):
+        return named
     if plain := text.find(_PLAIN_PACKAGE):
         return Known("tensorflow", f"line {plain[1]}")
     names = {one.name: one.line for one in text.listed}
@@ -410,6 +409,16 @@ def _distribution(text: ParsedText, version: str | None) -> Fact[str]:
         return Known("tensorflow-gpu", "assumed: up to 2.0 the GPU build had this name", "inferred")
     package = package_in(text.hints.image or "")
     return Known(package, f"the image {text.hints.image}", "inferred") if package else NOT_IN_TEXT
+
+
+def _named_package(text: ParsedText, version: str | None, old: bool) -> Known[str] | None:
+    """The package whose log it is, or whose name it has, where that had such a version."""
+    if uses := text.find(_USES_DIRECTML):
+        return Known("tensorflow-directml", f"line {uses[1]}", "inferred")
+    if found := text.find(_GPU_PACKAGE, but=PROPOSES):
+        name = found[0]["name"].lower()
+        return Known(name, f"line {found[1]}") if version is None or _may_be(name, version, old) else None
+    return None
 
 
 def _variables(text: ParsedText) -> Fact[dict[str, str]]:

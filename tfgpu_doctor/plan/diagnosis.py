@@ -48,12 +48,13 @@ def asked(
     devices: tuple[TfDevice, ...] | None = None,
 ) -> Problem | None:
     """Somebody asks, and nothing in the text fails."""
-    question = _question(messages)
+    question = _with_its_release(context, _question(messages))
     if (
         context.probed
         or question is None
         or not _names_enough(context, question)
-        or ("direct" not in question.values and messages.has("gpu-created", "gpu-found", "slow"))  # one runs there
+        or ("direct" not in question.values and messages.has("gpu-created", "gpu-found"))  # one runs there
+        or (messages.has("slow", "low-utilization") and not _OF_RELEASES.search(question.text))
         or not (nothing_fails(messages, devices) or _answer_repairs(context, messages, question))
     ):
         return None
@@ -92,6 +93,18 @@ def _question(messages: MessageLog) -> Message | None:
     questions = [one for one in messages.all("question") if one.values["about"] in ("release", "works", "wish")]
     cards = [one for one in questions if "gpu" in one.values]
     return next((one for one in questions if "tensorflow" in one.values), next(iter(cards[-1:] or questions), None))
+
+
+_OF_RELEASES = re.compile(r"\b(?:versions?|releases?|compatib\w+|support\w*|\d+\.\d+)\b", re.IGNORECASE)
+_OF_THIS_RELEASE = re.compile(r"\bthis (?:tf|tensor ?flow|version|release)\b", re.IGNORECASE)
+
+
+def _with_its_release(context: Context, question: Message | None) -> Message | None:
+    """A question such as "does this TensorFlow support an H100?" with the release that stands elsewhere in the text."""
+    version = value_or(context.facts.tensorflow.version, None)
+    if question is None or version is None or not _OF_THIS_RELEASE.search(question.text):
+        return question
+    return structs.replace(question, values={"tensorflow": version, "direct": "yes", **question.values})
 
 
 def _answer_repairs(context: Context, messages: MessageLog, question: Message) -> bool:
