@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -108,6 +108,11 @@ def _whatever_release(planner: Planner, options: tuple[Option, ...], state: Mach
                 yield f"Of all releases, {one.title} suits this machine: tfgpu plan without --tensorflow"
 
 
+def _runs_here(ways: Iterable[Option]) -> bool:
+    """Whether one of the ways is pip's or conda's on this very system."""
+    return any(one.kind in FROM_PIP for one in ways)
+
+
 @dataclass(frozen=True)
 class Planner:
     """The ranking itself."""
@@ -147,14 +152,16 @@ class Planner:
         if self.state.no_gpu or self.target.os == "macos":
             return [*on_cpu(self.request, self.state.interpreter)]
         ways = [*self._ways()]
-        if self.request.specifier and not any(one.kind in (*FROM_PIP, "wsl2") for one in ways):
-            # of releases that were asked for, those count, too, which links, or bounds of other packages, make work
-            issues = self.request.repaired_issues | repaired_by_commands(self.request.matrix)
-            ways = [*replace(self, request=replace(self.request, repaired_issues=issues))._ways()]
+        if self.request.specifier and not _runs_here(ways):
+            # of releases that were asked for, those count, too, which links, or bounds of other packages, make work,
             # and then those whose kernels the driver compiles at the first start
-            ways = ways or [
-                *replace(self, request=replace(self.request, repaired_issues=issues, compiles=True))._ways()
-            ]
+            issues = self.request.repaired_issues | repaired_by_commands(self.request.matrix)
+            for compiles in (False, True):
+                request = replace(self.request, repaired_issues=issues, compiles=compiles)
+                more = [*replace(self, request=request)._ways()]
+                ways = more if _runs_here(more) or not (ways and self.target.os == "windows") else ways
+                if _runs_here(ways) or (ways and self.target.os != "windows"):
+                    break
         ways.sort(key=self._rank)
         spared = ways[0].tensorflow if ways and "driver" in ways[0].kind else ""
         # conda-forge's build comes before an update of the driver for the same release
