@@ -171,6 +171,11 @@ _CONTAINERS = {
 }
 
 
+def _is_for_gpus(container: Node) -> bool:
+    """Whether its image would use a GPU of its own, though another container of the pod has one."""
+    return re.search(r"tensorflow|nvidia|cuda|gpu", container.string("image") or "") is not None
+
+
 def read_kubernetes(roots: list[Node]) -> tuple[Environment, ...]:
     """Every container of every object."""
     return tuple(one for root in roots for one in _object(root))
@@ -191,8 +196,10 @@ def _below(label: str, node: Node, key: str) -> Iterator[Environment]:
     if key == "templates" and (one := node.get("container")):
         listed.append(("containers", one))
     containers = [(name, one) for name, one in listed if one.string("image")]
+    others = any(_gpu_of_kubernetes(one) for _, one in containers)
     for name, container in containers:
-        yield _container(label, node, container, name, several=len(containers) > 1)
+        needs_one = name == "containers" and (not others or _is_for_gpus(container))
+        yield _container(label, node, container, name, needs_one=needs_one, several=len(containers) > 1)
     for name, below in node.pairs():
         role = f"{label}, {name}" if key.endswith("ReplicaSpecs") else label
         yield from _below(role, below, name)
@@ -200,20 +207,19 @@ def _below(label: str, node: Node, key: str) -> Iterator[Environment]:
             yield from _below(role, item, name)
 
 
-def _container(label: str, pod: Node, container: Node, listed: str, *, several: bool) -> Environment:
+def _container(label: str, pod: Node, container: Node, listed: str, *, needs_one: bool, several: bool) -> Environment:
     image = container.get("image")
     assert image and image.text
     read, gpu = read_image(image.text, image.place), _gpu_of_kubernetes(container)
     name = f", {_CONTAINERS[listed]} {container.string('name') or ''}" if several else ""
-    is_main = listed == "containers"
     return Environment(
         kind="kubernetes",
         label=f"{label}{name}",
         place=image.place,
         image=read,
         settings=tuple(_settings_of_pod(pod, container)),
-        gpu=gpu or (_by_its_node(pod) if is_main else None),
-        no_gpu=gpu is None and not is_main,
+        gpu=gpu or (_by_its_node(pod) if needs_one else None),
+        no_gpu=gpu is None and not needs_one,
         not_understood=unknown_part(read),
     )
 

@@ -12,7 +12,7 @@ from msgspec import structs
 from packaging.specifiers import SpecifierSet
 
 from tfgpu_doctor.facts.report import Alternative, Edit, Fix
-from tfgpu_doctor.facts.versions import at_least, minor, numbers
+from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
 from tfgpu_doctor.manifests import Image, Requirement, Setting
 from tfgpu_doctor.matrix.compatibility import requirement
 from tfgpu_doctor.matrix.loader import Release
@@ -43,7 +43,13 @@ def replacement(planned: PlannedEnvironment, below: str | None = None) -> str | 
     kinds = ("as-is",) if fixed else ("as-is", "python")
     best = next((one for one in plan.options if one.kind in kinds), None)
     row = planned.matrix.tensorflow(best.tensorflow, planned.target.platform, best.package) if best else None
-    return requirement(row) if row else None
+    return requirement(row) if row and _goes_with_the_rest(planned, row) else None
+
+
+def _goes_with_the_rest(planned: PlannedEnvironment, row: Release) -> bool:
+    """Whether a program of the release that is written may run with another one, and all requirements can be met."""
+    there = pinned(planned.tensorflow) if planned.tensorflow else None
+    return (there is None or major(there) == major(row.version)) and bool(fitting(planned, row.python, row))
 
 
 def _nearest_sound(planned: PlannedEnvironment) -> Release | None:
@@ -252,7 +258,9 @@ class FileEdits(Fixes):
 
     def beside_the_wheels(self, why: str) -> tuple[Fix, ...]:
         """No line of a file brings such a build: container images and conda-forge's builds instead."""
-        request = PlanRequest(self.matrix, self.planned.target)
+        there = pinned(self.planned.tensorflow) if self.planned.tensorflow else None
+        of_major = SpecifierSet(f"=={major(there)}.*") if there else None
+        request = PlanRequest(self.matrix, self.planned.target, of_major)
         found = alternatives(request)
         if not found and "driver" in why:  # after another one, which the first fix is
             return ()

@@ -177,14 +177,11 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
     # the Pythons for which the newest goes with everything else; else any release; else those of the newest
     own = write_python(view, fitting(view, newest.python) or fitting(view) or newest.python)
     if len(without) == len(pythons):
-        base, other = view.base, write_best(view)
-        if base and base.of_tensorflow and base.tensorflow:
-            other = (write(tensorflow, f"tensorflow=={base.tensorflow}"), *other)
         yield Problem(
             title=f"{tensorflow.text} has no wheel for Python {span(tuple(without))}",
             cause=_NO_MATCH,
-            evidence=seen,  # bounds of a project are narrowed, not moved
-            fixes=other if other and len(pythons) > 1 else (own, *other),
+            evidence=seen,
+            fixes=_for_that_python(view, tensorflow, own),
         )
     elif tensorflow.specifier:
         yield Problem(
@@ -194,6 +191,16 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
             fixes=(own,),
             severity=Severity.WARNING,
         )
+
+
+def _for_that_python(view: PlannedEnvironment, tensorflow: Requirement, own: Fix) -> tuple[Fix, ...]:
+    """Another Python; another release only where that is bound: by a project, an image's TensorFlow, a matrix."""
+    base, other = view.base, write_best(view)
+    if base and base.of_tensorflow and base.tensorflow:
+        return (own, write(tensorflow, f"tensorflow=={base.tensorflow}"), *other)
+    if other and len(view.pythons or ()) > 1:  # bounds are narrowed, not moved
+        return other
+    return (own, *(other if view.environment.kind == "workflow" else ()))
 
 
 @in_manifests("tf.python-unsupported", unless=("tf.package-removed",))
@@ -684,7 +691,7 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=(evidence(request.text, str(request.place), expected, docs),),
             fixes=(Fix("Write it as", tuple(line.replace("IMAGE", image) for line in fix)),),
         )
-    elif view.wants_gpu and request is None:
+    elif view.wants_gpu and request is None and not environment.no_gpu:
         found = view.base.image.reference if view.base else environment.label
         yield Problem(
             title=f"{environment.label} requests no GPU",
@@ -885,6 +892,7 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 
 
 _JETSON = "https://docs.nvidia.com/deeplearning/frameworks/install-tf-jetson-platform/index.html"
+_FOR_THE_CPU = re.compile(r"(?<![A-Za-z])cpu(?![A-Za-z])")  # requirements-cpu.txt, Dockerfile.cpu; "extra cpu"
 _RUNS_ON_CPU = "TensorFlow will run on the CPU, even with a GPU"
 _OTHER_HARDWARE = Fix("Use an x86_64 Linux machine with an NVIDIA GPU", ("tfgpu plan --os linux",))
 
@@ -943,12 +951,17 @@ def wheel_of_the_index_on_a_jetson(view: PlannedEnvironment) -> Iterator[Problem
         )
 
 
+def _means_a_gpu(view: PlannedEnvironment) -> bool:
+    """Whether a GPU is to be used, by what nobody named after the CPU, and not on native Windows."""
+    meant = view.wants_gpu or view.requirement("tensorflow-gpu") is not None
+    return meant and not (_is_windows_native(view) or _FOR_THE_CPU.search(view.environment.label))
+
+
 @in_manifests("tf.cpu-build", unless=("tf.package-removed", "tf.windows-native"))
 def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A GPU is to be used, but what will be installed contains no CUDA; Anaconda's tensorflow-gpu goes with each."""
     row, tensorflow = view.release, view.tensorflow
-    meant = view.wants_gpu or view.requirement("tensorflow-gpu")
-    if tensorflow is None or not meant or _is_windows_native(view):
+    if tensorflow is None or not _means_a_gpu(view):
         return
     build, fixes = tensorflow.build or "", write_best(view) or (_OTHER_HARDWARE,)
     if re.match("mkl_|eigen_", build):
