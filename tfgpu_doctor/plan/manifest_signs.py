@@ -28,7 +28,7 @@ from tfgpu_doctor.findings.python import GUIDE, MUSL, MUSL_TITLE, pythons_of
 from tfgpu_doctor.findings.requirements import companion_bound
 from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
-from tfgpu_doctor.manifests import Image, Place, Requirement
+from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
 from tfgpu_doctor.matrix.compatibility import (
     driver_reaches,
     dropped_by,
@@ -747,17 +747,29 @@ def without_compute(view: PlannedEnvironment) -> Iterator[Problem]:
             )
 
 
+def _given(environment: Environment) -> tuple[int, str] | None:
+    """How many GPUs a container gets, where a file tells, and what tells it."""
+    if environment.gpu and environment.gpu.count:
+        return environment.gpu.count, environment.gpu.text
+    listed = (one for one in environment.settings if one.name == "NVIDIA_VISIBLE_DEVICES")
+    for one in listed if environment.kind == "compose" else ():
+        if re.fullmatch(r"(?:\d+|GPU-[\w-]+)(?:,(?:\d+|GPU-[\w-]+))*", one.value):
+            return one.value.count(",") + 1, f"{one.name}={one.value}"
+    return None
+
+
 @in_manifests("gpu.hidden")
 def set_in_manifest(view: PlannedEnvironment) -> Iterator[Problem]:
     """A line of the file sets a variable that hides every GPU, or names one by its number on the host."""
-    request = view.environment.gpu
+    given = _given(view.environment)
     for one in view.environment.settings if view.wants_gpu else ():
         value, expected, cause = one.value.strip().lower(), "unset, or all", "TensorFlow will list no GPU"
         first = value.partition(",")[0].strip()
-        if one.name == "CUDA_VISIBLE_DEVICES" and first.isdecimal() and request and request.count:
+        if one.name == "CUDA_VISIBLE_DEVICES" and first.isdecimal() and given:
             # CUDA numbers what the container gets from 0, and stops at the first number that it does not have
-            hides, expected = int(first) >= request.count, f"unset, or a number below {request.count}"
-            cause = f"the container gets {request.count} by {request.text!r}, which CUDA numbers from 0: {cause}"
+            number, by = given
+            hides, expected = int(first) >= number, f"unset, or a number below {number}"
+            cause = f"the container gets {number} by {by!r}, which CUDA numbers from 0: {cause}"
         else:
             hides = value in _HIDE_EVERY_GPU.get(one.name, ())
         if hides:
