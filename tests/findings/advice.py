@@ -79,7 +79,7 @@ class Watched:
         reason = refused(fix, situation)
         if reason is None:
             self.passed += (*gate.joined((fix,)), *gate.joined((fix, fix))[1:])
-        elif reason is not gate.is_for_another_program:  # who reads it decides, not who builds it
+        elif reason not in (gate.is_for_another_program, gate.is_of_another_major):  # who reads it decides
             self.refused.append((reason.__name__, fix))
         return reason
 

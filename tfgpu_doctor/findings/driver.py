@@ -167,10 +167,8 @@ def _remove_stubs(context: Context) -> tuple[Fix, ...]:
     show = Fix("Remove folders named stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d", ("ldconfig -p | grep libcuda",))
     container = Fix("In a container without a GPU: start it with access to one (Docker: --gpus all)")
     remove = off_library_path(context, {one for one in path.split(":") if "stubs" in one}) or (show,)
-    starts = () if context.probed else context.log.all("container-start")
-    if any(one.values.get("gpus") == "yes" for one in starts):  # it has asked for them
-        return remove
-    return (container, *remove) if starts else (*remove, container)
+    in_one = not context.probed and context.log.has("container-start")
+    return (container, *remove) if in_one else (*remove, container)
 
 
 STUB_LOADED = finding(
@@ -232,6 +230,11 @@ def neither_library_nor_module(
     return Problem(evidence=tuple(found))
 
 
+def _lacks_the_driver(messages: MessageLog) -> bool:
+    """Whether nouveau drives the GPU where no driver is installed whose module it keeps away."""
+    return messages.has("smi-not-found") and any("nouveau" in one.text for one in messages.all("module-not-loaded"))
+
+
 @MISSING.sign(unless=("gpu.none", "tf.cpu-build", "driver.stub-loaded"))
 def libcuda_message(
     context: Context,
@@ -247,7 +250,8 @@ def libcuda_message(
         or messages.has("smi-no-libcuda", *_NO_DRIVER_SAID)
         or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED)
     )
-    if not absent and not (messages.has("smi-not-found") and messages.has("cuinit-failed", "no-cuda-device")):
+    fails = messages.has("cuinit-failed", "no-cuda-device") or _lacks_the_driver(messages)
+    if not absent and not (messages.has("smi-not-found") and fails):
         return None
     found = message_evidence(*messages.all(*_NO_DRIVER_SAID), *inputs.driver_messages(messages))
     if not kernel_module_loaded and not inputs.smi_works(nvidia_smi):
@@ -392,8 +396,8 @@ def libraries_without_module(
     return Problem(cause=cause, evidence=tuple(found), fixes=(fix,))
 
 
-# results of cuInit while the display driver runs: nvidia-uvm or the NVSwitch fabric is not ready
-_CUDA_MODULE_FAILS = (3, 304, 802, 999)
+# results of cuInit while the display driver runs: nvidia-uvm is not ready
+_CUDA_MODULE_FAILS = (3, 304, 999)
 _NO_MODULE = ("kernel-driver-not-running", "smi-no-driver")
 
 
@@ -404,24 +408,15 @@ def module_message(
     nvidia_smi: SmiResult | None = None,
     cuda_init: CallResult | None = None,
     host_kernel: str | None = None,
+    os: str | None = None,
 ) -> Problem | None:
     """nvidia-smi or TensorFlow finds no module: nouveau, Secure Boot, DKMS, a laptop that runs on its other GPU."""
-    if messages.has("gpu-lost", "xid"):
+    if messages.has("gpu-lost", "xid") or os == "windows":  # which has no modules
         return None
     absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
     if inputs.has_code(cuda_init, *_CUDA_MODULE_FAILS) and not messages.has(*_NO_MODULE):
-        seen = () if messages.has("kernel-version") else messages.all("cuinit-failed")
-        ways = (inputs.DEVICE_NODES, inputs.RELOAD_UVM)
-        if inputs.has_code(cuda_init, 999):  # "unknown error" comes after suspend more often than without the module
-            ways = ways[::-1]
-        return Problem(
-            title="The kernel module nvidia-uvm, which CUDA requires, does not work",
-            cause="the display driver runs, but CUDA cannot start: nvidia-uvm is not loaded, failed after suspend, or "
-            "this user has no permission for its device node; sometimes it is the hardware",
-            evidence=message_evidence(*seen),
-            fixes=ways,
-        )
-    if not absent or kernel_module or inputs.smi_works(nvidia_smi):
+        return _without_uvm(messages, cuda_init)
+    if not absent or kernel_module or inputs.smi_works(nvidia_smi) or _lacks_the_driver(messages):
         return None
     for words, cause, fix in _REASONS:
         if told := [message for message in absent if words.search(message.text)]:
@@ -430,6 +425,20 @@ def module_message(
         cause = _NOT_REBUILT
         return Problem(cause=cause, evidence=message_evidence(*built, *absent), fixes=(_REBUILD, _LOAD))
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
+
+
+def _without_uvm(messages: MessageLog, cuda_init: CallResult | None) -> Problem:
+    seen = () if messages.has("kernel-version") else messages.all("cuinit-failed")
+    ways = (inputs.DEVICE_NODES, inputs.RELOAD_UVM)
+    if inputs.has_code(cuda_init, 999):  # "unknown error" comes after suspend more often than without the module
+        ways = ways[::-1]
+    return Problem(
+        title="The kernel module nvidia-uvm, which CUDA requires, does not work",
+        cause="the display driver runs, but CUDA cannot start: nvidia-uvm is not loaded, failed after suspend, or "
+        "this user has no permission for its device node; sometimes it is the hardware",
+        evidence=message_evidence(*seen),
+        fixes=ways,
+    )
 
 
 def _for_another_kernel(messages: MessageLog, running: str | None) -> tuple[Message, ...]:
@@ -663,6 +672,10 @@ INIT_FAILED = finding(
     ),
     docs="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
 )
+_ON_WINDOWS = (
+    "the driver was updated without a restart, or the machine slept; else the driver's files are damaged, or a laptop "
+    "has switched the GPU off"
+)
 _OTHER_FINDINGS = (0, *inputs.STUB_LIBRARY, inputs.LIBCUDA_NOT_OPENED, 803, inputs.COMPATIBILITY_REFUSED)
 
 
@@ -674,6 +687,8 @@ def cuinit_result(context: Context, cuda_init: CallResult, has_gpu: bool | None 
         return None
     if code > 0:
         cause, fixes = _RESULTS.get(code, (None, None))
+        if context.remedies.os == "windows" and code in (3, 999):
+            cause, fixes = _ON_WINDOWS, (inputs.RESTART, context.remedies.install_driver())
         return Problem(
             title=f"CUDA cannot be initialised: {cuda_init.name or f'error {code}'}",
             cause=cause,

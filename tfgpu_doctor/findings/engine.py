@@ -409,6 +409,8 @@ def _to_try(possible: list[Shown]) -> Shown | None:
 
 def _serves_all(fix: Fix, possible: list[Shown]) -> bool:
     """Whether a repair brings CUDA and cuDNN for a named release, and it is only open why theirs are not found."""
+    if fix.text.startswith("On Colab and Kaggle"):  # its CUDA is that of its own TensorFlow alone
+        return all(one.declared.layer in ("CUDA", "cuDNN", "TensorFlow") for one in possible)
     brought = any(one in " ".join(fix.commands) for one in ("cudatoolkit=", "[and-cuda]", "nvidia-cu", "docker run"))
     of_libraries = len(possible) > 1 and all(one.declared.layer in ("CUDA", "cuDNN") for one in possible)
     shown = any(one.problem.cause not in (GUESSED, *LIKE_OTHERS) for one in possible)

@@ -204,6 +204,15 @@ def _unset(context: Context) -> tuple[Fix, ...]:
     return (Fix(where, (_show(context), context.remedies.unset("CUDA_VISIBLE_DEVICES"))),)
 
 
+# https://slurm.schedmd.com/gres.html; what Slurm sets where a job has no GPU
+_NO_GPU_OF_SLURM = "NoDevFiles"
+_NONE_GIVEN = "The scheduler has given this job no GPU"
+_NONE_REQUESTED = "Slurm shows a job the GPUs that it requests, and this one requests none"
+_REQUEST_OF_SLURM = "--gres=gpu:1, or --gpus=1"
+_ASKED_OF_SLURM = Fix("Ask Slurm for one, on a line below the first of the job's script", ("#SBATCH --gres=gpu:1",))
+_NAMES_OF_SLURM = Fix("See which GPUs Slurm has, by their names and nodes", ("sinfo -o '%P %G %N'",))
+
+
 HIDDEN = finding(
     "gpu.hidden",
     layer="Devices",
@@ -213,6 +222,12 @@ HIDDEN = finding(
     pointless_after=("container.no-gpu",),
     docs="https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars",
 )
+
+
+def _of_another_run(messages: MessageLog) -> bool:
+    """Whether it names GPUs that exist, or compares with the CPU, or is of a program that ends before it asks."""
+    others = ("gpu-created", "gpu-found", "native-traceback", "wrong-result", "time-on-both")
+    return messages.stops_import or messages.has(*others)
 
 
 @HIDDEN.sign()
@@ -228,10 +243,11 @@ def no_device_named(
     """CUDA_VISIBLE_DEVICES leaves no device, or NVIDIA_VISIBLE_DEVICES is void in a container."""
     if lists_gpu(devices) and not context.probed:
         return None  # it was set for another run
-    # set for another run, naming GPUs that exist or to compare with the CPU, or of a program that ends before it asks
-    others = ("gpu-created", "gpu-found", "native-traceback", "wrong-result", "time-on-both")
-    if messages is not None and (messages.stops_import or messages.has(*others)):
+    if messages is not None and _of_another_run(messages):
         return None
+    if variables.get("CUDA_VISIBLE_DEVICES") == _NO_GPU_OF_SLURM:
+        shown = evidence(f"CUDA_VISIBLE_DEVICES={_NO_GPU_OF_SLURM}", context.source("variables"), _REQUEST_OF_SLURM)
+        return Problem(title=_NONE_GIVEN, cause=_NONE_REQUESTED, evidence=(shown,), fixes=(_ASKED_OF_SLURM,))
     found: list[Evidence] = []
     fixes: list[Fix] = []
     cuda, nvidia = variables.get("CUDA_VISIBLE_DEVICES"), variables.get("NVIDIA_VISIBLE_DEVICES")
@@ -289,23 +305,16 @@ def hidden_message(context: Context, messages: MessageLog, cuda_init: CallResult
     )
 
 
-# https://slurm.schedmd.com/gres.html
-_ASKED_OF_SLURM = Fix("Ask Slurm for one, on a line below the first of the job's script", ("#SBATCH --gres=gpu:1",))
-_NAMES_OF_SLURM = Fix("See which GPUs Slurm has, by their names and nodes", ("sinfo -o '%P %G %N'",))
-
-
 def _without_a_request(hidden: tuple[Message, ...]) -> Problem:
     """A job of Slurm that requests no GPU, or one that the cluster does not have."""
     refused = "specification" in hidden[0].text
-    in_script = hidden[0].text.lstrip().startswith("#SBATCH")
+    in_script, on_login_node = hidden[0].text.lstrip().startswith("#SBATCH"), "login" in hidden[0].text
     ask = _ASKED_OF_SLURM if in_script else Fix("Ask Slurm for one", ("srun --gres=gpu:1 nvidia-smi -L",))
     return Problem(
-        title="The scheduler has given this job no GPU",
-        cause="Slurm has no GPU of the name that the job requests"
-        if refused
-        else "Slurm shows a job the GPUs that it requests, and this one requests none",
-        evidence=message_evidence(*hidden, need="--gres=gpu:1, or --gpus=1"),
-        fixes=(_NAMES_OF_SLURM,) if refused else (ask,),
+        title=_NONE_GIVEN if not on_login_node else "This is the login node of a cluster, whose GPUs are those of jobs",
+        cause="Slurm has no GPU of the name that the job requests" if refused else _NONE_REQUESTED,
+        evidence=message_evidence(*hidden, need=_REQUEST_OF_SLURM),
+        fixes=(_NAMES_OF_SLURM,) if refused else (ask, *((_NAMES_OF_SLURM,) if on_login_node else ())),
     )
 
 
@@ -547,7 +556,7 @@ def _is_newer(gpu: str, release: Release | None) -> bool:
     return runs_on(release, gpu) != "sass" and all(capability(gpu) > capability(kernel) for kernel in kernels)
 
 
-_KEEP_CACHE = Fix("Until then, keep what the driver compiles for later runs", ("export CUDA_CACHE_MAXSIZE=4294967296",))
+_KEEP_CACHE = Fix("Keep what the driver compiles for later runs", ("export CUDA_CACHE_MAXSIZE=4294967296",))
 
 
 def _newer_release(context: Context) -> tuple[Fix, ...]:

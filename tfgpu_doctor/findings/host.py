@@ -316,6 +316,14 @@ _WITH_NVIDIA_DOCKER = (
 )
 
 
+# https://docs.docker.com/compose/how-tos/gpu-support
+COMPOSE_REQUEST = (
+    *("deploy:", "  resources:", "    reservations:", "      devices:"),
+    *("        - driver: nvidia", "          count: all", "          capabilities: [gpu]"),
+)
+_OF_COMPOSE = re.compile(r"^\s*services: *$|\bdocker[- ]compose\b")
+
+
 def access(context: Context, container: str | None, *, requested: bool = False) -> tuple[Fix, ...]:
     """How a container of that kind gets access to a GPU; `requested`: the command that started it asks for GPUs."""
     host = context.remedies.host
@@ -330,6 +338,8 @@ def access(context: Context, container: str | None, *, requested: bool = False) 
     image = context.remedies.quote((named or ("ubuntu",))[-1])
     if not requested and any("nvidia-docker run" in message.text for message in context.log.all("container-start")):
         return (Fix(_WITH_NVIDIA_DOCKER, (f"nvidia-docker run --rm {image} nvidia-smi",)),)
+    if not requested and any(_OF_COMPOSE.search(one.text) for one in context.log.all("container-start")):
+        return (Fix("Add to the service in Compose's file, and run docker compose up again", COMPOSE_REQUEST),)
     check = f"docker run --rm --gpus all {image} nvidia-smi"
     start = "Start the container with --gpus all (the host needs the NVIDIA driver and the NVIDIA Container Toolkit)"
     first, then = ((), (check,)) if requested else ((Fix(start, (check,)),), ())
@@ -419,7 +429,13 @@ _GPU_WANTED = (
     "question",
 )
 # what fails in a container that has a GPU
-_WITH_ANY_ACCESS = ("driver-versions-differ", "nvml-mismatch", "apptainer-no-driver", "forward-compatibility")
+_WITH_ANY_ACCESS = (
+    "kubernetes-taint",
+    "driver-versions-differ",
+    "nvml-mismatch",
+    "apptainer-no-driver",
+    "forward-compatibility",
+)
 _RUN_LATER = Fix(
     "Start the program with CMD or ENTRYPOINT instead of RUN, and keep CUDA's stub library as it is; where the build "
     'itself needs the GPU, "default-runtime": "nvidia" in /etc/docker/daemon.json gives it one'
@@ -455,6 +471,24 @@ def container_message(
     return replace(problem, cause=cause, evidence=seen, possible=_wonders(context, messages))
 
 
+# https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration: nodes with one are left out first
+_TOLERATE = Fix(
+    "Add to the pod's spec, beside its containers",
+    ("tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]",),
+)
+
+
+@NO_GPU.sign()
+def pod_does_not_tolerate(messages: MessageLog) -> Problem | None:
+    """The nodes with GPUs are those with the taint."""
+    return Problem(
+        title="The pod does not tolerate the taint of the nodes with GPUs",
+        cause="these nodes take only pods that tolerate their taint",
+        evidence=message_evidence(*messages.all("kubernetes-taint")),
+        fixes=(_TOLERATE,),
+    )
+
+
 def _wonders(context: Context, log: MessageLog) -> bool:
     """Whether somebody asks what harmless lines mean, who may want the CPU, and misses nothing."""
     refused = log.has(*_GPU_WANTED, *_NO_GPU_REPORTED, "container-hook-failed", "smi-not-found")
@@ -471,7 +505,7 @@ def _no_access(context: Context, messages: MessageLog, container: str | None, *,
     # the hook runs where GPUs are requested, and finds no driver that works
     if of_hook:
         fixes: tuple[Fix, ...] = (_DRIVER_OF_HOST, inputs.RUN_ON_HOST)
-    elif not refused and _lacks_capabilities(context, messages):
+    elif kind == "docker" and not refused and _lacks_capabilities(context, messages):
         image = context.remedies.quote((messages.values("image-named", "image") or ("ubuntu",))[-1])
         fixes = (_with_capabilities(image), inputs.RUN_ON_HOST)
     else:

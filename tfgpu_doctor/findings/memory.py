@@ -230,7 +230,15 @@ def _not_allocated(log: MessageLog) -> list[Message]:
 
 
 def _is_on_host(message: Message) -> bool:
+    if message.kind == "dst-not-initialized" and "GPU" in message.text:
+        return False  # what is named as CPU is where the tensor comes from
     return re.search(r"device:CPU|[Aa]llocator \(?\w{0,40}cpu|(?:gpu|cuda)_host", message.text) is not None
+
+
+_IN_PARTS = Fix(
+    "Give the model its data in parts: a generator, or a tf.data.Dataset made from one or from files; an array as a "
+    "whole is copied to the GPU"
+)
 
 
 @OOM.sign(conclusive=False)
@@ -260,6 +268,8 @@ def allocation_failed(context: Context, messages: MessageLog) -> Problem | None:
         return None
     program = "PyTorch" if all(_OF_PYTORCH.search(message.text) for message in failed) else _program(messages)
     reduce = _reduce(messages)
+    if any("_EagerConst" in message.text for message in failed):
+        return Problem(evidence=message_evidence(*failed), fixes=(_IN_PARTS, _SEE_OTHERS))
     if program == "TensorFlow":
         # a library, not a tensor, gets none: TensorFlow has reserved all for tensors
         of_library = all(_REFUSED.search(message.text) for message in failed)

@@ -59,7 +59,11 @@ def _with_the_other_python(context: Context) -> tuple[Fix, ...]:
         return (Fix(text, (finds, *kernel)),)
     text = "Start the program with the Python that imports TensorFlow (in an IDE, choose it as the interpreter; R: "
     text += "reticulate::use_python){}; the first command prints the path of the one that runs"
-    install = remedies.pip_install(*remedies.tensorflow)
+    there, names = value_or(context.facts.tensorflow.version, None), remedies.tensorflow
+    is_same = there is None or any(
+        f"=={minor(there)}" in one for one in names
+    )  # else no wheel of it is for this Python
+    install = remedies.pip_install(*names) if is_same else ()
     other = ", or install TensorFlow for the one that runs" if install else ""
     return (Fix(text.format(other), (_executable(context), *install)),)
 

@@ -31,6 +31,8 @@ _LINUX_DRIVER = re.compile(
     re.IGNORECASE,
 )
 # the lines with which a job asks Slurm for anything, and those that ask for a GPU
+_LOGIN_NODE = re.compile(r"@login[\w-]*[ :~\]]|(?:for host|hostname): login")
+_OF_SLURM = re.compile(r"\b(?:sinfo|squeue|sbatch|srun|salloc|slurm)\b", re.IGNORECASE)
 _SLURM = re.compile(r"^\s*#SBATCH\b|(?:^|[$#>%`] ?)(?:srun|salloc)\b.*\s-(?:-pty|-partition|p|-mem|n|N|c|-time|t|A)\b")
 _OF_SLURM_A_GPU = re.compile(r"--gres|--gpus|\s-G\b|--tres\S{0,60}gpu")
 _GRANTED = re.compile(r"gres[/:]gpu|TresPerNode=.*gpu|SLURM_JOB_GPUS=\d|SLURM_GPUS\w*=\d")
@@ -71,7 +73,7 @@ _NOT_PYTHON = any_case(
 _PYTHON = any_case(r"\bimport tensorflow|-packages\b|\bpip3? install|\.py\b|\bpython\d?(?:\.\d+)?(?: version)?:")
 _HOSTED = any_case(
     r"^\W{0,4}(?:(?:in|on|using) )?(?:google )?colab(?: notebook|[,:;(]|\s*$)|\bkaggle (?:notebook|kernel|session)s?\b"
-    r"|(?<![\w.-])/content/|/kaggle/(?:input|working)\b|\bcolab[\w-]{0,40}\.ipynb\b|\bgoogle\.colab\b"
+    r"|(?<![\w.-])/content/|/kaggle/(?:input|working)\b|\bcolab[\w-]{0,40}\.ipynb\b|\bgoogle\.colab\b|\"gpuType\""
     r"|\bcolab (?:pro|runtime|session|has|comes with|provides|tensorflow|crash\w*|fails)\b"
     r"|\bcolab (?:says|shows|does)\b|(?:\b(?:run|runs|running|ran|train|training|execute|work|example)\b.{0,60}"
     r"\b(?:in|on|with)|^(?!.{0,200}\b(?:works?|fine)\b).{0,60}\b(?:in|on|using)) (?:google )?(?:colab|kaggle)\b"
@@ -251,14 +253,21 @@ def _said(text: ParsedText, reader: Callable[[str], re.Match[str] | None]) -> in
     return None
 
 
+def _without_a_gpu_of_slurm(text: ParsedText) -> Iterator[Message]:
+    """A job that asks Slurm for no GPU, or no job at all."""
+    asked = [line for line in text.lines if _SLURM.search(line.text)]
+    if asked and not text.find(_GRANTED) and not any(_OF_SLURM_A_GPU.search(line.text) for line in asked):
+        yield _message(text, "slurm-no-gpu", asked[0].number)
+    elif text.find(_OF_SLURM) and (login := text.find(_LOGIN_NODE)):
+        yield _message(text, "slurm-no-gpu", login[1])
+
+
 def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:
-    """TensorFlow lists no GPU, or somebody says so, or that the GPU does not work; the job asks Slurm for none."""
+    """TensorFlow lists no GPU, or somebody says so, or that the GPU does not work."""
     listed = devices(text)
     none = listed.source if isinstance(listed, Known) and not lists_gpu(listed.value) else ""
-    asked = [line for line in text.lines if _SLURM.search(line.text)]
-    failed = none or text.messages_of("smi-no-devices", "no-cuda-device", "cuinit-failed")
-    if asked and failed and not text.find(_GRANTED) and not any(_OF_SLURM_A_GPU.search(line.text) for line in asked):
-        yield _message(text, "slurm-no-gpu", asked[0].number)
+    if none or text.messages_of("smi-no-devices", "no-cuda-device", "cuinit-failed"):
+        yield from _without_a_gpu_of_slurm(text)
     if line := re.match(r"line (\d+)", none):
         yield _message(text, "no-gpu-listed", int(line[1]))
     elif listed == NOT_IN_TEXT and (said := first_said(text, prose.gpu_fails)):

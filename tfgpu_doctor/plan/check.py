@@ -76,10 +76,12 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
 
 
 def _is_known(view: PlannedEnvironment) -> bool:
-    """Whether it names a TensorFlow of the usual places, or an image that has one; it may be newer than the matrix."""
+    """Whether it names a TensorFlow of the usual places, of which something is known, or an image that has one."""
     one, base = view.tensorflow, view.base
+    if one and not one.elsewhere:
+        return bool(view.conda or view.allowed) or view.release is not None
     inside = base and (base.tensorflow or "tensorflow/serving" in base.image.name or (base.of_tensorflow and base.cuda))
-    return not one.elsewhere if one else bool(inside)
+    return one is None and bool(inside)
 
 
 def _not_in_matrix(view: PlannedEnvironment) -> str | None:

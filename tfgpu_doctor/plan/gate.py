@@ -327,6 +327,19 @@ def is_for_another_program(repair: Repair, situation: Situation) -> bool:
     return situation.log.has("not-python") and any(map(_FOR_PYTHON.search, repair.fix.commands))
 
 
+_NAMED_RELEASE = re.compile(
+    r"\btensorflow(?:-\w+)*(?:\[[^\]]*\])?={1,2}(?P<major>\d+)\.|tensorflow/tensorflow:(?P<tag>\d+)\."
+)
+
+
+def is_of_another_major(repair: Repair, situation: Situation) -> bool:
+    """TensorFlow 2 for what runs on TensorFlow 1: its programs end with the first line that uses a session."""
+    named = [one["major"] or one["tag"] for one in _NAMED_RELEASE.finditer(" ".join(repair.fix.commands))]
+    is_first = bool(named) and at_least(situation.version, "2.0") is False and all(at_least(one, "2") for one in named)
+    asked = (one.values.get("requirement", "") for one in situation.log.messages)
+    return is_first and not any(">=" in one and "<" not in one for one in asked)  # tensorflow>=1.7 is met by 2.20
+
+
 def needs_a_machine_of_its_own(repair: Repair, situation: Situation) -> bool:
     """A hosted notebook has one Python, whose TensorFlow fits its CUDA and its driver."""
     if not situation.log.has("hosted-notebook"):
@@ -360,6 +373,7 @@ REASONS: tuple[Reason, ...] = (
     is_there,
     is_for_another_shell,
     is_for_another_program,
+    is_of_another_major,
     needs_a_machine_of_its_own,
     does_not_do_what_it_says,
 )

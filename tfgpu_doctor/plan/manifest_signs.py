@@ -6,6 +6,7 @@ adds them; `tfgpu check` does so.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -23,6 +24,7 @@ from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.cuda import OF_THE_SYSTEM, WITHOUT_EXTRA
 from tfgpu_doctor.findings.declaration import Problem, evidence
 from tfgpu_doctor.findings.engine import SEVERITIES
+from tfgpu_doctor.findings.host import COMPOSE_REQUEST
 from tfgpu_doctor.findings.library_fixes import CUDNN_9
 from tfgpu_doctor.findings.python import GUIDE, MUSL, MUSL_TITLE, pythons_of
 from tfgpu_doctor.findings.requirements import companion_bound
@@ -261,8 +263,8 @@ def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[P
     newest = next(iter(view.matrix.stable(platform=view.target.platform, package=tensorflow.name)), None)
     wanted = specifier(tensorflow.specifier)
     is_empty = tensorflow.name == "tensorflow-gpu" and wanted is not None and wanted.contains("2.12.0")
-    if tensorflow.elsewhere or newest is None or wanted is None or is_empty:
-        return
+    if tensorflow.elsewhere or newest is None or wanted is None or is_empty or ".whl" in tensorflow.text:
+        return  # a file is asked of no index
     first, second, *_ = numbers(newest.version)
     if any(wanted.contains(f"{first}.{second + ahead}.0") for ahead in (1, 2, 3)):
         return  # newer than this matrix
@@ -356,6 +358,32 @@ def python_of_the_distribution(view: PlannedEnvironment) -> Iterator[Problem]:
                 evidence=(evidence("pip install", str(place), "an environment of its own, or permission", "PEP 668"),),
                 fixes=(Fix(f"In the build, above {place}, add", (f"{keyword} PIP_BREAK_SYSTEM_PACKAGES=1",)),),
             )
+
+
+# what brings a Python, or pip, in a line of a Dockerfile; not what starts one
+_BRINGS_PYTHON = re.compile(
+    r"^(?!\s*(?:#|CMD|ENTRYPOINT|ENV|LABEL|WORKDIR))(?!\s*RUN (?:pip3?|python3? -m pip) install).*"
+    r"(?:python|pip\b|conda|mamba|\buv\b|--from=)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+@in_manifests("tf.not-installed")
+def image_without_python(view: PlannedEnvironment) -> Iterator[Problem]:
+    """NVIDIA's images of CUDA have neither Python nor pip: "pip: not found" ends the build."""
+    environment, base = view.environment, view.base
+    text = environment.texts.get(posixpath.normpath(environment.place.path), "")
+    if environment.kind != "dockerfile" or base is None or base.image.name != "nvidia/cuda" or not text:
+        return
+    pip = next((one for one in environment.requirements if one.installer == "pip" and one.step), None)
+    if pip and not _BRINGS_PYTHON.search(text):
+        install = "RUN apt-get update && apt-get install -y --no-install-recommends python3-pip"
+        yield Problem(
+            title=f"Nothing installs Python and pip into {base.image.reference}, and the build ends",
+            cause='the image has neither: "pip: not found"',
+            evidence=_seen(base.image, "python3-pip", "https://hub.docker.com/r/nvidia/cuda"),
+            fixes=(Fix(f"Below {base.image.place}, add", (install,)),),
+        )
 
 
 def _apt_fails(base: Base) -> tuple[str, str, str] | None:
@@ -521,7 +549,7 @@ def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> I
 @in_manifests("tf.package-conflict")
 def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """Two distributions that install their files into the same folder."""
-    first, others = view.tensorflow, view.others
+    first, others = view.tensorflow, view.others_together
     names = {one.name for one in others} - {"tensorflow-base"}
     if first and names and not view.conda:
         releases = {pinned(one) for one in (first, *others)}  # since 2.1 the same files under two names
@@ -622,6 +650,22 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
         )
 
 
+@in_manifests("tf.abi-numpy")
+def numpy_over_nvidias(view: PlannedEnvironment) -> Iterator[Problem]:
+    """NumPy 2 over a TensorFlow of NVIDIA's monthly images, which before 2.18 is compiled for NumPy 1."""
+    base, line, universe = view.base, view.requirement("numpy"), view.resolved.universe
+    if view.tensorflow or line is None or not (base and base.of_a_month and base.tensorflow):
+        return
+    package, old = universe.package("numpy"), at_least(base.tensorflow.partition("+")[0], "2.18") is False
+    if old and universe.is_judged(line) and not package.allowed(line.specifier, "<2"):
+        yield Problem(
+            title=f"{line.text} replaces the NumPy 1 that TensorFlow needs in {base.image.reference}",
+            cause=f"TensorFlow {base.tensorflow} is compiled for NumPy 1, and cannot be imported with NumPy 2",
+            evidence=_seen(line, "numpy<2", f"TensorFlow {base.tensorflow} of the image"),
+            fixes=(write(line, "numpy<2"),),
+        )
+
+
 def _brings_numpy_2(view: PlannedEnvironment, bound: str) -> Requirement | None:
     """The line that brings, or leaves, a NumPy outside a bound: its own, TensorFlow's, or that of what requires it."""
     universe = view.resolved.universe
@@ -655,10 +699,7 @@ _REQUESTS = {
     ),
     "compose": (
         "a device reservation with capabilities: [gpu]",
-        (
-            *("deploy:", "  resources:", "    reservations:", "      devices:"),
-            *("        - driver: nvidia", "          count: all", "          capabilities: [gpu]"),
-        ),
+        COMPOSE_REQUEST,
         "https://docs.docker.com/compose/how-tos/gpu-support/",
         "Docker gives a container no GPU unless it requests one",
     ),
@@ -1047,10 +1088,15 @@ def no_conda_gpu_build(view: PlannedEnvironment) -> Iterator[Problem]:
 
 @in_manifests("cuda.version-mismatch", unless=_DECIDED_BY_PACKAGE)
 def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
-    """A CUDA is pinned for which conda-forge has no build of these versions."""
+    """A CUDA is pinned for which conda-forge has no build of these versions.
+
+    A build for 12.8 depends on cuda-version >=12.8,<13 (run_exports of conda-forge's cuda-nvcc).
+    """
     rows = [row for row in _conda_builds(view) if row.cuda]
+    builds = [cuda for row in rows for cuda in row.cuda]
     for pin in view.cudas if rows else ():
-        if "." in pin.version and not any(minor(pin.version) in map(minor, row.cuda) for row in rows):
+        taken = (major(pin.version) == major(cuda) and at_least(pin.version, minor(cuda)) for cuda in builds)
+        if "." in pin.version and not any(taken):
             title, need = f"build of TensorFlow {rows[0].version} for CUDA {pin.version}", ", ".join(rows[0].cuda)
             cause = "conda cannot solve the environment, or installs a CPU build"
             yield _not_built(rows[0], title, cause, pin.text, pin.place, f"CUDA {need}")

@@ -410,6 +410,17 @@ class PlannedEnvironment:
         line = required[0] if required[0].specifier else narrowing[0]
         return replace(required[0], specifier=bounds, place=line.place, text=line.text)
 
+    @property
+    def others_together(self) -> tuple[Requirement, ...]:
+        """Of the others that bring a TensorFlow, those whose markers hold for a Python for which the first's does."""
+        first, pythons = self.tensorflow, self.pythons or PYTHONS
+
+        def together(one: Requirement) -> bool:
+            markers = [each.marker for each in (one, first) if each and each.marker]
+            return any(all(holds(each, self.target.platform, python) for each in markers) for python in pythons)
+
+        return tuple(one for one in self.others if together(one))
+
     def is_overruled(self, one: Requirement) -> bool:
         """Whether pip replaces it when a later command installs TensorFlow, as far as that needs another version."""
         return self.tensorflow is not None and 0 < one.step < self.tensorflow.step
