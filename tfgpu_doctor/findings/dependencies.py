@@ -547,6 +547,14 @@ def _of_numpy_1(
     )
 
 
+def _one_numpy(context: Context, requirement: str) -> Fix:
+    """Remove conda's NumPy, which lies over pip's, and pip's, and install one."""
+    text = f"Where conda's numpy-base lies over pip's NumPy, remove both, and install {requirement}"
+    install = context.remedies.pip_install(requirement)
+    pip = f"{context.remedies.python} -m pip uninstall -y numpy"
+    return Fix(text, ("conda remove -y --force numpy numpy-base", pip, *install))
+
+
 def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Release | None) -> Problem:
     """A name that a later NumPy does not have: TensorFlow before 2.7 asks for some, else the user's code does."""
     removed_in = _REMOVED_IN.get(name, "2")
@@ -555,9 +563,11 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
     available = not floor or at_least(floor[2:], removed_in) is False
     requirement = f"numpy{f'{floor},' if available and floor.startswith('>') else ''}<{removed_in}"
     wanted = f"numpy{floor}" if floor.startswith("~=") else requirement  # with an upper bound of its own, below that
-    in_tensorflow = removed_in == "1.24" and (release is None or at_least(release.version, "2.7") is False)
+    in_tensorflow = removed_in == "1.24" and release is not None and at_least(release.version, "2.7") is False
     edit = Alternative(f"Replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
     newer = _or_newer(context, "NumPy") if in_tensorflow else ()
+    if any(one.name == "numpy-base" for one in value_or(context.facts.python.packages, ())):
+        newer = (_one_numpy(context, requirement), *newer)
     return Problem(
         title=f"NumPy {removed_in} removed np.{name}, which this program uses",
         cause=f"NumPy {removed_in} or newer is installed; numpy<{removed_in} has the name",

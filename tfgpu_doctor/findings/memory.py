@@ -292,7 +292,8 @@ _LIMITS = (  # what ends a process over its limit, and where that is raised
 @OOM.sign(unless=("memory.taken", "gpu.fault"))
 def host_allocation_failed(messages: MessageLog) -> Problem | None:
     """The memory of the machine is full."""
-    failed, host, killed = _not_allocated(messages), messages.all("host-out-of-memory"), messages.all("process-killed")
+    failed, killed = _not_allocated(messages), messages.all("process-killed")
+    host = tuple(one for one in messages.all("host-out-of-memory") if "CUDA error" not in one.text)
     large = [m for m in messages.all("harmless") if m.values["what"] == "host-allocation"]
     host += (*large, *killed) if large and killed else ()
     if not all(map(_is_on_host, failed)) or not (failed or host):

@@ -54,6 +54,7 @@ _ENTERED = "ENV PATH=/opt/conda/envs/tf/bin:$PATH LD_LIBRARY_PATH=/opt/conda/env
 _ABOUT_ENVIRONMENTS = re.compile(
     r" \(uv or conda can install that Python\)| in an? (?:new )?environment(?: of its own)?"
 )
+_TAKEN = re.compile(r"(?:(?<=-n )|(?<=conda activate )|(?<=~/)|(?<=-m venv ))tf(?![\w-])|^tf(?=\\Scripts)")
 _UNSET, _EXPORT = re.compile(r"\bunset ([A-Za-z_]\w*(?: [A-Za-z_]\w*){0,50})$"), re.compile(r"export (\w+)=([^$]*)")
 _HOSTED = Fix(
     "On Colab and Kaggle, use the TensorFlow that is installed there, which fits its CUDA: start a new session (Colab: "
@@ -128,7 +129,21 @@ class Fixes(Situation):
         fixes = tuple(self._in_an_image(fix) for fix in self._in_a_hosted_notebook(fixes))
         found = [(fix, self.where_it_belongs(fix)) for fix in fixes]
         useful = tuple(here for fix, here in found if here.commands or not fix.commands)
-        return admitted(useful or tuple(here for _, here in found), self.facts, self.matrix)
+        return tuple(
+            map(self._named_anew, admitted(useful or tuple(here for _, here in found), self.facts, self.matrix))
+        )
+
+    def _named_anew(self, fix: Fix) -> Fix:
+        """The fix with another name for its environment where one of that name is there.
+
+        `conda create -y` removes it (conda/cli/main_create.py), and `python -m venv` keeps its Python.
+        """
+        here = re.search(
+            r"[/\\]tf[/\\](?:bin|lib|Scripts)\b|[/\\]envs[/\\]tf\b", value_or(self.facts.python.executable, "")
+        )
+        if not here and not self.log.has("environment-named-tf"):
+            return fix
+        return structs.replace(fix, commands=tuple(_TAKEN.sub("tf-new", one) for one in fix.commands))
 
     def _in_a_hosted_notebook(self, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
         if not any(needs_a_machine_of_its_own(Repair(fix), self) for fix in fixes):
