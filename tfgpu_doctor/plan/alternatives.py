@@ -16,7 +16,7 @@ from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.queries import takes_cudnn
 from tfgpu_doctor.matrix.schema import CondaBuild, Container
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest, outside_wsl
-from tfgpu_doctor.plan.install_commands import CHECK_CONDA, Installation, list_gpus, python_for
+from tfgpu_doctor.plan.install_commands import CHECK_CONDA, INSTALL_CONDA, Installation, list_gpus, python_for
 from tfgpu_doctor.plan.records import Option, older_than_five_years
 from tfgpu_doctor.plan.target import NO_GLIBC, Target
 
@@ -196,10 +196,22 @@ def _conda(request: PlanRequest, row: CondaBuild, cuda: str, need: str | None) -
         cudnn=row.cudnn,
         min_driver=max((one for one in (need, request.least_branch) if one), key=Version, default=None),
         commands={"conda": (f"conda create -y -n tf -c conda-forge --override-channels python={python} {spec}{held}",)},
+        missing=(Fix("conda is missing", (INSTALL_CONDA,)),),
         then=(CHECK_CONDA,),
         notes=(f"Where conda detects no GPU (login node), prepend CONDA_OVERRIDE_CUDA={cuda} to the command",),
         sources=(request.matrix.data.sources[row.source].title,),
     )
+
+
+# NVIDIA, "Installing TensorFlow for Jetson Platform", Prerequisites and Dependencies
+_FOR_H5PY = Fix(
+    "Install what pip builds h5py with",
+    (
+        "sudo apt-get update",
+        "sudo apt-get install -y python3-pip libhdf5-serial-dev hdf5-tools libhdf5-dev zlib1g-dev zip libjpeg8-dev "
+        "liblapack-dev libblas-dev gfortran",
+    ),
+)
 
 
 def _jetson_wheels(request: PlanRequest) -> Iterator[Option]:
@@ -220,7 +232,7 @@ def _jetson_wheels(request: PlanRequest) -> Iterator[Option]:
             cuda=row.cuda,
             cudnn=row.cudnn,
             min_driver=None,
-            first=(Fix("See which Jetson Linux the module has", ("cat /etc/nv_tegra_release",)),),
+            first=(Fix("See which Jetson Linux the module has", ("cat /etc/nv_tegra_release",)), _FOR_H5PY),
             commands={"pip": (wheel.command,)},
             then=(Fix("Check it", (f'python3 -c "{list_gpus(wheel.tensorflow)}"',)),),
             notes=(f"JetPack {row.version} is Jetson Linux {row.l4t}, which brings the driver, CUDA and cuDNN",),

@@ -250,7 +250,9 @@ def unknown_gpu(matrix: Matrix, name: str) -> str:
     """Say which GPUs a name could mean, or which names are near it."""
     if several_chips := matrix.gpu_candidates(name):
         listed = ", ".join(dict.fromkeys(f"{one.name} ({one.compute_capability})" for one in several_chips))
-        return f"{name!r} can mean {listed}; give the full name, or --compute-capability X.Y"
+        same = len({one.name for one in several_chips}) == 1
+        how = "which nvidia-smi --query-gpu=compute_cap --format=csv shows" if same else "or the full name"
+        return f"{name!r} can mean {listed}; give --compute-capability X.Y, {how}"
     if instance := matrix.instances.find(name):
         return f"{name} is an instance type of {instance.cloud} with {instance.gpu}, which is no NVIDIA GPU"
     if why := of_others(name):
