@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from msgspec import structs
+
 from tfgpu_doctor.facts.facts import (
     CallResult,
     Gpus,
@@ -324,12 +326,26 @@ COMPOSE_REQUEST = (
 _OF_COMPOSE = re.compile(r"^\s*services: *$|\bdocker[- ]compose\b")
 
 
+_OF_APPTAINER = re.compile(r"(?:singularity|apptainer) (?:run|exec|shell|instance start)\b(?!.* --nv\b)[^;|&#]{0,200}")
+
+
+def _request(context: Context, container: str) -> Fix:
+    """How it asks for a GPU; of Apptainer the command that the text shows, with --nv, else one that tests it."""
+    if container != "apptainer":
+        return _REQUEST[container]
+    started = (
+        found[0].strip("` ") for one in context.log.all("container-start") if (found := _OF_APPTAINER.search(one.text))
+    )
+    commands = (re.sub(r"(?<= )(?:run|exec|shell|instance start)\b", r"\g<0> --nv", one, count=1) for one in started)
+    return structs.replace(_REQUEST["apptainer"], commands=tuple(commands) or _REQUEST["apptainer"].commands)
+
+
 def access(context: Context, container: str | None, *, requested: bool = False) -> tuple[Fix, ...]:
     """How a container of that kind gets access to a GPU; `requested`: the command that started it asks for GPUs."""
     host = context.remedies.host
     named = context.log.values("image-named", "image")
     if container in _REQUEST:
-        return (_REQUEST[container],)
+        return (_request(context, container),)
     if host == "macos":
         return (Fix("Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU"),)
     if host == "linux" and context.log.has("docker-desktop"):
