@@ -226,7 +226,7 @@ HIDDEN = finding(
 
 def _of_another_run(messages: MessageLog) -> bool:
     """Whether it names GPUs that exist, or compares with the CPU, or is of a program that ends before it asks."""
-    others = ("gpu-created", "gpu-found", "native-traceback", "wrong-result", "time-on-both")
+    others = ("gpu-created", "gpu-found", "native-traceback", "wrong-result", "time-on-both", "out-of-memory")
     return messages.stops_import or messages.has(*others)
 
 
