@@ -56,6 +56,10 @@ _ABOUT_ENVIRONMENTS = re.compile(
 )
 _TAKEN = re.compile(r"(?:(?<=-n )|(?<=conda activate )|(?<=~/)|(?<=-m venv ))tf(?![\w-])|^tf(?=\\Scripts)")
 _UNSET, _EXPORT = re.compile(r"\bunset ([A-Za-z_]\w*(?: [A-Za-z_]\w*){0,50})$"), re.compile(r"export (\w+)=([^$]*)")
+_OF_ITS_RELEASE = Fix(
+    "See how the release that the program needs gets its CUDA and cuDNN (pip list shows the one that is there)",
+    ("tfgpu plan --tensorflow VERSION",),
+)
 _HOSTED = Fix(
     "On Colab and Kaggle, use the TensorFlow that is installed there, which fits its CUDA: start a new session (Colab: "
     "Disconnect and delete runtime; Kaggle: perhaps with another version of its environment), and install no other; "
@@ -519,6 +523,11 @@ class Fixes(Situation):
         if row and (other := self._possible_pythons - {*row.python}):
             python = structs.replace(self.facts.python, version=Known(min(other, key=numbers), "its TensorFlow"))
             return replace(self, facts=structs.replace(self.facts, python=python)).reinstall_best(why)
+        known = self.facts.tensorflow.version
+        of_others = known.one_of if self._of_text and isinstance(known, Unknown) else ()
+        if of_others and "CUDA libraries" in why and not any(at_least(one, "2.14") for one in of_others):
+            # a program of one of these may not run with a release whose extra brings them
+            return (*(self._for_tensorflow_1(row, why) if row else ()), _OF_ITS_RELEASE)
         if row:
             return (*self._for_tensorflow_1(row, why), *self._install(row, why))
         if row := self.best_release(this_python=False):
