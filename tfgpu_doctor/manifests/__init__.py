@@ -121,7 +121,9 @@ class Environment:
     packages_of: Image | None = None  # of the stage that installed packages which this one copies
     settings: tuple[Setting, ...] = ()
     gpu: GpuRequest | None = None
-    no_gpu: bool = False  # it prepares a pod, or debugs it, and requests no GPU
+    no_gpu: bool = False  # it prepares a pod, or debugs it, and requests no GPU; or a runner of GitHub's has none
+    os: Literal["", "windows", "macos"] = ""  # "windows", "macos": that of a job's runner; "": the target's
+    machine: str = ""  # "aarch64", "arm64", "x86_64": of a runner, or of the platform of an image; "": the target's
     apt_update: Place | None = None  # the first one of a build, unless what apt reads is changed before it
     system_pip: Place | None = None  # the first pip of the system's Python, unless another one can be meant before it
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from tfgpu_doctor.manifests import Environment, GpuRequest, IncludeError, ManifestError, Setting, quoted
 from tfgpu_doctor.manifests.dockerfile import read_dockerfile
 from tfgpu_doctor.manifests.pip import Include, Node
-from tfgpu_doctor.manifests.variables import fill, hole, read_image, unknown_part
+from tfgpu_doctor.manifests.variables import fill, hole, machine_of, read_image, unknown_part
 
 MOST_PARENTS = 10
 _VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)=\s*([^#]*?)\s*(?:\s#.*)?")
@@ -43,6 +43,7 @@ def _service(path: str, name: str, root: Node, node: Node, include: Include) -> 
         label=f"service {name}",
         place=image.place if image else node.place,
         image=read,
+        machine=machine_of(next((text for one in chain if (text := one.string("platform"))), "")),
         settings=tuple({one.name: one for one in _settings(chain)}.values()),
         gpu=next(_gpu(chain), GpuRequest(None, elsewhere.place, "extends") if elsewhere else None),
         not_understood=(
@@ -107,6 +108,7 @@ def merged(one: Environment, found: Environment) -> Environment:
     return replace(
         one,
         image=found.image,
+        machine=one.machine or found.machine,
         python=found.python,
         requirements=found.requirements,
         packages_of=found.packages_of,
@@ -217,6 +219,7 @@ def _container(label: str, pod: Node, container: Node, listed: str, *, needs_one
         label=f"{label}{name}",
         place=image.place,
         image=read,
+        machine=machine_of(pod.string("nodeSelector", "kubernetes.io/arch") or ""),
         settings=tuple(_settings_of_pod(pod, container)),
         gpu=gpu or (_by_its_node(pod) if needs_one else None),
         no_gpu=gpu is None and not needs_one,

@@ -25,7 +25,7 @@ from tfgpu_doctor.manifests.shell import (
     read_commands,
     unquoted,
 )
-from tfgpu_doctor.manifests.variables import fill, read_image, substitute, unknown_part
+from tfgpu_doctor.manifests.variables import fill, machine_of, read_image, substitute, unknown_part
 
 Lines: TypeAlias = "tuple[tuple[int, str], ...]"  # numbered from 1
 
@@ -90,7 +90,7 @@ def _logical_line(lines: list[str], at: int) -> tuple[list[tuple[int, str]], int
     return pieces, at
 
 
-_FROM = re.compile(r"(?:--platform=\S+\s+)?(?P<image>\S+)(?:\s+as\s+(?P<name>\S+))?", re.IGNORECASE)
+_FROM = re.compile(r"(?:--platform=(?P<platform>\S+)\s+)?(?P<image>\S+)(?:\s+as\s+(?P<name>\S+))?", re.IGNORECASE)
 _PAIR = re.compile(r"(?<!\S)([^\s=\"']+)=((?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\])*)", re.DOTALL)
 _FLAGS = re.compile(r"(?:\s*--\w+(?:=\S+)?\s+)*")
 # PEP 668: pip of a system's own Python; what brings another Python, or allows it; what goes on after a failure
@@ -113,6 +113,7 @@ class _Stage:
     place: Place
     image: Image | None  # that it begins with, whichever stages lie between
     parent: _Stage | None  # FROM it
+    machine: str = ""  # of its platform; "": that of most, or not named
     copied: list[_Stage] = field(default_factory=list)  # COPY --from it
     taken: dict[_Stage, bool] = field(default_factory=dict)  # with its packages; whether also with those of apt
     installed: Installed = field(default_factory=Installed)
@@ -251,6 +252,7 @@ class _Reader:
             "installed": installed,
             "label": f"{self.path}, stage {last.name}" if len(self.stages) > 1 and last.name else self.path,
             "image": last.image,
+            "machine": last.machine,
             "place": last.place,
             "system_pip": next(iter(pips), None),
             "settings": tuple({each.name: each for stage in ancestry for each in stage.settings}.values()),
@@ -264,7 +266,8 @@ class _Reader:
         reference = fill(found["image"], self.values)
         parent = self.by_name.get(reference.lower())
         image = read_image(found["image"], place, self.values) if reference != "scratch" else None
-        stage = _Stage(found["name"] or "", place, parent.image if parent else image, parent)
+        machine = machine_of(fill(found["platform"] or "", self.values)) or (parent.machine if parent else "")
+        stage = _Stage(found["name"] or "", place, parent.image if parent else image, parent, machine)
         stage.pips += parent.pips if parent else []
         self.stages.append(stage)
         if stage.name:

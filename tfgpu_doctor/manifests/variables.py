@@ -103,3 +103,8 @@ def unknown_part(image: Image | None) -> tuple[str, ...]:
     if image.tag is None and "$" in image.text:
         return (f"{image.place}: {image.text} is known only when its variables are; give them defaults",)
     return ()
+
+
+def machine_of(platform: str) -> str:
+    """The machine of a platform of Docker or Kubernetes, where it is another one than most: "linux/arm64"."""
+    return "aarch64" if re.fullmatch(r"(?:linux/)?arm64(?:/v8)?", platform.strip().lower()) else ""

@@ -175,6 +175,7 @@ def _environment(
         place=job.place,
         gpu=_gpu(job, labels),
         matrix=tuple(_chosen(job, matrix)),
+        **_runner(labels),
     )
 
 
@@ -188,6 +189,22 @@ def _labels(job: Node) -> str:
     """What a job says of the runner that it needs."""
     wanted = (job.get("runs-on"), job.get("runs-on", "labels"))
     return " ".join(each.text for one in wanted if one for each in (one, *one.items()) if each.text)
+
+
+# docs.github.com/actions/reference/runners/github-hosted-runners: macos-13, *-large and *-intel are Intel's
+_OF_INTEL = re.compile(r"macos-(?:1[0-3](?!\d)(?!-xlarge)|\d+-(?:large|intel)|latest-large)|\bx64\b", re.IGNORECASE)
+
+
+def _runner(labels: str) -> dict[str, Any]:
+    """The system and the machine of a runner by its labels, where they are not those of most; GitHub's has no GPU."""
+    words, found = labels.lower(), dict[str, Any]()
+    if re.search(r"\bmacos\b", words):
+        found = {"os": "macos", "machine": "x86_64" if _OF_INTEL.search(words) else "arm64"}
+    elif re.search(r"\bwindows\b", words):
+        found = {"os": "windows"}
+    elif re.search(r"\b(?:arm64|aarch64)\b|ubuntu-[\d.]+-arm\b", words):
+        found = {"machine": "aarch64"}
+    return found | {"no_gpu": True} if found and not re.search("gpu|cuda|self-hosted", words) else found
 
 
 def _gpu(job: Node, labels: str) -> GpuRequest | None:

@@ -274,8 +274,15 @@ class Resolution(NamedTuple):
     refused: bool = False  # no installer can meet all requirements, with any possible Python
 
 
-def _on_windows(environment: Environment, target: Target) -> Target:
-    """Return the target; on Windows for a file of conda that only serves there, by its name or its packages."""
+def _where_it_runs(environment: Environment, target: Target) -> Target:
+    """Return the target; with the system and the machine that a file names.
+
+    A file of conda serves Windows alone by its name or its packages.
+    """
+    if environment.os == "macos" or environment.machine:
+        target = structs.replace(target, machine=environment.machine)
+    if environment.os:
+        return structs.replace(target, os=environment.os)
     name = environment.place.path.rpartition("/")[2].lower() if environment.kind == "conda" else ""
     is_named = re.search(r"(?<![a-z])win(?:dows|32|64)?(?![a-z])", name)
     of_windows = is_named or any(one.name in _OF_WINDOWS for one in environment.requirements)
@@ -289,7 +296,7 @@ class PlannedEnvironment:
         """Look at one environment, for a described machine."""
         self.environment, self.matrix = environment, matrix
         self.base = read_base(environment.image, matrix)
-        target = _on_windows(environment, target)
+        target = _where_it_runs(environment, target)
         if environment.no_gpu:
             target = structs.replace(target, gpus=(), driver=None)
         # the requirement that brings TensorFlow, None: the image, or nothing; and further ones
