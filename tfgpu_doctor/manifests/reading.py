@@ -283,9 +283,16 @@ def _owners(found: list[Environment]) -> dict[str, str]:
     owners: dict[str, str] = {}
     for one in found:
         outermost = _path(one) not in included and one.part_of is None and one.kind in _MADE_FROM
-        for path in set(one.read) - {_path(one)} if outermost else ():
+        parts = set(one.read) if outermost else _narrowed_files(one) if one.kind == "workflow" else set()
+        for path in parts - {_path(one)}:
             owners.setdefault(path, one.label)
     for one in found:
         if one.kind == "requirements" and one.place.path.endswith(".txt"):
             owners.setdefault(f"{_path(one).removesuffix('.txt')}.in", one.label)
     return owners
+
+
+def _narrowed_files(one: Environment) -> set[str]:
+    """The files of constraints, and those whose TensorFlow they narrow: alone, they are not what a job installs."""
+    narrowed = (line for each in one.requirements if each.beside for line in (each, *each.beside))
+    return {posixpath.normpath(line.place.path) for line in (*narrowed, *one.constraints)}

@@ -32,7 +32,7 @@ def replacement(planned: PlannedEnvironment, below: str | None = None) -> str | 
     """
     row = None if below else _nearest_sound(planned)
     if row:
-        return requirement(row)
+        return _for_its_file(planned, row)
     from tfgpu_doctor.plan.ranking import make_plan  # of no use to a doctor that reads no manifest
 
     wanted = SpecifierSet(f"<{below}") if below else None
@@ -43,7 +43,18 @@ def replacement(planned: PlannedEnvironment, below: str | None = None) -> str | 
     kinds = ("as-is",) if fixed else ("as-is", "python")
     best = next((one for one in plan.options if one.kind in kinds), None)
     row = planned.matrix.tensorflow(best.tensorflow, planned.target.platform, best.package) if best else None
-    return requirement(row) if row and _goes_with_the_rest(planned, row) else None
+    return _for_its_file(planned, row) if row and _goes_with_the_rest(planned, row) else None
+
+
+def _for_its_file(planned: PlannedEnvironment, row: Release) -> str:
+    """The requirement of a release; in a file of constraints without extras, which pip refuses there (tried)."""
+    one, wanted = planned.tensorflow, requirement(row)
+    return re.sub(r"\[.*\]", "", wanted) if one and is_of_constraints(one) and not one.beside else wanted
+
+
+def is_of_constraints(one: Requirement) -> bool:
+    """Whether a line stands in a file that is one of constraints by its name."""
+    return "constraints" in one.place.path.rpartition("/")[2].lower()
 
 
 def _goes_with_the_rest(planned: PlannedEnvironment, row: Release) -> bool:

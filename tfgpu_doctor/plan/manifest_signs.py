@@ -48,6 +48,7 @@ from tfgpu_doctor.plan.alternatives import driver_change, is_data_centre
 from tfgpu_doctor.plan.constraints import PlanRequest, other_driver, span
 from tfgpu_doctor.plan.file_edits import (
     add_to_container,
+    is_of_constraints,
     remove,
     replacement,
     write,
@@ -64,6 +65,7 @@ from tfgpu_doctor.plan.planned import (
     Conflict,
     Cuda,
     PlannedEnvironment,
+    base_named,
     branches_of,
     driver_of,
     fitting,
@@ -981,12 +983,12 @@ def cpu_image_required(view: PlannedEnvironment) -> Iterator[Problem]:
         # 2.15.0-gpu-jupyter and 1.12.0-devel-gpu-py3 of TensorFlow's own, 2.8.2-devel-gpu of Serving's
         head = r"^.*" if serves else r"^[\w.]+(?:-rc\d)?(?:-devel)?"
         tag = re.sub(head, r"\g<0>-gpu", base.image.tag or "latest", count=1)
-        better = f"{base.image.name}:{tag}"
+        better = _images_that_run(view, f"{base.image.name}:{tag}")
         yield Problem(
             title=f"{base.image.reference} is the image without CUDA",
             cause=_RUNS_ON_CPU,
-            evidence=_seen(base.image, better, "image tags"),
-            fixes=(write_image(base.image, better),),
+            evidence=_seen(base.image, " or ".join(better) or "an image with -gpu in its tag", "image tags"),
+            fixes=tuple(_with_its_cudnn(view, base.image, one) for one in better),
             severity=Severity.ERROR if view.wants_gpu else Severity.NOTE,
         )
 
@@ -1152,6 +1154,8 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 
 
 def _lacks_cuda(view: PlannedEnvironment) -> bool:
+    if view.tensorflow and is_of_constraints(view.tensorflow) and not view.tensorflow.beside:
+        return False  # the line with the extra is in another file
     without_runtime = all(one.by == "pip" and "cuda-runtime" not in one.text for one in view.cudas)
     if view.cudas and not without_runtime and not _has_runtime_only(view):
         return False
@@ -1263,8 +1267,57 @@ def _other_cudnn(view: PlannedEnvironment, release: Release, wrong: Cuda) -> tup
     if not release.extra and (line := view.requirement(wrong.text)):
         return (write(line, f"{line.name}<{int(major(release.cudnn or '')) + 1}"),)
     if view.base and view.base.of_tensorflow and not wrong.by and major(release.cudnn or "") == "9":
-        return (Fix(f"In the build, below {wrong.text}, run: {' '.join(CUDNN_9.commands)}"),)
+        if _is_built(view):
+            return (Fix(f"In the build, below {wrong.text}, run: {' '.join(CUDNN_9.commands)}"),)
+        return tuple(write_image(view.base.image, one) for one in _images_that_run(view, view.base.image.reference))
     return write_cuda(view, release)
+
+
+def _is_built(view: PlannedEnvironment) -> bool:
+    """Whether commands of a file make the environment; a service or a pod starts an image as it is."""
+    image, environment = view.environment.image, view.environment
+    return environment.kind in ("dockerfile", "singularity") or bool(
+        image and image.place.path != environment.place.path
+    )
+
+
+def _images_that_run(view: PlannedEnvironment, wanted: str) -> list[str]:
+    """An image of TensorFlow's own for GPUs, as it is wanted, if it holds the cuDNN that its TensorFlow needs.
+
+    Else the newest one that does, and that serves the GPUs and the driver; none where nothing does.
+    """
+    base = base_named(wanted, view.matrix)
+    if base is None or base.cudnn is None or _holds_its_cudnn(view, base) or _is_built(view):
+        return [wanted]
+    head, last = re.sub(r":.*", "", wanted), base.tensorflow
+    flavour = "-jupyter" if "-jupyter" in wanted else ""
+    rows = [one for one in view.matrix.data.containers if one.image == "tensorflow/tensorflow"]
+    for row in sorted(rows, key=lambda one: Version(one.tensorflow), reverse=True):
+        tag = f"{head}:{row.tensorflow}-gpu{flavour}"
+        found = base_named(tag, view.matrix)
+        if found and at_least(last, row.tensorflow) and _holds_its_cudnn(view, found) and _serves(view, found):
+            return [tag]
+    return []
+
+
+def _with_its_cudnn(view: PlannedEnvironment, image: Image, reference: str) -> Fix:
+    """Write an image, and what the build adds to it where it lacks the cuDNN that its TensorFlow needs."""
+    found, fix = base_named(reference, view.matrix), write_image(image, reference)
+    if found is None or found.cudnn is None or _holds_its_cudnn(view, found):
+        return fix
+    return replaced(fix, text=f"{fix.text}, and in the build, below it, run: {' '.join(CUDNN_9.commands)}")
+
+
+def _holds_its_cudnn(view: PlannedEnvironment, base: Base) -> bool:
+    row = view.matrix.tensorflow(base.tensorflow or "", "linux_x86_64")
+    return row is None or takes_cudnn(row, base.cudnn or None)
+
+
+def _serves(view: PlannedEnvironment, base: Base) -> bool:
+    """Whether an image has kernels for the described GPUs, and starts with the described driver."""
+    row, needed = view.matrix.tensorflow(base.tensorflow or "", "linux_x86_64"), driver_of(base, view.matrix)
+    starts = not (view.target.driver and needed) or driver_reaches(view.target.driver, needed)
+    return row is not None and starts and all(runs_on(row, one) == "sass" for one in view.target.capabilities)
 
 
 def _as_installed(view: PlannedEnvironment, cudnn: Cuda) -> Cuda:
