@@ -254,9 +254,23 @@ def _gpu_of_kubernetes(container: Node) -> GpuRequest | None:
     for section, problem in (("limits", None), ("requests", refused)):
         for name, node in container.pairs("resources", section):
             if name.startswith("nvidia.com/") or name == _REMOVED:
-                return _resource(name, node, problem)
+                other = container.string("resources", "requests", name) or node.text
+                return _resource(name, node, problem or _unequal(node.text, other))
     claim = next(iter(container.items("resources", "claims")), None)  # dynamic resource allocation
     return GpuRequest(None, claim.place, f"claims: {claim.string('name') or ''}") if claim else None
+
+
+def _unequal(limit: str | None, request: str | None) -> str | None:
+    """Why the API server refuses these: GPUs are whole numbers, and the two are equal.
+
+    https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/
+    """
+    fraction = re.fullmatch(r"(\d*\.0*[1-9]\d*)|(\d+)m", limit or "")
+    if fraction and (fraction[1] or int(fraction[2]) % 1000):
+        return f"{limit} is no whole number, and the API server refuses it"
+    if (limit or "").isdecimal() and (request or "").isdecimal() and int(limit or 0) != int(request or 0):
+        return f"its request is {request} and its limit {limit}, which the API server refuses"
+    return None
 
 
 _REMOVED = "alpha.kubernetes.io/nvidia-gpu"
