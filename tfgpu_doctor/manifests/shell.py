@@ -170,7 +170,8 @@ def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> N
         found.requirements[begin:] = [replace(one, fatal=True) for one in found.requirements[begin:]]
 
 
-_PLAIN_PIP = re.compile(r"\s*(?:(?:sudo )?(?:python3? -m )?pip3? [^|;&\\]*|#.*)?")
+_OF_PIP = r"(?:sudo )?(?:python3? -m )?pip3? [^|;&\\]*"
+_PLAIN_PIP = re.compile(rf"\s*(?:{_OF_PIP}(?:&& *{_OF_PIP})*|#.*)?")
 _NAMED_PYTHON = re.compile(r"(?:python|pip)3\.\d")
 
 

@@ -74,7 +74,7 @@ from tfgpu_doctor.plan.planned import (
     with_cudnn,
     without_wheel,
 )
-from tfgpu_doctor.plan.resolving import solve, specifier
+from tfgpu_doctor.plan.resolving import Universe, solve, specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 _SEARCHES: dict[tuple[str, tuple[str, ...]], list[Search]] = {}
@@ -457,8 +457,11 @@ def _under_another_name(view: PlannedEnvironment, one: Requirement) -> str | Non
     if pinned(one) is None:
         return replacement(view)
     row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
-    wanted = one.specifier if view.allowed or row is None else f"=={row.version}"  # else a pre-release that is gone
-    return f"tensorflow{wanted}" if row and (row.gpu or view.target.os == "macos") else None
+    if row is None or not (row.gpu or view.target.os == "macos"):
+        return None
+    patched = _patched(view, row)
+    # the name alone, unless that release is broken, or a pre-release that is gone
+    return f"tensorflow{one.specifier}" if view.allowed and not patched else f"tensorflow=={(patched or row).version}"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -520,9 +523,41 @@ def _refused(view: PlannedEnvironment, name: str | None = None) -> Iterator[Prob
             cause=cause,
             severity=severity,
             evidence=conflict.evidence,
-            fixes=tuple(write(line, better) for line, better in conflict.changes if better and better != line.text)
+            fixes=tuple(filter(None, (_rewritten(view, *change) for change in conflict.changes)))
             # a Python for which all packages have a wheel, where there is one
             or ((write_python(view, pythons),) if (pythons := fitting(view)) else ()),
+        )
+
+
+def _rewritten(view: PlannedEnvironment, line: Requirement, better: str | None) -> Fix | None:
+    """The line as it goes with the rest; a Keras 2 that TF_USE_LEGACY_KERAS asks for is the package tf-keras."""
+    bound = companion_bound("tf-keras", view.release) if view.release else None
+    if line.name == "keras" and bound and _asks_for_keras_2(view):
+        return remove(line) if view.requirement("tf-keras") else write(line, f"tf-keras{bound}")
+    return write(line, better) if better and better != line.text else None
+
+
+def _asks_for_keras_2(view: PlannedEnvironment) -> bool:
+    """Whether tf.keras is imported from tf-keras: tensorflow/python/util/lazy_loader.py, since 2.16."""
+    given = {one.name: one.value.strip("\"'") for one in view.environment.settings}
+    return given.get("TF_USE_LEGACY_KERAS") in ("1", "true", "True")
+
+
+@in_manifests("tf.package-conflict")
+def keras_2_without_its_package(view: PlannedEnvironment) -> Iterator[Problem]:
+    """TF_USE_LEGACY_KERAS is set, and nothing installs tf-keras, as far as all packages are known."""
+    row, line, environment = view.release, view.tensorflow, view.environment
+    bound = companion_bound("tf-keras", row) if row else None
+    if line is None or bound is None or view.conda or environment.not_understood or not _asks_for_keras_2(view):
+        return
+    named = {one.name for one in environment.requirements if one.installer != "apt"} | {line.name}
+    brought = any("tf-keras" in versions for versions, _ in view.installed) or "tf-keras" in named
+    if named <= view.matrix.packages.keys() and not view.conflicts and not brought:
+        yield Problem(
+            title="TF_USE_LEGACY_KERAS is set, and nothing installs tf-keras",
+            cause='tf.keras fails then: "Keras cannot be imported. Check that it is installed."',
+            evidence=_seen(line, f"tf-keras{bound}", "tensorflow/python/util/lazy_loader.py"),
+            fixes=(write_beside(line, f"tf-keras{bound}"),),
         )
 
 
@@ -668,6 +703,30 @@ def numpy_over_nvidias(view: PlannedEnvironment) -> Iterator[Problem]:
         )
 
 
+@in_manifests("tf.abi-numpy")
+def numpy_built_from_source(view: PlannedEnvironment) -> Iterator[Problem]:
+    """A command of its own installs a NumPy before 1.26 for Python 3.12 or later, which has no distutils."""
+    row, universe = view.release, view.resolved.universe
+    if row is None or not view.python or not at_least(view.python, "3.12"):
+        return
+    step = view.tensorflow.step if view.tensorflow else -1
+    for one in view.environment.requirements:
+        if one.fatal and one.step not in (0, step) and _is_before(universe, one, "1.26"):
+            yield Problem(
+                title=f"{one.text} cannot be installed with Python {view.python}",
+                cause="pip finds no wheel, and builds it from source, which fails: distutils is gone since 3.12",
+                evidence=_seen(one, "NumPy 1.26 or later", "release notes of NumPy 1.26.0"),
+                fixes=(write(one, f"numpy{bound}"),) if (bound := row.numpy or numpy_bound(row)) else (),
+            )
+
+
+def _is_before(universe: Universe, one: Requirement, version: str) -> bool:
+    """Whether a line asks for a NumPy before a version."""
+    wanted = specifier(one.specifier) if one.name == "numpy" and universe.is_judged(one) else None
+    later = [each for each in universe.package("numpy").versions if each >= Version(version)]
+    return wanted is not None and not any(map(wanted.contains, later))
+
+
 def _brings_numpy_2(view: PlannedEnvironment, bound: str) -> Requirement | None:
     """The line that brings, or leaves, a NumPy outside a bound: its own, TensorFlow's, or that of what requires it."""
     universe = view.resolved.universe
@@ -732,7 +791,7 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             title=f"{environment.label.partition(' (')[0]} gets no GPU: {request.problem}",
             cause=why if environment.kind == "workflow" else "the request is in the file, but brings no GPU",
             evidence=(evidence(request.text, str(request.place), expected, docs),),
-            fixes=(Fix("Write it as", tuple(line.replace("IMAGE", image) for line in fix)),),
+            fixes=(Fix("Write it as", tuple(_filled_in(line, image, request.count) for line in fix)),),
         )
     elif view.wants_gpu and request is None and not environment.no_gpu:
         found = view.base.image.reference if view.base else environment.label
@@ -742,6 +801,11 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=(evidence(found, str(environment.place), expected, docs),),
             fixes=(add_to_container(view, fix),),
         )
+
+
+def _filled_in(line: str, image: str, count: int | None) -> str:
+    """A line of a request, with the image and the number that the file has."""
+    return line.replace("IMAGE", image).replace("/gpu: 1", f"/gpu: {count or 1}")
 
 
 _DRIVERS = re.compile(r"(?:lib)?nvidia-(?:compute|utils|driver|gl|decode)-\d+.*|cuda-drivers.*|nvidia-driver-.*")
@@ -1179,8 +1243,13 @@ def conda_folder_not_searched(view: PlannedEnvironment) -> Iterator[Problem]:
         "https://github.com/tensorflow/tensorflow/issues/52988",
         conda_library_path("$CONDA_PREFIX/etc/conda"),
     )
+    title = f"TensorFlow {release.version} of pip does not look for CUDA in conda's lib folder"
+    if not release.extra and {one.by for one in view.cudnns} == {"pip"}:
+        # nor into those of pip's packages: readelf -d of libtensorflow_framework.so.2 in 2.13.1 has $ORIGIN alone
+        title += ", nor for cuDNN in that of pip's package"
+        variables += ('ln -sf "$CONDA_PREFIX"/lib/python*/site-packages/nvidia/cudnn/lib/*.so* "$CONDA_PREFIX/lib/"',)
     yield Problem(
-        title=f"TensorFlow {release.version} of pip does not look for CUDA in conda's lib folder",
+        title=title,
         cause="up to 2.6 it found the libraries there; later releases need the folder in LD_LIBRARY_PATH",
         evidence=tuple(evidence(one.text, one.place, "LD_LIBRARY_PATH with $CONDA_PREFIX/lib", issue) for one in conda),
         fixes=(Fix("Once, in the activated environment, let its activation set it", variables),),
@@ -1380,7 +1449,7 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     # without a Python, most likely the newest for which there is a wheel
     likely = of_release(python=pythons[-1]) if view.python is None else ()
     supposed = [one for one in likely if one not in issues]
-    nearest = write_best(view) if row.extra and replacement(view) != requirement(row) else ()
+    nearest = write_best(view) if row.extra and replacement(view) != requirement(row) else _write_patched(view, row)
     for issue in (*issues, *supposed):
         if _concerns(view, issue):
             gravity = _gravity(view, issue)
@@ -1388,9 +1457,37 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
                 title=f"TensorFlow {row.version}: {issue.title}",
                 cause=issue.symptom,
                 evidence=(evidence(f"TensorFlow {row.version}", view.where, "another release", issue.source),),
-                fixes=(*nearest, Fix(issue.fix, issue.commands)),
+                fixes=(*nearest, Fix(issue.fix, _of_this_minor(row, issue.commands))),
                 severity=gravity if issue not in supposed or lacks_bound(issue) else Severity.WARNING,
             )
+
+
+def _patched(view: PlannedEnvironment, row: Release) -> Release | None:
+    """The last patch of a release whose installation is broken, where that one works; None: it works, or none does."""
+
+    def is_broken(one: Release) -> bool:
+        issues = view.matrix.issues_for(one, python=[None, *view.pythons_of(one)][-1])
+        found = [each for each in issues if each.affects == "install" and each.severity == "error"]
+        return any(each.about != "numpy" for each in found)  # which has a finding of its own
+
+    rows = view.matrix.releases(platform=view.target.platform, package=row.package) if is_broken(row) else ()
+    same = (one for one in rows if minor(one.version) == minor(row.version) and view.pythons_of(one))
+    return next((one for one in same if not is_broken(one) and not Version(one.version).is_prerelease), None)
+
+
+def _of_this_minor(row: Release, commands: tuple[str, ...]) -> tuple[str, ...]:
+    """The commands; none that installs another minor version where the issue is one of several."""
+    named = {one: re.search(r"tensorflow==(\d[\d.]*)", one) for one in commands}
+    return tuple(one for one, found in named.items() if not found or minor(found[1]) == minor(row.version))
+
+
+def _write_patched(view: PlannedEnvironment, row: Release) -> tuple[Fix, ...]:
+    """Write the last patch instead, under the name that still is one."""
+    one, better = view.asked, None if row.extra else _patched(view, row)
+    if one is None or better is None or pinned(one) is None or one.installer != "pip":
+        return ()
+    name = "tensorflow" if one.name == "tensorflow-gpu" and at_least(better.version, "2.1") else one.name
+    return (write_release(view, one, f"{name}=={better.version}"),)
 
 
 def _gravity(view: PlannedEnvironment, issue: KnownIssue) -> Severity:
