@@ -99,7 +99,7 @@ def read(
         found = _read(path, variables.without_blanks(text), kind, included, quote, stage, contexts)
     except ManifestError as error:
         if note := _template(path, text):
-            return (Environment(kind or "kubernetes", path, Place(path, 1), not_understood=(note,)),)
+            return (Environment(kind or "workflow", path, Place(path, 1), not_understood=(note,)),)  # of any YAML
         if not quote:
             raise ManifestError(f"{path} is not valid; what is wrong is not shown, since it is a link") from None
         message = str(error)

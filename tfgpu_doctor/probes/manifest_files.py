@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from tfgpu_doctor.facts.reading import STDIN, files_below, in_mib, read_head, read_whole, shown, why
-from tfgpu_doctor.manifests import Environment, IncludeError, Kind, ManifestError
+from tfgpu_doctor.manifests import Environment, IncludeError, Kind, ManifestError, Place
 from tfgpu_doctor.manifests.reading import is_list_of_packages, is_not_read, is_yaml, joined, kind_of, read
 
 LARGEST = 5_000_000  # bytes; files written by hand are a thousand times smaller
@@ -21,6 +21,7 @@ HEAD = 20_000  # bytes of a file of no certain name
 _YAML_OF_OURS = re.compile(rb"(?m)^(?:dependencies|services|apiVersion|jobs)\s*:")
 _SHOWN = 8
 _MARK = "\ufeff"
+_BROKEN = re.compile(r"invalid (?:YAML|TOML|JSON)|is not (?:valid|UTF-8)|cannot read")
 _OF_A_PROJECT = (".git", "pyproject.toml")
 
 
@@ -68,6 +69,11 @@ class ManifestFiles:
                     raise
                 self._files.remove(path)
                 self.note(f"left out: {error}")
+                if _BROKEN.search(str(error)):  # it is one of these files, and the report says so
+                    place = Place(shown(path), 1)
+                    found.append(
+                        Environment(kind_of(path) or "workflow", place.path, place, not_understood=(str(error),))
+                    )
         return tuple(joined(found))
 
     def _environments(self, path: str) -> tuple[Environment, ...]:
