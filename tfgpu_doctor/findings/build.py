@@ -56,6 +56,13 @@ def release_without_cuda(
 
 
 @WINDOWS_NATIVE.sign()
+def said_by_tensorflow(context: Context, messages: MessageLog, os: str | None = None) -> Problem | None:
+    """TensorFlow logs it itself when it lists its GPUs."""
+    said = messages.all("no-gpu-on-windows") if os == "windows" else ()
+    return Problem(evidence=message_evidence(*said, most=1), fixes=(*context.remedies.use_wsl(), *_native(context)))
+
+
+@WINDOWS_NATIVE.sign()
 def newest_by_pip_on_windows(
     context: Context, os: str, messages: MessageLog, tensorflow_version: str | None = None
 ) -> Problem | None:

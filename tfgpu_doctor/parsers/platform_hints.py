@@ -140,7 +140,8 @@ _LINUX_WITH_A_GPU = any_case(
     r"(?:gpu|nvidia|[gr]tx)\b"
 )
 _EXAMPLE = re.compile(r"\(e\.g\.[^()]{0,80}\)")
-_LOADS_A_DLL = any_case(r"dynamic library '\w+\.dll'")  # of TensorFlow's log, whatever else is stated
+# of TensorFlow's log, whatever else is stated, or recommended in the same line
+_LOADS_A_DLL = any_case(r"dynamic library '\w+\.dll'|GPU support is not available on native Windows for TensorFlow")
 # where nothing speaks of another system
 _WINDOWS_WORD = re.compile(r"\bWindows\b(?! [Ss]ubsystem)|\b(?:on|in|under) windows\b(?!\W{1,3}(?:or|and)\b)")
 _NAMES = (
@@ -220,9 +221,10 @@ def _first(pattern: re.Pattern[str], lines: Iterable[Line]) -> int | None:
 
 
 def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int | None]:
-    if (wsl := _first(_WSL, lines)) is not None:
+    loads = _first(_LOADS_A_DLL, lines)
+    if (wsl := _first(_WSL, [one for one in lines if one.number != loads])) is not None:
         return "wsl2", wsl
-    if (loads := _first(_LOADS_A_DLL, lines)) is not None:
+    if loads is not None:
         return "windows", loads
     if stated:
         named = [name for name, pattern in _STATED.items() if pattern.search(stated)]

@@ -42,7 +42,8 @@ _OF_A_PROGRAM = re.compile(
     # a row of a table, but for a label and its value
     r"|^\s*[|+](?! *[A-Za-z][\w -]{1,30}\|[^|]*\|\s*$)"
     r"|^\d{4}-\d\d-\d\d[ T]\d\d:|^\s*\[?[IWEF]\d{4} |\.(?:cc|py|cpp|h):\d|site-packages|dist-packages|\.whl\b"
-    r"|^\s*[\w.\[\]-]+ ?==\S+$|^\s*[\w-]+ +\d+(?:\.\d+)+ +(?:py(?!thon)|h[0-9a-f]|conda|cuda|gpu|mkl|pyh)|^https?://\S+$",
+    r"|^\s*[\w.\[\]-]+ ?==\S+$|^\s*[\w-]+ +\d+(?:\.\d+)+ +(?:py(?!thon)|h[0-9a-f]|conda|cuda|gpu|mkl|pyh)|^https?://\S+$"
+    r"|^\s*WARNING:tensorflow:",
 )
 _ERROR = re.compile(r"\w(?:Error|Warning|Exception): ")
 _CLAUSE = any_case(
