@@ -342,6 +342,7 @@ _UNSIGNED = "Secure Boot rejects a kernel module whose signing key is not enroll
 # what modprobe and the kernel log say of the module, and what it means
 _REASONS = (
     (re.compile(r"[Kk]ey was rejected|[Rr]equired key not available"), _UNSIGNED, _ENROL_KEY),
+    (re.compile(r"^intel$"), "the laptop has switched off its NVIDIA GPU: prime-select is set to intel", _SWITCH_ON),
     (re.compile(r"Kernel driver in use: nouveau"), "nouveau uses the GPU", _DISABLE_NOUVEAU),
     (
         re.compile(r"disagrees about version of symbol|Unknown symbol in module|Module nvidia\S* not found"),
@@ -396,8 +397,57 @@ def libraries_without_module(
     return Problem(cause=cause, evidence=tuple(found), fixes=(fix,))
 
 
+_OPEN_VARIANT = "Install the open variant of the driver's package; where the driver is from NVIDIA's .run installer"
+
+
+# NVIDIA's driver README, "Open Linux Kernel Modules": Blackwell and later need them; Ubuntu's packages end in -open
+@NOT_LOADED.sign(unless=("gpu.none",))
+def proprietary_module(messages: MessageLog, driver_version: str | None = None) -> Problem | None:
+    """The kernel module is loaded, and refuses a GPU that only the open one drives."""
+    branch = (driver_version or "BRANCH").split(".")[0]
+    of_packages = (f"sudo apt-get install nvidia-driver-{branch}-open", "sudo reboot")
+    installer = "sudo sh NVIDIA-Linux-x86_64-VERSION.run -m=kernel-open"
+    return Problem(
+        title="This GPU needs the open kernel modules of NVIDIA's driver",
+        cause="the proprietary kernel module is loaded, and does not drive GPUs of the Blackwell generation and later",
+        evidence=message_evidence(*messages.all("open-module-needed")),
+        fixes=(Fix(f"{_OPEN_VARIANT}, instead {installer}", of_packages),),
+        sure=True,
+    )
+
+
+_UVM_NODE = Fix(
+    "Load nvidia-uvm, and make its device nodes", ("sudo modprobe nvidia-uvm && sudo nvidia-modprobe -u -c=0",)
+)
+_UVM_INTO_LXC = Fix(
+    "Hand it in: in the container's configuration on the host (Proxmox: /etc/pve/lxc/ID.conf), MAJOR being the first "
+    "number that ls -l /dev/nvidia-uvm shows there; restart the container",
+    (
+        "lxc.cgroup2.devices.allow: c MAJOR:* rwm",
+        "lxc.mount.entry: /dev/nvidia-uvm dev/nvidia-uvm none bind,optional,create=file",
+        "lxc.mount.entry: /dev/nvidia-uvm-tools dev/nvidia-uvm-tools none bind,optional,create=file",
+    ),
+)
+
+
+@NOT_LOADED.sign(unless=("gpu.none",))
+def without_the_node_of_uvm(messages: MessageLog) -> Problem | None:
+    """The device nodes are listed, and the one that CUDA requires beside them is not there."""
+    failed, listed = messages.all("cuinit-failed", "no-cuda-device"), messages.all("no-uvm-node")
+    if not failed or not listed:
+        return None
+    return Problem(
+        title="The device node /dev/nvidia-uvm, which CUDA requires, is missing",
+        cause="nvidia-smi works without it; CUDA does not",
+        evidence=message_evidence(*listed, *failed),
+        fixes=(_UVM_INTO_LXC if messages.has("lxc") else _UVM_NODE,),
+        sure=True,
+    )
+
+
 # results of cuInit while the display driver runs: nvidia-uvm is not ready
 _CUDA_MODULE_FAILS = (3, 304, 999)
+_OTHER_SIGNS = ("gpu-lost", "xid", "open-module-needed", "no-uvm-node")
 _NO_MODULE = ("kernel-driver-not-running", "smi-no-driver")
 
 
@@ -411,7 +461,7 @@ def module_message(
     os: str | None = None,
 ) -> Problem | None:
     """nvidia-smi or TensorFlow finds no module: nouveau, Secure Boot, DKMS, a laptop that runs on its other GPU."""
-    if messages.has("gpu-lost", "xid") or os == "windows":  # which has no modules
+    if messages.has(*_OTHER_SIGNS) or os == "windows":  # which has no modules
         return None
     absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
     if inputs.has_code(cuda_init, *_CUDA_MODULE_FAILS) and not messages.has(*_NO_MODULE):

@@ -308,6 +308,7 @@ REMOVE_LINUX_DRIVER = Fix(
     "Remove any Linux display driver from WSL",
     ("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
 )
+_VIRTUAL = "Docker Desktop runs containers in a virtual machine, which has no GPU on Linux"
 _NO_DESKTOP = Fix(  # it runs containers in a virtual machine
     "Docker Desktop has no GPU on Linux: use Docker Engine with the NVIDIA Container Toolkit, and its context",
     ("docker context use default", "docker run --rm --gpus all ubuntu nvidia-smi"),
@@ -484,6 +485,7 @@ def container_message(
         title = "The container has probably lost access to its GPUs while it was running"
         return Problem(title=title, cause=cause, evidence=seen, fixes=kept_access(context, host_container))
     problem = _no_access(context, messages, host_container, of_hook=bool(hooks))
+    cause = _VIRTUAL if problem.fixes == (_NO_DESKTOP,) else cause
     return replace(problem, cause=cause, evidence=seen, possible=_wonders(context, messages))
 
 
@@ -519,8 +521,10 @@ def _no_access(context: Context, messages: MessageLog, container: str | None, *,
     later = (_RUN_LATER,) if messages.has("image-build") else ()
     title = "Docker cannot give the container a GPU" if refused and kind == "docker" else None
     # the hook runs where GPUs are requested, and finds no driver that works
-    if of_hook:
-        fixes: tuple[Fix, ...] = (_DRIVER_OF_HOST, inputs.RUN_ON_HOST)
+    if of_hook and context.remedies.host == "linux" and messages.has("docker-desktop"):
+        fixes: tuple[Fix, ...] = (_NO_DESKTOP,)
+    elif of_hook:
+        fixes = (_DRIVER_OF_HOST, inputs.RUN_ON_HOST)
     elif kind == "docker" and not refused and _lacks_capabilities(context, messages):
         image = context.remedies.quote((messages.values("image-named", "image") or ("ubuntu",))[-1])
         fixes = (_with_capabilities(image), inputs.RUN_ON_HOST)

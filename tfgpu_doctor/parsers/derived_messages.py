@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 
@@ -80,6 +81,12 @@ _HOSTED = any_case(
     r"(?!.{0,80}\b(?:works?|fine|but|without|success\w*|no (?:problem|error)s?|locally"
     r"|my (?:own )?(?:server|laptop|pc|machine|computer|desktop|workstation))\b)"
 )
+_EXPLICIT = re.compile(r"explicit device specification '\S{0,60}(?P<asked>GPU:\d+)'")
+_ALL_AVAILABLE = re.compile(r"^\s*All available devices \[(?P<devices>[^\]]{0,2000}device:GPU:\d[^\]]{0,500})\]")
+_PRIME = re.compile(r"\bprime-select query\s*$")
+_LISTS_NODES = re.compile(r"\bls\b.{0,20} /dev/nvidia\*")
+_NODE = re.compile(r"^c[rw-]{9}.{0,80} /dev/nvidiactl\b")
+_UVM = re.compile(r"uvm")
 _PRINTED_VERSION = re.compile(r"(?:Out\[\d{1,4}\]: )?['\"(]*[\d.]+(?:rc\d+)?['\")]*")
 # lines that programs print, beside those of prose.is_sentence: TensorFlow's log, training, this program, pip, a shell
 _PRINTED = re.compile(
@@ -168,6 +175,12 @@ def _of_commands(text: ParsedText) -> Iterator[Message]:
     for one in text.libraries:
         if not one.found and one.via == "ldd":
             yield _message(text, "library-not-opened", one.line, library=one.soname)
+    for asked, line in itertools.pairwise(text.lines):
+        if _PRIME.search(asked.text) and line.text.strip() == "intel":
+            yield _message(text, "module-not-loaded", line.number)
+    nodes = text.find(_NODE) if text.find(_LISTS_NODES) and not text.find(_UVM) else None
+    if nodes:
+        yield _message(text, "no-uvm-node", nodes[1])
     for line in text.lines_with(" install") if text.hints.os == "wsl2" else ():
         if _LINUX_DRIVER.search(line.text):
             yield _message(text, "linux-driver-in-wsl", line.number)
@@ -230,6 +243,9 @@ def _of_tensorflow(text: ParsedText) -> Iterator[Message]:
             yield _message(text, "gpu-created", gpu.line, **values)
         elif gpu.name and gpu.compute_capability:
             yield _message(text, "gpu-found", gpu.line)
+    asked, listed = text.find(_EXPLICIT), text.find(_ALL_AVAILABLE)  # on lines of their own
+    if asked and listed and f"{asked[0]['asked']}," not in f"{listed[0]['devices']},":
+        yield _message(text, "gpu-not-among-devices", asked[1], asked=asked[0]["asked"])
     if text.tensorflow.build and not text.tensorflow.build.is_cuda_build:
         yield _message(text, "built-without-cuda", text.tensorflow.build_line)
 

@@ -7,6 +7,7 @@ there is wanted, not there.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -98,6 +99,10 @@ class SystemSeen:
     cards_line: int | None  # of the first display controller, whoever made it
 
 
+_ASKS_KERNEL = re.compile(r"\buname -r\s*$")
+_KERNEL = re.compile(r"\d+\.\d+\.\d+[\w.+-]{0,60}")
+
+
 def parse(lines: Sequence[Line]) -> SystemSeen:
     """The first of each value; a later line that contradicts it is ignored."""
     facts: dict[str, Known[Any]] = {}
@@ -112,6 +117,9 @@ def parse(lines: Sequence[Line]) -> SystemSeen:
             cards.append((_card(card), line.number))
         elif (use := _IN_USE.match(text)) and cards and line.number - cards[-1][1] <= 6:
             cards[-1] = structs.replace(cards[-1][0], driver=use["driver"]), cards[-1][1]
+    for asked, line in itertools.pairwise(lines):
+        if _ASKS_KERNEL.search(asked.text[:LONGEST]) and _KERNEL.fullmatch(line.text.strip()):
+            facts.setdefault("kernel", Known(line.text.strip(), f"line {line.number}"))
     nvidia = tuple(card for card, _ in cards if card.name and "nvidia" in card.name.lower())
     return SystemSeen(facts, nvidia, cards[0][1] if cards else None)
 
