@@ -47,7 +47,7 @@ _NOT_NVIDIA = any_case(
     r"|none|cpu only|no gpu)"
 )
 _NVIDIA = any_case(
-    r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|\bmx ?\d{3}|(?<!amd )\b[avhtlpk]\d{1,3}\b"
+    r"nvidia|ge ?force|\b[gr]tx|quadro|tesla|titan|\bmx ?\d{3}|(?<!amd )(?<!arc )(?<!arc pro )\b[avhtlpk]\d{1,3}\b"
     r"|\bgt[sx]? ?\d{3}|\d{3,4} ?ti\b"
 )
 _INSTANCE_WORDS = ("large", "metal", "gpu-", "standard", "_v", "instance", "vm", "aws", "ec2")

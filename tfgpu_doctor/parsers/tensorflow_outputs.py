@@ -254,7 +254,7 @@ _ASKS_WHETHER = re.compile(r"\bis_gpu_available\(|bool\(tf\.config\.list_physica
 _ASKS_NAME = re.compile(r"\bgpu_device_name\(")
 _ASKS_FOR_CPUS = re.compile(r"list_(?:physical|logical)_devices\(\s*(?:device_type\s*=\s*)?['\"](?!GPU)")
 _AVAILABLE = any_case(
-    r"(?:available devices are \[|available devices: |Registered devices: \[)(?P<devices>[^\]\"']{1,2000})"
+    r"(?:available devices (?:are )?\[|available devices: |Registered devices: \[)(?P<devices>[^\]\"']{1,2000})"
 )
 _IS_GPU = re.compile(r"(?:^|[ /,])(?:device:)?gpu(?::\d|\b)", re.IGNORECASE)
 _PROMPT = re.compile(r"\s*(?:>>>|In ?\[\d{0,4}\]:)\s*\S")
