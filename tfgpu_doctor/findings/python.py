@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.facts.distributions import ANY, TENSORFLOW
 from tfgpu_doctor.facts.facts import Kernel, Message, OtherPython, Packages, Phases, ShadowedModule, value_or
-from tfgpu_doctor.facts.report import Evidence, Fix, Severity
+from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, minor
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
@@ -219,6 +219,29 @@ def installation_failed(context: Context, messages: MessageLog) -> Problem | Non
         cause=_STOPPED[kind][0],
         evidence=message_evidence(*messages.all(kind)),
         fixes=context.remedies.installing(_STOPPED[kind][1], *context.remedies.tensorflow),
+        sure=True,
+    )
+
+
+# https://learn.microsoft.com/windows/win32/fileio/maximum-file-path-limitation
+_LONG_PATHS = (
+    "New-ItemProperty -Path 'HKLM:\\SYSTEM\\CurrentControlSet\\Control\\FileSystem' -Name LongPathsEnabled -Value 1 "
+    "-PropertyType DWORD -Force"
+)
+
+
+@NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
+def path_too_long(messages: MessageLog) -> Problem | None:
+    """Windows refuses the long names of TensorFlow's files."""
+    allow = Fix(
+        "In PowerShell as administrator, allow longer paths; then install again in a new console", (_LONG_PATHS,)
+    )
+    short = Alternative("Install into a virtual environment with a short path", ("py -m venv C:\\tf",))
+    return Problem(
+        title="The installation of TensorFlow failed",
+        cause="Windows refuses paths of 260 characters or more, which some of TensorFlow's files have there",
+        evidence=message_evidence(*messages.all("path-too-long")),
+        fixes=(allow, short),
         sure=True,
     )
 
@@ -541,6 +564,13 @@ def _and_its_file(context: Context, commands: tuple[str, ...]) -> tuple[str, ...
     return (*commands, *(f"{one} -r {files[0]}" for one in installs[-1:] if files))
 
 
+def _with_directml(command: str) -> str:
+    """What Microsoft's plugin runs with, in place of TensorFlow's own build (its README)."""
+    return re.sub(
+        r"\binstall tensorflow==(2\.10\S*)(.*)", r"install tensorflow-cpu==\1\2 tensorflow-directml-plugin", command
+    )
+
+
 def _usable(context: Context, asked: Release | None) -> Release | None:
     """The release that was asked for, or the best one, if it can use the GPU here."""
     best = (context.remedies.best_release(this_python=False), *_published(context))
@@ -561,6 +591,8 @@ def _environment_for(context: Context, asked: Release | None = None, first: tupl
     else:  # python3 is what has no wheels, or may be it
         commands = tuple(re.sub("^python3(?= -m venv)", f"python{python}", one) for one in commands)
         text += " (uv or conda can install that Python)" * any(one.startswith("python3") for one in commands[:1])
+    if row.platform == "windows_amd64" and value_or(context.facts.tensorflow.distribution, "") == "tensorflow-directml":
+        commands = tuple(map(_with_directml, commands))
     if first:
         text += f": wheels are {_wheels_are(context)}; the first command shows what yours is"
     if asked:
