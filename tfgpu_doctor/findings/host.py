@@ -624,10 +624,12 @@ def no_wsl_driver(
 _FAILURES_IN_WSL = ("container-hook-failed", "driver-insufficient", "nvml-failed", "smi-no-libcuda")
 
 
-_TO_WSL_2 = Fix(
-    "Convert the distribution to WSL 2: in Windows, which needs NVIDIA's driver for Windows, and its name for NAME",
-    ("wsl --update", "wsl -l -v", "wsl --set-version NAME 2"),
-)
+def _to_wsl_2(name: str = "") -> Fix:
+    """Convert a distribution, whose name the text may tell."""
+    text = "Convert the distribution to WSL 2: in Windows, which needs NVIDIA's driver for Windows"
+    if name:
+        return Fix(text, ("wsl --update", f"wsl --set-version {name} 2"))
+    return Fix(f"{text}, and its name for NAME", ("wsl --update", "wsl -l -v", "wsl --set-version NAME 2"))
 
 
 def _without_device(messages: MessageLog) -> Problem | None:
@@ -637,11 +639,11 @@ def _without_device(messages: MessageLog) -> Problem | None:
     update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
     if first := messages.all("wsl-1"):
         cause = "this is WSL 1, which has no Linux kernel and no GPU"
-        return Problem(cause=cause, evidence=message_evidence(*first, *old), fixes=(_TO_WSL_2,))
+        return Problem(cause=cause, evidence=message_evidence(*first, *old), fixes=(_to_wsl_2(*messages.values("wsl-1", "distribution")[:1]),))
     # docker/for-win issue 10379: so NVIDIA's tool finds it
     refused = inputs.hook_failures(messages, "driver error: failed to process request")
     seen = message_evidence(*messages.all("no-dxg"), *old, *refused)
-    fixes = (update, _TO_WSL_2)
+    fixes = (update, _to_wsl_2())
     return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=fixes, sure=bool(refused)) if seen else None
 
 
