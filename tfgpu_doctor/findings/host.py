@@ -639,7 +639,11 @@ def _without_device(messages: MessageLog) -> Problem | None:
     update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
     if first := messages.all("wsl-1"):
         cause = "this is WSL 1, which has no Linux kernel and no GPU"
-        return Problem(cause=cause, evidence=message_evidence(*first, *old), fixes=(_to_wsl_2(*messages.values("wsl-1", "distribution")[:1]),))
+        return Problem(
+            cause=cause,
+            evidence=message_evidence(*first, *old),
+            fixes=(_to_wsl_2(*messages.values("wsl-1", "distribution")[:1]),),
+        )
     # docker/for-win issue 10379: so NVIDIA's tool finds it
     refused = inputs.hook_failures(messages, "driver error: failed to process request")
     seen = message_evidence(*messages.all("no-dxg"), *old, *refused)

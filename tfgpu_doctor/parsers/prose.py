@@ -357,7 +357,8 @@ _IF = any_case(
 )
 # some GPUs, those of others, a package, or what else somebody may not see
 _NOT_OF_ALL = any_case(
-    r"\b(?:multiple|several|both|all|single)\W+(?:\w+\W+)?(?:gpu|card)|\bpeer access|\b(?:fully|full use|entirely|efficiently)\b"
+    r"\b(?:multiple|several|both|all|single)\W+(?:\w+\W+)?(?:gpu|card)|\bpeer access|\bfull use\b"
+    r"|\b(?:fully|entirely|efficiently)\b"
     r"|\bone gpu only|gpus? (?:memory|ram)\b|gpus? of others|cannot run it\b|\bgpu docs"
     r"|\bseem (?!to (?:be|use|work|find|detect|see|recogni|run|have)|used)"
 )
