@@ -479,13 +479,11 @@ def container_message(
         return None
     start = messages.all("image-build", "container-start")
     seen = message_evidence(*reported, *hooks, *(inside or ()), *start, *inputs.driver_messages(messages))
-    known = (why for kind, why in _CAUSES.items() if messages.has(kind) and (hooks or kind != "container-hook-failed"))
-    cause = next(known, None)
+    cause = _why_without(context, messages, hooks)
     if messages.has("nvml-blocked") and not (hooks or reported):
         title = "The container has probably lost access to its GPUs while it was running"
         return Problem(title=title, cause=cause, evidence=seen, fixes=kept_access(context, host_container))
     problem = _no_access(context, messages, host_container, of_hook=bool(hooks))
-    cause = _VIRTUAL if problem.fixes == (_NO_DESKTOP,) else cause
     return replace(problem, cause=cause, evidence=seen, possible=_wonders(context, messages))
 
 
@@ -513,6 +511,18 @@ def _wonders(context: Context, log: MessageLog) -> bool:
     return not context.probed and log.has("harmless") and not refused
 
 
+def _in_desktop(context: Context, log: MessageLog) -> bool:
+    return context.remedies.host == "linux" and log.has("docker-desktop")
+
+
+def _why_without(context: Context, log: MessageLog, hooks: tuple[Message, ...]) -> str | None:
+    """The cause that the messages show."""
+    if hooks and _in_desktop(context, log):
+        return _VIRTUAL
+    known = (why for kind, why in _CAUSES.items() if log.has(kind) and (hooks or kind != "container-hook-failed"))
+    return next(known, None)
+
+
 def _no_access(context: Context, messages: MessageLog, container: str | None, *, of_hook: bool) -> Problem:
     kind = container or "docker"
     if messages.has("kubernetes-no-gpu"):
@@ -521,7 +531,7 @@ def _no_access(context: Context, messages: MessageLog, container: str | None, *,
     later = (_RUN_LATER,) if messages.has("image-build") else ()
     title = "Docker cannot give the container a GPU" if refused and kind == "docker" else None
     # the hook runs where GPUs are requested, and finds no driver that works
-    if of_hook and context.remedies.host == "linux" and messages.has("docker-desktop"):
+    if of_hook and _in_desktop(context, messages):
         fixes: tuple[Fix, ...] = (_NO_DESKTOP,)
     elif of_hook:
         fixes = (_DRIVER_OF_HOST, inputs.RUN_ON_HOST)

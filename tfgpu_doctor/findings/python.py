@@ -564,11 +564,12 @@ def _and_its_file(context: Context, commands: tuple[str, ...]) -> tuple[str, ...
     return (*commands, *(f"{one} -r {files[0]}" for one in installs[-1:] if files))
 
 
-def _with_directml(command: str) -> str:
-    """What Microsoft's plugin runs with, in place of TensorFlow's own build (its README)."""
-    return re.sub(
-        r"\binstall tensorflow==(2\.10\S*)(.*)", r"install tensorflow-cpu==\1\2 tensorflow-directml-plugin", command
-    )
+def _with_directml(context: Context, commands: tuple[str, ...]) -> tuple[str, ...]:
+    """Microsoft's plugin runs with TensorFlow 2.10 for the CPU, in place of TensorFlow's own build (its README)."""
+    if context.remedies.os != "windows" or value_or(context.facts.tensorflow.distribution, "") != "tensorflow-directml":
+        return commands
+    plugin = r"install tensorflow-cpu==\1\2 tensorflow-directml-plugin"
+    return tuple(re.sub(r"\binstall tensorflow==(2\.10\S*)(.*)", plugin, one) for one in commands)
 
 
 def _usable(context: Context, asked: Release | None) -> Release | None:
@@ -584,15 +585,13 @@ def _environment_for(context: Context, asked: Release | None = None, first: tupl
         return ()
     if row.platform == "windows_amd64" and not row.gpu and remedies.knows_gpu:
         return (*remedies.use_wsl(),)  # on Windows itself it would compute on the CPU
-    python, commands = remedies.python_for(row), remedies.new_environment(row)
+    python, commands = remedies.python_for(row), _with_directml(context, remedies.new_environment(row))
     text = f"Create an environment with Python {python} for TensorFlow {row.version}"
     if context.probed:
         text += " with conda" * any(one.startswith("conda ") for one in commands[:1])
     else:  # python3 is what has no wheels, or may be it
         commands = tuple(re.sub("^python3(?= -m venv)", f"python{python}", one) for one in commands)
         text += " (uv or conda can install that Python)" * any(one.startswith("python3") for one in commands[:1])
-    if row.platform == "windows_amd64" and value_or(context.facts.tensorflow.distribution, "") == "tensorflow-directml":
-        commands = tuple(map(_with_directml, commands))
     if first:
         text += f": wheels are {_wheels_are(context)}; the first command shows what yours is"
     if asked:
