@@ -60,7 +60,8 @@ _NAMED = {
     "cudnn": r"(?<!/)(?<!/ )(?:lib)?cu ?dnn",  # the number behind "CUDA/cuDNN" is CUDA's
     "cuda": r"cuda(?: ?tool ?kit)?",
     # "tensorflow<2.11" names what it is not
-    "tensorflow": r"(?:tensor[- ]?flow|(?<![A-Za-z0-9_.])tf)(?:[-_ ]?(?:gpu|cpu))?(?!\W{0,2}(?:<(?!=)|!=))",
+    "tensorflow": r"(?:tensor[- ]?flow|(?<![A-Za-z0-9_.])tf)(?:[-_ ]?(?:gpu|cpu)|\[and-cuda\]|\.__version__)?"
+    r"(?!\W{0,2}(?:<(?!=)|!=))",
     "python": r"(?<![A-Za-z0-9_.-])(?:python|py)",
     "driver": r"(?:drivers?|nvidia(?:[- ]smi)?(?=\W{1,3}[345]\d\d\.\d)"
     r"|treiber|драйвер\w{0,2}|驱动(?:程序)?|驅動|ドライバー?|드라이버)",
