@@ -18,16 +18,35 @@ from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver, why
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
 
+_GSP_XIDS = ("119", "120")  # the GPU's own processor does not answer the driver, or reports an error
+# EnableGpuFirmware: the driver's README, "GSP Firmware"; the open kernel modules and Blackwell do not run without it
+_WITHOUT_GSP = Fix(
+    "If it comes back, install a newer driver; before Blackwell, the closed kernel module runs without that firmware, "
+    "after a restart",
+    ("echo options nvidia NVreg_EnableGpuFirmware=0 | sudo tee /etc/modprobe.d/nvidia-gsp.conf",),
+)
+_RESET_OR_REBOOT = Fix(
+    f"{inputs.RESET_GPU.text}; where that hangs, restart", (*inputs.RESET_GPU.commands, "sudo reboot")
+)
+
+
+def _of_firmware(log: MessageLog) -> list[Message]:
+    return [one for one in log.all("xid") if one.values.get("number") in _GSP_XIDS]
+
+
+def _let_it_answer(context: Context) -> tuple[Fix, ...]:
+    if _of_firmware(context.log):
+        return (_RESET_OR_REBOOT, _WITHOUT_GSP, inputs.KERNEL_LOG)
+    slow = "If it starts slowly (many GPUs), keep it loaded"
+    return (inputs.KERNEL_LOG, inputs.RESTART, Fix(slow, ("sudo systemctl enable --now nvidia-persistenced",)))
+
+
 UNRESPONSIVE = finding(
     "driver.unresponsive",
     layer="Driver",
     title="The NVIDIA driver does not respond",
     cause="calls into the driver block in the kernel: a GPU has failed or left the PCI bus, or the driver hangs",
-    fixes=lambda _: (
-        inputs.KERNEL_LOG,
-        inputs.RESTART,
-        Fix("If it starts slowly (many GPUs), keep it loaded", ("sudo systemctl enable --now nvidia-persistenced",)),
-    ),
+    fixes=_let_it_answer,
     docs="https://docs.nvidia.com/deploy/xid-errors/index.html",
 )
 
@@ -44,6 +63,16 @@ def hung_task_message(messages: MessageLog) -> Problem | None:
     """The kernel reports a task that waits for the driver."""
     hung = [m for m in messages.all("hung-task") if re.search(r"nvidia|python|cuda", m.values.get("task", ""))]
     return Problem(evidence=message_evidence(*hung, *inputs.hook_failures(messages, "timed out|timeout")))
+
+
+@UNRESPONSIVE.sign()
+def firmware_without_answer(messages: MessageLog) -> Problem | None:
+    """Xid 119 and 120: RPC of the driver to the GPU's own processor; whatever calls the driver then waits."""
+    return Problem(
+        title="The GPU's firmware (GSP) does not answer the driver",
+        cause="calls into the driver wait for the GPU System Processor, which has stopped; import and nvidia-smi hang",
+        evidence=message_evidence(*_of_firmware(messages)),
+    )
 
 
 _OF_THE_IMAGE = Fix(

@@ -65,19 +65,36 @@ def error_counters(context: Context, gpus: Gpus) -> Problem | None:
 
 # Xids that a program causes, most of the time; all others are about the GPU, its slot or the driver (see `docs`)
 _SOFTWARE_XIDS = {"13", "31", "43", "45", "68", "69"}
+_OF_FIRMWARE = {"119", "120"}  # driver.unresponsive
+# NVIDIA's "GPU Memory Error Management": a row is remapped at the next reset, until which the GPU can be used; of a
+# contained error, only the program that met it has to be started anew
+_CONTAINED, _REMAPPED = "94", "63"
+_AFTER_CONTAINED = Fix("Start the program again that the line names: the error reached no other")
+
+
+def _memory_repaired_itself(numbers: set[str]) -> tuple[str | None, tuple[Fix, ...]]:
+    """Why and what to do where the GPU has dealt with the error of its memory; nothing where there are others."""
+    if not numbers or not numbers <= {_CONTAINED, _REMAPPED}:
+        return None, ()
+    again = (_AFTER_CONTAINED,) if _CONTAINED in numbers else ()
+    why = "the GPU found an error in its memory, and keeps to itself what it spoilt; a reset puts spare memory in place"
+    return why, (*again, inputs.RESET_GPU, Fix("If it comes back, check the error counters", _COUNTERS.commands))
 
 
 @FAULT.sign()
 def fault_message(messages: MessageLog) -> Problem | None:
     """Xid, ECC, a GPU that is lost or has fallen off the bus."""
-    xids, faults = messages.all("xid"), messages.all("gpu-lost", "ecc")
+    xids = [m for m in messages.all("xid") if m.values.get("number") not in _OF_FIRMWARE]
+    faults = messages.all("gpu-lost", "ecc")
     hardware = [m for m in xids if m.values.get("number") not in _SOFTWARE_XIDS]
     numbers = ", ".join(dict.fromkeys(m.values["number"] for m in xids if "number" in m.values))
     software = "Xid 13, 31, 43 and 45 usually mean a bug in the program, and sometimes that the GPU's memory is faulty"
+    why, fixes = _memory_repaired_itself({m.values.get("number", "") for m in hardware} if not faults else set())
     return Problem(
         title=f"The driver reports Xid {numbers}" if numbers else None,
-        cause=None if hardware or faults else software,
+        cause=why if hardware or faults else software,
         evidence=message_evidence(*hardware, *faults, *xids),
+        fixes=fixes or None,
     )
 
 

@@ -358,6 +358,10 @@ WSL_LIBRARIES_FIRST = Fix(
     "Put WSL's own libraries first on the loader path",
     ("export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}", "/usr/lib/wsl/lib/nvidia-smi"),
 )
+RESET_GPU = Fix(
+    "End the jobs on that GPU, and reset it (0: its number; a GeForce or one with a display: restart the machine)",
+    ("sudo nvidia-smi --gpu-reset -i 0",),
+)
 RESTART = Fix("Restart the machine", ("sudo reboot",))
 _LIBCUDA = re.compile(r"libcuda\.so|nvcuda\.dll", re.IGNORECASE)
 _NO_DRIVER = ("cuinit-failed", "kernel-driver-not-running", "libcuda-not-loaded", "nvml-not-found", "smi-no-driver")
