@@ -218,7 +218,9 @@ def installation_failed(context: Context, messages: MessageLog) -> Problem | Non
         title="The installation of TensorFlow failed",
         cause=_STOPPED[kind][0],
         evidence=message_evidence(*messages.all(kind)),
-        fixes=context.remedies.installing(_STOPPED[kind][1], *context.remedies.tensorflow),
+        fixes=(_END_THEM,)
+        if kind == "file-in-use"
+        else _past_the_proxy(context) or context.remedies.installing(_STOPPED[kind][1], *context.remedies.tensorflow),
         sure=True,
     )
 
@@ -246,10 +248,39 @@ def path_too_long(messages: MessageLog) -> Problem | None:
     )
 
 
+_END_THEM = Fix(
+    "End each Python, Jupyter and editor that has TensorFlow loaded, or restart Windows; then repeat the same command"
+)
+_OF_A_PROXY = re.compile(r"CERTIFICATE_VERIFY_FAILED.{0,60}(?:self[- ]signed|local issuer)")
+
+
+def _past_the_proxy(context: Context) -> tuple[Fix, ...]:
+    """Make pip trust whoever signs the connections of a company (pip's guide, "HTTPS Certificates")."""
+    if not any(_OF_A_PROXY.search(one.text) for one in context.log.all("index-unreachable")):
+        return ()
+    pip, file = f"{context.remedies.python} -m pip", "company-ca.pem"
+    text = f"A proxy signs this connection: get its certificate ({file}) from whoever runs the network, and name it"
+    with_system = tuple(
+        f"{one} --use-feature=truststore" for one in context.remedies.pip_install(*context.remedies.tensorflow)
+    )
+    first = (f"{pip} config set global.cert {context.remedies.quote(f'/path/to/{file}')}",)
+    return (
+        *context.remedies.installing(text, *context.remedies.tensorflow, first=first),
+        Fix("Let pip trust what the system does: 24.2 and later do so, 22.2 and later with this option", with_system),
+    )
+
+
 _STOPPED = {  # why, and what to do
     "externally-managed": ("its distribution manages this Python (PEP 668)", "Install it in a virtual environment"),
     "brackets-unquoted": ("zsh takes the brackets for a pattern of file names", "Quote what is to be installed"),
-    "index-unreachable": ("pip installs all of a package or none; its message is the reason", "Then install it again"),
+    "index-unreachable": (
+        "pip installs all of a package or none; its message is the reason",
+        "See from its message whether network, proxy or certificates stop it; then install it again",
+    ),
+    "file-in-use": (
+        "Windows lets nobody replace a file that a program has loaded",
+        "",
+    ),
 }
 
 
@@ -422,8 +453,24 @@ def no_matching_distribution(
     if python_bits == 32:
         row = _requested_row(context, refused, wheel_platform) or release
         return replace(_of_32_bits(context, *message_evidence(*refused, most=2)), fixes=_for_64_bits(context, row))
-    found = _of_another_package(context, refused) or _by_an_old_pip(context, refused)
+    found = _of_another_package(context, refused) or _by_an_old_pip(context, refused) or _by_conda(context, refused)
     return found or _refused(context, refused, python_version, wheel_platform)
+
+
+def _by_conda(context: Context, refused: tuple[Message, ...]) -> Problem | None:
+    """conda's packages of TensorFlow, whose newest for GPUs are older than pip's wheels."""
+    lines = {one.line for one in context.log.all("conda-unsatisfiable")}
+    seen = [one for one in refused if one.line in lines and "existing python" in one.text]
+    return (
+        Problem(
+            title="conda's channels have no build of that TensorFlow for this Python",
+            cause="the list of conda tells the Pythons that there are builds for; pip has wheels for other ones",
+            evidence=message_evidence(*seen),
+            fixes=context.remedies.reinstall_best("it has wheels for that Python") or None,
+        )
+        if seen
+        else None
+    )
 
 
 _OLD_PIP = re.compile(r"Could not find any downloads that satisfy|No distributions at all found for")  # before 7

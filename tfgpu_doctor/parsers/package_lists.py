@@ -311,6 +311,8 @@ _MISSING_ON_SYSTEM = re.compile(r"(?<!\w)(?P<requirement>__\w{2,20})[^,\n]{0,40}
 _LISTED = re.compile(
     r"^\s*- (?P<requirement>(?:[\w./-]{1,60}::?)?(?P<name>[A-Za-z_][\w.-]{0,80}?)(?:[=<> ]\S{0,80})?)\s*$"
 )
+# "incompatible with the existing python installation": conda/exceptions.py, UnsatisfiableError
+_FOR_OTHER_PYTHONS = re.compile(r"^\s*- (?P<requirement>tensorflow[\w.-]{0,20}(?:=\S{0,80})?) -> python\b")
 _UV_NONE = re.compile(
     rf"(?:{_BEGINS}(?P<name>{_NAME})(?:[=<>]{{1,2}}(?P<version>{_VERSION}))? (?:has|is unusable because|have)"
     rf"|all versions of (?P<all>{_NAME}) have) no wheels (?:are available )?with a matching (?:Python|platform)"
@@ -395,10 +397,14 @@ def _satisfied(text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
 def _unsatisfiable(_text: str, lines: Sequence[Line], place: int) -> Iterator[Event]:
     """conda's refusal; where Python itself stands in the list under it, no build is for that Python."""
     yield Event("conda-unsatisfiable", lines[place].number)
-    entries = [match for line in lines[place + 1 : place + 16] if (match := _LISTED.match(line.text[:LONGEST]))]
+    listed = [line.text[:LONGEST] for line in lines[place + 1 : place + 16]]
+    entries = [match for text in listed if (match := _LISTED.match(text))]
     names = {entry["name"]: entry["requirement"] for entry in entries}
     wanted = next((asked for name, asked in names.items() if name.startswith("tensorflow")), None)
-    if wanted and "python" in names:
+    other = next((match["requirement"] for text in listed if (match := _FOR_OTHER_PYTHONS.match(text))), None)
+    if other and any("Your python:" in text for text in listed):
+        yield Event("no-match", lines[place].number, normalised("tensorflow"), requirement=other.split("=")[0])
+    elif wanted and "python" in names:
         yield Event("no-match", lines[place].number, normalised("tensorflow"), requirement=wanted.split("=")[0])
 
 
