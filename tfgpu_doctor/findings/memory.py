@@ -8,6 +8,7 @@ from dataclasses import replace
 from tfgpu_doctor.facts.facts import Gpu, Gpus, Message, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import GIB, KIB, MIB, TIB
+from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import (
     Context,
@@ -18,7 +19,7 @@ from tfgpu_doctor.findings.declaration import (
     is_wrong,
     message_evidence,
 )
-from tfgpu_doctor.findings.inputs import Checks, Variables, visible_devices
+from tfgpu_doctor.findings.inputs import Cards, Checks, Variables, visible_devices
 from tfgpu_doctor.findings.library_fixes import growth
 
 _UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
@@ -130,6 +131,29 @@ def different_results_message(context: Context, messages: MessageLog) -> Problem
         severity=None if alone else Severity.WARNING,
         evidence=found,
         fixes=(verify, _NO_TF32),
+    )
+
+
+_FULL_FLOAT32 = Fix(
+    "Where all digits count, compute in full float32, several times slower: "
+    "tf.config.experimental.enable_tensor_float_32_execution(False)"
+)
+
+
+@WRONG_RESULT.sign(unless=("driver.*", "gpu.arch-*", "gpu.fault"))
+def rounded_to_tf32(context: Context, messages: MessageLog, cards: Cards) -> Problem | None:
+    """From 8.0 and TensorFlow 2.4 on (its API docs), products of float32 keep 10 bits of the mantissa."""
+    has_it = any(card.version >= (8, 0) for card in cards)
+    if not has_it or at_least(value_or(context.facts.tensorflow.version, "2.4"), "2.4") is False:
+        return None
+    return Problem(
+        title="TensorFlow computes float32 products in TF32 on this GPU, which keeps three digits",
+        cause="TF32 is the default from compute capability 8.0 on: inputs are rounded to 10 bits, about 1e-3",
+        evidence=message_evidence(*messages.all("float32-differs")),
+        fixes=(_FULL_FLOAT32,),
+        severity=Severity.NOTE,
+        answers=True,
+        sure=True,
     )
 
 
@@ -444,6 +468,25 @@ def allocation_failed_beside_another(context: Context, messages: MessageLog, gpu
     measured = bool(_little_free(messages) and allocations)  # TensorFlow printed it before it allocated anything
     severity = Severity.ERROR if certain else None
     return Problem(possible=not certain, severity=severity, evidence=seen, sure=measured)
+
+
+# Horovod's guide, "Horovod with TensorFlow", step 2
+_BY_RANK = Fix(
+    "Show each process its own GPU, before anything uses one: with Horovod "
+    "tf.config.set_visible_devices(gpus[hvd.local_rank()], 'GPU'), where gpus = tf.config.list_physical_devices('GPU')"
+)
+
+
+@TAKEN.sign(unless=("gpu.fault",))
+def every_rank_on_the_first(messages: MessageLog) -> Problem | None:
+    """Processes of one job take the same GPU, which is all TensorFlow does by itself."""
+    return Problem(
+        title="All processes of the job use the same GPU",
+        cause="each process begins with the first GPU that it sees, whatever its rank is",
+        evidence=message_evidence(*messages.all("ranks-share-gpu")),
+        fixes=(_BY_RANK,),
+        severity=Severity.ERROR if failed_allocations(messages) else None,
+    )
 
 
 _OF_SEVERAL = re.compile(r"\bGPUs\b|\b(?:both|all|\d) (?:of )?(?:the |my )?(?:\w+ )?(?:cards|\w+'s)\b", re.IGNORECASE)
