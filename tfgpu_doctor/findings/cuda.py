@@ -254,6 +254,12 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
     folder = "$CONDA_PREFIX/lib" if conda else f"{toolkit}/lib64"
     named = " -o ".join(f"-name '{one}'" for one in sorted(missing)[:2] or ("libcudart.so*", "libcudnn.so*"))
     find = f"find / {named} 2>/dev/null"
+    if context.log.has("started-elsewhere") and not conda:  # ldconfig(8)
+        text = (
+            "Find their folders, and name them to the loader for all programs: an IDE or a service reads no ~/.bashrc"
+        )
+        everywhere = f"echo {folder} | sudo tee /etc/ld.so.conf.d/cuda.conf && sudo ldconfig"
+        return (Fix(text, (find, everywhere)),)
     text = "Find them, and add their folders to the loader path before Python starts"
     return (Fix(text, (find, first_on_loader_path(folder))),)
 

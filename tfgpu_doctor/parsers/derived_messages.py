@@ -75,7 +75,7 @@ _PYTHON = any_case(r"\bimport tensorflow|-packages\b|\bpip3? install|\.py\b|\bpy
 _HOSTED = any_case(
     r"^\W{0,4}(?:(?:in|on|using) )?(?:google )?colab(?: notebook|[,:;(]|\s*$)|\bkaggle (?:notebook|kernel|session)s?\b"
     r"|(?<![\w.-])/content/|/kaggle/(?:input|working)\b|\bcolab[\w-]{0,40}\.ipynb\b|\bgoogle\.colab\b|\"gpuType\""
-    r"|\bcolab (?:pro|runtime|session|has|comes with|provides|tensorflow|crash\w*|fails)\b"
+    r"|\bcolab (?:pro|tpu|runtime|session|has|comes with|provides|tensorflow|crash\w*|fails)\b"
     r"|\bcolab (?:says|shows|does)\b|(?:\b(?:run|runs|running|ran|train|training|execute|work|example)\b.{0,60}"
     r"\b(?:in|on|with)|^(?!.{0,200}\b(?:works?|fine)\b).{0,60}\b(?:in|on|using)) (?:google )?(?:colab|kaggle)\b"
     r"(?!.{0,80}\b(?:works?|fine|but|without|success\w*|no (?:problem|error)s?|locally"
