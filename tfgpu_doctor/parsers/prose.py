@@ -148,6 +148,8 @@ _ELSEWHERE = any_case(
     r"|(?:\b(?:mov|switch|coming|migrat|upgrad|downgrad|chang|updat|went|wechs|gewechs|umgestieg|cambi|pass|mud)\w*"
     r"\W(?:\w+\W+){0,4}?(?:from|von|vom|de|desde)\b|从|從)(?!.*(?:\b(?:to|auf|zum?|à|para|al)\b|到|成))"
 )
+# "upgraded TensorFlow from A to B": A, where the name of what was upgraded stands before "from"
+_MOVED_FROM = any_case(r"\b(?:upgrad|downgrad|updat|switch)\w*\W(?:\w+\W+){0,4}?from\W{1,3}v?\d[\d.]*$")
 _OF_OTHERS = any_case(
     r"\b(?:(?:friend|colleague|cousin|neighbou?r|classmate|co-?worker|room-?mate|brother|everybody"
     r"|everyone)(?:['’]?s)?|kolleg\w*|freund\w*|nachbar\w*|coll[èe]gue|voisin|ami|amigo|primo|colega|compañer[oa]"
@@ -274,7 +276,8 @@ def stance(clause: str, start: int, end: int) -> str:
     exchanged = _EXCHANGES.search(before) and _FOR_ANOTHER.match(clause, end)
     if _WORKS.match(clause, end) and not _WORKS_WITH.search(before):
         return "elsewhere"
-    if exchanged or any(one.search(before) for one in _NOT_HERE) or _IN_THE_PAST.match(after):
+    moved = _MOVED_FROM.search(clause, max(start - _AROUND, 0), end)
+    if any((exchanged, moved, _IN_THE_PAST.match(after), *(one.search(before) for one in _NOT_HERE))):
         return "elsewhere"
     if _OWN.search(before):
         return "here"
