@@ -18,7 +18,16 @@ from tfgpu_doctor.findings.declaration import (
     finding,
     message_evidence,
 )
-from tfgpu_doctor.findings.inputs import WSL_LIBRARIES_FIRST, Cards, Checks, Devices, Sonames, Toolkits, fetch
+from tfgpu_doctor.findings.inputs import (
+    WSL_LIBRARIES_FIRST,
+    Cards,
+    Checks,
+    Devices,
+    Sonames,
+    Toolkits,
+    Variables,
+    fetch,
+)
 from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
 from tfgpu_doctor.findings.library_fixes import (
     CUDNN_9,
@@ -315,6 +324,44 @@ def cuda_not_on_path(
     return not_on_path(context, cuda_sonames, gpu_release, NOT_THE_DRIVER, beside=in_state(cudnn_sonames, "off path"))
 
 
+# https://www.tensorflow.org/install/pip of 2023: conda's cudatoolkit, pip's cuDNN, and the script that conda runs
+_PIPS = '"$CONDA_PREFIX"/lib/python3*/site-packages/nvidia/*/lib'
+_AT_ACTIVATION = Fix(
+    "In the activated environment, have their folders put on the loader path whenever it is activated",
+    (
+        'mkdir -p "$CONDA_PREFIX"/etc/conda/activate.d',
+        f"""echo 'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$(ls -d {_PIPS} 2>/dev/null | paste -sd: -)"""
+        """${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"' >> "$CONDA_PREFIX"/etc/conda/activate.d/env_vars.sh""",
+        '. "$CONDA_PREFIX"/etc/conda/activate.d/env_vars.sh',
+    ),
+)
+
+
+@CUDA_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
+def conda_has_both(
+    messages: MessageLog,
+    os: str,
+    reported_cuda: ReportedCuda,
+    reported_cudnn: ReportedCudnn,
+    cudnn_installed: tuple[CudnnFile, ...],
+    variables: Variables | None = None,
+) -> Problem | None:
+    """Commands put both into conda's environment, whose folder the loader does not search by itself."""
+    cudas = [one for one in reported_cuda.matching if "cudatoolkit" in one[1]]
+    files = [(one.version or "", one.path) for one in cudnn_installed if one.source in ("conda", "pip")]
+    on_path = messages.has("loader-path") or "LD_LIBRARY_PATH" in (variables or {})
+    failed = (*reported_cudnn.unnamed, *messages.all("cudart-not-found"))
+    if os == "windows" or on_path or not (failed and cudas and files and reported_cudnn.same_major):
+        return None
+    installed = (evidence(f"{name} {found[0]}", found[1]) for name, found in (("CUDA", cudas[0]), ("cuDNN", files[0])))
+    return Problem(
+        cause="conda puts its libraries into a folder that the loader does not search, and a new terminal forgets "
+        "LD_LIBRARY_PATH",
+        evidence=(*message_evidence(*failed, most=2), *installed),
+        fixes=(_AT_ACTIVATION,),
+    )
+
+
 _FORGOTTEN = (
     *("gpu-libraries-not-opened", "no-gpu-registered", "library-not-opened", "loader-error"),
     *("cudart-not-found", "linux-driver-in-wsl"),  # the latter is what somebody thinks of
@@ -580,6 +627,9 @@ def cudnn_not_opened(
 def _find_cudnn(context: Context) -> tuple[Fix, ...]:
     """Let the loader find a cuDNN that a text shows to be installed."""
     if context.remedies.os != "windows":
+        reported: ReportedCudnn | None = value_or(fetch("reported_cudnn", context), None)
+        if reported and any("nvidia-cudnn" in where for _, where in reported.same_major):
+            return (PIP_FOLDERS,)
         conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
         add = first_on_loader_path("$CONDA_PREFIX/lib" if conda else "/usr/local/cuda/lib64")
         text = "Find it, and add its folder to the loader path before Python starts"
@@ -616,14 +666,15 @@ def cudnn_not_opened_though_installed(messages: MessageLog, reported_cudnn: Repo
     usable = not reported_cudnn.only_other_major and not messages.has("image-without-cudnn")
     installed = reported_cudnn.installed if usable else ()
     main = [message for message in reported_cudnn.not_opened if message.kind != "self-check"]
-    shown = (*(main if installed or libraries.is_said_to_work(messages) else ()), *parts)
+    unnamed = reported_cudnn.unnamed_though_installed
+    shown = (*(main if installed or libraries.is_said_to_work(messages) else ()), *parts, *unnamed)
     if not shown or (messages.stops_import and not messages.has("loader-error")):
         return None
     versions = (evidence(f"cuDNN {version}", where) for version, where in installed[:1])
     return Problem(
         cause="cuDNN is in a folder that the loader does not search, or its parts are not in the folder of the main "
         "library",
-        evidence=(*message_evidence(*main, *parts), *versions),
+        evidence=(*message_evidence(*main, *parts, *unnamed), *versions),
         sure=bool(parts),
     )
 

@@ -288,6 +288,12 @@ class ReportedCudnn:
         return tuple(one for one in self.installed if self.wanted and major(one[0]) == major(self.wanted))
 
     @property
+    def unnamed_though_installed(self) -> tuple[Message, ...]:
+        """What names no library, where a command of pip or conda installs a cuDNN of the wanted major version."""
+        by_command = any("nvidia-cudnn" in where or "cudnn=" in where for _, where in self.same_major)
+        return self.unnamed if by_command else ()
+
+    @property
     def only_other_major(self) -> bool:
         """Whether all that is installed is of another major version."""
         return bool(self.wanted and self.installed) and not self.same_major

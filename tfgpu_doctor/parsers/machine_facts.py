@@ -280,6 +280,7 @@ def _trimmed(version: str | None) -> str | None:
 _INSTALLED_BY = re.compile(
     r"(?<![\w-])(?P<name>cudatoolkit|cuda-toolkit|cuda-runtime|cudnn|cuda-nvcc)==?(?P<version>\d+(?:\.\d+)*)"
 )
+_CUDNN_BY_PIP = re.compile(r"\binstall\b.{0,200}?\b(?P<name>nvidia-cudnn-cu1\d)==(?P<version>\d+(?:\.\d+)*)")
 _FOLDER = re.compile(r"[/\\]cuda(?:-|[/\\]v)(?P<version>\d{1,2}\.\d)\b", re.IGNORECASE)
 _RUNTIME_FILE = any_case(
     r"\bcudart64_(?P<digits>(?:[5-9]\d|1[01]\d))\.dll\b|\blibcudart\.so\.(?P<version>\d{1,2}\.\d)(?=\.?\d*\b)"
@@ -391,7 +392,7 @@ def cudnn(text: ParsedText, matrix: Matrix | None = None) -> Cudnn:
 
 
 def _cudnn_files(text: ParsedText) -> Iterator[CudnnFile]:
-    """What tools print, the form states, listings show, conda installs, and else what a sentence says."""
+    """What tools print, the form states, listings show, conda or pip installs, and else what a sentence says."""
     for one in text.versions:
         if one.component == "cudnn":
             yield CudnnFile(path=f"line {one.line}: {one.via}", version=one.version, source=one.via)
@@ -405,6 +406,9 @@ def _cudnn_files(text: ParsedText) -> Iterator[CudnnFile]:
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] == "cudnn":
                 yield CudnnFile(path=f"line {line.number}: {match[0]}", version=match["version"], source="conda")
+        if by_pip := _CUDNN_BY_PIP.search(line.text):
+            where = f"line {line.number}: {by_pip['name']}"
+            yield CudnnFile(path=where, version=by_pip["version"], source="pip")
     for said in () if stated else text.said("cudnn"):
         yield CudnnFile(path=f"line {said.line}", version=said.value, source="stated")
 
