@@ -251,9 +251,10 @@ def wheel_on_jetson(context: Context, messages: MessageLog, devices: Devices | N
     """A Jetson that lists no GPU, and no other complaint."""
     jetson = messages.all("jetson")
     misses_one = devices is not None or messages.has("no-gpu-listed", "gpu-fails-said")
+    in_image = any("/l4t-" in image for image in messages.values("image-named", "image"))  # which holds that build
     misses_one |= bool({"release", "works"} & {*messages.values("question", "about")})
     complains = messages.complains and not messages.speaks_only_of(*_OF_A_CPU_WHEEL)
-    if not (jetson and misses_one) or complains or messages.has("gpu-found") or lists_gpu(devices):
+    if in_image or not (jetson and misses_one) or complains or messages.has("gpu-found") or lists_gpu(devices):
         return None
     return Problem(
         title="A Jetson needs the TensorFlow that NVIDIA builds for its JetPack",

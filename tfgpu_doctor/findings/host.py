@@ -505,6 +505,25 @@ def pod_does_not_tolerate(messages: MessageLog) -> Problem | None:
     )
 
 
+# https://catalog.ngc.nvidia.com/orgs/nvidia/containers/l4t-tensorflow
+@NO_GPU.sign()
+def jetson_without_runtime(context: Context, messages: MessageLog, devices: Devices | None = None) -> Problem | None:
+    """Images for Jetsons take the libraries of JetPack from the board."""
+    image, starts = messages.values("image-named", "image")[-1:], messages.all("container-start")
+    misses_one = (devices is not None and not lists_gpu(devices)) or messages.has("no-gpu-listed", "gpu-fails-said")
+    if not (image and "/l4t-" in image[0] and misses_one and starts) or _requests_gpus(messages):
+        return None
+    command = f'docker run --rm --runtime nvidia {context.remedies.quote(image[0])} python3 -c "{_LIST_GPUS}"'
+    return Problem(
+        cause="NVIDIA's runtime mounts the GPU, and in images for Jetsons the libraries of JetPack, on request alone",
+        evidence=message_evidence(*starts[-1:]),
+        fixes=(Fix("Start the container with NVIDIA's runtime", (command,)),),
+    )
+
+
+_LIST_GPUS = "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"
+
+
 def _wonders(context: Context, log: MessageLog) -> bool:
     """Whether somebody asks what harmless lines mean, who may want the CPU, and misses nothing."""
     refused = log.has(*_GPU_WANTED, *_NO_GPU_REPORTED, "container-hook-failed", "smi-not-found")
