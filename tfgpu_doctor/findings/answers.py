@@ -142,7 +142,12 @@ IN_USE = _answer(
     {"in-use": (), "enable": (), "load": ("Windows' Task Manager leaves CUDA out of its first graphs", _GRAPH)},
     Fix("List the GPUs that TensorFlow sees (TensorFlow 1: tf.test.is_gpu_available())", (_LIST_GPUS,)),
     Fix("If the list is empty, find out why", ("tfgpu doctor",)),
-    Fix("Watch the GPU while the program runs: it is in the list of processes, and its memory in use", ("nvidia-smi",)),
+    # NVIDIA, "CUDA on WSL User Guide", known limitations; in a container, processes have numbers of their own
+    Fix(
+        "Watch the GPU while the program runs: GPU-Util, its power and its memory in use show it, and its processes, "
+        "which in WSL2 and in a container are not listed",
+        ("nvidia-smi",),
+    ),
     layer="GPU",
     title="TensorFlow uses a GPU without being told to, where it lists one",
     cause="a program of TensorFlow needs no change to use one GPU; several work only where its code shares work out. "
