@@ -448,6 +448,7 @@ _GPU_WANTED = (
 # what fails in a container that has a GPU
 _WITH_ANY_ACCESS = (
     "kubernetes-taint",
+    "no-capabilities",
     "driver-versions-differ",
     "nvml-mismatch",
     "apptainer-no-driver",
@@ -522,6 +523,18 @@ def jetson_without_runtime(context: Context, messages: MessageLog, devices: Devi
 
 
 _LIST_GPUS = "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"
+
+
+@NO_GPU.sign()
+def reservation_without_capabilities(messages: MessageLog) -> Problem | None:
+    """A device in Compose's file that no driver serves."""
+    return Problem(
+        title="The service's reservation of a GPU lacks its capabilities",
+        cause="Compose requires the field, and Docker finds no driver for a device without any",
+        evidence=message_evidence(*messages.all("no-capabilities")),
+        fixes=(Fix("Name them in the service in Compose's file, and run docker compose up again", COMPOSE_REQUEST),),
+        sure=True,
+    )
 
 
 def _wonders(context: Context, log: MessageLog) -> bool:
