@@ -182,15 +182,21 @@ def _of_nvidia(packages: Iterable[Package | DamagedPackage]) -> bool:
     return any(one.name.startswith("nvidia-") for one in packages)
 
 
+def _is_there(context: Context, messages: MessageLog, cuda: ReportedCuda, release: Release | None) -> bool:
+    """Whether a text shows that CUDA is installed, or tells of an image that has it."""
+    # the profiler's library alone is missed: the toolkit has it in a folder of its own
+    only_cupti = {library.component for library, _ in cuda.not_opened} == {"cupti"}
+    installed = cuda.installed or only_cupti or libraries.known_to_be_installed(messages, release)
+    return bool(installed) or context.remedies.image_cuda() is not None
+
+
 @CUDA_MISSING.sign(unless=("cuda.lib-path", *NO_GPU_SIDE))
 def cuda_not_opened(
     context: Context, messages: MessageLog, reported_cuda: ReportedCuda, gpu_release: Release | None = None
 ) -> Problem | None:
     """Something of CUDA cannot be opened, and nothing shows that it is installed."""
     cuda, in_vain = reported_cuda, libraries.requested_in_vain(messages, reported_cuda, gpu_release)
-    # the profiler's library alone is missed: the toolkit has it in a folder of its own
-    only_cupti = {library.component for library, _ in cuda.not_opened} == {"cupti"}
-    installed = cuda.installed or only_cupti or libraries.known_to_be_installed(messages, gpu_release)
+    installed = _is_there(context, messages, cuda, gpu_release)
     if not cuda.fails or (installed and not in_vain):
         return None
     has_extra = (gpu_release and gpu_release.extra) or cuda.without_extra or cuda.extra_would_help

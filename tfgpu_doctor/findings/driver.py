@@ -13,7 +13,7 @@ from tfgpu_doctor.facts.versions import at_least, minor, numbers, parts
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import MISMATCH, Card, Cards, Libraries, PciGpus, Variables
-from tfgpu_doctor.findings.library_fixes import off_library_path
+from tfgpu_doctor.findings.library_fixes import first_on_loader_path, off_library_path
 from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver, why_driver
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
@@ -301,6 +301,26 @@ def libcuda_message(
             Fix("Search for the library", ("ldconfig -p | grep libcuda", "find / -name 'libcuda.so*' 2>/dev/null")),
             Fix("Install the compute libraries of the same driver version (Ubuntu: libnvidia-compute-BRANCH)"),
         ),
+    )
+
+
+_OF_GKE = "/usr/local/nvidia/lib64"
+
+
+# https://cloud.google.com/kubernetes-engine/docs/how-to/gpus: "About the CUDA libraries"
+@MISSING.sign(unless=("gpu.none", "tf.cpu-build"))
+def folder_of_gke_not_searched(messages: MessageLog, variables: Variables | None = None) -> Problem | None:
+    """GKE mounts the driver's libraries into a folder of its own, which a path of the user's leaves out."""
+    paths = [*(messages.values("loader-path", "path")), *filter(None, [(variables or {}).get("LD_LIBRARY_PATH")])]
+    fails = messages.all("cudart-not-found", "libcuda-not-loaded", "cuinit-failed", "no-cuda-device", "no-gpu-listed")
+    if not (messages.has("gke") and paths and fails) or any(_OF_GKE in path or "$" in path for path in paths):
+        return None
+    return Problem(
+        title="The loader does not search the folder into which GKE mounts the driver's libraries",
+        cause=f"GKE mounts libcuda.so.1 into {_OF_GKE}, which LD_LIBRARY_PATH must name",
+        evidence=(*message_evidence(*fails, most=2), evidence(f"LD_LIBRARY_PATH={paths[-1]}", "the text", _OF_GKE)),
+        fixes=(Fix("Add that folder in the container", (first_on_loader_path(_OF_GKE),)),),
+        sure=True,
     )
 
 
