@@ -704,6 +704,7 @@ class Text:
     os: str | None
     in_container: bool
     plugin: bool  # a build for GPUs of other makers
+    lists_gpu: bool  # TensorFlow does
     driver_works: bool  # nvidia-smi shows a GPU, so that nothing below TensorFlow is the cause
     seen: str | None  # the situation
     shows: Message | None  # it
@@ -745,6 +746,7 @@ def read(context: Context) -> Text | None:
         os=value_or(facts.host.os, None),
         in_container=value_or(facts.host.container, "none") != "none",
         plugin=value_or(facts.tensorflow.distribution, "") in PLUGIN_BUILDS,
+        lists_gpu=lists_gpu(value_or(fetch("devices", context), None) or ()),
         driver_works=smi_works(value_or(facts.driver.nvidia_smi, None)),
         seen=seen,
         shows=shows,
@@ -855,9 +857,9 @@ def _probable(likely: Mapping[str, float]) -> dict[str, float]:
 def _is_trouble(text: Text, certain: list[Shown]) -> bool:
     """True if something goes wrong: the text tells, or is about as much like reports with a cause as like others.
 
-    What programs print without a failure, and a few words that ask nothing, complain of nothing.
+    What programs print without a failure, a GPU among it, and a few words that ask nothing, complain of nothing.
     """
-    calm = text.shows is None and text.log.has("only-printed", "few-words")
+    calm = text.shows is None and (text.lists_gpu or text.log.has("only-printed", "few-words"))
     if calm or _of_another_program(text):
         return False
     if text.shows is not None and not (certain and text.shows.kind == "trouble-said"):
