@@ -299,6 +299,11 @@ _REQUEST = {
     ),
     "lxc": Fix("Add the GPU to the container on the host", ("lxc config device add CONTAINER gpu gpu",)),
 }
+# https://docs.k3s.io/advanced, "NVIDIA Container Runtime"
+_RUNTIME_CLASS = Fix(
+    "Add to the pod's spec, beside its containers, which lets NVIDIA's runtime start them",
+    ("runtimeClassName: nvidia",),
+)
 
 UPDATE_WSL = Fix(
     "Update Windows (10 from 21H2 on, or 11), its NVIDIA driver and WSL; restart WSL",
@@ -346,7 +351,7 @@ def access(context: Context, container: str | None, *, requested: bool = False) 
     host = context.remedies.host
     named = context.log.values("image-named", "image")
     if container in _REQUEST:
-        return (_request(context, container),)
+        return (_of_kind(context, container, requested=requested),)
     if host == "macos":
         return (Fix("Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU"),)
     if host == "linux" and context.log.has("docker-desktop"):
@@ -371,6 +376,12 @@ def access(context: Context, container: str | None, *, requested: bool = False) 
     configure = ("sudo nvidia-ctk runtime configure --runtime=docker", restart, *then)
     commands = (*_BY_DISTRIBUTION.get(distribution, _APT), *configure)
     return (*first, Fix(f"{text}restarted, which stops all running containers", commands))
+
+
+def _of_kind(context: Context, container: str, *, requested: bool) -> Fix:
+    """How containers beside Docker's get a GPU; some clusters start pods without NVIDIA's runtime, request or not."""
+    lacks_class = context.log.has("k3s") and not context.log.has("runtime-class")
+    return _RUNTIME_CLASS if container == "kubernetes" and requested and lacks_class else _request(context, container)
 
 
 def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
