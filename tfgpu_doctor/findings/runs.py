@@ -293,6 +293,26 @@ def display_interrupted(context: Context, messages: MessageLog) -> Problem | Non
     )
 
 
+# https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth
+_FOR_EVERY_GPU = Fix(
+    "Set it for every GPU, before all else: for gpu in tf.config.list_physical_devices('GPU'): "
+    "tf.config.experimental.set_memory_growth(gpu, True); or set TF_FORCE_GPU_ALLOW_GROWTH=true before the program "
+    "starts"
+)
+
+
+@RUN_FAILED.sign()
+def growth_of_some(messages: MessageLog) -> Problem | None:
+    """A program lets the memory of one GPU grow, and not that of the others."""
+    return Problem(
+        title="The program sets memory growth for some of its GPUs only",
+        cause="TensorFlow takes one setting for all GPUs that it uses",
+        evidence=message_evidence(*messages.all("growth-differs")),
+        fixes=(_FOR_EVERY_GPU,),
+        answers=True,
+    )
+
+
 @RUN_FAILED.sign()
 def later_phase_cut_short(context: Context, phases: Phases) -> Problem | None:
     """A phase after the import had less time than it may need."""
