@@ -469,6 +469,33 @@ def _held_to_pip(declared: Declaration, name: str = "", unless: tuple[str, ...] 
 
 
 _held_to_pip(PACKAGE_CONFLICT, unless=("tf.package-removed",))
+
+
+@PACKAGE_CONFLICT.sign()
+def torch_has_other_libraries(context: Context, messages: MessageLog) -> Problem | None:
+    """pip put CUDA's libraries of TensorFlow in the place of those that PyTorch pins."""
+    found = messages.all("torch-conflict")
+    if not found or not messages.has("tensorflow-installed") or messages.stops_import:
+        return None
+    version = next(iter(messages.values("tensorflow-installed", "version")), "")
+    release = context.matrix.tensorflow(version, "linux_x86_64")
+    if release is None or not release.extra or context.remedies.os == "windows":
+        return None
+    torch = found[0].values["version"]
+    again = (f"python3 -m pip install --force-reinstall torch=={torch}",) if "+" not in torch else ()
+    install = f"~/tensorflow-gpu/bin/python -m pip install 'tensorflow[and-cuda]=={release.version}'"
+    text = "Give TensorFlow an environment of its own, and in this one install PyTorch anew, with its versions"
+    return Problem(
+        title="PyTorch and TensorFlow require different versions of CUDA's packages",
+        cause="an environment holds one version of each; TensorFlow has its own now, and PyTorch may fail",
+        evidence=message_evidence(*found),
+        fixes=(Fix(text, ("python3 -m venv ~/tensorflow-gpu", install, *again)),),
+        severity=Severity.WARNING,
+        sure=True,
+        answers=True,
+    )
+
+
 ABI_NUMPY = finding(
     "tf.abi-numpy",
     layer="Python",

@@ -84,17 +84,9 @@ HARMLESS = tuple(one for one in TEMPLATES if one.role == "harmless")
 _DERIVED = (
     *("another-program", "conda-tensorflow", "container-start", "image-named"),
     *("cuda-versions-compared", "cuda-wanted", "gpu-created", "gpu-fails-said", "gpu-found", "jetson"),
-    *(
-        "log-era",
-        "notebook",
-        "hosted-notebook",
-        "no-gpu-listed",
-        "no-uvm-node",
-        "only-printed",
-        "own-report",
-        "few-words",
-    ),
-    *("other-framework", "wants-cpu", "question", "source-build", "works-before-avx", "not-python", "no-uvm-node"),
+    *("log-era", "notebook", "hosted-notebook", "no-gpu-listed", "only-printed", "own-report", "few-words"),
+    *("torch-conflict", "other-framework", "wants-cpu", "question", "source-build", "works-before-avx", "not-python"),
+    "no-uvm-node",
 )
 # Kinds that are no failures
 ROLES: dict[str, Role] = {
