@@ -105,8 +105,20 @@ def folder_refuses(context: Context, temporary_folder: TemporaryFolder, has_gpu:
 TMPDIR.printed("temporary-file-refused")
 
 
+_BY_PIP = re.compile(r"Could not install packages|pip", re.IGNORECASE)
+# https://docs.python.org/3/library/tempfile.html: pip unpacks there, often a small file system in memory
+_UNPACK_ELSEWHERE = Fix(
+    "If /tmp is what is full, or small, let pip unpack on a disk with some gigabytes free, without its cache, and "
+    "install again in the same shell; else make room",
+    ("df -h /tmp ~", "mkdir -p ~/tmp", "export TMPDIR=~/tmp PIP_NO_CACHE_DIR=1"),
+)
+
+
 def _more_room(context: Context) -> tuple[Fix, ...]:
     show = ("Get-PSDrive -PSProvider FileSystem",) if context.remedies.os == "windows" else ("df -h", "df -i")
+    by_pip = any(_BY_PIP.search(one.text) for one in context.log.all("no-space-left"))
+    if by_pip and context.remedies.os != "windows":
+        return (_UNPACK_ELSEWHERE, Fix("Show which disk is full, of bytes or of inodes", show))
     empty = Fix("Empty pip's cache, which is often gigabytes", ("python -m pip cache purge",))
     return (Fix("Show which disk is full, of bytes or of inodes", show), empty)
 
@@ -126,7 +138,9 @@ DISK_FULL = finding(
 def write_refused(messages: MessageLog) -> Problem | None:
     """A program could not write a file, and not one of shared memory."""
     shared = messages.has("shared-memory-full", "shm-listed", "bus-error")
-    return None if shared else Problem(evidence=message_evidence(*messages.all("no-space-left")))
+    found = messages.all("no-space-left")
+    ends = any("Could not install packages" in one.text for one in found)
+    return None if shared else Problem(evidence=message_evidence(*found), sure=ends)
 
 
 def _fixes(context: Context) -> tuple[Fix, ...]:
