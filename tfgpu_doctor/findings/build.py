@@ -150,6 +150,8 @@ def _gpu_build(context: Context, release: Release | None) -> tuple[Fix, ...]:
     """A build for GPUs in the place of this one, or of one of which nothing tells the release."""
     if release is None and context.log.has("image-named", "container-start"):
         return (_IMAGE_WITH_CUDA,)
+    if context.remedies.on_jetson:
+        return (jetpack(context),)
     if context.remedies.os == "macos":
         return _on_macos(context)
     best = context.remedies.reinstall("it can use the GPU")
