@@ -555,6 +555,7 @@ def loaded_too_late(context: Context, messages: MessageLog) -> Problem | None:
     if not seen:
         return None
     path = next((one.values["library"] for one in seen if one.values["library"].startswith("/")), "")
+    path = "" if context.remedies.os == "windows" else path  # which has no LD_PRELOAD
     preload = f"export LD_PRELOAD={context.remedies.quote(normpath(path))}"
     fixes = [Fix("Load that library before all others", (preload,))] if path else []
     fixes += [Alternative("Import the package that loads it (such as cv2 or sklearn) before TensorFlow")]
