@@ -413,10 +413,11 @@ _RUNTIME_OR_AVX = Fix(
 )
 
 
-# Windows' error 1114 in the languages that are met most
+# Windows' error 1114 in the languages that are met most: German, Russian, Chinese, French, Spanish, Portuguese
 _RAN = re.compile(
-    r"initialization routine failed|WinError 1114|Initialisierungsroutine|инициализации библиотеки|初始化例程"
-    r"|routine d['’]initialisation|rutina de inicialización|rotina de inicialização"
+    r"initialization routine failed|WinError 1114|Initialisierungsroutine"
+    r"|\u0438\u043d\u0438\u0446\u0438\u0430\u043b\u0438\u0437|\u521d\u59cb\u5316\u4f8b\u7a0b"
+    r"|routine d['\u2019]initialisation|rutina de inicializaci|rotina de inicializa"
 )
 
 
