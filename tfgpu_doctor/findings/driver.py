@@ -307,7 +307,7 @@ def libcuda_message(
 _OF_GKE = "/usr/local/nvidia/lib64"
 
 
-# https://cloud.google.com/kubernetes-engine/docs/how-to/gpus: "About the CUDA libraries"
+# https://pkg.go.dev/github.com/GoogleCloudPlatform/container-engine-accelerators/cmd/nvidia_gpu: -container-path
 @MISSING.sign(unless=("gpu.none", "tf.cpu-build"))
 def folder_of_gke_not_searched(messages: MessageLog, variables: Variables | None = None) -> Problem | None:
     """GKE mounts the driver's libraries into a folder of its own, which a path of the user's leaves out."""
