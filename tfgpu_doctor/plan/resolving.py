@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import islice
+from itertools import filterfalse, islice
 from typing import Any, TypeAlias
 
 from packaging.markers import Marker
@@ -256,9 +256,8 @@ def solve(
     None: there are none. The search may be given up: then no version is known.
     """
     judged = [*filter(universe.is_judged, wanted)]
-    constraints = [one for one in judged if isinstance(one, Requirement) and one.is_constraint]
-    required = [one for one in judged if one not in constraints]
-    provider = _Provider(universe, installed or {}, constraints)
+    provider = _Provider(universe, installed or {}, [*filter(_is_constraint, judged)])
+    required = [*filterfalse(_is_constraint, judged)]
     try:
         result = Resolver(provider, BaseReporter()).resolve(required, max_rounds=MOST_STEPS)
     except ResolutionImpossible:
@@ -266,6 +265,10 @@ def solve(
     except ResolutionTooDeep:
         return {}
     return {name: str(version) for (name, _), version in result.mapping.values() if version != _OLDER}
+
+
+def _is_constraint(one: _Line) -> bool:
+    return isinstance(one, Requirement) and one.is_constraint
 
 
 def can_be_met(universe: Universe, wanted: Sequence[_Line]) -> bool:
