@@ -20,7 +20,7 @@ from tfgpu_doctor.findings.declaration import (
     finding,
     message_evidence,
 )
-from tfgpu_doctor.findings.inputs import Cards, Devices, Sonames
+from tfgpu_doctor.findings.inputs import LIST_GPUS, Cards, Devices, Sonames
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.library_fixes import without_bug
 from tfgpu_doctor.findings.symptoms import nothing_fails
@@ -72,9 +72,6 @@ WHICH = finding(
     docs="https://www.tensorflow.org/install/source#gpu",
 )
 # its sign is plan's: plan/diagnosis.py
-
-
-_LIST_GPUS = "python3 -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""
 
 
 def _answer(finding_id: str, about: dict[str, tuple[Any, ...]], *fixes: Fix, **texts: Any) -> Declaration:
@@ -140,7 +137,7 @@ _GRAPH = Fix("Instead of 3D, Copy and Video choose its graph Cuda, or see GPU-Ut
 IN_USE = _answer(
     "gpu.usage-unknown",
     {"in-use": (), "enable": (), "load": ("Windows' Task Manager leaves CUDA out of its first graphs", _GRAPH)},
-    Fix("List the GPUs that TensorFlow sees (TensorFlow 1: tf.test.is_gpu_available())", (_LIST_GPUS,)),
+    Fix("List the GPUs that TensorFlow sees (TensorFlow 1: tf.test.is_gpu_available())", (LIST_GPUS,)),
     Fix("If the list is empty, find out why", ("tfgpu doctor",)),
     # NVIDIA, "CUDA on WSL User Guide", known limitations; in a container, processes have numbers of their own
     Fix(

@@ -285,6 +285,7 @@ def is_probed(facts: Facts) -> bool:
 OF_ANY_CRASH = ("aborted", "segmentation-fault", "exception", "traceback")
 
 
+ON_HOSTED = "On Colab and Kaggle, "  # so begins a fix with the TensorFlow of a hosted notebook
 OTHER_RELEASE = "Unless the program needs another release, "  # so begins a fix that may change the release
 _LOOKED_FOR = re.compile(r"dlerror|Could not load dynamic library")
 _SHELLS = ("terminal", "command line", "command-line", "command prompt", "ipython", "shell", "console", "root", "sudo")

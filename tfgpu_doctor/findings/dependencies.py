@@ -30,7 +30,7 @@ from tfgpu_doctor.findings.requirements import (
     required_by,
     without_gaps,
 )
-from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound
+from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound, requirement
 from tfgpu_doctor.matrix.loader import Release
 
 # what TensorFlow itself, not the user's code, asks of the Keras beside it
@@ -314,15 +314,10 @@ def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem
     if not seen:
         return None
     addon = seen[0].values["addon"].replace("_", "-")
-    built = (
-        f"Install the {addon} that is made for this TensorFlow; beside a TensorFlow built from source, build it, too"
-    )
+    text = f"Install the {addon} that is made for this TensorFlow; beside a TensorFlow built from source, build it, too"
+    built = _compile_horovod(context) if addon == "horovod" else Fix(text)
     keeps = addon != PLUGINS and not context.probed  # a text does not tell whether its writer can do without
-    fixes = (
-        (_compile_horovod(context) if addon == "horovod" else Fix(built),)
-        if keeps
-        else _without(context, "tensorflow-metal" if addon == PLUGINS else addon)
-    )
+    fixes = (built,) if keeps else _without(context, "tensorflow-metal" if addon == PLUGINS else addon)
     file = _PLUGIN.search(seen[0].text) if addon == PLUGINS else None
     if file and "libmetal_plugin" not in file[2]:  # not Apple's: its name stands in the RECORD of its package
         command = f"grep -l {PLUGINS}/{file[2]} {context.remedies.quote(file[1])}*.dist-info/RECORD"
@@ -483,7 +478,7 @@ def torch_has_other_libraries(context: Context, messages: MessageLog) -> Problem
         return None
     torch = found[0].values["version"]
     again = (f"python3 -m pip install --force-reinstall torch=={torch}",) if "+" not in torch else ()
-    install = f"~/tensorflow-gpu/bin/python -m pip install 'tensorflow[and-cuda]=={release.version}'"
+    install = f"~/tensorflow-gpu/bin/python -m pip install {context.remedies.quote(requirement(release))}"
     text = "Give TensorFlow an environment of its own, and in this one install PyTorch anew, with its versions"
     return Problem(
         title="PyTorch and TensorFlow require different versions of CUDA's packages",

@@ -18,7 +18,6 @@ from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver, why
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
 
-_GSP_XIDS = ("119", "120")  # the GPU's own processor does not answer the driver, or reports an error
 # EnableGpuFirmware: the driver's README, "GSP Firmware"; the open kernel modules and Blackwell do not run without it
 _WITHOUT_GSP = Fix(
     "If it comes back, install a newer driver; before Blackwell, the closed kernel module runs without that firmware, "
@@ -31,7 +30,7 @@ _RESET_OR_REBOOT = Fix(
 
 
 def _of_firmware(log: MessageLog) -> list[Message]:
-    return [one for one in log.all("xid") if one.values.get("number") in _GSP_XIDS]
+    return [one for one in log.all("xid") if one.values.get("number") in inputs.FIRMWARE_XIDS]
 
 
 def _let_it_answer(context: Context) -> tuple[Fix, ...]:

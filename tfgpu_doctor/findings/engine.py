@@ -47,6 +47,7 @@ from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, RANK
 from tfgpu_doctor.findings.declaration import (
     OF_ANY_CRASH,
+    ON_HOSTED,
     OTHER_RELEASE,
     Context,
     Declaration,
@@ -409,7 +410,7 @@ def _to_try(possible: list[Shown]) -> Shown | None:
 
 def _serves_all(fix: Fix, possible: list[Shown]) -> bool:
     """Whether a repair brings CUDA and cuDNN for a named release, and it is only open why theirs are not found."""
-    if fix.text.startswith("On Colab and Kaggle"):  # its CUDA is that of its own TensorFlow alone
+    if fix.text.startswith(ON_HOSTED):  # its CUDA is that of its own TensorFlow alone
         return all(one.declared.layer in ("CUDA", "cuDNN", "TensorFlow") for one in possible)
     brought = any(one in " ".join(fix.commands) for one in ("cudatoolkit=", "[and-cuda]", "nvidia-cu", "docker run"))
     of_libraries = len(possible) > 1 and all(one.declared.layer in ("CUDA", "cuDNN") for one in possible)
@@ -677,9 +678,8 @@ def _is_calm(text: Text, certain: list[Shown], opened: list[Shown], *, unwanted:
     said = text.shows is None or text.shows.kind in ("trouble-said", "failure-said")
     none, some = _likest(text)
     says_more = not said or log.has("slow", "low-utilization") or some > none
-    fails = log.complains or log.has(
-        "gpu-created", "still-fails-said"
-    )  # what begins well may fail behind the last line
+    # what begins well may fail behind the last line
+    fails = log.complains or log.has("gpu-created", "still-fails-said")
     more = any(one.severity is not Severity.NOTE or one.declared.answers for one in certain)
     harmless = any(one.id in HARMLESS for one in certain)
     return harmless and not (says_more or fails or more) and not any(_is_suggested(one, unwanted) for one in opened)

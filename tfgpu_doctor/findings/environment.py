@@ -22,7 +22,7 @@ from tfgpu_doctor.findings.declaration import (
 )
 from tfgpu_doctor.findings.inputs import Cards, Sonames, Variables, XlaFiles
 from tfgpu_doctor.findings.library_fixes import off_library_path, on_library_path
-from tfgpu_doctor.findings.requirements import KERAS_3
+from tfgpu_doctor.findings.requirements import KERAS_2_VALUES, KERAS_3
 from tfgpu_doctor.matrix.loader import Release
 
 # Variables that change what TensorFlow, XLA or CUDA does, whatever the machine: by their value, or as a program refuses
@@ -312,7 +312,7 @@ def legacy_keras(
 ) -> Problem | None:
     """TF_USE_LEGACY_KERAS sends tf.keras to the package tf-keras, from 2.16 on; without that package it fails."""
     value = variables.get("TF_USE_LEGACY_KERAS")
-    if value not in ("1", "true", "True") or not at_least(release.version, KERAS_3):
+    if value not in KERAS_2_VALUES or not at_least(release.version, KERAS_3):
         return None
     seen = evidence(f"TF_USE_LEGACY_KERAS={value}", context.source("variables"))
     cause = "tf.keras is taken from the package tf-keras instead of Keras 3"

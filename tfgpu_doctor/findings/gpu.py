@@ -65,7 +65,6 @@ def error_counters(context: Context, gpus: Gpus) -> Problem | None:
 
 # Xids that a program causes, most of the time; all others are about the GPU, its slot or the driver (see `docs`)
 _SOFTWARE_XIDS = {"13", "31", "43", "45", "68", "69"}
-_OF_FIRMWARE = {"119", "120"}  # driver.unresponsive
 # NVIDIA's "GPU Memory Error Management": a row is remapped at the next reset, until which the GPU can be used; of a
 # contained error, only the program that met it has to be started anew
 _CONTAINED, _REMAPPED = "94", "63"
@@ -84,7 +83,7 @@ def _memory_repaired_itself(numbers: set[str]) -> tuple[str | None, tuple[Fix, .
 @FAULT.sign()
 def fault_message(messages: MessageLog) -> Problem | None:
     """Xid, ECC, a GPU that is lost or has fallen off the bus."""
-    xids = [m for m in messages.all("xid") if m.values.get("number") not in _OF_FIRMWARE]
+    xids = [m for m in messages.all("xid") if m.values.get("number") not in inputs.FIRMWARE_XIDS]
     faults = messages.all("gpu-lost", "ecc")
     hardware = [m for m in xids if m.values.get("number") not in _SOFTWARE_XIDS]
     numbers = ", ".join(dict.fromkeys(m.values["number"] for m in xids if "number" in m.values))

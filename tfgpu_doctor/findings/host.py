@@ -360,18 +360,21 @@ def _request(context: Context, container: str) -> Fix:
     return structs.replace(_REQUEST["apptainer"], commands=tuple(commands) or _REQUEST["apptainer"].commands)
 
 
+def _image(context: Context) -> str:
+    """The image that is named last, for a shell; without a name, one that starts on any driver."""
+    return context.remedies.quote((context.log.values("image-named", "image") or ("ubuntu",))[-1])
+
+
 def access(context: Context, container: str | None, *, requested: bool = False) -> tuple[Fix, ...]:
     """How a container of that kind gets access to a GPU; `requested`: the command that started it asks for GPUs."""
     host = context.remedies.host
-    named = context.log.values("image-named", "image")
     if container in _REQUEST:
         return (_of_kind(context, container, requested=requested),)
     if host == "macos":
         return (Fix("Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU"),)
     if host == "linux" and context.log.has("docker-desktop"):
         return (_NO_DESKTOP,)
-    # without a name, one that starts on any driver
-    image = context.remedies.quote((named or ("ubuntu",))[-1])
+    image = _image(context)
     if not requested and any("nvidia-docker run" in message.text for message in context.log.all("container-start")):
         return (Fix(_WITH_NVIDIA_DOCKER, (f"nvidia-docker run --rm {image} nvidia-smi",)),)
     if not requested and any(_OF_COMPOSE.search(one.text) for one in context.log.all("container-start")):
@@ -539,15 +542,12 @@ def jetson_without_runtime(context: Context, messages: MessageLog, devices: Devi
     misses_one = (devices is not None and not lists_gpu(devices)) or messages.has("no-gpu-listed", "gpu-fails-said")
     if not (image and "/l4t-" in image[0] and misses_one and starts) or _requests_gpus(messages):
         return None
-    command = f'docker run --rm --runtime nvidia {context.remedies.quote(image[0])} python3 -c "{_LIST_GPUS}"'
+    command = f"docker run --rm --runtime nvidia {context.remedies.quote(image[0])} {inputs.LIST_GPUS}"
     return Problem(
         cause="NVIDIA's runtime mounts the GPU, and in images for Jetsons the libraries of JetPack, on request alone",
         evidence=message_evidence(*starts[-1:]),
         fixes=(Fix("Start the container with NVIDIA's runtime", (command,)),),
     )
-
-
-_LIST_GPUS = "import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))"
 
 
 @NO_GPU.sign()
@@ -593,8 +593,7 @@ def _no_access(context: Context, messages: MessageLog, container: str | None, *,
     elif of_hook:
         fixes = (_DRIVER_OF_HOST, inputs.RUN_ON_HOST)
     elif kind == "docker" and not refused and _lacks_capabilities(context, messages):
-        image = context.remedies.quote((messages.values("image-named", "image") or ("ubuntu",))[-1])
-        fixes = (_with_capabilities(image), inputs.RUN_ON_HOST)
+        fixes = (_with_capabilities(_image(context)), inputs.RUN_ON_HOST)
     else:
         fixes = access(context, kind, requested=refused or _requests_gpus(messages))
     return Problem(title=title, evidence=(), fixes=(*later, *fixes))

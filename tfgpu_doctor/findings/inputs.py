@@ -358,11 +358,14 @@ WSL_LIBRARIES_FIRST = Fix(
     "Put WSL's own libraries first on the loader path",
     ("export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}", "/usr/lib/wsl/lib/nvidia-smi"),
 )
+# the GPU's own processor (GSP) does not answer the driver, or reports an error: driver.unresponsive, not gpu.fault
+FIRMWARE_XIDS = ("119", "120")
 RESET_GPU = Fix(
     "End the jobs on that GPU, and reset it (0: its number; a GeForce or one with a display: restart the machine)",
     ("sudo nvidia-smi --gpu-reset -i 0",),
 )
 RESTART = Fix("Restart the machine", ("sudo reboot",))
+LIST_GPUS = "python3 -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""
 _LIBCUDA = re.compile(r"libcuda\.so|nvcuda\.dll", re.IGNORECASE)
 _NO_DRIVER = ("cuinit-failed", "kernel-driver-not-running", "libcuda-not-loaded", "nvml-not-found", "smi-no-driver")
 _UNUSABLE = (*_NO_DRIVER, "no-cuda-device", "ngc-no-driver", "nvml-blocked")

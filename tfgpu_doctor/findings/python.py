@@ -60,9 +60,8 @@ def _with_the_other_python(context: Context) -> tuple[Fix, ...]:
     text = "Start the program with the Python that imports TensorFlow (in an IDE, choose it as the interpreter; R: "
     text += "reticulate::use_python){}; the first command prints the path of the one that runs"
     there, names = value_or(context.facts.tensorflow.version, None), remedies.tensorflow
-    is_same = there is None or any(
-        f"=={minor(there)}" in one for one in names
-    )  # else no wheel of it is for this Python
+    # else no wheel of it is for this Python
+    is_same = there is None or any(f"=={minor(there)}" in one for one in names)
     install = remedies.pip_install(*names) if is_same else ()
     other = ", or install TensorFlow for the one that runs" if install else ""
     return (Fix(text.format(other), (_executable(context), *install)),)
@@ -218,9 +217,7 @@ def installation_failed(context: Context, messages: MessageLog) -> Problem | Non
         title="The installation of TensorFlow failed",
         cause=_STOPPED[kind][0],
         evidence=message_evidence(*messages.all(kind)),
-        fixes=(_END_THEM,)
-        if kind == "file-in-use"
-        else _past_the_proxy(context) or context.remedies.installing(_STOPPED[kind][1], *context.remedies.tensorflow),
+        fixes=_go_on(context, kind),
         sure=True,
     )
 
@@ -230,6 +227,13 @@ _LONG_PATHS = (
     "New-ItemProperty -Path 'HKLM:\\SYSTEM\\CurrentControlSet\\Control\\FileSystem' -Name LongPathsEnabled -Value 1 "
     "-PropertyType DWORD -Force"
 )
+
+
+def _go_on(context: Context, kind: str) -> tuple[Fix, ...]:
+    """The command again, after what stopped it."""
+    if text := _STOPPED[kind][1]:
+        return _past_the_proxy(context) or context.remedies.installing(text, *context.remedies.tensorflow)
+    return (_END_THEM,)
 
 
 @NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
@@ -270,17 +274,14 @@ def _past_the_proxy(context: Context) -> tuple[Fix, ...]:
     )
 
 
-_STOPPED = {  # why, and what to do
+_STOPPED = {  # why, and what to do; "": the programs are ended first
     "externally-managed": ("its distribution manages this Python (PEP 668)", "Install it in a virtual environment"),
     "brackets-unquoted": ("zsh takes the brackets for a pattern of file names", "Quote what is to be installed"),
     "index-unreachable": (
         "pip installs all of a package or none; its message is the reason",
         "See from its message whether network, proxy or certificates stop it; then install it again",
     ),
-    "file-in-use": (
-        "Windows lets nobody replace a file that a program has loaded",
-        "",
-    ),
+    "file-in-use": ("Windows lets nobody replace a file that a program has loaded", ""),
 }
 
 
@@ -461,15 +462,13 @@ def _by_conda(context: Context, refused: tuple[Message, ...]) -> Problem | None:
     """conda's packages of TensorFlow, whose newest for GPUs are older than pip's wheels."""
     lines = {one.line for one in context.log.all("conda-unsatisfiable")}
     seen = [one for one in refused if one.line in lines and "existing python" in one.text]
-    return (
-        Problem(
-            title="conda's channels have no build of that TensorFlow for this Python",
-            cause="the list of conda tells the Pythons that there are builds for; pip has wheels for other ones",
-            evidence=message_evidence(*seen),
-            fixes=context.remedies.reinstall_best("it has wheels for that Python") or None,
-        )
-        if seen
-        else None
+    if not seen:
+        return None
+    return Problem(
+        title="conda's channels have no build of that TensorFlow for this Python",
+        cause="the list of conda tells the Pythons that there are builds for; pip has wheels for other ones",
+        evidence=message_evidence(*seen),
+        fixes=context.remedies.reinstall_best("it has wheels for that Python") or None,
     )
 
 

@@ -175,6 +175,7 @@ def python_offered_to(matrix: Matrix, message: Message, platform: str | None) ->
 
 
 KERAS_3 = "2.16"  # the first TensorFlow with it
+KERAS_2_VALUES = ("1", "true", "True")  # of TF_USE_LEGACY_KERAS: tensorflow/python/util/lazy_loader.py
 
 
 def companion_bound(name: str, release: Release) -> str | None:

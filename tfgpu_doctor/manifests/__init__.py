@@ -136,6 +136,11 @@ class Environment:
     part_of: str | None = None  # why it is not judged by itself: "part of Dockerfile"
 
 
+def bounds_of_all(lines: Iterable[Requirement]) -> str:
+    """Return the specifiers of several lines as one, each once."""
+    return ",".join(filter(None, dict.fromkeys(one.specifier for one in lines)))
+
+
 def environment_of(
     kind: Kind, path: str, found: Iterable[Requirement], not_understood: Iterable[str], **others: Any
 ) -> Environment:

@@ -19,6 +19,7 @@ from tfgpu_doctor.manifests import (
     Place,
     Requirement,
     Setting,
+    bounds_of_all,
     environment_of,
     quoted,
 )
@@ -141,8 +142,9 @@ class Lines:
         if not bounds:
             return one
         line, *beside = (one, *bounds) if one.specifier or one.extras else (*bounds, one)
-        specifier = ",".join(filter(None, dict.fromkeys(each.specifier for each in (one, *bounds))))
-        return replace(one, specifier=specifier, place=line.place, text=line.text, beside=tuple(beside))
+        return replace(
+            one, specifier=bounds_of_all((one, *bounds)), place=line.place, text=line.text, beside=tuple(beside)
+        )
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -15,7 +15,7 @@ from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import NOT_IN_TEXT, ONE_OF, Known, Python, Setting, Unknown, value_or
 from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
-from tfgpu_doctor.findings.declaration import OTHER_RELEASE, is_probed
+from tfgpu_doctor.findings.declaration import ON_HOSTED, OTHER_RELEASE, is_probed
 from tfgpu_doctor.findings.requirements import KERAS_3
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
 from tfgpu_doctor.matrix.loader import Release
@@ -61,7 +61,7 @@ _OF_ITS_RELEASE = Fix(
     ("tfgpu plan --tensorflow VERSION",),
 )
 _HOSTED = Fix(
-    "On Colab and Kaggle, use the TensorFlow that is installed there, which fits its CUDA: start a new session (Colab: "
+    f"{ON_HOSTED}use the TensorFlow that is installed there, which fits its CUDA: start a new session (Colab: "
     "Disconnect and delete runtime; Kaggle: perhaps with another version of its environment), and install no other; "
     "what needs another release needs another machine"
 )

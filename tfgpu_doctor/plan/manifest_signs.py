@@ -27,7 +27,7 @@ from tfgpu_doctor.findings.engine import SEVERITIES
 from tfgpu_doctor.findings.host import COMPOSE_REQUEST
 from tfgpu_doctor.findings.library_fixes import CUDNN_9
 from tfgpu_doctor.findings.python import GUIDE, MUSL, MUSL_TITLE, pythons_of
-from tfgpu_doctor.findings.requirements import companion_bound
+from tfgpu_doctor.findings.requirements import KERAS_2_VALUES, companion_bound
 from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
@@ -540,7 +540,7 @@ def _rewritten(view: PlannedEnvironment, line: Requirement, better: str | None) 
 def _asks_for_keras_2(view: PlannedEnvironment) -> bool:
     """Whether tf.keras is imported from tf-keras: tensorflow/python/util/lazy_loader.py, since 2.16."""
     given = {one.name: one.value.strip("\"'") for one in view.environment.settings}
-    return given.get("TF_USE_LEGACY_KERAS") in ("1", "true", "True")
+    return given.get("TF_USE_LEGACY_KERAS") in KERAS_2_VALUES
 
 
 @in_manifests("tf.package-conflict")

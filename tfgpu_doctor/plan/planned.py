@@ -15,7 +15,7 @@ from packaging.version import Version
 from tfgpu_doctor.facts.distributions import CONDA_BASE, TENSORFLOW
 from tfgpu_doctor.facts.report import Evidence
 from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
-from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
+from tfgpu_doctor.manifests import Environment, Image, Place, Requirement, bounds_of_all
 from tfgpu_doctor.manifests.shell import MINICONDA_LATEST
 from tfgpu_doctor.manifests.variables import read_image
 from tfgpu_doctor.matrix.compatibility import drives, numpy_bound
@@ -413,9 +413,10 @@ class PlannedEnvironment:
         )
         if not required or not narrowing or required[0].installer != "pip":
             return next(iter(required), None)
-        bounds = ",".join(filter(None, dict.fromkeys(one.specifier for one in (required[0], *narrowing))))
         line = required[0] if required[0].specifier else narrowing[0]
-        return replace(required[0], specifier=bounds, place=line.place, text=line.text)
+        return replace(
+            required[0], specifier=bounds_of_all((required[0], *narrowing)), place=line.place, text=line.text
+        )
 
     @property
     def others_together(self) -> tuple[Requirement, ...]:
