@@ -32,6 +32,13 @@ from tfgpu_doctor.plan.target import describe, read_specifier
 # What the plan asks for with TENSORFLOW and GPU below, and what that requires.
 TENSORFLOW, CUDNN = "2.17.1", "8.9.7.29"
 GPU = ("--gpu", "RTX 4090", "--driver", "570", "--tensorflow", TENSORFLOW)
+# A process of its own in which the disk has room, whatever the machine of the tests has left.
+ROOMY = """
+import shutil, types
+shutil.disk_usage = lambda _: types.SimpleNamespace(free=10**12)
+from tfgpu_doctor.__main__ import main
+main()
+"""
 # The commands of uv that an installation runs, and what each leaves behind.
 UV = """#!/bin/sh
 case "$1 $2" in
@@ -243,7 +250,7 @@ def test_a_signal_ends_everything_and_leaves_nothing(uv: Path, number: signal.Si
     ready = uv.parent / "ready"
     environ = {**os.environ, "TFGPU_TEST_WAIT": "install begin", "TFGPU_TEST_READY": str(ready)}
     environ["PYTHONPATH"] = str(Path(making.__file__).parents[2])
-    argv = [sys.executable, "-m", "tfgpu_doctor", "install", "env", "--yes", *GPU]
+    argv = [sys.executable, "-c", ROOMY, "install", "env", "--yes", *GPU]
     process = subprocess.Popen(argv, cwd=uv, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert eventually(lambda: ready.exists() or process.poll() is not None, 120)
     process.send_signal(number)
