@@ -19,7 +19,7 @@ from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, same_minor_releases
 from tfgpu_doctor.plan.fixes import Fixes
-from tfgpu_doctor.plan.planned import PlannedEnvironment, fitting, pinned, without_wheel
+from tfgpu_doctor.plan.planned import PlannedEnvironment, fitting, other_keras, pinned, without_wheel
 from tfgpu_doctor.plan.resolving import specifier
 
 
@@ -100,16 +100,24 @@ def _written(*lines: tuple[Requirement, str]) -> Fix:
 
 
 def write_release(view: PlannedEnvironment, one: Requirement, better: str) -> Fix:
-    """Replace TensorFlow's requirement, and allow only those Pythons that the release has wheels for."""
+    """Replace TensorFlow's requirement, a Keras of another release, and bounds of Pythons that it has no wheels for."""
     fix = write(one, better)
     name, _, version = _parts(better)
     row = view.matrix.tensorflow(version.lstrip("="), view.target.platform, name)
-    if row is None or not without_wheel(view, [row]):
+    if row is None:
+        return fix
+    keeps = minor(pinned(one) or "") == minor(row.version)  # what goes with neither is a conflict with a finding
+    for line, bound in () if keeps else other_keras(view, row):
+        fix = _both(fix, write(line, f"{line.name}{bound}"))
+    if not without_wheel(view, [row]):
         return fix
     pythons = [one for one in view.pythons or () if one in row.python] or row.python
-    bounds = write_python(view, fitting(view, pythons, row) or pythons)
-    both = f"{fix.text}; {bounds.text[0].lower()}{bounds.text[1:]}"
-    return Fix(both, bounds.commands, edits=fix.edits + bounds.edits)
+    return _both(fix, write_python(view, fitting(view, pythons, row) or pythons))
+
+
+def _both(fix: Fix, more: Fix) -> Fix:
+    text = f"{fix.text}; {more.text[0].lower()}{more.text[1:]}"
+    return Fix(text, (*fix.commands, *more.commands), (*fix.edits, *more.edits))
 
 
 def write_best(view: PlannedEnvironment) -> tuple[Fix, ...]:

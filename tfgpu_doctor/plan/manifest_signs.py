@@ -579,8 +579,15 @@ def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> I
             title=f"{line.text} is incompatible with TensorFlow {row.version}",
             cause="the installer refuses this combination, or the import fails",
             evidence=_seen(line, f"{name}{bound}", f"TensorFlow {row.version} (metadata)"),
-            fixes=(write(line, f"{name}{bound}"),),
+            fixes=_beside_its_bug(view, row, line) or (write(line, f"{name}{bound}"),),
         )
+
+
+def _beside_its_bug(view: PlannedEnvironment, row: Release, line: Requirement) -> tuple[Fix, ...]:
+    """The edit that leaves a broken release, and takes another one's Keras with it."""
+    is_grave = any(gravity is Severity.ERROR for _, gravity in _bugs(view, row))
+    moved, place = _without_its_bug(view, row) if is_grave else (), (line.place.path, line.place.line)
+    return tuple(fix for fix in moved if place in {(one.path, one.line) for one in fix.edits})
 
 
 @in_manifests("tf.package-conflict")
@@ -1441,25 +1448,37 @@ def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
 @in_manifests("tf.known-bug", unless=(*_DECIDED_BY_PACKAGE, "gpu.arch-too-new", "gpu.arch-too-old"))
 def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     """What will be installed has a bug in this environment."""
-    row = view.release
-    if row is None or view.conda or not (pythons := view.pythons_of(row)):
+    if row := view.release:
+        nearest = _without_its_bug(view, row)
+        for issue, gravity in _bugs(view, row):
+            yield Problem(
+                title=f"TensorFlow {row.version}: {issue.title}",
+                cause=issue.symptom,
+                evidence=(evidence(f"TensorFlow {row.version}", view.where, "another release", issue.source),),
+                fixes=(*nearest, Fix(issue.fix, _of_this_minor(row, issue.commands))),
+                severity=gravity,
+            )
+
+
+def _bugs(view: PlannedEnvironment, row: Release) -> Iterator[tuple[KnownIssue, Severity]]:
+    """The bugs of a release that appear in this environment, and how grave each is there."""
+    pythons = () if view.conda else view.pythons_of(row)
+    if not pythons:
         return  # with no Python that is allowed, it is not installed
     of_release = partial(view.matrix.issues_for, row, compute_capabilities=view.target.capabilities, extra=view.extra)
     issues = list(of_release(python=view.python))
     # without a Python, most likely the newest for which there is a wheel
     likely = of_release(python=pythons[-1]) if view.python is None else ()
     supposed = [one for one in likely if one not in issues]
-    nearest = write_best(view) if row.extra and replacement(view) != requirement(row) else _write_patched(view, row)
     for issue in (*issues, *supposed):
         if _concerns(view, issue):
-            gravity = _gravity(view, issue)
-            yield Problem(
-                title=f"TensorFlow {row.version}: {issue.title}",
-                cause=issue.symptom,
-                evidence=(evidence(f"TensorFlow {row.version}", view.where, "another release", issue.source),),
-                fixes=(*nearest, Fix(issue.fix, _of_this_minor(row, issue.commands))),
-                severity=gravity if issue not in supposed or lacks_bound(issue) else Severity.WARNING,
-            )
+            grave = issue not in supposed or lacks_bound(issue)
+            yield issue, _gravity(view, issue) if grave else Severity.WARNING
+
+
+def _without_its_bug(view: PlannedEnvironment, row: Release) -> tuple[Fix, ...]:
+    """The edit that writes a release without the bugs of the one that is there."""
+    return write_best(view) if row.extra and replacement(view) != requirement(row) else _write_patched(view, row)
 
 
 def _patched(view: PlannedEnvironment, row: Release) -> Release | None:

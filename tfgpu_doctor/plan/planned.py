@@ -15,6 +15,7 @@ from packaging.version import Version
 from tfgpu_doctor.facts.distributions import CONDA_BASE, TENSORFLOW
 from tfgpu_doctor.facts.report import Evidence
 from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
+from tfgpu_doctor.findings.requirements import companion_bound
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement, bounds_of_all
 from tfgpu_doctor.manifests.shell import MINICONDA_LATEST
 from tfgpu_doctor.manifests.variables import read_image
@@ -681,7 +682,7 @@ def fitting(
     Args:
         view: the environment.
         pythons: to choose from; None: all those of the releases that are allowed.
-        release: stands in TensorFlow's line; None: what is written there.
+        release: stands in TensorFlow's line, and its Keras in the lines of another one; None: what is written there.
     """
     found: list[str] = []
     for python in _all_of(view.allowed) if pythons is None else pythons:
@@ -689,11 +690,22 @@ def fitting(
         lines = view.wanted_in(universe)
         if release:
             name, pin = release.package, f"=={release.version}"
+            bounds = {line.name: bound for line, bound in other_keras(view, release)}
+            lines = [replace(one, specifier=bounds.get(one.name, one.specifier)) for one in lines]
             lines = [replace(one, name=name, specifier=pin) if one.name in TENSORFLOW else one for one in lines]
         if solve(universe, lines) is not None:
             has_gap = found and numbers(python)[1] != numbers(found[-1])[1] + 1
             found = [*(() if has_gap else found), python]
     return tuple(found)
+
+
+def other_keras(view: PlannedEnvironment, release: Release) -> Iterator[tuple[Requirement, str]]:
+    """The lines that ask for the Keras of another release, and the versions that this one needs."""
+    for name in ("keras", "tf-keras"):
+        line, bound = view.requirement(name), companion_bound(name, release)
+        judged = line and line.installer == "pip" and view.resolved.universe.is_judged(line)
+        if line and bound and judged and not view.resolved.universe.package(name).allowed(line.specifier, bound):
+            yield line, bound
 
 
 def without_wheel(view: PlannedEnvironment, rows: Sequence[Release], *, after: bool = False) -> list[str]:
