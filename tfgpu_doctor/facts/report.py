@@ -85,6 +85,10 @@ class Alternative(Fix, frozen=True):
 GUESSED = "the text does not show why; a few reports that are somewhat similar had this cause"
 
 
+# of a text that tells of its own cure
+OVER = "the text says that it is solved"
+
+
 class Finding(Record, frozen=True):
     """One problem. `root_cause` is false when another finding explains it; `possible` is true when it is only open."""
 
@@ -346,7 +350,8 @@ def _never_started(report: Report) -> str | None:
 def _meaning_of_text(report: Report) -> str:
     on_cpu = report.verdict == "ok" and not lists_gpu(value_or(report.facts.tensorflow.devices, None))
     if is_answered(report) and (on_cpu or report.verdict == "unknown"):
-        return f"this text shows no failure{_what_is_answered(report)}"
+        is_over = any(OVER in fix.text for one in report.findings for fix in one.fixes)
+        return OVER if is_over else f"this text shows no failure{_what_is_answered(report)}"
     if is_unanswered(report):
         return "this text shows no failure, and asks what tfgpu does not answer"
     if program := is_other(report):

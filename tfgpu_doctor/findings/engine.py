@@ -30,6 +30,7 @@ from tfgpu_doctor.facts.facts import (
 from tfgpu_doctor.facts.report import (
     GUESSED,
     HARMLESS,
+    OVER,
     SCHEMA,
     Evidence,
     Finding,
@@ -169,12 +170,23 @@ def diagnose(
         opened = [one for one in opened if not one.declared.about_gpus]
     possible = [*_to_decide([_with_fixes(one, context) for one in opened], certain, judged, context)]
     findings = tuple(arrange(certain if for_any_machine else _as_wanted(certain, context), likely, possible))
+    findings = _as_solved(findings, context)
     undetermined = []
     for name, one in judged.items():  # unless a finding answers its question, makes it pointless, or explains it
         closing = (name, *one.declared.pointless_after, *one.declared.explained_by)
         if one.unknown and not any(matches(finding.id, closing) for finding in findings):
             undetermined.append(Undetermined(name, one.unknown[0][1].reason))
     return Diagnosis(findings, tuple(undetermined))
+
+
+def _as_solved(findings: tuple[Finding, ...], context: Context) -> tuple[Finding, ...]:
+    """What a text says is over, without a failure below that: a note of what was shown, and nothing to type."""
+    said = context.log.all("solved-said")[-1:]
+    if not said or MessageLog(tuple(one for one in context.log.messages if one.line > said[0].line)).complains:
+        return findings
+    nothing = (Fix(f"Nothing is left to do: {OVER} in line {said[0].line}"),)
+    shown = [one for one in findings if not one.possible] or findings[:1]
+    return tuple(structs.replace(one, severity=Severity.NOTE, fixes=nothing, answers=True) for one in shown)
 
 
 def hypotheses(context: Context) -> Iterator[Context]:
@@ -663,6 +675,8 @@ def _weighed(judged: Mapping[str, Judged], context: Context) -> tuple[list[Shown
         opened = _shown_by_more(opened)
     opened += _guesses(text, likely, certain, opened, judged, context)
     opened.sort(key=lambda one: likely.get(one.id, _AT_LEAST), reverse=True)
+    if text.in_container:  # it can have no driver of its own
+        opened.sort(key=lambda one: one.id == "driver.missing")
     if _is_calm(text, certain, opened, unwanted=_wants_cpu(context)):
         certain, opened = _with_answer(certain), []  # no guess beside lines that are known to be harmless
     return certain, opened, likely if text.tells_enough else {}

@@ -346,7 +346,10 @@ COMPOSE_REQUEST = (
 _OF_COMPOSE = re.compile(r"^\s*services: *$|\bdocker[- ]compose\b")
 
 
-_OF_APPTAINER = re.compile(r"(?:singularity|apptainer) (?:run|exec|shell|instance start)\b(?!.* --nv\b)[^;|&#]{0,200}")
+_OF_APPTAINER = re.compile(  # to the end of the command; what is quoted can have a semicolon
+    r"(?:singularity|apptainer) (?:run|exec|shell|instance start)\b(?!.* --nv\b)"
+    r"(?:\"[^\"]{0,200}\"|'[^']{0,200}'|[^;|&#\"'`])+"
+)
 
 
 def _request(context: Context, container: str) -> Fix:
@@ -354,7 +357,7 @@ def _request(context: Context, container: str) -> Fix:
     if container != "apptainer":
         return _REQUEST[container]
     started = (
-        found[0].strip("` ") for one in context.log.all("container-start") if (found := _OF_APPTAINER.search(one.text))
+        found[0].strip() for one in context.log.all("container-start") if (found := _OF_APPTAINER.search(one.text))
     )
     commands = (re.sub(r"(?<= )(?:run|exec|shell|instance start)\b", r"\g<0> --nv", one, count=1) for one in started)
     return structs.replace(_REQUEST["apptainer"], commands=tuple(commands) or _REQUEST["apptainer"].commands)
@@ -399,6 +402,21 @@ def _of_kind(context: Context, container: str, *, requested: bool) -> Fix:
     """How containers beside Docker's get a GPU; some clusters start pods without NVIDIA's runtime, request or not."""
     lacks_class = context.log.has("k3s") and not context.log.has("runtime-class")
     return _RUNTIME_CLASS if container == "kubernetes" and requested and lacks_class else _request(context, container)
+
+
+# nvidia-container-toolkit issue 85, microsoft/WSL issues 9938 and 9962; the option is for Docker without root
+_CGROUPS = Fix(
+    "Let NVIDIA's runtime write the device rules: no-cgroups = false in /etc/nvidia-container-runtime/config.toml",
+    (
+        "sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups=false --in-place",
+        "sudo systemctl restart docker",
+    ),
+)
+
+
+def _blocked_by_the_system(messages: MessageLog) -> bool:
+    """Whether NVML says, with error 17, that device rules deny the GPU, which it also does in a new container."""
+    return any("operating system" in one.text for one in messages.all("nvml-blocked"))
 
 
 def kept_access(context: Context, container: str | None) -> tuple[Fix, ...]:
@@ -509,6 +527,9 @@ def container_message(
     start = messages.all("image-build", "container-start")
     seen = message_evidence(*reported, *hooks, *(inside or ()), *start, *inputs.driver_messages(messages))
     cause = _why_without(context, messages, hooks)
+    if _blocked_by_the_system(messages) and host_container == "docker":
+        title, cause = "The device rules of this container deny the GPU", "NVIDIA's runtime wrote no rule for it"
+        return Problem(title=title, cause=cause, evidence=seen, fixes=(_CGROUPS,))
     if messages.has("nvml-blocked") and not (hooks or reported):
         title = "The container has probably lost access to its GPUs while it was running"
         return Problem(title=title, cause=cause, evidence=seen, fixes=kept_access(context, host_container))
@@ -586,7 +607,7 @@ def _no_access(context: Context, messages: MessageLog, container: str | None, *,
         return Problem(title="No node offers a free nvidia.com/gpu", evidence=(), fixes=(_OFFERED,))
     refused = messages.has(*_DOCKER_REFUSES)
     later = (_RUN_LATER,) if messages.has("image-build") else ()
-    title = "Docker cannot give the container a GPU" if refused and kind == "docker" else None
+    title = "Docker cannot give the container a GPU" if (refused or of_hook) and kind == "docker" else None
     # the hook runs where GPUs are requested, and finds no driver that works
     if of_hook and _in_desktop(context, messages):
         fixes: tuple[Fix, ...] = (_NO_DESKTOP,)
@@ -760,7 +781,7 @@ def wsl_message(
         steps = [REMOVE_LINUX_DRIVER, UPDATE_WSL, inputs.WSL_LIBRARIES_FIRST]
     if host_container or messages.has("container-hook-failed"):
         cause = inputs.NOT_MOUNTED if inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND) else cause
-        steps.insert(0, inputs.UPDATE_TOOLKIT)
+        steps.insert(0, _CGROUPS if _blocked_by_the_system(messages) else inputs.UPDATE_TOOLKIT)
     return Problem(
         cause=cause,
         evidence=message_evidence(*linux_driver, *failures, *inputs.driver_messages(messages))

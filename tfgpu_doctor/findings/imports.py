@@ -413,14 +413,6 @@ _RUNTIME_OR_AVX = Fix(
 )
 
 
-# Windows' error 1114 in the languages that are met most: German, Russian, Chinese, French, Spanish, Portuguese
-_RAN = re.compile(
-    r"initialization routine failed|WinError 1114|Initialisierungsroutine"
-    r"|\u0438\u043d\u0438\u0446\u0438\u0430\u043b\u0438\u0437|\u521d\u59cb\u5316\u4f8b\u7a0b"
-    r"|routine d['\u2019]initialisation|rutina de inicializaci|rotina de inicializa"
-)
-
-
 @IMPORT_DLL.sign(unless=("tf.abi-*", "tf.import-avx", "tf.python-unsupported"))
 def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os: str | None = None) -> Problem | None:
     """DLL load failed: Windows does not report which one."""
@@ -433,7 +425,7 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
     if not seen or (messages.has("loader-error") and not messages.has("dll-load-failed", "msvc-missing")):
         return None
     cause = "Windows does not report which DLL; usually the Visual C++ runtime is missing or too old"
-    ran = any(_RAN.search(message.text) for message in seen)
+    ran = any(map(inputs.ran, seen))
     if ran:
         cause = "a DLL of TensorFlow ran and failed: usually a CPU without AVX, or a Visual C++ runtime that is too old"
     of_release = f"CUDA {gpu_release.cuda} and cuDNN {gpu_release.cudnn}" if gpu_release else "CUDA and cuDNN"

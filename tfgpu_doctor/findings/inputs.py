@@ -456,3 +456,16 @@ def visible_devices(value: str, gpus: Gpus | None) -> tuple[str, ...]:
             break
         counted.append(entry)
     return tuple(counted)
+
+
+# Windows' error 1114 in the languages that are met most: German, Russian, Chinese, French, Spanish, Portuguese
+_RAN = re.compile(
+    r"initialization routine failed|WinError 1114|Initialisierungsroutine"
+    r"|\u0438\u043d\u0438\u0446\u0438\u0430\u043b\u0438\u0437|\u521d\u59cb\u5316\u4f8b\u7a0b"
+    r"|routine d['\u2019]initialisation|rutina de inicializaci|rotina de inicializa"
+)
+
+
+def ran(refused: Message) -> bool:
+    """Whether a DLL that Windows refuses was found, and failed as it began."""
+    return _RAN.search(refused.text) is not None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tfgpu_doctor.facts.facts import Gpus, Message, lists_gpu
 from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.findings.declaration import MessageLog
-from tfgpu_doctor.findings.inputs import Cards, Devices, Toolkits, libcuda_not_opened
+from tfgpu_doctor.findings.inputs import Cards, Devices, Toolkits, libcuda_not_opened, ran
 from tfgpu_doctor.findings.libraries import ReportedCuda, ReportedCudnn
 from tfgpu_doctor.matrix.loader import Release
 
@@ -55,6 +55,8 @@ def _cudnn_not_opened(reported_cudnn: ReportedCudnn | None) -> Messages:
 
 def _unnamed_dll(messages: MessageLog, release: Release | None) -> Messages:
     """A refusal that names no library of CUDA, where this may be a build with it; nor another library."""
+    if any(map(ran, messages.all("dll-load-failed"))):
+        return ()
     if any(not _OF_CUDA.match(name) for name, _ in messages.libraries("loader-error")):
         return ()
     return messages.all(*_UNNAMED_DLL) if release is None or release.gpu else ()

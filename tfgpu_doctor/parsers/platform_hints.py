@@ -109,6 +109,9 @@ _WSL = any_case(
     r"|[5-9]\d)\d\.\d+\.\d+ +Driver Version: \d{3}\.\d+ |\d-Microsoft\b|/usr/lib/wsl\b"
     r"|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/"
 )
+# NVML's error 17. Of ten threads with it eight were of WSL2, and two of containers on it or a virtual machine:
+# microsoft/WSL issues 6773, 9166, 9938, 10289, 11865, 12859 and 14339, WSL-libre-linux-kernel 5
+_BLOCKED = re.compile("GPU access blocked by the operating system")
 _SYSTEMS = {
     "windows": re.compile(
         r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)"
@@ -198,6 +201,8 @@ def read(lines: Sequence[Line], stated_os: str | None = None) -> Surroundings:
     """Look for prompts, commands, paths and settings."""
     os, os_line = _system(lines, stated_os)
     kind, line = _container(lines)
+    if kind is None and os in (None, "linux") and (blocked := _first(_BLOCKED, lines)) is not None:
+        os, os_line = "wsl2", blocked
     images = [
         (m["image"], one.number) for one in lines for m in [_FROM.match(one.text) or _IMAGE.search(one.text)] if m
     ]

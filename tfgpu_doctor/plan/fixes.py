@@ -37,6 +37,7 @@ _WITH_DOCKER_DESKTOP = ("windows", "macos")
 _OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tensorflow)|[Ii]nstall TensorFlow")
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
 _BY_PIP = re.compile(r"\bpip (?:un)?install\b")
+_BRINGS_CUDA = re.compile(r"^\S*python\S* -m pip install .*(?:\[and-cuda\]|nvidia-cu)")
 _NAME = re.compile(r"[\w.-]*")
 _NONE_YET = ("module-not-found", "no-distribution", "wheel-not-supported")
 _OF_A_PYTHON = re.compile(r"^tfgpu (?:doctor|smoke|bench(?: [a-z]+)?)(?= |$)(?!.* --python )")
@@ -130,7 +131,7 @@ class Fixes(Situation):
         if any(self.log.values("another-program", "program")):
             # PyTorch or JAX computes: settings of TensorFlow change nothing there
             fixes = tuple(one for one in fixes if not any(map(_OF_TENSORFLOW.search, (one.text, *one.commands))))
-        fixes = tuple(self._in_an_image(fix) for fix in self._in_a_hosted_notebook(fixes))
+        fixes = tuple(self._in_an_image(self._apart(fix)) for fix in self._in_a_hosted_notebook(fixes))
         found = [(fix, self.where_it_belongs(fix)) for fix in fixes]
         useful = tuple(here for fix, here in found if here.commands or not fix.commands)
         return tuple(
@@ -154,6 +155,18 @@ class Fixes(Situation):
             return fixes
         program = (fix for fix in fixes if fix.text.startswith("In the program"))
         return (*program, _HOSTED, *(fix for fix in fixes if fix.decides))
+
+    def _apart(self, fix: Fix) -> Fix:
+        """The fix in an environment of its own, where it would replace CUDA's packages under a PyTorch that pins them.
+
+        An environment holds one version of each package, and the metadata of torch names one with ==.
+        """
+        names = {one.name for one in value_or(self.facts.python.packages, ())}
+        if "torch" not in names or not any(name.startswith("nvidia-cu") for name in names) or self.image:
+            return fix
+        row = self.release if any(map(_BRINGS_CUDA.search, fix.commands)) else None
+        text = f"{fix.text}, in an environment of its own, since PyTorch pins other versions in this one"
+        return Fix(text, self.new_environment(row)) if row and not self.without_cuda else fix
 
     def _in_an_image(self, fix: Fix) -> Fix:
         """The fix as a Dockerfile, where it makes an environment and a text is about a container of an unknown image.
