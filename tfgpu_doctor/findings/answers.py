@@ -222,6 +222,9 @@ MEANING = {
     "cpu-features": "TensorFlow names instructions of this CPU that its build does not use everywhere",
     "protobuf-factory": "TensorFlow 2.13 to 2.19 go on without what protobuf 6 has no longer; protobuf<5 is silent",
     "protobuf-gencode": "protobuf supports code of one major version before its own",
+    # open-mpi/ompi issue 4948; Horovod's docs/docker.rst
+    "mpi-copies": "in a container Open MPI may not read another process's memory (docker run --cap-add=SYS_PTRACE "
+    "lets it), and copies in another way",
     "onednn": "TensorFlow uses oneDNN on the CPU; results may differ in the last digits",
     "factory": "CUDA's plugins are registered twice while TensorFlow is imported; the second attempt is ignored",
     "absl-init": "TensorFlow writes to standard error before its logging is set up",
@@ -272,6 +275,8 @@ def _brief(message: Message, need: str) -> Evidence:
 
 def _how_to_hide(messages: list[Message]) -> Fix:
     """What hides these lines, with everything of their level."""
+    if {message.values.get("what") for message in messages} == {"mpi-copies"}:  # no line of TensorFlow's
+        return Fix("Nothing has to be done")
     text = "Nothing has to be done. To hide lines of this level, set the variable before TensorFlow is imported"
     if {message.values.get("what") for message in messages} == {"deprecated"}:
         return Fix(text.replace("lines of this level", "what Python warns of"), ("export PYTHONWARNINGS=ignore",))

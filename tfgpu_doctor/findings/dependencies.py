@@ -86,14 +86,21 @@ def _again(context: Context, names: Sequence[str]) -> tuple[Fix, ...]:
         return _keep_one(context)
     if not context.probed and not isinstance(version, Known):
         return (Fix(_OF_ONE_RELEASE, (remedies.filtered("python -m pip list", "tensorflow", "keras"),)),)
-    wanted = remedies.tensorflow
-    release = re.search(r"==([\d.]+)", " ".join(wanted))
-    if (
-        release and "keras" in names and at_least(release[1], "1.13") and not at_least(release[1], "2.6")
-    ):  # which require no Keras, but the program may
-        wanted += (f"keras=={'2.4.3' if at_least(release[1], '2.2') else '2.3.1'}",)
-    again = remedies.installing(_REINSTALL, *wanted, first=(remedies.pip_uninstall(*names),))
-    return again or remedies.reinstall_best("it brings its dependencies")
+    return _anew(context, names) or remedies.reinstall_best("it brings its dependencies")
+
+
+def _anew(context: Context, names: Sequence[str]) -> tuple[Fix, ...]:
+    """Remove all packages of that kind, and install those of the release that is advised."""
+    wanted = context.remedies.tensorflow
+    if not context.probed:  # where its CUDA comes from, a text about mixed packages does not tell
+        wanted = tuple(one for one in wanted if not one.startswith("nvidia-"))
+    found = re.search(r"==([\d.]+)", " ".join(wanted))
+    release = found[1] if found and "keras" in names else None
+    if release and at_least(release, "1.13") and not at_least(release, "2.6"):  # they require none; the program may
+        wanted += (f"keras=={'2.4.3' if at_least(release, '2.2') else '2.3.1'}",)
+    if release and release.startswith("2.5."):  # requires it, and its folder is Keras' own (metadata of the wheels)
+        names = (*names, "keras-nightly")
+    return context.remedies.installing(_REINSTALL, *wanted, first=(context.remedies.pip_uninstall(*names),))
 
 
 def _see_which(context: Context) -> Iterator[Fix]:

@@ -289,8 +289,22 @@ _BY_RAY = Fix(
 _OTHER_REASONS = (
     *("out-of-memory", "devices-busy", "kernel-driver-not-running", "smi-no-driver", "smi-no-devices", "nvml-mismatch"),
     *("module-not-loaded", "device-permission", "driver-versions-differ", "mig", "gpu-lost", "container-hook-failed"),
-    "docker-no-gpu-driver",
+    *("docker-no-gpu-driver", "slurm-job"),
 )
+
+
+@HIDDEN.sign(unless=("wsl.setup", "driver.version-mismatch", "driver.missing", "gpu.none", "gpu.mig"))
+def none_given_to_a_job(messages: MessageLog) -> Problem | None:
+    """A job of Slurm finds no GPU; it sees those that it was given, be there a variable or none (gres.conf)."""
+    none, job = messages.all("no-cuda-device", "smi-no-devices"), messages.all("slurm-job")
+    what = "To decide, look for gres/gpu in what the job was given; without it, submit the job with --gres=gpu:1"
+    return Problem(
+        title="The scheduler has probably given this job no GPU",
+        cause="Slurm shows a job the GPUs that it was given, and no others",
+        evidence=message_evidence(*none, *job) if none and job and not messages.has("slurm-no-gpu") else (),
+        fixes=(Fix(what, ("scontrol show job $SLURM_JOB_ID | grep -i tres",)),),
+        possible=True,
+    )
 
 
 @HIDDEN.sign(unless=("wsl.setup", "driver.version-mismatch", "driver.missing", "gpu.none", "gpu.mig"))
@@ -301,9 +315,6 @@ def hidden_message(context: Context, messages: MessageLog, cuda_init: CallResult
     hidden = messages.all("hides-every-gpu", "hidden-by-variable", "slurm-no-gpu", "invalid-visible-device")
     other = messages.has(*_OTHER_REASONS) or (cuda_init is not None and cuda_init.code not in (0, 100, 101))
     no_device = () if other else messages.all("no-cuda-device")
-    job, none_there = messages.all("slurm-job"), messages.all("no-cuda-device", "smi-no-devices")
-    if job and none_there and not hidden:
-        return _in_a_job(message_evidence(*none_there, *job))
     if not hidden and not no_device:
         return None
     seen = message_evidence(*hidden, *no_device, *messages.all("kernel-version"))
@@ -321,18 +332,6 @@ def hidden_message(context: Context, messages: MessageLog, cuda_init: CallResult
         evidence=seen,
         fixes=(Fix(what, (_show(context),)),),
         possible=not messages.has("kernel-version", "smi-version"),
-    )
-
-
-def _in_a_job(seen: tuple[Evidence, ...]) -> Problem:
-    """A job of Slurm sees the GPUs that it was given, be there a variable or none (gres.conf, ConstrainDevices)."""
-    what = "To decide, look for gres/gpu in what the job was given; without it, submit the job with --gres=gpu:1"
-    return Problem(
-        title="The scheduler has probably given this job no GPU",
-        cause="Slurm shows a job the GPUs that it was given, and no others",
-        evidence=seen,
-        fixes=(Fix(what, ("scontrol show job $SLURM_JOB_ID | grep -i tres",)),),
-        possible=True,
     )
 
 

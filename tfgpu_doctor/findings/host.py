@@ -601,10 +601,29 @@ def _why_without(context: Context, log: MessageLog, hooks: tuple[Message, ...]) 
     return next(known, None)
 
 
+# the folder: container-engine-accelerators, cmd/nvidia_gpu, -container-path
+_LIBRARY_IN_POD = Problem(
+    title="The container requests a GPU, and the loader does not find the driver's library in it",
+    evidence=(),
+    fixes=(
+        Fix(
+            "In the container, see where it is; GKE's folder belongs on LD_LIBRARY_PATH in the pod's specification",
+            ("find / -name 'libcuda.so.1*' 2>/dev/null", "echo $LD_LIBRARY_PATH  # GKE: /usr/local/nvidia/lib64"),
+        ),
+    ),
+)
+
+
 def _no_access(context: Context, messages: MessageLog, container: str | None, *, of_hook: bool) -> Problem:
     kind = container or "docker"
     if messages.has("kubernetes-no-gpu"):
         return Problem(title="No node offers a free nvidia.com/gpu", evidence=(), fixes=(_OFFERED,))
+    if kind == "kubernetes" and _requests_gpus(messages) and not messages.has("k3s", *_NO_GPU_REPORTED):
+        return _LIBRARY_IN_POD
+    return _not_given(context, messages, kind, of_hook=of_hook)
+
+
+def _not_given(context: Context, messages: MessageLog, kind: str, *, of_hook: bool) -> Problem:
     refused = messages.has(*_DOCKER_REFUSES)
     later = (_RUN_LATER,) if messages.has("image-build") else ()
     title = "Docker cannot give the container a GPU" if (refused or of_hook) and kind == "docker" else None
@@ -750,6 +769,10 @@ def library_of_windows_missing(messages: MessageLog, os: str) -> Problem | None:
 _TO_WDDM = ("nvidia-smi -dm 0", "wsl.exe --shutdown")  # microsoft/WSL issues 9952 and 13027
 
 
+def _of_the_toolkit(messages: MessageLog) -> Fix:
+    return _CGROUPS if _blocked_by_the_system(messages) else inputs.UPDATE_TOOLKIT
+
+
 @SETUP.sign()
 def wsl_message(
     messages: MessageLog,
@@ -781,7 +804,7 @@ def wsl_message(
         steps = [REMOVE_LINUX_DRIVER, UPDATE_WSL, inputs.WSL_LIBRARIES_FIRST]
     if host_container or messages.has("container-hook-failed"):
         cause = inputs.NOT_MOUNTED if inputs.has_code(cuda_init, inputs.SYMBOL_NOT_FOUND) else cause
-        steps.insert(0, _CGROUPS if _blocked_by_the_system(messages) else inputs.UPDATE_TOOLKIT)
+        steps.insert(0, _of_the_toolkit(messages))
     return Problem(
         cause=cause,
         evidence=message_evidence(*linux_driver, *failures, *inputs.driver_messages(messages))

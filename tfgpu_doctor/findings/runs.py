@@ -158,6 +158,9 @@ _WITHOUT_NCCL = Fix(
 )
 
 
+_WITH_NCCL = Alternative("Run it on Linux or in WSL2, whose builds have NCCL, or on one GPU")
+
+
 @ERROR.sign()
 def no_kernel_of_nccl(messages: MessageLog) -> Problem | None:
     """TensorFlow has no kernel for an operation of NCCL, though it has GPUs, on which alone there are some."""
@@ -165,7 +168,7 @@ def no_kernel_of_nccl(messages: MessageLog) -> Problem | None:
     if not found or messages.has("no-gpu-listed"):
         return None
     cause = "this build of TensorFlow has no kernels of NCCL, as none for Windows has"
-    return Problem(cause=cause, evidence=message_evidence(*found), fixes=(_WITHOUT_NCCL,))
+    return Problem(cause=cause, evidence=message_evidence(*found), fixes=(_WITHOUT_NCCL, _WITH_NCCL))
 
 
 @ERROR.sign()

@@ -63,7 +63,7 @@ _OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-inval
 _JETSON = any_case(
     r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bnano(?:['’]?s)? (?:gpu|board|module|developer)|\bjetpack\b"
     r"|\bdrive[- ](?:px ?2?|agx|orin|xavier)\b|\bjtop\b|\btegrastats\b|\bnvpmodel\b|@tegra-|\btegra x[12]\b"
-    r"|\btx[12]\b"
+    r"|\btx[12]\b|\bnvidia (?:xavier|orin)\b|\b(?:agx|nx) (?:xavier|orin)\b|\b(?:xavier|orin) (?:agx|nx)\b"
 )
 _JETPACK = any_case(r"\b(?:jetpack|jp)[ _-]*(?P<version>[4-9](?:\.\d){1,2}|[4-9]\d)\b")
 # TensorFlow.js, its crate of Rust, TensorFlow.NET and the API of C have libraries of their own

@@ -98,7 +98,7 @@ _APPTAINER_RUN = re.compile(r"\b(?:singularity|apptainer)\b.{0,80}? (?:exec|run|
 _NV = re.compile(r"\s--(?:nv|nvccli|rocm)\b")  # a GPU that Slurm grants is not handed in without it
 _DOCKER_WORD = any_case(
     r"(?:installed (?:from|using|via)|inside|in|using|with|from|official|gpu) (?:a |an |the )?(?:\w+ )?docker\b"
-    r"|\b(?:in|inside|within) the container\b|docker (?:image|container|version|desktop)|/\.dockerenv"
+    r"|\b(?:in|inside|within) the container\b|docker (?:image|container|version|desktop)\b|/\.dockerenv"
     r"|tensorflow docker|nvidia[- ]docker"
 )
 # Under WSL2 a Linux nvidia-smi (three numbers) shows Windows' driver (two), of another number; on Linux they are one.

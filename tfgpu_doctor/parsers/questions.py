@@ -224,7 +224,7 @@ _TOPICS = (
 # whoever writes such a word may have seen something fail, whatever they ask
 _TROUBLE = any_case(
     r"\b(?:errors?|fail\w*|crash\w*|traceback|exception|(?:does|did)(?: not|n't)|can ?not|unable"
-    r"|(?:not|\w{2,5}n't) (?:work|found|find|detect|us|see|load|recogni)\w*|problem|issue|wrong|broken"
+    r"|(?:not|\w{2,5}n't) (?:work|found|find|detect|us|see|load|recogni)\w*|problems?|issues?|wrong|broken"
     r"|stuck(?! (?:on|with) an? (?:\w+ )?version)|out of memory|oom)\b"
 )
 _NATIVE = any_case(r"\b(?:no|not|without|instead of)\W{1,3}(?:\w+ )?wsl|\bnative(?:ly)?\b")

@@ -85,6 +85,7 @@ _COUNT = re.compile(r"^(?:\d{1,2} ?[x×*] ?|\d{1,2} (?=[A-Za-z]))|\s*[(]?[x×] ?
 # what people list behind the card, on the same line
 _OTHER_PARTS = re.compile(r"\s*[,;/]\s*(?:cuda|cudnn|driver|python|tensorflow|ubuntu|windows) ?v?\d.*", re.IGNORECASE)
 
+_NONE_THERE = re.compile(r"\W*(?:no|none|not|n/?a)\b(?! ?[\d.:])", re.IGNORECASE)
 _NO_CUDA = re.compile(r"[56](?:\.\d)?$|7\.[1-46-9]|8\.[1-9]|9\.(?:[3-9]|1\d)")
 
 
@@ -125,7 +126,7 @@ def cuda_and_cudnn(text: str) -> tuple[str | None, str | None]:
 def _named_files(text: str) -> tuple[str | None, str | None, str]:
     """CUDA and cuDNN from the names of archives and packages, and the text without them."""
     cuda = cudnn = None
-    if "nvidia-smi" in text.lower() or "driver" in _ASIDE.sub(" ", text).lower():
+    if _NONE_THERE.match(text) or "nvidia-smi" in text.lower() or "driver" in _ASIDE.sub(" ", text).lower():
         return None, None, ""  # "12.2 (nvidia-smi)" is what the driver supports
     for pattern, places in (
         (_CUDA_INSTALLER, (1, None)),

@@ -39,6 +39,7 @@ _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECAS
 _BY_PIP = re.compile(r"\bpip (?:un)?install\b")
 _BRINGS_CUDA = re.compile(r"^\S*python\S* -m pip install .*(?:\[and-cuda\]|nvidia-cu)")
 _NAME = re.compile(r"[\w.-]*")
+_BOUNDED = re.compile(r"'([\w.,~=\[\]-]*[<>][\w.,<>~=\[\]-]*)'")  # every shell knows double quotes
 _NONE_YET = ("module-not-found", "no-distribution", "wheel-not-supported")
 _OF_A_PYTHON = re.compile(r"^tfgpu (?:doctor|smoke|bench(?: [a-z]+)?)(?= |$)(?!.* --python )")
 _BY_CONDA = re.compile(r"(?P<tool>conda|mamba|micromamba) create .*?-n (?P<name>[\w.-]+)")
@@ -194,6 +195,8 @@ class Fixes(Situation):
         if self._is_here:
             same = (_OF_A_PYTHON.sub(lambda found: f"{found[0]} --python {self.python}", one) for one in fix.commands)
             fix = structs.replace(fix, commands=tuple(same))
+        if self._of_text and not value_or(self.facts.host.os, None):  # cmd.exe takes < and > in single quotes for files
+            fix = structs.replace(fix, commands=tuple(_BOUNDED.sub(r'"\1"', one) for one in fix.commands))
         if self.os == "windows" and not _IN_A_LINUX.search(fix.text):
             return structs.replace(fix, commands=(*for_both_shells(filter(None, map(on_windows, fix.commands))),))
         if self.image and any(map(_BY_PIP.search, fix.commands)):
@@ -584,7 +587,8 @@ class Fixes(Situation):
 
     def for_cpu(self) -> tuple[Fix, ...]:
         """What a plan ranks first where there is no GPU; empty where there may be one."""
-        if not has_no_gpu(self.facts) or self.os == "macos":
+        imported = self._of_text and self._installed_version() and not self.log.stops_import
+        if not has_no_gpu(self.facts) or self.os == "macos" or imported:
             return ()
         option = next(on_cpu(self.request, None, self._pythons), None)
         if option is None:

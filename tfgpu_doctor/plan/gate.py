@@ -52,6 +52,7 @@ _ADDS = re.compile(r"\b(?:install|create|sync)\b|\bpacman -S|\bdocker run\b|\brp
 _REMOVES = re.compile(r"\b(?:uninstall|remove)\b")
 _SERVER = re.compile(r"/serving\b|/tritonserver\b")
 _OF_A_MACHINE = re.compile(r"\bconda create\b|\bvenv\b|\bdocker run\b|\breboot\b|NVIDIA driver|-archive\b")
+_OF_AN_API = re.compile(r"\b(?:[A-Z][a-z]+){3,}\b|\b[A-Za-z]+_\w{8,}\b")
 _LOOKS_UP = ("tfgpu matrix", "tfgpu plan")
 _OF_A_RELEASE = ("build", "gpu", "cudnn", "driver", "python", "glibc", "yanked")  # constraints that a fix must meet
 
@@ -362,6 +363,12 @@ def does_not_do_what_it_says(repair: Repair, _situation: Situation) -> bool:
     return cuda is not None and not _BRINGS_CUDA.search(commands) and "pip" in commands
 
 
+def was_tried(repair: Repair, situation: Situation) -> bool:
+    """A setting or a function that somebody has tried in vain, by its name."""
+    tried = " ".join(situation.log.values("tried-said", "what"))
+    return any(name in tried for name in _OF_AN_API.findall(repair.fix.text))
+
+
 Reason = Callable[[Repair, Situation], bool]
 REASONS: tuple[Reason, ...] = (
     claims_of_unknown_gpu,
@@ -376,6 +383,7 @@ REASONS: tuple[Reason, ...] = (
     is_of_another_major,
     needs_a_machine_of_its_own,
     does_not_do_what_it_says,
+    was_tried,
 )
 
 

@@ -275,7 +275,7 @@ class Planner:
             oldest, limit = self.target.capabilities[0], installation.cudnn_limit
             yield f"cuDNN {limit} no longer supports compute capability {oldest}: the command installs an older one"
         if installation.self_contained:
-            yield "CUDA and cuDNN come from pip; an installed toolkit does not interfere"
+            yield "CUDA and cuDNN come from pip; an installed toolkit interferes only where LD_LIBRARY_PATH names it"
         elif installation.cuda_from_pip:
             yield "This release has no CUDA extra: the commands add NVIDIA's CUDA 11 packages, linked where it looks"
         if not installation.cuda_from_pip and (bug := next(filter(forgets_folders, row.known_issues), None)):
