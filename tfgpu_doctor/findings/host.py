@@ -295,6 +295,8 @@ _OFFERED = Fix(
     "the plugin finds no driver there; else request at most what one node has, or wait for pods that hold them",
     (_ALLOCATABLE,),
 )
+# NVIDIA/k8s-device-plugin issues 107 and 406, NVIDIA/nvidia-container-toolkit issue 555: it is not the default by itself
+_AS_DEFAULT = "sudo nvidia-ctk runtime configure --runtime={0} --set-as-default && sudo systemctl restart {0}"
 _REQUEST = {
     "podman": Fix(
         "Start the container with the GPU's CDI device (the host needs the NVIDIA Container Toolkit)",
@@ -448,11 +450,13 @@ def no_device_nodes(
 
 
 _DOCKER_REFUSES = ("docker-no-gpu-driver", "docker-no-runtime")
-_NO_GPU_REPORTED = (*_DOCKER_REFUSES, "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver")
+_OF_PLUGIN = "device-plugin-no-runtime"
+_NO_GPU_REPORTED = (*_DOCKER_REFUSES, "container-no-cdi", _OF_PLUGIN, "kubernetes-no-gpu", "ngc-no-driver")
 # message → the cause that it shows; the first that fits
 _NO_TOOLKIT = "the NVIDIA Container Toolkit is not installed, or Docker is not configured to use it"
 _CAUSES = {
     **dict.fromkeys((*_DOCKER_REFUSES, "container-no-cdi"), _NO_TOOLKIT),
+    _OF_PLUGIN: "its container gets no GPU and no driver: the node does not start it with NVIDIA's runtime",
     "container-hook-failed": "the NVIDIA container runtime finds no working driver on the host: it is missing, not "
     "loaded, or broken",
     "image-build": "no GPU and no driver is available while an image is built; run the program when the container runs",
@@ -580,8 +584,19 @@ def _why_without(context: Context, log: MessageLog, hooks: tuple[Message, ...]) 
     return next(known, None)
 
 
+def _for_plugin(log: MessageLog) -> Problem:
+    """NVIDIA's runtime for the device plugin; k3s has a class of runtime for it, and a configuration of its own."""
+    command = _AS_DEFAULT.format((*log.values(_OF_PLUGIN, "runtime"), "containerd")[0])
+    text = "On the node, if it has a GPU and its driver works, make NVIDIA's runtime the default (without nvidia-ctk, "
+    default = Fix(f"{text}install the NVIDIA Container Toolkit first), and delete the plugin's pod", (command,))
+    fix = _RUNTIME_CLASS if log.has("k3s") else default
+    return Problem(title="NVIDIA's device plugin finds no GPU on this node", evidence=(), fixes=(fix,), sure=True)
+
+
 def _no_access(context: Context, messages: MessageLog, container: str | None, *, of_hook: bool) -> Problem:
     kind = container or "docker"
+    if messages.has(_OF_PLUGIN):
+        return _for_plugin(messages)
     if messages.has("kubernetes-no-gpu"):
         return Problem(title="No node offers a free nvidia.com/gpu", evidence=(), fixes=(_OFFERED,))
     refused = messages.has(*_DOCKER_REFUSES)
