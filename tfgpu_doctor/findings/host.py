@@ -325,10 +325,7 @@ UPDATE_WSL = Fix(
     "Update Windows (10 from 21H2 on, or 11), its NVIDIA driver and WSL; restart WSL",
     ("wsl.exe --update", "wsl.exe --shutdown"),
 )
-REMOVE_LINUX_DRIVER = Fix(
-    "Remove any Linux display driver from WSL",
-    ("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
-)
+REMOVE_LINUX_DRIVER = Fix("Remove any Linux display driver from WSL", (inputs.PURGE_DRIVER,))
 _VIRTUAL = "Docker Desktop runs containers in a virtual machine, which has no GPU on Linux"
 _NO_DESKTOP = Fix(  # it runs containers in a virtual machine
     "Docker Desktop has no GPU on Linux: use Docker Engine with the NVIDIA Container Toolkit, and its context",
@@ -348,6 +345,7 @@ COMPOSE_REQUEST = (
 _OF_COMPOSE = re.compile(r"^\s*services: *$|\bdocker[- ]compose\b")
 
 
+_STARTS = re.compile(r"\b(?:docker|podman|nerdctl|singularity|apptainer)(?: container)? (?:run|create|exec|shell)\b")
 _OF_APPTAINER = re.compile(r"(?:singularity|apptainer) (?:run|exec|shell|instance start)\b(?!.* --nv\b)[^;|&#]{0,200}")
 
 
@@ -633,7 +631,7 @@ def _inside(
     starts = [message.line for message in log.all("container-start")]
     first = min(starts, default=10**9)  # nvidia-smi may have run elsewhere before
     # whoever provides a GPU provides nvidia-smi with it
-    absent = log.all("smi-not-found") if container else ()
+    absent = log.all("smi-not-found")
     ran_inside = (m for m in absent if "executable file not found" in m.text or m.line > first)
     half = log.all("smi-no-libcuda") if starts else ()
     shown = (*log.all("nvml-blocked"), *ran_inside, *half)
@@ -641,7 +639,15 @@ def _inside(
     stub = inputs.has_code(cuda_init, *inputs.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
     if shown or stub:
         return shown
-    return shown if container and (starts or not works) and _driver_fails(log, cuda_init) else None
+    fails = _driver_fails(log, cuda_init) or (not works and _lists_none_unrequested(log))
+    return shown if container and (starts or not works) and fails else None
+
+
+def _lists_none_unrequested(log: MessageLog) -> bool:
+    """Whether TensorFlow lists no GPU in a container, whose last command is shown, and requests none."""
+    last = [one for one in log.all("container-start")[-1:] if one.values["gpus"] == "no" and _STARTS.search(one.text)]
+    of_jetson = any("/l4t-" in image for image in log.values("image-named", "image"))
+    return bool(last) and log.has("no-gpu-listed") and not of_jetson
 
 
 def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:

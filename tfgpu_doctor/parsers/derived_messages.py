@@ -313,7 +313,7 @@ def _of_another_program(text: ParsedText) -> Iterator[Message]:
     if not named and (other := text.find(OTHER_FRAMEWORK)):
         program = "JAX" if other[0][0].lower().startswith("jax") else "PyTorch"
         if SUBJECT.search(" ".join(line.text for line in text.lines).lower()):
-            yield _message(text, "other-framework", other[1], program=program)
+            yield _message(text, "other-framework", other[1], program=program, alone="yes")
     by_jax = any(_RAISED_BY_JAX.search(message.text) for message in full)
     if failed and not named:
         yield _message(text, "another-program", failed[0].line, program="PyTorch" if text.find(_PYTORCH) else "")

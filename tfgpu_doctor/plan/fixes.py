@@ -189,7 +189,12 @@ class Fixes(Situation):
             lines = tuple(re.sub(r"^RUN export ", "ENV ", f"RUN {command}") for command in fix.commands)
             text = f"{fix.text} (in the Dockerfile, below FROM {self.image})"
             return structs.replace(fix, text=text, commands=lines)
-        if value_or(self.facts.host.container, "none") == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
+        container = value_or(self.facts.host.container, "none")
+        if container == "apptainer" and self._of_text and any(map(_BY_PIP.search, fix.commands)):
+            # https://apptainer.org/docs/user/main/definition_files.html
+            where = "in %post of the image's definition file, as a .sif is read-only"
+            return structs.replace(fix, text=f"{fix.text}; {where}")
+        if container == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
             return fix
         if self.host in _WITH_DOCKER_DESKTOP:  # no systemd there, and no module of NVIDIA
             return structs.replace(fix, commands=())

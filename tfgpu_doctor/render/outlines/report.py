@@ -322,12 +322,13 @@ def _known(*facts: Fact[Any], form: str = "{}") -> list[str]:
 
 def _machine(facts: Facts) -> Described:
     host = facts.host
-    parts = _known(host.distribution, map_fact(host.os, lambda name: SYSTEMS.get(name, name)))[:1] or ["unknown system"]
+    parts = _known(host.distribution, map_fact(host.os, lambda name: SYSTEMS.get(name, name)))[:1]
     parts += ["WSL2"] if value_or(host.os, "") == "wsl2" and "wsl2" not in parts[0].lower() else []
     parts += [*_known(host.machine, host.libc), *_known(host.cpus, form="{} CPUs")]
     parts += _known(map_fact(host.memory, memory_size))
-    parts += _known(host.container, form="{} container") if value_or(host.container, "none") != "none" else []
-    return ", ".join(parts), "ok" if isinstance(host.os, Known) else "unknown"
+    inside = _known(host.container, form="{} container") if value_or(host.container, "none") != "none" else []
+    known = inside or isinstance(host.os, Known)
+    return ", ".join((*parts, *inside)) or "unknown system", "ok" if known else "unknown"
 
 
 def _gpu(facts: Facts) -> Described:
