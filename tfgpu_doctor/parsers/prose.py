@@ -52,7 +52,7 @@ _CLAUSE = any_case(
 )
 _VERSION_WORD = (
     r"(?:version|ver\.?|v\.?|release|toolkit|sdk|number|of|is|are|was"
-    r"|版本|必须是|需要|バージョン|버전|верси[яию]|versi[oó]n|versão)"
+    r"|[装裝](?:的是|了)|版本|必须是|需要|バージョン|버전|верси[яию]|versi[oó]n|versão)"
 )
 _LINK = rf"[^\w\n.,;]{{0,4}}(?:{_VERSION_WORD}[^\w\n.,;]{{0,3}}){{0,2}}v?"
 _NUMBER = r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,3})(?![\d%]|\.\d|[-\s]?(?:GB|MB|GiB|gig|bit|x\b|fps|times|hours|min|sec))"

@@ -190,7 +190,8 @@ class Fixes(Situation):
             text = f"{fix.text} (in the Dockerfile, below FROM {self.image})"
             return structs.replace(fix, text=text, commands=lines)
         container = value_or(self.facts.host.container, "none")
-        if container == "apptainer" and self._of_text and any(map(_BY_PIP.search, fix.commands)):
+        into_image = any(map(_BY_PIP.search, fix.commands)) and not dockerfile(fix.commands)
+        if container == "apptainer" and self._of_text and into_image:
             # https://apptainer.org/docs/user/main/definition_files.html
             where = "in %post of the image's definition file, as a .sif is read-only"
             return structs.replace(fix, text=f"{fix.text}; {where}")
@@ -465,8 +466,9 @@ class Fixes(Situation):
             recipe = (*(("curl -LsSf https://astral.sh/uv/install.sh | sh",) if way == "uv" else ()), *own)
             yield Fix(text=f"{text}; the rest in the terminal of WSL2", commands=(first, *recipe))
         else:
-            yield Fix(text=text, commands=(first,))
-            yield from wsl.beside_the_wheels("in the terminal of WSL2")[:1]
+            beside = wsl.beside_the_wheels("in the terminal of WSL2")[:1]
+            told = "; then ".join((text, *(one.text for one in beside)))
+            yield Fix(text=told, commands=(first, *(line for one in beside for line in one.commands)))
 
     def reinstall(self, why: str, version: str | None = None) -> tuple[Fix, ...]:
         """Advise the one release of this report: the one that is there, or else the best; empty when none fits."""
