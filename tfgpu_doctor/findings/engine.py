@@ -605,7 +605,7 @@ SAID = "somebody gives this as the reason, and the text shows no other"
 BECAUSE = "the text does not show why; in similar reports, this is often the cause"
 MOSTLY = "the text does not show why; in similar reports, this is mostly the cause"
 LIKE_OTHERS = (BECAUSE, MOSTLY)
-WHICHEVER = "Whichever of these it is: "  # so begins a fix that repairs all that is possible
+WHICHEVER = "In each case: "  # so begins a fix that repairs all that is possible
 # situation → system ("" for any other) → causes
 COMMON: dict[str, dict[str, tuple[str, ...]]] = {
     "no GPU": {

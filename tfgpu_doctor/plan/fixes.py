@@ -37,6 +37,8 @@ _WITH_DOCKER_DESKTOP = ("windows", "macos")
 _OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tensorflow)|[Ii]nstall TensorFlow")
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
 _BY_PIP = re.compile(r"\bpip (?:un)?install\b")
+# https://apptainer.org/docs/user/main/definition_files.html
+_IN_POST = "; in %post of the image's definition file, as a .sif is read-only"
 _NAME = re.compile(r"[\w.-]*")
 _NONE_YET = ("module-not-found", "no-distribution", "wheel-not-supported")
 _OF_A_PYTHON = re.compile(r"^tfgpu (?:doctor|smoke|bench(?: [a-z]+)?)(?= |$)(?!.* --python )")
@@ -190,16 +192,17 @@ class Fixes(Situation):
             text = f"{fix.text} (in the Dockerfile, below FROM {self.image})"
             return structs.replace(fix, text=text, commands=lines)
         container = value_or(self.facts.host.container, "none")
-        into_image = any(map(_BY_PIP.search, fix.commands)) and not dockerfile(fix.commands)
-        if container == "apptainer" and self._of_text and into_image:
-            # https://apptainer.org/docs/user/main/definition_files.html
-            where = "in %post of the image's definition file, as a .sif is read-only"
-            return structs.replace(fix, text=f"{fix.text}; {where}")
+        if container == "apptainer" and self._changes_image(fix):
+            return structs.replace(fix, text=f"{fix.text}{_IN_POST}")
         if container == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
             return fix
         if self.host in _WITH_DOCKER_DESKTOP:  # no systemd there, and no module of NVIDIA
             return structs.replace(fix, commands=())
         return structs.replace(fix, text=f"{fix.text} (on the host, not in this container)")
+
+    def _changes_image(self, fix: Fix) -> bool:
+        """True if a fix of a text installs with pip, and in no environment that it makes."""
+        return self._of_text and any(map(_BY_PIP.search, fix.commands)) and not dockerfile(fix.commands)
 
     def _entered(self, fix: Fix) -> Fix:
         """The fix that also enters the environment of conda which it makes, for the program to run in it.
