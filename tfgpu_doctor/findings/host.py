@@ -731,11 +731,12 @@ def _without_device(messages: MessageLog) -> Problem | None:
             evidence=message_evidence(*first, *old),
             fixes=(_to_wsl_2(*messages.values("wsl-1", "distribution")[:1]),),
         )
-    # docker/for-win issue 10379: so NVIDIA's tool finds it
-    refused = inputs.hook_failures(messages, "driver error: failed to process request")
+    # so NVIDIA's tool finds it: docker/for-win issue 10379, NVIDIA/nvidia-docker issue 1786 (of a PC without one)
+    refused = inputs.hook_failures(messages, "driver error: failed to process request|no adapters were found")
     seen = message_evidence(*messages.all("no-dxg"), *old, *refused)
     fixes = (update, _to_wsl_2())
-    return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=fixes, sure=bool(refused)) if seen else None
+    cause = f"{_NO_GPU_FROM_WINDOWS}; or the computer has no NVIDIA GPU"
+    return Problem(cause=cause, evidence=seen, fixes=fixes, sure=bool(refused)) if seen else None
 
 
 @SETUP.sign()
