@@ -295,7 +295,7 @@ _OFFERED = Fix(
     "the plugin finds no driver there; else request at most what one node has, or wait for pods that hold them",
     (_ALLOCATABLE,),
 )
-# NVIDIA/k8s-device-plugin issues 107 and 406, NVIDIA/nvidia-container-toolkit issue 555: it is not the default by itself
+# NVIDIA/k8s-device-plugin issues 107 and 406, NVIDIA/nvidia-container-toolkit issue 555: by itself it is no default
 _AS_DEFAULT = "sudo nvidia-ctk runtime configure --runtime={0} --set-as-default && sudo systemctl restart {0}"
 _REQUEST = {
     "podman": Fix(
@@ -345,7 +345,10 @@ COMPOSE_REQUEST = (
 _OF_COMPOSE = re.compile(r"^\s*services: *$|\bdocker[- ]compose\b")
 
 
-_STARTS = re.compile(r"\b(?:docker|podman|nerdctl|singularity|apptainer)(?: container)? (?:run|create|exec|shell)\b")
+# a command with its options or its image, and not its name in a sentence
+_STARTS = re.compile(
+    r"\b(?:docker|podman|nerdctl|singularity|apptainer)(?: container)? (?:run|create|exec|shell) (?=[-\w.])"
+)
 _OF_APPTAINER = re.compile(r"(?:singularity|apptainer) (?:run|exec|shell|instance start)\b(?!.* --nv\b)[^;|&#]{0,200}")
 
 

@@ -372,7 +372,10 @@ _FIELD_OF_FORM = any_case(
     r"(?=[\w\[])"
 )
 _WIDE_COLON = re.compile(r"\S {2,}:\s")  # as nvidia-smi writes
-_ASKS = re.compile(r"\b(?:tf|tensorflow)\.(?:__version__|VERSION|version\.VERSION|GIT_VERSION)|\btf_version\(|\btf\$[`\w$]*(?i:version)")
+_ASKS = re.compile(
+    r"\b(?:tf|tensorflow)\.(?:__version__|VERSION|version\.VERSION|GIT_VERSION)"
+    r"|\btf_version\(|\btf\$[`\w$]{0,40}(?i:version)"  # of R
+)
 _ANSWER = re.compile(
     r"[\s(]*(?:Out\[\d{1,4}\]: )?(?:b?['\"]?(?:v\d[\w.-]*|unknown)['\"]?,?\s+)?"
     r"b?['\"]?(?P<version>[012]\.\d{1,2}\.\d{1,2}[\w.-]{0,16})['\"]?[\s)]*"
