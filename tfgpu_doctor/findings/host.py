@@ -511,7 +511,7 @@ def container_message(
     shown = hooks or reported or inside is not None
     if not shown or (os == "wsl2" and not reported):
         return None
-    start = messages.all("image-build", "container-start")
+    start = (*messages.all("image-build"), *(_of_programs(messages) or messages.all("container-start"))[-1:])
     seen = message_evidence(*reported, *hooks, *(inside or ()), *start, *inputs.driver_messages(messages))
     cause = _why_without(context, messages, hooks)
     if messages.has("nvml-blocked") and not (hooks or reported):
@@ -642,15 +642,19 @@ def _inside(
     stub = inputs.has_code(cuda_init, *inputs.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
     if shown or stub:
         return shown
-    fails = _driver_fails(log, cuda_init) or (not works and _lists_none_unrequested(log))
+    fails = _driver_fails(log, cuda_init) or _lists_none_unrequested(log)
     return shown if container and (starts or not works) and fails else None
 
 
 def _lists_none_unrequested(log: MessageLog) -> bool:
     """Whether TensorFlow lists no GPU in a container, whose last command is shown, and requests none."""
-    last = [one for one in log.all("container-start")[-1:] if one.values["gpus"] == "no" and _STARTS.search(one.text)]
+    last = [one for one in _of_programs(log)[-1:] if one.values["gpus"] == "no" and _STARTS.search(one.text)]
+    started = [one.line for one in log.all("container-start")]
+    # a table of nvidia-smi is of the container that was started last before it
+    tables = {max((line for line in started if line < one.line), default=0) for one in log.all("smi-version")}
+    works = any(one.line in tables for one in last)
     of_jetson = any("/l4t-" in image for image in log.values("image-named", "image"))
-    return bool(last) and log.has("no-gpu-listed") and not of_jetson
+    return bool(last) and log.has("no-gpu-listed") and not (works or of_jetson)
 
 
 def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
@@ -660,9 +664,14 @@ def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
     return inputs.no_libcuda(log) and (cuda_init is None or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED))
 
 
+def _of_programs(log: MessageLog) -> list[Message]:
+    """The commands that start a container; one for nvidia-smi is a test of another one."""
+    return [one for one in log.all("container-start") if not one.text.rstrip("` ").endswith("nvidia-smi")]
+
+
 def _requests_gpus(log: MessageLog) -> bool:
-    """Whether the last command that starts a container requests GPUs; one for nvidia-smi is a test of another one."""
-    starts = [one for one in log.all("container-start") if not one.text.rstrip("` ").endswith("nvidia-smi")]
+    """Whether the last command that starts a container requests GPUs."""
+    starts = _of_programs(log)
     return bool(starts) and starts[-1].values.get("gpus") == "yes"
 
 
