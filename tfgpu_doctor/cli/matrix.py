@@ -22,9 +22,16 @@ from tfgpu_doctor.cli.options import (
 from tfgpu_doctor.cli.output import Results, note, result_options
 
 
+class _Tables(Group):
+    def _meant(self, name: str) -> str:
+        """Name the tables, of which one was left out."""
+        tables = f" Name a table first: {', '.join(self.commands)} (tfgpu matrix gpu {name!r})."
+        return super()._meant(name) or tables
+
+
 @click.group(
     "matrix",
-    cls=Group,
+    cls=_Tables,
     epilog="Examples: tfgpu matrix tensorflow 2.15; tfgpu matrix tensorflow --cuda 11.8; "
     'tfgpu matrix gpu "RTX 4090"; tfgpu matrix find R36.4',
 )

@@ -617,7 +617,7 @@ SAID = "somebody gives this as the reason, and the text shows no other"
 BECAUSE = "the text does not show why; in similar reports, this is often the cause"
 MOSTLY = "the text does not show why; in similar reports, this is mostly the cause"
 LIKE_OTHERS = (BECAUSE, MOSTLY)
-WHICHEVER = "Whichever of these it is: "  # so begins a fix that repairs all that is possible
+WHICHEVER = "In each case: "  # so begins a fix that repairs all that is possible
 # situation → system ("" for any other) → causes
 COMMON: dict[str, dict[str, tuple[str, ...]]] = {
     "no GPU": {
@@ -649,7 +649,8 @@ _RUNS = ("gpu.", "xla.", "driver.not-loaded", "tf.cpu-build", "tf.windows-native
 _STARTS = ("driver.", "container.", "wsl.", "tf.import", "tf.not-installed", "tf.glibc", "tf.abi-", "env.")
 _CANNOT = {"no GPU": _ON_THE_GPU, "import": (*_ON_THE_GPU, *_RUNS), "slow": (*_STARTS, "memory.oom", "tf.python-")}
 # what there is on one system only
-ONLY_ON = {"tf.windows-native": "windows", "tf.import-dll": "windows", "wsl.setup": "wsl2"}
+_OF_WINDOWS = ("tf.windows-native", "tf.import-dll")
+ONLY_ON = {**dict.fromkeys(_OF_WINDOWS, "windows"), "wsl.setup": "wsl2"}
 
 
 _AT_LEAST = EVIDENCE["likeness"] * UNLIKE  # what a cause has without any evidence
@@ -823,7 +824,8 @@ def _guesses(
     """
     shown = [*(one.id for one in _problems(certain)), *(one.id for one in opened)]
     answered = any(one.problem.answers or (text.shows is None and one.declared.answers) for one in certain)
-    if answered or not (text.tells_enough if shown else _is_trouble(text, certain)):
+    is_foreign = bool(text.log.values("other-framework", "alone"))  # what such reports had was TensorFlow's
+    if answered or is_foreign or not (text.tells_enough if shown else _is_trouble(text, certain)):
         return []
     least = max((likely.get(one, _AT_LEAST) for one in shown), default=-_LARGEST) - BESIDE
     unseen = [one for one in _unseen(text, likely, shown, judged, context) if likely.get(one.id, _AT_LEAST) > least]
@@ -914,6 +916,8 @@ def _ruled_out(text: Text) -> Iterator[str]:
         yield "container."
     if text.plugin:
         yield from ("cuda.", "cudnn.", "driver.", "gpu.arch-")
+    if text.in_container and text.os is None:  # what runs in it is Linux, wherever it is started
+        yield from _OF_WINDOWS
     yield from (cause for cause, system in ONLY_ON.items() if text.os not in (None, system))
     yield from _CANNOT.get(text.seen or "", ())
 

@@ -295,6 +295,8 @@ _OFFERED = Fix(
     "the plugin finds no driver there; else request at most what one node has, or wait for pods that hold them",
     (_ALLOCATABLE,),
 )
+# NVIDIA/k8s-device-plugin issues 107 and 406, NVIDIA/nvidia-container-toolkit issue 555: by itself it is no default
+_AS_DEFAULT = "sudo nvidia-ctk runtime configure --runtime={0} --set-as-default && sudo systemctl restart {0}"
 _REQUEST = {
     "podman": Fix(
         "Start the container with the GPU's CDI device (the host needs the NVIDIA Container Toolkit)",
@@ -323,10 +325,7 @@ UPDATE_WSL = Fix(
     "Update Windows (10 from 21H2 on, or 11), its NVIDIA driver and WSL; restart WSL",
     ("wsl.exe --update", "wsl.exe --shutdown"),
 )
-REMOVE_LINUX_DRIVER = Fix(
-    "Remove any Linux display driver from WSL",
-    ("sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'",),
-)
+REMOVE_LINUX_DRIVER = Fix("Remove any Linux display driver from WSL", (inputs.PURGE_DRIVER,))
 _VIRTUAL = "Docker Desktop runs containers in a virtual machine, which has no GPU on Linux"
 _NO_DESKTOP = Fix(  # it runs containers in a virtual machine
     "Docker Desktop has no GPU on Linux: use Docker Engine with the NVIDIA Container Toolkit, and its context",
@@ -349,6 +348,12 @@ _OF_COMPOSE = re.compile(r"^\s*services: *$|\bdocker[- ]compose\b")
 _OF_APPTAINER = re.compile(  # to the end of the command; what is quoted can have a semicolon
     r"(?:singularity|apptainer) (?:run|exec|shell|instance start)\b(?!.* --nv\b)"
     r"(?:\"[^\"]{0,200}\"|'[^']{0,200}'|[^;|&#\"'`])+"
+)
+
+
+# a command with its options or its image, and not its name in a sentence
+_STARTS = re.compile(
+    r"\b(?:docker|podman|nerdctl|singularity|apptainer)(?: container)? (?:run|create|exec|shell) (?=[-\w.])"
 )
 
 
@@ -466,11 +471,13 @@ def no_device_nodes(
 
 
 _DOCKER_REFUSES = ("docker-no-gpu-driver", "docker-no-runtime")
-_NO_GPU_REPORTED = (*_DOCKER_REFUSES, "container-no-cdi", "kubernetes-no-gpu", "ngc-no-driver")
+_OF_PLUGIN = "device-plugin-no-runtime"
+_NO_GPU_REPORTED = (*_DOCKER_REFUSES, "container-no-cdi", _OF_PLUGIN, "kubernetes-no-gpu", "ngc-no-driver")
 # message → the cause that it shows; the first that fits
 _NO_TOOLKIT = "the NVIDIA Container Toolkit is not installed, or Docker is not configured to use it"
 _CAUSES = {
     **dict.fromkeys((*_DOCKER_REFUSES, "container-no-cdi"), _NO_TOOLKIT),
+    _OF_PLUGIN: "its container gets no GPU and no driver: the node does not start it with NVIDIA's runtime",
     "container-hook-failed": "the NVIDIA container runtime finds no working driver on the host: it is missing, not "
     "loaded, or broken",
     "image-build": "no GPU and no driver is available while an image is built; run the program when the container runs",
@@ -524,7 +531,7 @@ def container_message(
     shown = hooks or reported or inside is not None
     if not shown or (os == "wsl2" and not reported):
         return None
-    start = messages.all("image-build", "container-start")
+    start = (*messages.all("image-build"), *(_of_programs(messages) or messages.all("container-start"))[-1:])
     seen = message_evidence(*reported, *hooks, *(inside or ()), *start, *inputs.driver_messages(messages))
     cause = _why_without(context, messages, hooks)
     if _blocked_by_the_system(messages) and host_container == "docker":
@@ -614,8 +621,19 @@ _LIBRARY_IN_POD = Problem(
 )
 
 
+def _for_plugin(log: MessageLog) -> Problem:
+    """NVIDIA's runtime for the device plugin; k3s has a class of runtime for it, and a configuration of its own."""
+    command = _AS_DEFAULT.format((*log.values(_OF_PLUGIN, "runtime"), "containerd")[0])
+    text = "On the node, if it has a GPU and its driver works, make NVIDIA's runtime the default (without nvidia-ctk, "
+    default = Fix(f"{text}install the NVIDIA Container Toolkit first), and delete the plugin's pod", (command,))
+    fix = _RUNTIME_CLASS if log.has("k3s") else default
+    return Problem(title="NVIDIA's device plugin finds no GPU on this node", evidence=(), fixes=(fix,), sure=True)
+
+
 def _no_access(context: Context, messages: MessageLog, container: str | None, *, of_hook: bool) -> Problem:
     kind = container or "docker"
+    if messages.has(_OF_PLUGIN):
+        return _for_plugin(messages)
     if messages.has("kubernetes-no-gpu"):
         return Problem(title="No node offers a free nvidia.com/gpu", evidence=(), fixes=(_OFFERED,))
     if kind == "kubernetes" and _requests_gpus(messages) and not messages.has("k3s", *_NO_GPU_REPORTED):
@@ -658,7 +676,7 @@ def _inside(
     starts = [message.line for message in log.all("container-start")]
     first = min(starts, default=10**9)  # nvidia-smi may have run elsewhere before
     # whoever provides a GPU provides nvidia-smi with it
-    absent = log.all("smi-not-found") if container else ()
+    absent = log.all("smi-not-found")
     ran_inside = (m for m in absent if "executable file not found" in m.text or m.line > first)
     half = log.all("smi-no-libcuda") if starts else ()
     shown = (*log.all("nvml-blocked"), *ran_inside, *half)
@@ -666,7 +684,19 @@ def _inside(
     stub = inputs.has_code(cuda_init, *inputs.STUB_LIBRARY) and log.has("kernel-driver-not-running", "no-device-node")
     if shown or stub:
         return shown
-    return shown if container and (starts or not works) and _driver_fails(log, cuda_init) else None
+    fails = _driver_fails(log, cuda_init) or _lists_none_unrequested(log)
+    return shown if container and (starts or not works) and fails else None
+
+
+def _lists_none_unrequested(log: MessageLog) -> bool:
+    """Whether TensorFlow lists no GPU in a container, whose last command is shown, and requests none."""
+    last = [one for one in _of_programs(log)[-1:] if one.values["gpus"] == "no" and _STARTS.search(one.text)]
+    started = [one.line for one in log.all("container-start")]
+    # a table of nvidia-smi is of the container that was started last before it
+    tables = {max((line for line in started if line < one.line), default=0) for one in log.all("smi-version")}
+    works = any(one.line in tables for one in last)
+    of_jetson = any("/l4t-" in image for image in log.values("image-named", "image"))
+    return bool(last) and log.has("no-gpu-listed") and not (works or of_jetson)
 
 
 def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
@@ -676,9 +706,14 @@ def _driver_fails(log: MessageLog, cuda_init: CallResult | None) -> bool:
     return inputs.no_libcuda(log) and (cuda_init is None or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED))
 
 
+def _of_programs(log: MessageLog) -> list[Message]:
+    """The commands that start a container; one for nvidia-smi is a test of another one."""
+    return [one for one in log.all("container-start") if not one.text.rstrip("` ").endswith("nvidia-smi")]
+
+
 def _requests_gpus(log: MessageLog) -> bool:
-    """Whether the last command that starts a container requests GPUs; one for nvidia-smi is a test of another one."""
-    starts = [one for one in log.all("container-start") if not one.text.rstrip("` ").endswith("nvidia-smi")]
+    """Whether the last command that starts a container requests GPUs."""
+    starts = _of_programs(log)
     return bool(starts) and starts[-1].values.get("gpus") == "yes"
 
 
@@ -750,11 +785,12 @@ def _without_device(messages: MessageLog) -> Problem | None:
             evidence=message_evidence(*first, *old),
             fixes=(_to_wsl_2(*messages.values("wsl-1", "distribution")[:1]),),
         )
-    # docker/for-win issue 10379: so NVIDIA's tool finds it
-    refused = inputs.hook_failures(messages, "driver error: failed to process request")
+    # so NVIDIA's tool finds it: docker/for-win issue 10379, NVIDIA/nvidia-docker issue 1786 (of a PC without one)
+    refused = inputs.hook_failures(messages, "driver error: failed to process request|no adapters were found")
     seen = message_evidence(*messages.all("no-dxg"), *old, *refused)
     fixes = (update, _to_wsl_2())
-    return Problem(cause=_NO_GPU_FROM_WINDOWS, evidence=seen, fixes=fixes, sure=bool(refused)) if seen else None
+    cause = f"{_NO_GPU_FROM_WINDOWS}; or the computer has no NVIDIA GPU"
+    return Problem(cause=cause, evidence=seen, fixes=fixes, sure=bool(refused)) if seen else None
 
 
 @SETUP.sign()

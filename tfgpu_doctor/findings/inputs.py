@@ -364,6 +364,7 @@ RESET_GPU = Fix(
     "End the jobs on that GPU, and reset it (0: its number; a GeForce or one with a display: restart the machine)",
     ("sudo nvidia-smi --gpu-reset -i 0",),
 )
+PURGE_DRIVER = "sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'"
 RESTART = Fix("Restart the machine", ("sudo reboot",))
 LIST_GPUS = "python3 -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""
 _LIBCUDA = re.compile(r"libcuda\.so|nvcuda\.dll", re.IGNORECASE)

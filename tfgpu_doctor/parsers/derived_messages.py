@@ -45,6 +45,10 @@ _NOTEBOOK = any_case(
 _FROM_SOURCE = re.compile(
     r"(?:from |built from |compiled from )?sources?\b(?! *(?:or|/|and) *bin).{0,40}", re.IGNORECASE
 )
+_MADE_TO_USE = any_case(
+    r"\bhow (?:do|can|could|would|should|to)\b[^.?!]{0,20}\b(?:get|make|let|force|tell)\b[^.?!]{0,30}"
+    r"\b(?:us(?:e|ing)|see|find|detect|recogni[sz]e)\b[^.?!]{0,15}\bgpu"
+)
 _PACKAGED = re.compile(r"(?:pip3?|conda|virtualenv|venv|anaconda)\b.{0,40}", re.IGNORECASE)
 _BUILT_BY_USER = any_case(
     r"(?<!if )\b(?:built|compiled)(?: it| tensorflow| tf)? (?:locally )?from (?:the )?sources?\b"
@@ -286,8 +290,14 @@ def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:
         yield from _without_a_gpu_of_slurm(text)
     if line := re.match(r"line (\d+)", none):
         yield _message(text, "no-gpu-listed", int(line[1]))
-    elif listed == NOT_IN_TEXT and (said := first_said(text, prose.gpu_fails)):
+    elif listed == NOT_IN_TEXT and (said := first_said(text, prose.gpu_fails) or _asks_for_use(text)):
         yield _message(text, "gpu-fails-said", said)
+
+
+def _asks_for_use(text: ParsedText) -> int | None:
+    """The line that asks how to make an installed TensorFlow use the GPU: it does not, as it is."""
+    asked = text.find(_MADE_TO_USE) if text.messages_of("tensorflow-installed") else None
+    return asked[1] if asked else None
 
 
 def _of_a_linked_program(text: ParsedText) -> Iterator[Message]:
@@ -303,7 +313,7 @@ def _of_another_program(text: ParsedText) -> Iterator[Message]:
     if not named and (other := text.find(OTHER_FRAMEWORK)):
         program = "JAX" if other[0][0].lower().startswith("jax") else "PyTorch"
         if SUBJECT.search(" ".join(line.text for line in text.lines).lower()):
-            yield _message(text, "other-framework", other[1], program=program)
+            yield _message(text, "other-framework", other[1], program=program, alone="yes")
     by_jax = any(_RAISED_BY_JAX.search(message.text) for message in full)
     if failed and not named:
         yield _message(text, "another-program", failed[0].line, program="PyTorch" if text.find(_PYTORCH) else "")

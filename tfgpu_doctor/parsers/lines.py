@@ -22,6 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from tfgpu_doctor.facts import printable
+from tfgpu_doctor.parsers.cuda_results import CURESULTS
 
 any_case = partial(re.compile, flags=re.IGNORECASE)
 
@@ -75,6 +76,7 @@ _JOINT = re.compile(
     r"(?<=.{60})\s+(?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,9}: [IWEF] |Traceback \(most recent call last\)"
     r"|File \"[^\"]{1,300}\", line \d)"
 )
+_NAME_WITH_SPACES = re.compile("|".join(name.replace("_", "[ _]") for name in CURESULTS))
 # what reading a picture makes of digits and of NVIDIA: "RTX 4O90", "3.1O.12"
 _READ_BADLY = re.compile(r"(?<=\d)O(?=[\d.])|(?<=\d\.)O(?=\d)|\bNVIDlA\b")
 _PLAIN = 120  # characters of a line that holds no second one
@@ -117,11 +119,13 @@ def unwrap(text: str, page: bool = False) -> list[str]:
 
 
 def _as_meant(line: str) -> str:
-    """A line without the entities of HTML, and without letters in the place of digits."""
+    """A line without the entities of HTML, letters in the place of digits, and spaces in that of underscores."""
     if "&" in line:
         line = _ENTITY.sub(lambda match: html.unescape(match[0]), line)
     if "O" in line or "NVIDl" in line:
         line = _READ_BADLY.sub(lambda match: "0" if match[0] == "O" else "NVIDIA", line)
+    if "CUDA ERROR " in line:  # typed by hand
+        line = _NAME_WITH_SPACES.sub(lambda match: match[0].replace(" ", "_"), line)
     return line
 
 

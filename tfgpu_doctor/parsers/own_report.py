@@ -209,6 +209,9 @@ def _values(message: Message, source: str) -> _Values:
 
 def _machine(text: str, _source: str) -> _Values:
     system, *more = text.split(", ")
+    if system.endswith(" container"):  # of a text that tells nothing else of its machine
+        yield "host.container", system.removesuffix(" container")
+        return
     os = next((one for one in ("windows", "macos") if system.lower().startswith(one)), "linux")
     machine = next((one for one in more if one in ("x86_64", "aarch64", "arm64", "AMD64")), None)
     yield "host.os", "wsl2" if "WSL2" in more else os

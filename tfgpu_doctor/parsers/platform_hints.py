@@ -64,7 +64,10 @@ def distribution(text: str) -> tuple[str | None, str | None]:
 # ------------------------------------------------------------------------------------------ platform hints
 
 _ENTERS = re.compile(r"\b(?:docker|podman|nerdctl)(?: container)? exec\b")
-_RUN = re.compile(r"\b(?:docker|podman|nerdctl)(?: container)? (?:run|create|exec)\b|\bnvidia-docker2? run\b")
+_RUN = re.compile(  # and not what NVIDIA's images advise where they find no driver
+    r"(?<!Use ')(?<!Use 'nvidia-)\b(?:(?:docker|podman|nerdctl)(?: container)? (?:run|create|exec)"
+    r"|nvidia-docker2? run)\b(?!.*67108864 \.\.\.)"
+)
 _COMPOSE = re.compile(r"\bdocker[- ]compose\b|^\s*runtime: *nvidia|container_name:|^\s*services: *$")
 _BUILD = re.compile(r"\b(?:nvidia-)?docker(?: buildx| image)? build\b")
 _FROM = re.compile(r"^\s*FROM +(?:--\S+ +)?(?P<image>[\w./:@-]+)(?: +[Aa][Ss] +\S+)?\s*$")

@@ -43,7 +43,7 @@ _OF_A_PROGRAM = re.compile(
     r"|^\s*[|+](?! *[A-Za-z][\w -]{1,30}\|[^|]*\|\s*$)"
     r"|^\d{4}-\d\d-\d\d[ T]\d\d:|^\s*\[?[IWEF]\d{4} |\.(?:cc|py|cpp|h):\d|site-packages|dist-packages|\.whl\b"
     r"|^\s*[\w.\[\]-]+ ?==\S+$|^\s*[\w-]+ +\d+(?:\.\d+)+ +(?:py(?!thon)|h[0-9a-f]|conda|cuda|gpu|mkl|pyh)|^https?://\S+$"
-    r"|^\s*WARNING:tensorflow:",
+    r"|^\s*WARNING:tensorflow:|^\s*[\w.+:-]{2,60} : (?:Pre)?Depends: ",
 )
 _ERROR = re.compile(r"\w(?:Error|Warning|Exception): ")
 _CLAUSE = any_case(
@@ -52,7 +52,7 @@ _CLAUSE = any_case(
 )
 _VERSION_WORD = (
     r"(?:version|ver\.?|v\.?|release|toolkit|sdk|number|of|is|are|was"
-    r"|版本|必须是|需要|バージョン|버전|верси[яию]|versi[oó]n|versão)"
+    r"|[装裝](?:的是|了)|版本|必须是|需要|バージョン|버전|верси[яию]|versi[oó]n|versão)"
 )
 _LINK = rf"[^\w\n.,;]{{0,4}}(?:{_VERSION_WORD}[^\w\n.,;]{{0,3}}){{0,2}}v?"
 _NUMBER = r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,3})(?![\d%]|\.\d|[-\s]?(?:GB|MB|GiB|gig|bit|x\b|fps|times|hours|min|sec))"
@@ -336,7 +336,7 @@ _NO_GPU = any_case(
     rf"|\bgpu list (?:is |was )?empty\b|\b(?:tensor ?flow|tf)\b[^.\n]{{0,30}}\bno gpu\s*$"
     rf"|is_gpu_available\S{{0,3}}\W+(?:\w+\W+){{0,3}}?false|num gpus available:? *0\b|(?<![\w.])0 gpus?\b"
     rf"|list_(?:physical|local|logical)_devices\S{{0,16}}\W{{1,3}}(?:\w+[^\w.;]+){{0,4}}?(?:\[\](?!\])|empty|nothing"
-    rf"|only \W?(?:the )?cpu)"
+    rf"|only \W?(?:the )?cpu|(?<=[snd] )(?:0|zero)\b(?!\.\d))"
     rf"|\bno (?:me )?(?:detecta|reconoce|encuentra|usa|ve|utiliza|aparece)\w*\W+(?:\w+\W+){{0,4}}?(?:gpu|gráfica"
     rf"|tarjeta)|\bn[ãa]o (?:detecta|reconhece|encontra|usa|v[êe]|utiliza)\w*\W+(?:\w+\W+){{0,4}}?(?:gpu|placa)"
     rf"|\b(?:détecte|trouve|voit|reconna[îi]t|utilise)\w*\W+(?:pas|aucun\w*)\W+(?:\w+\W+){{0,4}}?(?:gpu|carte)"

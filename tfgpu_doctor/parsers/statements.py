@@ -373,10 +373,14 @@ _FIELD_OF_FORM = any_case(
     r"(?=[\w\[])"
 )
 _WIDE_COLON = re.compile(r"\S {2,}:\s")  # as nvidia-smi writes
-_ASKS = re.compile(r"\b(?:tf|tensorflow)\.(?:__version__|VERSION|version\.VERSION|GIT_VERSION)")
+_ASKS = re.compile(
+    r"\b(?:tf|tensorflow)\.(?:__version__|VERSION|version\.VERSION|GIT_VERSION)"
+    r"|\btf_version\(|\btf\$[`\w$]{0,40}(?i:version)"  # of R
+)
 _ANSWER = re.compile(
     r"[\s(]*(?:Out\[\d{1,4}\]: )?(?:b?['\"]?(?:v\d[\w.-]*|unknown)['\"]?,?\s+)?"
     r"b?['\"]?(?P<version>[012]\.\d{1,2}\.\d{1,2}[\w.-]{0,16})['\"]?[\s)]*"
+    r"|\[1\] ['\"‘](?P<of_r>[12]\.\d{1,2}(?:\.\d{1,2})?)['\"’]"
 )
 
 
@@ -424,7 +428,7 @@ def parse(lines: Sequence[Line]) -> tuple[Statement, ...]:
         if line.number <= read or len(text) > LONGEST or _LOGGED.match(text):
             continue
         answer = _ANSWER.fullmatch(text) if place - asked <= _ANSWER_WITHIN else None
-        if answer and (version := tensorflow(answer["version"])):
+        if answer and (version := tensorflow(answer["version"] or answer["of_r"])):
             found.append(Statement("tensorflow", version, text.strip(), line.number))
             asked = _NEVER
         if _WORTH_A_LOOK.search(text):

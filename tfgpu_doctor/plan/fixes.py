@@ -38,6 +38,8 @@ _OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tenso
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
 _BY_PIP = re.compile(r"\bpip (?:un)?install\b")
 _BRINGS_CUDA = re.compile(r"^\S*python\S* -m pip install .*(?:\[and-cuda\]|nvidia-cu)")
+# https://apptainer.org/docs/user/main/definition_files.html
+_IN_POST = "; in %post of the image's definition file, as a .sif is read-only"
 _NAME = re.compile(r"[\w.-]*")
 _BOUNDED = re.compile(r"'([\w.,~=\[\]-]*[<>][\w.,<>~=\[\]-]*)'")  # every shell knows double quotes
 _NONE_YET = ("module-not-found", "no-distribution", "wheel-not-supported")
@@ -192,11 +194,7 @@ class Fixes(Situation):
         What examines an environment examines this one, not that of whoever types it.
         """
         fix = self._entered(lasting(fix, value_or(self.facts.host.startup_settings, ())))
-        if self._is_here:
-            same = (_OF_A_PYTHON.sub(lambda found: f"{found[0]} --python {self.python}", one) for one in fix.commands)
-            fix = structs.replace(fix, commands=tuple(same))
-        if self._of_text and not value_or(self.facts.host.os, None):  # cmd.exe takes < and > in single quotes for files
-            fix = structs.replace(fix, commands=tuple(_BOUNDED.sub(r'"\1"', one) for one in fix.commands))
+        fix = structs.replace(fix, commands=tuple(map(self._typed, fix.commands)))
         if self.os == "windows" and not _IN_A_LINUX.search(fix.text):
             return structs.replace(fix, commands=(*for_both_shells(filter(None, map(on_windows, fix.commands))),))
         if self.image and any(map(_BY_PIP.search, fix.commands)):
@@ -205,11 +203,24 @@ class Fixes(Situation):
             lines = tuple(re.sub(r"^RUN export ", "ENV ", f"RUN {command}") for command in fix.commands)
             text = f"{fix.text} (in the Dockerfile, below FROM {self.image})"
             return structs.replace(fix, text=text, commands=lines)
-        if value_or(self.facts.host.container, "none") == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
+        container = value_or(self.facts.host.container, "none")
+        if container == "apptainer" and self._changes_image(fix):
+            return structs.replace(fix, text=f"{fix.text}{_IN_POST}")
+        if container == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
             return fix
         if self.host in _WITH_DOCKER_DESKTOP:  # no systemd there, and no module of NVIDIA
             return structs.replace(fix, commands=())
         return structs.replace(fix, text=f"{fix.text} (on the host, not in this container)")
+
+    def _typed(self, command: str) -> str:
+        """The command on this interpreter; for a shell that is not known, bounds in quotes that cmd.exe knows as well."""
+        if self._is_here:
+            return _OF_A_PYTHON.sub(lambda found: f"{found[0]} --python {self.python}", command)
+        return command if value_or(self.facts.host.os, None) else _BOUNDED.sub(r'"\1"', command)
+
+    def _changes_image(self, fix: Fix) -> bool:
+        """True if a fix of a text installs with pip, and in no environment that it makes."""
+        return self._of_text and any(map(_BY_PIP.search, fix.commands)) and not dockerfile(fix.commands)
 
     def _entered(self, fix: Fix) -> Fix:
         """The fix that also enters the environment of conda which it makes, for the program to run in it.
@@ -476,8 +487,9 @@ class Fixes(Situation):
             recipe = (*(("curl -LsSf https://astral.sh/uv/install.sh | sh",) if way == "uv" else ()), *own)
             yield Fix(text=f"{text}; the rest in the terminal of WSL2", commands=(first, *recipe))
         else:
-            yield Fix(text=text, commands=(first,))
-            yield from wsl.beside_the_wheels("in the terminal of WSL2")[:1]
+            beside = wsl.beside_the_wheels("in the terminal of WSL2")[:1]
+            told = "; then ".join((text, *(one.text for one in beside)))
+            yield Fix(text=told, commands=(first, *(line for one in beside for line in one.commands)))
 
     def reinstall(self, why: str, version: str | None = None) -> tuple[Fix, ...]:
         """Advise the one release of this report: the one that is there, or else the best; empty when none fits."""

@@ -289,6 +289,8 @@ def gpu(answer: Row) -> Answered:
     sentences = []
     if answer["newest_tensorflow"] is None:
         sentences.append(f"No wheel for {answer['platform']} has kernels that work on it; other builds: tfgpu plan")
+    elif (newer := answer["tensorflow"][0]) != answer["newest_tensorflow"]:
+        sentences.append(f"{newer} is passed over: tfgpu matrix tensorflow --version {newer} shows its known errors")
     if answer["tensorflow_ptx"]:
         sentences.append("tensorflow ptx: releases whose kernels the driver would have to compile at first use")
     if is_tegra(answer["compute_capability"]):

@@ -119,20 +119,21 @@ def _examined(whole: Page, report: Report, stack: Table, found: tuple[Block, ...
 def _answered(whole: Page, report: Report, layers: tuple[Layer, ...]) -> Page:
     """A first screen of a text."""
     told = "; ".join(_told(layer) for layer in layers if layer.mark != "absent" or layer.name in ("Devices", "GPU"))
-    is_open = any(finding.possible and not finding.is_guess for finding in report.findings)
-    sure = f"To be sure, send what {ASK_DOCTOR} prints there. " if is_open else ""
+    left_open = [finding for finding in report.findings if finding.possible and not finding.is_guess]
+    sure = f"To be sure, send what {ASK_DOCTOR} prints there. " if left_open else ""
     whole = whole._replace(hint=f"{sure}More: add -v", is_brief=True)
     read = Items((f"Read: {told}",))
     for left_out in range(LEAST + 1):
         whole = whole._replace(parts=(read, *answer(report, left_out)))
         if height(whole) <= _SCREEN:
             break
-    return whole
+    hides_causes = len(left_open) > 1 and not any(isinstance(one, Block) and one.mark == "" for one in whole.parts)
+    return whole._replace(hint=f"{sure}The other causes: add -v") if hides_causes else whole
 
 
 def _told(layer: Layer) -> str:
     """A layer as part of a sentence."""
-    if (layer.name, layer.mark) == ("GPU", "absent"):
+    if (layer.name, layer.text) == ("GPU", "none"):
         return "no NVIDIA GPU"
     if layer.name == "Text":
         return "nothing of machine, driver or TensorFlow"
@@ -322,12 +323,13 @@ def _known(*facts: Fact[Any], form: str = "{}") -> list[str]:
 
 def _machine(facts: Facts) -> Described:
     host = facts.host
-    parts = _known(host.distribution, map_fact(host.os, lambda name: SYSTEMS.get(name, name)))[:1] or ["unknown system"]
-    parts += ["WSL2"] if value_or(host.os, "") == "wsl2" and "wsl2" not in parts[0].lower() else []
+    inside = _known(host.container, form="{} container") if value_or(host.container, "none") != "none" else []
+    if not isinstance(host.os, Known):  # as in a text, which may tell of a container alone
+        return (*inside, "unknown system")[0], "ok" if inside else "unknown"
+    parts = _known(host.distribution, map_fact(host.os, lambda name: SYSTEMS.get(name, name)))[:1]
+    parts += ["WSL2"] if host.os.value == "wsl2" and "wsl2" not in parts[0].lower() else []
     parts += [*_known(host.machine, host.libc), *_known(host.cpus, form="{} CPUs")]
-    parts += _known(map_fact(host.memory, memory_size))
-    parts += _known(host.container, form="{} container") if value_or(host.container, "none") != "none" else []
-    return ", ".join(parts), "ok" if isinstance(host.os, Known) else "unknown"
+    return ", ".join((*parts, *_known(map_fact(host.memory, memory_size)), *inside)), "ok"
 
 
 def _gpu(facts: Facts) -> Described:

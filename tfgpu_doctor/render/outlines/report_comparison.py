@@ -66,7 +66,7 @@ def page(comparison: Comparison, detail: Detail = "shared") -> Page:
 def _sides(comparison: Comparison) -> Table:
     both = comparison.good, comparison.bad
     texts = (f"{side.name}  {side.created}  {side.verdict}" for side in both)
-    rows = tuple(zip(("good", "bad"), texts, strict=True))
+    rows = tuple(zip(("base", "new"), texts, strict=True))
     return Table("Reports", ("Side", "Report"), rows, tuple(VERDICT_MARKS[side.verdict] for side in both))
 
 
