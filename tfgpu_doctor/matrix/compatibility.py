@@ -60,24 +60,34 @@ def published_row(matrix: Matrix, version: Fact[str], platform: Fact[str], packa
     return Known(row, f"compat_matrix.yaml, {row.package} {row.version} on {row.platform}")
 
 
-def oldest_driver(row: Release, cards: Iterable[str] = (), *, windows: bool = False) -> str | None:
+FIRST_IN_WSL2 = "495"  # "R495 and later windows will have CUDA support for WSL 2"; before that, previews alone had it
+WSL2_GUIDE = "NVIDIA, CUDA on WSL User Guide, 2.1"
+
+
+def driver_on(os: str | None, linux: str | None, windows: str | None) -> str | None:
+    """Return the minimum driver for a system; WSL2 uses the driver of Windows, and not each has CUDA for it."""
+    if os == "wsl2" and windows:
+        return max(windows, FIRST_IN_WSL2, key=numbers)
+    return windows if os in ("windows", "wsl2") else linux
+
+
+def oldest_driver(row: Release, cards: Iterable[str] = (), os: str | None = None) -> str | None:
     """The oldest driver that runs a release on these GPUs; None: unknown, or no GPU build.
 
     For its CUDA by minor-version compatibility, and for what a GPU runs by PTX alone the driver that compiles it.
-
-    Args:
-        windows: the driver is that of Windows, which WSL2 uses as well.
     """
-    least = row.min_driver_windows if windows else row.min_driver_linux
+    least = driver_on(os, row.min_driver_linux, row.min_driver_windows)
     if least is None:
         return None
     ptx = [row.ptx_only[card] for card in cards if card in row.ptx_only]
-    compile_it = (one.min_driver_windows if windows else one.min_driver_linux for one in ptx)
+    compile_it = (driver_on(os, one.min_driver_linux, one.min_driver_windows) for one in ptx)
     return max((least, *filter(None, compile_it)), key=numbers)
 
 
-def why_driver(row: Release, cards: Iterable[str] = ()) -> str:
-    """What asks for the oldest driver of a release: its CUDA, or what it has for a GPU as PTX alone."""
+def why_driver(row: Release, cards: Iterable[str] = (), os: str | None = None) -> str:
+    """What asks for the oldest driver of a release: its CUDA, WSL2, or what it has for a GPU as PTX alone."""
+    if oldest_driver(row, cards, os) == FIRST_IN_WSL2:
+        return "CUDA in WSL2"
     by_ptx = {card: row.ptx_only[card] for card in cards if card in row.ptx_only}
     card = max(by_ptx, key=lambda one: numbers(by_ptx[one].min_driver_linux or "0"), default=None)
     if card is None or oldest_driver(row) == oldest_driver(row, [card]):

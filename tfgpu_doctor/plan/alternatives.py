@@ -11,7 +11,15 @@ from packaging.version import Version
 
 from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.facts.versions import capability, major, minor
-from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, dropped_by, is_tegra, oldest_driver, runs_on
+from tfgpu_doctor.matrix.compatibility import (
+    driver_on,
+    driver_reaches,
+    drives,
+    dropped_by,
+    is_tegra,
+    oldest_driver,
+    runs_on,
+)
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.queries import takes_cudnn
 from tfgpu_doctor.matrix.schema import CondaBuild, Container
@@ -133,14 +141,16 @@ def _forward_compatible(target: Target, row: Container, wheel: Release | None) -
 
 def _driver_of_image(request: PlanRequest, row: Container, wheel: Release | None, older: tuple[str, ...]) -> str | None:
     """The oldest driver that runs an image on the cards; None: none that supports them does."""
-    need, toolkit, windows = row.min_driver, request.matrix.cuda(row.cuda), request.target.has_windows_driver
-    if windows and toolkit:
+    need, toolkit = row.min_driver, request.matrix.cuda(row.cuda)
+    os = "wsl2" if request.target.has_windows_driver else request.target.os  # where Docker Desktop runs it
+    if os == "wsl2" and toolkit:
         pairs = {
             toolkit.min_driver_linux: toolkit.min_driver_windows,
             toolkit.minor_compat_min_linux: toolkit.minor_compat_min_windows,
         }
         need = next((there for here, there in pairs.items() if there and major(here) == major(need)), need)
-    of_wheel = oldest_driver(wheel, request.target.capabilities, windows=windows) if wheel else None
+        need = driver_on(os, None, need) or need
+    of_wheel = oldest_driver(wheel, request.target.capabilities, os) if wheel else None
     need = max([one for one in (need, request.least_branch, of_wheel) if one], key=Version)
     if request.driver_exists(need):
         return need
@@ -173,12 +183,12 @@ def _runs(request: PlanRequest, need: str | None, older: tuple[str, ...] = ()) -
 
 def _driver_of_conda(request: PlanRequest, row: CondaBuild, cuda: str) -> str | None:
     """By minor-version compatibility; that of the CUDA itself where the generated kernels are PTX alone."""
-    toolkit, windows = request.matrix.cuda(cuda), request.target.has_windows_driver
+    toolkit, os = request.matrix.cuda(cuda), request.target.os
     if toolkit is None:
         return None
     if any(all(not _same_major(one, card) for one in row.sass) for card in request.target.capabilities):
-        return toolkit.min_driver_windows if windows else toolkit.min_driver_linux
-    return toolkit.oldest_driver_windows if windows else toolkit.oldest_driver_linux
+        return driver_on(os, toolkit.min_driver_linux, toolkit.min_driver_windows)
+    return driver_on(os, toolkit.oldest_driver_linux, toolkit.oldest_driver_windows)
 
 
 def _conda(request: PlanRequest, row: CondaBuild, cuda: str, need: str | None) -> Option:
