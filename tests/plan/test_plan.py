@@ -69,6 +69,14 @@ def test_the_first_options(asked: str | None, described: dict[str, Any], first: 
     assert found[: len(first)] == first if first else found == []
 
 
+@each(("asked", "described", "says", "never"), ROWS["test_what_the_best_option_says"])
+def test_what_the_best_option_says(asked: str | None, described: dict[str, Any], says: str, never: str) -> None:
+    """In its title, commands or notes."""
+    best = json.loads(msgspec.json.encode(plan(asked, **described).options[0]))
+    text = "\n".join(str(value) for value in best.values())
+    assert says in text and never not in text, text
+
+
 def test_a_driver_that_compiles_no_ptx_of_the_newest_wheels_is_too_old() -> None:
     found = plan(gpu="H100", driver="535", python="3.12")
     why = next(one for ruled in found.ruled_out for one in ruled.violations if one.constraint == "driver")

@@ -56,6 +56,8 @@ CONDA_TOOLKITS = {
     **dict.fromkeys(("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8"), "conda-forge"),
 }
 _OLDEST_CUDNN = "6"  # of those that come with them
+# conda takes any cuDNN of CUDA 11 for 11.0; on its driver, 450.36, runs what is older than this: later ones need 450.80.02
+_LATER_CUDNN = {"11.0": "8.4"}  # NVIDIA's support matrices of cuDNN 8.3.0 ("r450") and 8.9.6
 
 
 def _lacking_bounds(row: Release) -> list[str]:
@@ -201,7 +203,8 @@ class Installation:
         """CUDA and cuDNN from conda, TensorFlow from pip (TensorFlow's install guide of 2.10 to 2.12)."""
         cuda, cudnn = minor(self.row.cuda), self.row.cudnn
         channel = CONDA_TOOLKITS[cuda]
-        limit = min([one for one in (str(int(major(cudnn or "7")) + 1), self.cudnn_limit) if one], key=Version)
+        limits = (str(int(major(cudnn or "7")) + 1), self.cudnn_limit, _LATER_CUDNN.get(cuda))
+        limit = min(filter(None, limits), key=Version)
         packages = self._quoted((requirement(self.row), *self.bounds))
         create = f"conda create -y -n tf -c {channel} python={self.python} pip cudatoolkit={cuda}"
         yield create + (" " + self._quoted((f"cudnn>={cudnn},<{limit}",)) if cudnn else "")

@@ -284,6 +284,11 @@ class Planner:
             yield "Windows must run a data-center GPU in WDDM or MCDM: WSL2 does not pass on TCC (nvidia-smi shows it)"
         if (last := self.request.last_branch) is not None:
             yield f"Driver branch {last} is the last for this GPU: do not update beyond it"
+        if small := self.target.left_out:
+            yield (
+                f"TensorFlow leaves out the {' and the '.join(small)} beside the larger GPU, unless the variable "
+                f"TF_MIN_GPU_MULTIPROCESSOR_COUNT is set to {min(small.values())}"
+            )
         found = self.request.matrix.issues_for(
             row,
             python=installation.python,
