@@ -98,7 +98,7 @@ def test_windows_is_left_for_wsl2() -> None:
     assert wsl.then[0].commands[0].startswith("~/tf/bin/python -c")  # the doctor of Windows does not see it
     # the driver of Windows, then the terminal of WSL2; what newer releases lack is judged in WSL2, too
     old = plan(gpu="A100", os="windows", driver="450")
-    assert ["driver" in fix.text and "Windows" in fix.text for fix in old.options[0].first] == [True, False]
+    assert ["NVIDIA driver" in fix.text and "Windows" in fix.text for fix in old.options[0].first] == [True, False]
     assert all(one.constraint != "build" for group in old.ruled_out for one in group.violations)
 
 

@@ -17,12 +17,13 @@ from tfgpu_doctor.matrix.compatibility import (
     drives,
     dropped_by,
     is_tegra,
+    jetson_commands,
     oldest_driver,
     runs_on,
 )
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.queries import takes_cudnn
-from tfgpu_doctor.matrix.schema import CondaBuild, Container
+from tfgpu_doctor.matrix.schema import CondaBuild, Container, JetPack, JetsonWheel
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest, outside_wsl
 from tfgpu_doctor.plan.install_commands import CHECK_CONDA, INSTALL_CONDA, Installation, list_gpus, python_for
 from tfgpu_doctor.plan.records import Option, older_than_five_years
@@ -92,11 +93,12 @@ def _container_image(request: PlanRequest, row: Container) -> Option | None:
     if need is None or not _runs(request, need, older):
         return None
     image, branch = f"{row.image}:{row.tag}", major(have or request.last_branch)
-    note = f"On data-center GPUs, driver branch {branch} works as well (CUDA forward compatibility)"
+    forward = f"On data-center GPUs, driver branch {branch} works as well (CUDA forward compatibility)"
+    unverified = "".join(f", not verified on compute capability {card}" for card in _later_than(request, row)[:1])
     desktop = target.os == "windows" and "Install Docker Desktop with the WSL2 back end"
     return Option(
         kind="container",
-        title=f"TensorFlow {Version(row.tensorflow).public} in the container {image}",
+        title=f"TensorFlow {Version(row.tensorflow).public} in the container {image}{unverified}",
         tensorflow=row.tensorflow,
         package=row.image,
         python=row.python,
@@ -105,11 +107,26 @@ def _container_image(request: PlanRequest, row: Container) -> Option | None:
         min_driver=need,
         first=(Fix(desktop or "Install Docker and the NVIDIA Container Toolkit"),),
         commands={"docker": (f"docker run --gpus all --shm-size=1g -it --rm {image}",)},
-        notes=(note,) if branch in older else (),
+        notes=(*([forward] if branch in older else ()), *_doubts(request, row)),
         then=(Fix("Check it", (f'docker run --gpus all --rm {image} python -c "{list_gpus(row.tensorflow)}"',)),),
         see=TOOLKIT_GUIDE,
         sources=(request.matrix.data.sources[row.source].title,),
     )
+
+
+def _later_than(request: PlanRequest, row: Container) -> list[str]:
+    """The cards that the CUDA of an image does not know: they run what it has for an earlier one of their major."""
+    toolkit = request.matrix.cuda(row.cuda)
+    known = toolkit.compute_capabilities if toolkit else request.target.capabilities
+    return [card for card in request.target.capabilities if card not in known]
+
+
+def _doubts(request: PlanRequest, row: Container) -> Iterator[str]:
+    for card in _later_than(request, row):
+        model = request.matrix.architecture(card)
+        other = f"; the other way is a build from source, with CUDA {model.min_cuda} or later" if model else ""
+        yield f"CUDA {row.cuda} is older than compute capability {card}, and no report has this image on it{other}"
+    yield from (text for card, text in row.reported.items() if card in request.target.capabilities)
 
 
 def _has_kernels(request: PlanRequest, row: Container, wheel: Release | None) -> bool:
@@ -226,16 +243,21 @@ _FOR_H5PY = Fix(
 
 def _jetson_wheels(request: PlanRequest) -> Iterator[Option]:
     """NVIDIA's wheels for Jetson modules, each with the newest JetPack that it is for, which brings the Python."""
-    target, offered = request.target, set[str]()
-    fitting = (row for row in request.matrix.data.jetpacks if {*target.capabilities} & {*row.compute_capabilities})
-    for row in fitting if any(map(is_tegra, target.capabilities)) else ():
+    cards, python = {*request.target.capabilities}, request.target.python
+    rows = [row for row in request.matrix.data.jetpacks if row.wheels and cards & {*row.compute_capabilities}]
+    is_other = python not in (None, *(row.python for row in rows))  # that of the JetPack is there, too
+    own = "/usr/bin/python3" if is_other else "python3"
+    found: dict[str, tuple[JetPack, JetsonWheel]] = {}
+    for row in rows:
         wheel = next((one for one in row.wheels if request.admits(one.tensorflow)), None)
-        if wheel is None or wheel.tensorflow in offered or target.python not in (None, row.python):
-            continue
-        offered.add(wheel.tensorflow)
+        if wheel and (is_other or python in (None, row.python)):
+            found.setdefault(wheel.tensorflow, (row, wheel))
+    for row, wheel in found.values():
+        installed = (command.replace("python3", own, 1) for command in jetson_commands(row, wheel))
         yield Option(
             kind="jetpack",
-            title=f"TensorFlow {Version(wheel.tensorflow).public}, NVIDIA's wheel for JetPack {row.version}",
+            title=f"TensorFlow {Version(wheel.tensorflow).public}, NVIDIA's wheel for JetPack {row.version}"
+            + (f", with its Python {row.python}" if is_other else ""),
             tensorflow=wheel.tensorflow,
             package="tensorflow",
             python=row.python,
@@ -243,8 +265,8 @@ def _jetson_wheels(request: PlanRequest) -> Iterator[Option]:
             cudnn=row.cudnn,
             min_driver=None,
             first=(Fix("See which Jetson Linux the module has", ("cat /etc/nv_tegra_release",)), _FOR_H5PY),
-            commands={"pip": (wheel.command,)},
-            then=(Fix("Check it", (f'python3 -c "{list_gpus(wheel.tensorflow)}"',)),),
+            commands={"pip": tuple(installed)},
+            then=(Fix("Check it", (f'{own} -c "{list_gpus(wheel.tensorflow)}"',)),),
             notes=(f"JetPack {row.version} is Jetson Linux {row.l4t}, which brings the driver, CUDA and cuDNN",),
             sources=(request.matrix.data.sources[row.source].title,),
         )

@@ -281,18 +281,7 @@ def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Itera
         if not _has_any_kernels(request.matrix, card):
             jetson = f". On Jetson, TensorFlow comes with NVIDIA JetPack: {_JETSON_GUIDE}" if is_tegra(card) else ""
             yield f"No published wheel of TensorFlow has kernels for compute capability {card}{jetson}"
-        elif is_tegra(card):
-            yield from _not_of_jetpack(request, card)
     yield from other_driver(request)
-
-
-def _not_of_jetpack(request: PlanRequest, card: str) -> Iterator[str]:
-    """NVIDIA's wheels for Jetson are for the Python that a JetPack brings along."""
-    rows = [row for row in request.matrix.data.jetpacks if row.wheels and card in row.compute_capabilities]
-    jetpacks = {row.python: row.version for row in reversed(rows)}
-    if request.target.python not in (None, *jetpacks):
-        which = ", ".join(f"{python} (JetPack {version})" for python, version in jetpacks.items())
-        yield f"NVIDIA's wheels for this Jetson are for the Python of its JetPack: {which}"
 
 
 def outside_wsl(target: Target) -> bool:

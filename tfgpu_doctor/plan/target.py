@@ -45,8 +45,8 @@ _SHARED = {
 }
 
 
-# Multiprocessors of small GPUs, as TensorFlow prints them ("with core count: 5", "coreCount: 5"): tensorflow issues 32489,
-# 37186, 37198, 38822, 43104, 44381 and others like them. It leaves out what has fewer than 8 beside a GPU with as many
+# Multiprocessors of small GPUs, as TensorFlow prints them ("with core count: 5", "coreCount: 5"): tensorflow issues
+# 32489, 37186, 37198, 38822, 43104, 44381 and others like them. It leaves out what has fewer than 8 beside a larger GPU
 # (GetDefaultMinGPUMultiprocessorCount in gpu_device.cc)
 _FEW = {"GeForce MX110": 2, "GeForce GTX 1050": 5, "GeForce GTX 1050 Ti": 6, "GeForce GTX 960M": 5, "Quadro P620": 4}
 _FEW |= dict.fromkeys(("GeForce GT 1030", "GeForce MX250", "Quadro K620", "Quadro P600"), 3)
