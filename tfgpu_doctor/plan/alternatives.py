@@ -21,7 +21,7 @@ from tfgpu_doctor.matrix.compatibility import (
     oldest_driver,
     runs_on,
 )
-from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.queries import takes_cudnn
 from tfgpu_doctor.matrix.schema import CondaBuild, Container, JetPack, JetsonWheel
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest, outside_wsl
@@ -86,15 +86,20 @@ def _container_image(request: PlanRequest, row: Container) -> Option | None:
     target = request.target
     # the published wheel, in an image of TensorFlow's own
     wheel = request.matrix.tensorflow(row.tensorflow, "linux_x86_64") if row.image == PUBLISHED else None
-    if not _has_kernels(request, row, wheel):
+    of_driver = request.matrix.issues_for(wheel, driver=request.target.driver) if wheel else ()
+    if not _has_kernels(request, row, wheel) or any(one.condition.driver for one in of_driver):
         return None
     older = _forward_compatible(target, row, wheel)
-    need, have = _driver_of_image(request, row, wheel, older), target.driver
-    if need is None or not _runs(request, need, older):
-        return None
-    image, branch = f"{row.image}:{row.tag}", major(have or request.last_branch)
+    need = _driver_of_image(request, row, wheel, older)
+    return _image_option(request, row, need, older) if need and _runs(request, need, older) else None
+
+
+def _image_option(request: PlanRequest, row: Container, need: str, older: tuple[str, ...]) -> Option:
+    target, image = request.target, f"{row.image}:{row.tag}"
+    branch = major(target.driver or request.last_branch)
     forward = f"On data-center GPUs, driver branch {branch} works as well (CUDA forward compatibility)"
-    unverified = "".join(f", not verified on compute capability {card}" for card in _later_than(request, row)[:1])
+    later = _later_than(row, target, request.matrix)
+    unverified = f", not verified on compute capability {later[0]}" if later else ""
     desktop = target.os == "windows" and "Install Docker Desktop with the WSL2 back end"
     return Option(
         kind="container",
@@ -107,26 +112,27 @@ def _container_image(request: PlanRequest, row: Container) -> Option | None:
         min_driver=need,
         first=(Fix(desktop or "Install Docker and the NVIDIA Container Toolkit"),),
         commands={"docker": (f"docker run --gpus all --shm-size=1g -it --rm {image}",)},
-        notes=(*([forward] if branch in older else ()), *_doubts(request, row)),
+        notes=(*([forward] if branch in older else ()), *doubts_of(row, target, request.matrix)),
         then=(Fix("Check it", (f'docker run --gpus all --rm {image} python -c "{list_gpus(row.tensorflow)}"',)),),
         see=TOOLKIT_GUIDE,
         sources=(request.matrix.data.sources[row.source].title,),
     )
 
 
-def _later_than(request: PlanRequest, row: Container) -> list[str]:
+def _later_than(row: Container, target: Target, matrix: Matrix) -> list[str]:
     """The cards that the CUDA of an image does not know: they run what it has for an earlier one of their major."""
-    toolkit = request.matrix.cuda(row.cuda)
-    known = toolkit.compute_capabilities if toolkit else request.target.capabilities
-    return [card for card in request.target.capabilities if card not in known]
+    toolkit = matrix.cuda(row.cuda)
+    known = toolkit.compute_capabilities if toolkit else target.capabilities
+    return [card for card in target.capabilities if card not in known]
 
 
-def _doubts(request: PlanRequest, row: Container) -> Iterator[str]:
-    for card in _later_than(request, row):
-        model = request.matrix.architecture(card)
+def doubts_of(row: Container, target: Target, matrix: Matrix) -> Iterator[str]:
+    """Yield what is not known of an image on the cards, or what reports of it contradict."""
+    for card in _later_than(row, target, matrix):
+        model = matrix.architecture(card)
         other = f"; the other way is a build from source, with CUDA {model.min_cuda} or later" if model else ""
-        yield f"CUDA {row.cuda} is older than compute capability {card}, and no report has this image on it{other}"
-    yield from (text for card, text in row.reported.items() if card in request.target.capabilities)
+        yield f"CUDA {row.cuda} is older than compute capability {card}: whether this image runs on it is open{other}"
+    yield from (text for card, text in row.reported.items() if card in target.capabilities)
 
 
 def _has_kernels(request: PlanRequest, row: Container, wheel: Release | None) -> bool:

@@ -170,10 +170,15 @@ def _known_issue(request: PlanRequest, row: Release) -> _Unmet:
     """It is not known to be broken here."""
     python = request.target.python or (row.python[-1] if row.python else None)
     found = request.matrix.issues_for(
-        row, python=python, compute_capabilities=request.target.capabilities, extra=row.extra is not None
+        row,
+        python=python,
+        compute_capabilities=request.target.capabilities,
+        driver=request.target.driver,
+        extra=row.extra is not None,
     )
     without_extra = extra_fails(request.matrix, row, python)  # the commands then spell it out
-    errors = (one for one in found if one.severity == "error" and one.id not in request.repaired_issues)
+    grave = (one for one in found if one.severity == "error" or one.condition.driver)
+    errors = (one for one in grave if one.id not in request.repaired_issues)
     bad = next((one for one in errors if not (one.affects == "install" and without_extra)), None)
     return (bad.title, "another release", bad.source) if bad else None
 

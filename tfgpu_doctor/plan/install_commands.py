@@ -263,9 +263,9 @@ def library_paths(row: Release, *, cuda_from_pip: bool) -> LibraryPaths:
 
 
 def repaired_by_commands(matrix: Matrix) -> frozenset[str]:
-    """The ids of issues that links or bounds repair: a release with one of them can be installed if it is asked for."""
+    """The ids of issues that links, bounds or a driver repair: if asked for, a release with one can be installed."""
     issues = matrix.data.known_issues
-    return frozenset(one.id for one in issues if forgets_folders(one) or lacks_bound(one))
+    return frozenset(one.id for one in issues if forgets_folders(one) or lacks_bound(one) or one.condition.driver)
 
 
 def link_commands(row: Release, site: str, *, cuda_from_pip: bool, inside: str = "") -> tuple[str, ...]:
