@@ -241,12 +241,13 @@ def test_the_images_of_a_month_have_one_cuda(image: str, cuda: str | None, drive
     assert base is not None and (base.cuda, driver_of(base, MATRIX)) == (cuda, driver)
 
 
-@each(("host", "driver"), [("", "455.23"), ("Windows 11, Docker Desktop\n", "456.38")])
+@each(("host", "driver"), [("", "455.23"), ("Windows 11, Docker Desktop\n", "495")])
 def test_the_driver_of_the_image_is_named(host: str, driver: str) -> None:
     start = "docker run --gpus=1 nvcr.io/nvidia/tritonserver:20.10-py3\nDriver Version: 440.33.01\n"
     first = findings(f"{host}{start}CUDA driver version is insufficient for CUDA runtime version")[0]
     assert first.id == "driver.too-old"
     assert first.evidence[0].need == f"{driver} or newer for CUDA 11.1 of nvcr.io/nvidia/tritonserver:20.10-py3"
+    assert f"NVIDIA driver {driver} or newer" in first.fixes[0].text
 
 
 def planned(driver_lab: Lab, **answers: Any) -> dict[str, Any]:

@@ -581,7 +581,8 @@ def _system(context: Context) -> str | None:
     """Return the system whose minimum drivers count; where CUDA starts in WSL2, those of Windows do."""
     os, init = value_or(context.facts.host.os, None), value_or(context.facts.driver.cuda_init, None)
     starts = inputs.has_code(init, 0) or context.log.has("gpu-created")  # with a preview driver, an older one does
-    return "windows" if os == "wsl2" and starts else os
+    in_wsl = os == "wsl2" or (os == "windows" and context.remedies.image)  # where Docker Desktop runs images
+    return os if not in_wsl else "windows" if starts else "wsl2"
 
 
 def _drivers(context: Context, cuda: str | None) -> tuple[str | None, str | None]:

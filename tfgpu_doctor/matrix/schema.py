@@ -108,7 +108,7 @@ class CudaToolkit(SourcedRow, frozen=True, kw_only=True):
 
     @property
     def oldest_driver_windows(self) -> str | None:
-        """The same for Windows and WSL2."""
+        """The same for Windows; WSL2 has a minimum of its own (compatibility.driver_on)."""
         return self.minor_compat_min_windows or self.min_driver_windows
 
 

@@ -707,7 +707,7 @@ class Fixes(Situation):
         """That of the image, where TensorFlow is part of one; none that is as old as the driver which does not do."""
         have = self.target.driver
         if self.image:
-            minimum = self.driver_of_image
+            minimum = max(filter(None, (minimum, self.driver_of_image)), key=numbers, default=None)
         if minimum and (first := self.request.least_branch):  # an older one does not know the card
             minimum = max(minimum, first, key=numbers)
         return None if minimum and have and driver_reaches(have, minimum) else minimum
