@@ -125,7 +125,9 @@ def test_the_oldest_driver_of_a_release_on_a_gpu(
     row = row_of(version)
     found = row.ptx_only.get(card)
     assert (found.isa if found else None) == isa
-    assert (oldest_driver(row, [card]), oldest_driver(row, [card], windows=True)) == (driver, windows)
+    assert (oldest_driver(row, [card]), oldest_driver(row, [card], "windows")) == (driver, windows)
+    in_wsl = "495" if windows < "495" else windows  # the first branch with CUDA there (CUDA on WSL User Guide, 2.1)
+    assert oldest_driver(row, [card], "wsl2") == in_wsl
 
 
 def test_the_highest_need_of_several_gpus_counts() -> None:

@@ -69,6 +69,14 @@ def test_the_first_options(asked: str | None, described: dict[str, Any], first: 
     assert found[: len(first)] == first if first else found == []
 
 
+@each(("asked", "described", "says", "never"), ROWS["test_what_the_best_option_says"])
+def test_what_the_best_option_says(asked: str | None, described: dict[str, Any], says: str, never: str) -> None:
+    """In its title, commands or notes."""
+    best = json.loads(msgspec.json.encode(plan(asked, **described).options[0]))
+    text = "\n".join(str(value) for value in best.values())
+    assert says in text and never not in text, text
+
+
 def test_a_driver_that_compiles_no_ptx_of_the_newest_wheels_is_too_old() -> None:
     found = plan(gpu="H100", driver="535", python="3.12")
     why = next(one for ruled in found.ruled_out for one in ruled.violations if one.constraint == "driver")
@@ -90,7 +98,7 @@ def test_windows_is_left_for_wsl2() -> None:
     assert wsl.then[0].commands[0].startswith("~/tf/bin/python -c")  # the doctor of Windows does not see it
     # the driver of Windows, then the terminal of WSL2; what newer releases lack is judged in WSL2, too
     old = plan(gpu="A100", os="windows", driver="450")
-    assert ["driver" in fix.text and "Windows" in fix.text for fix in old.options[0].first] == [True, False]
+    assert ["NVIDIA driver" in fix.text and "Windows" in fix.text for fix in old.options[0].first] == [True, False]
     assert all(one.constraint != "build" for group in old.ruled_out for one in group.violations)
 
 
@@ -233,12 +241,13 @@ def test_the_images_of_a_month_have_one_cuda(image: str, cuda: str | None, drive
     assert base is not None and (base.cuda, driver_of(base, MATRIX)) == (cuda, driver)
 
 
-@each(("host", "driver"), [("", "455.23"), ("Windows 11, Docker Desktop\n", "456.38")])
+@each(("host", "driver"), [("", "455.23"), ("Windows 11, Docker Desktop\n", "495")])
 def test_the_driver_of_the_image_is_named(host: str, driver: str) -> None:
     start = "docker run --gpus=1 nvcr.io/nvidia/tritonserver:20.10-py3\nDriver Version: 440.33.01\n"
     first = findings(f"{host}{start}CUDA driver version is insufficient for CUDA runtime version")[0]
     assert first.id == "driver.too-old"
     assert first.evidence[0].need == f"{driver} or newer for CUDA 11.1 of nvcr.io/nvidia/tritonserver:20.10-py3"
+    assert f"NVIDIA driver {driver} or newer" in first.fixes[0].text
 
 
 def planned(driver_lab: Lab, **answers: Any) -> dict[str, Any]:

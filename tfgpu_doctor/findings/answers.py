@@ -436,6 +436,7 @@ def bug_of_this_release(
         release,
         python=python_version,
         compute_capabilities=[card.compute_capability for card in cards or ()],
+        driver=value_or(context.facts.driver.version, None),
         cudnn=cudnn_release.version if cudnn_release else None,
         extra=any(candidate.via == "pip wheel" for library in off_path for candidate in library.candidates),
         beside=beside,
@@ -451,9 +452,14 @@ def bug_of_this_release(
         evidence=(evidence(*found, "a release without this bug", issue.source),),
         fixes=without_bug(context, release, issue),
         severity=_gravity(context, issue),
-        despite_verified=issue.affects == "run" and not issue.condition.extra,  # the extra's libraries were found then
+        despite_verified=_shows_later(issue),
         never_consequence=not (issue.condition.extra or is_about_architecture(issue.condition)),
     )
+
+
+def _shows_later(issue: KnownIssue) -> bool:
+    """Whether it can follow where the GPU works: not where the libraries were not found, or cuDNN would not start."""
+    return issue.affects == "run" and not (issue.condition.extra or issue.condition.driver)
 
 
 def _gravity(context: Context, issue: KnownIssue) -> Severity:

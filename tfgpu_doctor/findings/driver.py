@@ -14,7 +14,14 @@ from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import MISMATCH, Card, Cards, Libraries, PciGpus, Variables
 from tfgpu_doctor.findings.library_fixes import first_on_loader_path, off_library_path
-from tfgpu_doctor.matrix.compatibility import driver_reaches, oldest_driver, why_driver
+from tfgpu_doctor.matrix.compatibility import (
+    FIRST_IN_WSL2,
+    WSL2_GUIDE,
+    driver_on,
+    driver_reaches,
+    oldest_driver,
+    why_driver,
+)
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
 
@@ -592,20 +599,27 @@ def _is_of_windows(context: Context) -> bool:
     return value_or(context.facts.host.os, None) in ("windows", "wsl2")  # also below an image
 
 
+def _system(context: Context) -> str | None:
+    """Return the system whose minimum drivers count; where CUDA starts in WSL2, those of Windows do."""
+    os, init = value_or(context.facts.host.os, None), value_or(context.facts.driver.cuda_init, None)
+    starts = inputs.has_code(init, 0) or context.log.has("gpu-created")  # with a preview driver, an older one does
+    in_wsl = os == "wsl2" or (os == "windows" and context.remedies.image)  # where Docker Desktop runs images
+    return os if not in_wsl else "windows" if starts else "wsl2"
+
+
 def _drivers(context: Context, cuda: str | None) -> tuple[str | None, str | None]:
     """The oldest driver that runs a CUDA at all, and the one that its toolkit was published with."""
     toolkit = context.matrix.cuda(cuda) if cuda else None
     if toolkit is None:
         return None, None
-    if _is_of_windows(context):
-        return toolkit.oldest_driver_windows, toolkit.min_driver_windows or toolkit.oldest_driver_windows
-    return toolkit.oldest_driver_linux, toolkit.min_driver_linux or toolkit.oldest_driver_linux
+    oldest = driver_on(_system(context), toolkit.oldest_driver_linux, toolkit.oldest_driver_windows)
+    return oldest, driver_on(_system(context), toolkit.min_driver_linux, toolkit.min_driver_windows) or oldest
 
 
 def _needed_on(context: Context, release: Release, cards: Cards) -> str | None:
     """The oldest driver for a release on the GPUs that are known."""
     known = [card.compute_capability for card in cards]
-    return oldest_driver(release, known, windows=_is_of_windows(context))
+    return oldest_driver(release, known, _system(context))
 
 
 def _is_older(driver: str | None, oldest: str | None) -> bool:
@@ -662,12 +676,14 @@ def below_minimum(
     found, where = f"driver {driver_version}", context.source("driver.version")
     oldest, _ = _drivers(context, cuda)
     if _is_older(driver_version, oldest):
-        why = why_driver(gpu_release, [card.compute_capability for card in cards])
+        why = why_driver(gpu_release, [card.compute_capability for card in cards], _system(context))
         expected = f"{needed} or newer for {why}", "compat_matrix.yaml, CUDA toolkits"
         of_release = f"{cuda} of TensorFlow {gpu_release.version}"
+        if needed == FIRST_IN_WSL2:
+            expected, of_release = (expected[0], WSL2_GUIDE), "in WSL2"
         problem = _newer_driver(context, (evidence(found, where, *expected),), of_release, driver_version, needed)
         of_ptx = f"CUDA {of_release} requires driver {oldest} or newer, and {why} driver {needed}"
-        return replace(problem, cause=of_ptx) if why != f"CUDA {cuda}" else problem
+        return replace(problem, cause=of_ptx) if needed != oldest else problem
     if cuda_init is None or cuda_init.code != inputs.COMPATIBILITY_REFUSED or oldest is None:
         return None
     init = inputs.returned("cuInit", cuda_init, "driver.cuda_init", context)

@@ -22,7 +22,7 @@ from tfgpu_doctor.findings.libraries import (
     names,
     off_path_evidence,
 )
-from tfgpu_doctor.matrix.compatibility import forgets_folders, newest_for_most
+from tfgpu_doctor.matrix.compatibility import forgets_folders, jetson_commands, newest_for_most
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 
 CONDA_TENSORFLOW = ("conda install -c conda-forge tensorflow",)
@@ -64,9 +64,9 @@ def jetpack(context: Context) -> Fix:
     with_wheels = [row for row in context.matrix.data.jetpacks if row.wheels]
     rows = [row for row in with_wheels if named and row.version.replace(".", "").startswith(named)]
     if rows:  # the newest first
-        wheel, version = rows[-1].wheels[0], rows[-1].version
-        which = f"TensorFlow {Version(wheel.tensorflow).public} for JetPack {version}"
-        return Fix(f"Install NVIDIA's {which}, with Python {rows[-1].python}", (wheel.command,))
+        row, wheel = rows[-1], rows[-1].wheels[0]
+        which = f"TensorFlow {Version(wheel.tensorflow).public} for JetPack {row.version}"
+        return Fix(f"Install NVIDIA's {which}, with Python {row.python}", jetson_commands(row, wheel))
     return Fix(
         "See which JetPack it is, and install NVIDIA's TensorFlow for that, or use its container l4t-tensorflow",
         ("cat /etc/nv_tegra_release", "apt-cache show nvidia-jetpack | grep Version"),

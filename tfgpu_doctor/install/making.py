@@ -21,15 +21,13 @@ from tfgpu_doctor.facts.report import Report, Severity, root_causes
 from tfgpu_doctor.facts.versions import capability
 from tfgpu_doctor.install import tools
 from tfgpu_doctor.install.tools import InstallError
-from tfgpu_doctor.matrix.compatibility import XLA_COMPILER
+from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, newer_pip
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.constraints import PlanRequest, violations
 from tfgpu_doctor.plan.diagnosis import make_report
 from tfgpu_doctor.plan.install_commands import (
     INSTALL_UV,
-    OLD_PIP,
     OLDEST_OF_UV,
-    PIP_OF_OLD_PYTHONS,
     XLA_FILE,
     Installation,
     library_paths,
@@ -82,8 +80,8 @@ class Choice:
             yield create, (self.program, "install", "--yes", "--prefix", str(prefix), *channel, *specs)
         else:
             yield create, (self.program, "-I", "-m", "venv", str(prefix))
-            if capability(self.python) <= OLD_PIP:
-                yield "upgrading pip", (*pip, "--upgrade", PIP_OF_OLD_PYTHONS)
+            if newer := newer_pip(self.python):
+                yield "upgrading pip", (*pip, "--upgrade", newer)
         if self.packages:
             yield "installing the packages", (*pip, *self.packages)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 
 from packaging.version import Version
@@ -10,7 +11,7 @@ from packaging.version import Version
 from tfgpu_doctor.facts.facts import Fact, Known, Unknown
 from tfgpu_doctor.facts.versions import capability, major, numbers
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
-from tfgpu_doctor.matrix.schema import CondaBuild
+from tfgpu_doctor.matrix.schema import CondaBuild, JetPack, JetsonWheel
 
 _TEGRA = ("3.2", "5.3", "6.2", "7.2", "8.7", "10.1", "11.0")
 # XLA of 2.13 and older does not look into NVIDIA's packages for ptxas and libdevice: those wheels do not hold the
@@ -60,24 +61,34 @@ def published_row(matrix: Matrix, version: Fact[str], platform: Fact[str], packa
     return Known(row, f"compat_matrix.yaml, {row.package} {row.version} on {row.platform}")
 
 
-def oldest_driver(row: Release, cards: Iterable[str] = (), *, windows: bool = False) -> str | None:
+FIRST_IN_WSL2 = "495"  # "R495 and later windows will have CUDA support for WSL 2"; before that, previews alone had it
+WSL2_GUIDE = "NVIDIA, CUDA on WSL User Guide, 2.1"
+
+
+def driver_on(os: str | None, linux: str | None, windows: str | None) -> str | None:
+    """Return the minimum driver for a system; WSL2 uses the driver of Windows, and not each has CUDA for it."""
+    if os == "wsl2" and windows:
+        return max(windows, FIRST_IN_WSL2, key=numbers)
+    return windows if os in ("windows", "wsl2") else linux
+
+
+def oldest_driver(row: Release, cards: Iterable[str] = (), os: str | None = None) -> str | None:
     """The oldest driver that runs a release on these GPUs; None: unknown, or no GPU build.
 
     For its CUDA by minor-version compatibility, and for what a GPU runs by PTX alone the driver that compiles it.
-
-    Args:
-        windows: the driver is that of Windows, which WSL2 uses as well.
     """
-    least = row.min_driver_windows if windows else row.min_driver_linux
+    least = driver_on(os, row.min_driver_linux, row.min_driver_windows)
     if least is None:
         return None
     ptx = [row.ptx_only[card] for card in cards if card in row.ptx_only]
-    compile_it = (one.min_driver_windows if windows else one.min_driver_linux for one in ptx)
+    compile_it = (driver_on(os, one.min_driver_linux, one.min_driver_windows) for one in ptx)
     return max((least, *filter(None, compile_it)), key=numbers)
 
 
-def why_driver(row: Release, cards: Iterable[str] = ()) -> str:
-    """What asks for the oldest driver of a release: its CUDA, or what it has for a GPU as PTX alone."""
+def why_driver(row: Release, cards: Iterable[str] = (), os: str | None = None) -> str:
+    """What asks for the oldest driver of a release: its CUDA, WSL2, or what it has for a GPU as PTX alone."""
+    if oldest_driver(row, cards, os) == FIRST_IN_WSL2:
+        return "CUDA in WSL2"
     by_ptx = {card: row.ptx_only[card] for card in cards if card in row.ptx_only}
     card = max(by_ptx, key=lambda one: numbers(by_ptx[one].min_driver_linux or "0"), default=None)
     if card is None or oldest_driver(row) == oldest_driver(row, [card]):
@@ -142,6 +153,30 @@ def driver_bound(matrix: Matrix, card: str, name: str | None = None) -> str | No
 def is_tegra(card: str) -> bool:
     """Whether a compute capability is that of a Jetson module, whose TensorFlow comes with NVIDIA's JetPack."""
     return card in _TEGRA
+
+
+PIP_OF_OLD_PYTHONS = "pip>=20.3,<22"  # knows all tags, and runs on Python 3.6 (pip's NEWS: 20.3, 22.0)
+
+
+def newer_pip(python: str) -> str | None:
+    """The pip that replaces the one of an old Python; None where that knows the tags of the wheels of its time.
+
+    With 3.9.0 comes pip 20.2, which does not know manylinux_2_27; older ones know still fewer (9.0.1 of Ubuntu 18.04 no
+    wheel for aarch64), and 18.1 of Python 3.6 takes versions that do not run there.
+    """
+    return None if capability(python) > (3, 9) else PIP_OF_OLD_PYTHONS if python == "3.6" else "pip"
+
+
+def jetson_commands(jetpack: JetPack, wheel: JetsonWheel) -> tuple[str, ...]:
+    """The commands that install a wheel of NVIDIA's with the Python of its JetPack."""
+    pip, newer, built = "python3 -m pip install", newer_pip(jetpack.python), tuple[str, ...]()
+    if jetpack.python == "3.6" and "numpy==" in wheel.command:
+        # h5py 3.1 has no such wheel, and its build asks for a NumPy that does not compile there (NVIDIA's guide, and
+        # https://github.com/Qengineering/Jetson-Nano-Ubuntu-20-image/issues/17)
+        tools = f"{pip} --upgrade setuptools wheel 'cython<3' pkgconfig numpy==1.19.4"
+        built = (tools, f"H5PY_SETUP_REQUIRES=0 {pip} --no-build-isolation h5py==3.1.0")
+    upgrade = (f"{pip} --upgrade {shlex.quote(newer)}",) if newer else ()
+    return (*upgrade, *built, wheel.command)
 
 
 def arm_only(name: str | None, card: str) -> bool:

@@ -270,7 +270,7 @@ def issues(data: MatrixFile) -> Iterator[str]:
         low, high = where.min_compute_capability, where.max_compute_capability
         if low and high and numbers(low) > numbers(high):
             yield f"{place}: min_compute_capability {low} is above the maximum {high}"
-        specifiers = (where.versions, where.python, where.cudnn, where.ptxas, *where.beside.values())
+        specifiers = (where.versions, where.python, where.cudnn, where.ptxas, where.driver, *where.beside.values())
         bad = [text for text in specifiers if text and not _readable(SpecifierSet, text)]
         yield from (f"{place}: {text!r} is no version specifier such as '>=2.16,<2.18'" for text in bad)
         if not bad and not _speaks_of_a_release(issue, data):

@@ -203,6 +203,7 @@ class Matrix:
         compute_capabilities: Iterable[str] = (),
         cudnn: str | None = None,
         ptxas: str | None = None,
+        driver: str | None = None,
         extra: bool = False,
         beside: Mapping[str, str] | None = None,
         cpu_flags: Iterable[str] = (),
@@ -215,7 +216,7 @@ class Matrix:
             cpu_flags: what the processor can, as /proc/cpuinfo names it; empty: unknown.
         """
         others = {_normalised(name): version for name, version in (beside or {}).items()}
-        known = {"python": python, "cudnn": cudnn, "ptxas": ptxas}
+        known = {"python": python, "cudnn": cudnn, "ptxas": ptxas, "driver": driver}
         here = (known, others, tuple(compute_capabilities), frozenset(cpu_flags))
         issues = (issue for issue in release.known_issues if extra or not issue.condition.extra)
         return tuple(issue for issue in issues if _holds(issue.condition, *here))

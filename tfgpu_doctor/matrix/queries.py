@@ -117,7 +117,7 @@ def same_as_far_as_given(version: str | None, wanted: str) -> bool:
 
 def min_driver(matrix: Matrix, row: Release, filters: Filters) -> str | None:
     """The oldest driver that a release runs on, on its own platform and the GPU asked for; None: unknown."""
-    return oldest_driver(row, cards(matrix, filters), windows=filters.wsl2 or row.platform.startswith("windows"))
+    return oldest_driver(row, cards(matrix, filters), "wsl2" if filters.wsl2 else row.platform.partition("_")[0])
 
 
 def only_with(matrix: Matrix, filters: Filters, **changes: bool) -> tuple[Release, ...]:

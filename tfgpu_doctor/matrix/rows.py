@@ -58,7 +58,7 @@ class PtxOnly(Record, frozen=True, kw_only=True):
     isa: str  # the newest instruction set among it, "8.5"
     cuda: str  # the first toolkit with that
     min_driver_linux: str | None
-    min_driver_windows: str | None  # for WSL2 as well
+    min_driver_windows: str | None  # for WSL2 as well, whose own minimum is that of oldest_driver
     fat_binaries: int  # that have PTX and no SASS for the GPU
     of: int
 
@@ -80,7 +80,7 @@ class Release(Record, frozen=True, kw_only=True):
     pip_nvidia: dict[str, str] = field(default_factory=dict)  # distribution → specifier, of the extra
     extra: str | None = None  # "and-cuda"
     min_driver_linux: str | None = None  # minor-version compatibility counted in
-    min_driver_windows: str | None = None  # for WSL2 as well
+    min_driver_windows: str | None = None  # for WSL2 as well, whose own minimum is that of oldest_driver
     ptx_only: dict[str, PtxOnly] = field(default_factory=dict)  # compute capability → where parts have no SASS for it
     numpy: str | None = None  # specifiers of the oldest Python's wheel
     protobuf: str | None = None

@@ -108,7 +108,7 @@ class CudaToolkit(SourcedRow, frozen=True, kw_only=True):
 
     @property
     def oldest_driver_windows(self) -> str | None:
-        """The same for Windows and WSL2."""
+        """The same for Windows; WSL2 has a minimum of its own (compatibility.driver_on)."""
         return self.minor_compat_min_windows or self.min_driver_windows
 
 
@@ -138,6 +138,7 @@ class Condition(StrictRecord, frozen=True, kw_only=True):
     python: Text | None = None  # specifier, ">=3.12"
     cudnn: Text | None = None  # specifier for the cuDNN in use, ">=9.11"
     ptxas: Text | None = None  # specifier for the ptxas that XLA would start, "==12.3.103"
+    driver: Text | None = None  # specifier for the driver, "<451"
     extra: bool = False  # only where CUDA comes from the pip extra, and TensorFlow's RUNPATH alone finds it
     min_compute_capability: Capability | None = None
     max_compute_capability: Capability | None = None
@@ -273,6 +274,7 @@ class Container(SourcedRow, frozen=True, kw_only=True):
     min_driver: Numbers  # Linux; the oldest that runs it on every card
     data_center_branches: tuple[Numbers, ...] = ()  # older driver branches that run it on data-centre cards
     sass: tuple[Capability, ...] = ()  # empty: those of the wheel tensorflow==version that it holds
+    reported: dict[Capability, Text] = field(default_factory=dict)  # what people tell of it on such a GPU
     min_compute_capability: Capability | None = None  # that the publisher supports
     platforms: tuple[Platform, ...]
 

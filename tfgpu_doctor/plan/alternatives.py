@@ -11,10 +11,19 @@ from packaging.version import Version
 
 from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.facts.versions import capability, major, minor
-from tfgpu_doctor.matrix.compatibility import driver_reaches, drives, dropped_by, is_tegra, oldest_driver, runs_on
-from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.matrix.compatibility import (
+    driver_on,
+    driver_reaches,
+    drives,
+    dropped_by,
+    is_tegra,
+    jetson_commands,
+    oldest_driver,
+    runs_on,
+)
+from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.queries import takes_cudnn
-from tfgpu_doctor.matrix.schema import CondaBuild, Container
+from tfgpu_doctor.matrix.schema import CondaBuild, Container, JetPack, JetsonWheel
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest, outside_wsl
 from tfgpu_doctor.plan.install_commands import CHECK_CONDA, INSTALL_CONDA, Installation, list_gpus, python_for
 from tfgpu_doctor.plan.records import Option, older_than_five_years
@@ -77,18 +86,24 @@ def _container_image(request: PlanRequest, row: Container) -> Option | None:
     target = request.target
     # the published wheel, in an image of TensorFlow's own
     wheel = request.matrix.tensorflow(row.tensorflow, "linux_x86_64") if row.image == PUBLISHED else None
-    if not _has_kernels(request, row, wheel):
+    of_driver = request.matrix.issues_for(wheel, driver=request.target.driver) if wheel else ()
+    if not _has_kernels(request, row, wheel) or any(one.condition.driver for one in of_driver):
         return None
     older = _forward_compatible(target, row, wheel)
-    need, have = _driver_of_image(request, row, wheel, older), target.driver
-    if need is None or not _runs(request, need, older):
-        return None
-    image, branch = f"{row.image}:{row.tag}", major(have or request.last_branch)
-    note = f"On data-center GPUs, driver branch {branch} works as well (CUDA forward compatibility)"
+    need = _driver_of_image(request, row, wheel, older)
+    return _image_option(request, row, need, older) if need and _runs(request, need, older) else None
+
+
+def _image_option(request: PlanRequest, row: Container, need: str, older: tuple[str, ...]) -> Option:
+    target, image = request.target, f"{row.image}:{row.tag}"
+    branch = major(target.driver or request.last_branch)
+    forward = f"On data-center GPUs, driver branch {branch} works as well (CUDA forward compatibility)"
+    later = _later_than(row, target, request.matrix)
+    unverified = f", not verified on compute capability {later[0]}" if later else ""
     desktop = target.os == "windows" and "Install Docker Desktop with the WSL2 back end"
     return Option(
         kind="container",
-        title=f"TensorFlow {Version(row.tensorflow).public} in the container {image}",
+        title=f"TensorFlow {Version(row.tensorflow).public} in the container {image}{unverified}",
         tensorflow=row.tensorflow,
         package=row.image,
         python=row.python,
@@ -97,11 +112,27 @@ def _container_image(request: PlanRequest, row: Container) -> Option | None:
         min_driver=need,
         first=(Fix(desktop or "Install Docker and the NVIDIA Container Toolkit"),),
         commands={"docker": (f"docker run --gpus all --shm-size=1g -it --rm {image}",)},
-        notes=(note,) if branch in older else (),
+        notes=(*([forward] if branch in older else ()), *doubts_of(row, target, request.matrix)),
         then=(Fix("Check it", (f'docker run --gpus all --rm {image} python -c "{list_gpus(row.tensorflow)}"',)),),
         see=TOOLKIT_GUIDE,
         sources=(request.matrix.data.sources[row.source].title,),
     )
+
+
+def _later_than(row: Container, target: Target, matrix: Matrix) -> list[str]:
+    """The cards that the CUDA of an image does not know: they run what it has for an earlier one of their major."""
+    toolkit = matrix.cuda(row.cuda)
+    known = toolkit.compute_capabilities if toolkit else target.capabilities
+    return [card for card in target.capabilities if card not in known]
+
+
+def doubts_of(row: Container, target: Target, matrix: Matrix) -> Iterator[str]:
+    """Yield what is not known of an image on the cards, or what reports of it contradict."""
+    for card in _later_than(row, target, matrix):
+        model = matrix.architecture(card)
+        other = f"; the other way is a build from source, with CUDA {model.min_cuda} or later" if model else ""
+        yield f"CUDA {row.cuda} is older than compute capability {card}: whether this image runs on it is open{other}"
+    yield from (text for card, text in row.reported.items() if card in target.capabilities)
 
 
 def _has_kernels(request: PlanRequest, row: Container, wheel: Release | None) -> bool:
@@ -133,14 +164,16 @@ def _forward_compatible(target: Target, row: Container, wheel: Release | None) -
 
 def _driver_of_image(request: PlanRequest, row: Container, wheel: Release | None, older: tuple[str, ...]) -> str | None:
     """The oldest driver that runs an image on the cards; None: none that supports them does."""
-    need, toolkit, windows = row.min_driver, request.matrix.cuda(row.cuda), request.target.has_windows_driver
-    if windows and toolkit:
+    need, toolkit = row.min_driver, request.matrix.cuda(row.cuda)
+    os = "wsl2" if request.target.has_windows_driver else request.target.os  # where Docker Desktop runs it
+    if os == "wsl2" and toolkit:
         pairs = {
             toolkit.min_driver_linux: toolkit.min_driver_windows,
             toolkit.minor_compat_min_linux: toolkit.minor_compat_min_windows,
         }
         need = next((there for here, there in pairs.items() if there and major(here) == major(need)), need)
-    of_wheel = oldest_driver(wheel, request.target.capabilities, windows=windows) if wheel else None
+        need = driver_on(os, None, need) or need
+    of_wheel = oldest_driver(wheel, request.target.capabilities, os) if wheel else None
     need = max([one for one in (need, request.least_branch, of_wheel) if one], key=Version)
     if request.driver_exists(need):
         return need
@@ -173,12 +206,12 @@ def _runs(request: PlanRequest, need: str | None, older: tuple[str, ...] = ()) -
 
 def _driver_of_conda(request: PlanRequest, row: CondaBuild, cuda: str) -> str | None:
     """By minor-version compatibility; that of the CUDA itself where the generated kernels are PTX alone."""
-    toolkit, windows = request.matrix.cuda(cuda), request.target.has_windows_driver
+    toolkit, os = request.matrix.cuda(cuda), request.target.os
     if toolkit is None:
         return None
     if any(all(not _same_major(one, card) for one in row.sass) for card in request.target.capabilities):
-        return toolkit.min_driver_windows if windows else toolkit.min_driver_linux
-    return toolkit.oldest_driver_windows if windows else toolkit.oldest_driver_linux
+        return driver_on(os, toolkit.min_driver_linux, toolkit.min_driver_windows)
+    return driver_on(os, toolkit.oldest_driver_linux, toolkit.oldest_driver_windows)
 
 
 def _conda(request: PlanRequest, row: CondaBuild, cuda: str, need: str | None) -> Option:
@@ -216,16 +249,21 @@ _FOR_H5PY = Fix(
 
 def _jetson_wheels(request: PlanRequest) -> Iterator[Option]:
     """NVIDIA's wheels for Jetson modules, each with the newest JetPack that it is for, which brings the Python."""
-    target, offered = request.target, set[str]()
-    fitting = (row for row in request.matrix.data.jetpacks if {*target.capabilities} & {*row.compute_capabilities})
-    for row in fitting if any(map(is_tegra, target.capabilities)) else ():
+    cards, python = {*request.target.capabilities}, request.target.python
+    rows = [row for row in request.matrix.data.jetpacks if row.wheels and cards & {*row.compute_capabilities}]
+    is_other = python not in (None, *(row.python for row in rows))  # that of the JetPack is there, too
+    own = "/usr/bin/python3" if is_other else "python3"
+    found: dict[str, tuple[JetPack, JetsonWheel]] = {}
+    for row in rows:
         wheel = next((one for one in row.wheels if request.admits(one.tensorflow)), None)
-        if wheel is None or wheel.tensorflow in offered or target.python not in (None, row.python):
-            continue
-        offered.add(wheel.tensorflow)
+        if wheel and (is_other or python in (None, row.python)):
+            found.setdefault(wheel.tensorflow, (row, wheel))
+    for row, wheel in found.values():
+        installed = (command.replace("python3", own, 1) for command in jetson_commands(row, wheel))
         yield Option(
             kind="jetpack",
-            title=f"TensorFlow {Version(wheel.tensorflow).public}, NVIDIA's wheel for JetPack {row.version}",
+            title=f"TensorFlow {Version(wheel.tensorflow).public}, NVIDIA's wheel for JetPack {row.version}"
+            + (f", with its Python {row.python}" if is_other else ""),
             tensorflow=wheel.tensorflow,
             package="tensorflow",
             python=row.python,
@@ -233,8 +271,8 @@ def _jetson_wheels(request: PlanRequest) -> Iterator[Option]:
             cudnn=row.cudnn,
             min_driver=None,
             first=(Fix("See which Jetson Linux the module has", ("cat /etc/nv_tegra_release",)), _FOR_H5PY),
-            commands={"pip": (wheel.command,)},
-            then=(Fix("Check it", (f'python3 -c "{list_gpus(wheel.tensorflow)}"',)),),
+            commands={"pip": tuple(installed)},
+            then=(Fix("Check it", (f'{own} -c "{list_gpus(wheel.tensorflow)}"',)),),
             notes=(f"JetPack {row.version} is Jetson Linux {row.l4t}, which brings the driver, CUDA and cuDNN",),
             sources=(request.matrix.data.sources[row.source].title,),
         )

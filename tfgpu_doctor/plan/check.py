@@ -32,7 +32,7 @@ from tfgpu_doctor.findings.engine import SEVERITIES, diagnose
 from tfgpu_doctor.manifests import Environment
 from tfgpu_doctor.manifests.requirement import pip_requirement
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.plan.alternatives import is_data_centre
+from tfgpu_doctor.plan.alternatives import doubts_of, is_data_centre
 from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.manifest_signs import other_major_planned, other_version_planned
@@ -61,6 +61,7 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
             undetermined.append(Undetermined(id="tf.package-conflict", reason=later))
         if (reason := _not_in_matrix(view)) and not own:
             undetermined.append(Undetermined(id="cuda.version-mismatch", reason=reason))
+        undetermined += _doubted(view)
     return Report(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
@@ -82,6 +83,13 @@ def _is_known(view: PlannedEnvironment) -> bool:
         return bool(view.conda or view.allowed) or view.release is not None
     inside = base and (base.tensorflow or "tensorflow/serving" in base.image.name or (base.of_tensorflow and base.cuda))
     return one is None and bool(inside)
+
+
+def _doubted(view: PlannedEnvironment) -> Iterator[Undetermined]:
+    """Whether an image runs on the described GPU, where that is not known."""
+    if (base := view.base) and base.container:
+        for doubt in doubts_of(base.container, view.target, view.matrix):
+            yield Undetermined(id="gpu.arch-too-new", reason=f"{base.image.place}: {doubt}")
 
 
 def _not_in_matrix(view: PlannedEnvironment) -> str | None:

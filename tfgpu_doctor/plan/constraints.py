@@ -13,6 +13,8 @@ from packaging.version import Version
 from tfgpu_doctor.facts.facts import Record
 from tfgpu_doctor.facts.versions import at_least, capability, major, minor
 from tfgpu_doctor.matrix.compatibility import (
+    FIRST_IN_WSL2,
+    WSL2_GUIDE,
     cudnn_floor,
     driver_bound,
     driver_branches,
@@ -84,7 +86,7 @@ class PlanRequest:
 
     def driver_needed(self, row: Release) -> str | None:
         """The oldest driver that runs the CUDA of a release, compiles its PTX for the cards and drives them."""
-        of_release = oldest_driver(row, self.target.capabilities, windows=self.target.has_windows_driver)
+        of_release = oldest_driver(row, self.target.capabilities, self.target.os)
         return max((one for one in (of_release, self.least_branch) if one), key=Version, default=None)
 
 
@@ -131,7 +133,7 @@ def _cudnn(request: PlanRequest, row: Release) -> _Unmet:
 def _driver(request: PlanRequest, row: Release) -> _Unmet:
     """The driver runs its CUDA, and drives the cards at all."""
     have, need, cards = request.target.driver, request.driver_needed(row), request.target.capabilities
-    why = f"driver {need} or newer, for {why_driver(row, cards)}"
+    why = f"driver {need} or newer, for {why_driver(row, cards, request.target.os)}"
     if not request.driver_exists(need):
         last = f"driver branch {request.last_branch} is the last that supports this GPU"
         return last, why, source(row, "cuda")
@@ -139,7 +141,8 @@ def _driver(request: PlanRequest, row: Release) -> _Unmet:
         if need == request.least_branch:
             why = f"driver {need} or newer, the first for this {'GPU' if request.first_branch else 'architecture'}"
         by_ptx = oldest_driver(row) != oldest_driver(row, cards)
-        return f"driver {have}", why, source(row, "ptx_only" if by_ptx else "min_driver_linux")
+        of_cuda = WSL2_GUIDE if need == FIRST_IN_WSL2 else source(row, "min_driver_linux")
+        return f"driver {have}", why, source(row, "ptx_only") if by_ptx else of_cuda
     if back := request.branch_to_go_back_to:
         need = f"driver branch {back}, the last that supports this GPU"
         return f"driver {have}", need, "compat_matrix.yaml, gpus"
@@ -167,10 +170,15 @@ def _known_issue(request: PlanRequest, row: Release) -> _Unmet:
     """It is not known to be broken here."""
     python = request.target.python or (row.python[-1] if row.python else None)
     found = request.matrix.issues_for(
-        row, python=python, compute_capabilities=request.target.capabilities, extra=row.extra is not None
+        row,
+        python=python,
+        compute_capabilities=request.target.capabilities,
+        driver=request.target.driver,
+        extra=row.extra is not None,
     )
     without_extra = extra_fails(request.matrix, row, python)  # the commands then spell it out
-    errors = (one for one in found if one.severity == "error" and one.id not in request.repaired_issues)
+    grave = (one for one in found if one.severity == "error" or one.condition.driver)
+    errors = (one for one in grave if one.id not in request.repaired_issues)
     bad = next((one for one in errors if not (one.affects == "install" and without_extra)), None)
     return (bad.title, "another release", bad.source) if bad else None
 
@@ -278,18 +286,7 @@ def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Itera
         if not _has_any_kernels(request.matrix, card):
             jetson = f". On Jetson, TensorFlow comes with NVIDIA JetPack: {_JETSON_GUIDE}" if is_tegra(card) else ""
             yield f"No published wheel of TensorFlow has kernels for compute capability {card}{jetson}"
-        elif is_tegra(card):
-            yield from _not_of_jetpack(request, card)
     yield from other_driver(request)
-
-
-def _not_of_jetpack(request: PlanRequest, card: str) -> Iterator[str]:
-    """NVIDIA's wheels for Jetson are for the Python that a JetPack brings along."""
-    rows = [row for row in request.matrix.data.jetpacks if row.wheels and card in row.compute_capabilities]
-    jetpacks = {row.python: row.version for row in reversed(rows)}
-    if request.target.python not in (None, *jetpacks):
-        which = ", ".join(f"{python} (JetPack {version})" for python, version in jetpacks.items())
-        yield f"NVIDIA's wheels for this Jetson are for the Python of its JetPack: {which}"
 
 
 def outside_wsl(target: Target) -> bool:

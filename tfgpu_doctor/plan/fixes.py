@@ -17,7 +17,7 @@ from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
 from tfgpu_doctor.findings.declaration import ON_HOSTED, OTHER_RELEASE, is_probed
 from tfgpu_doctor.findings.requirements import KERAS_3
-from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches
+from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches, oldest_driver
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.queries import takes_cudnn
 from tfgpu_doctor.plan.alternatives import PUBLISHED, alternatives, on_cpu
@@ -541,7 +541,7 @@ class Fixes(Situation):
 
     def _driver_for(self, row: Release) -> str:
         """The driver that a release needs, where a text does not tell which one is there."""
-        need = row.min_driver_windows if self.os == "wsl2" else row.min_driver_linux
+        need = oldest_driver(row, os=self.os)
         is_open = self._of_text and self.target.driver is None and self.os in ("linux", "wsl2")
         return f" (driver {need} or newer)" if is_open and need else ""
 
@@ -736,7 +736,7 @@ class Fixes(Situation):
         """That of the image, where TensorFlow is part of one; none that is as old as the driver which does not do."""
         have = self.target.driver
         if self.image:
-            minimum = self.driver_of_image
+            minimum = max(filter(None, (minimum, self.driver_of_image)), key=numbers, default=None)
         if minimum and (first := self.request.least_branch):  # an older one does not know the card
             minimum = max(minimum, first, key=numbers)
         return None if minimum and have and driver_reaches(have, minimum) else minimum

@@ -20,6 +20,7 @@ from tfgpu_doctor.matrix.compatibility import (
     extra_fails,
     forgets_folders,
     lacks_bound,
+    newer_pip,
     numpy_bound,
     protobuf_bound,
     requirement,
@@ -35,9 +36,7 @@ CU11 = tuple(
     for name in ("cublas", "cuda-cupti", "cuda-nvcc", "cuda-runtime", "cufft", "curand", "cusolver", "cusparse")
 )
 CU11_CUDNN = "nvidia-cudnn-cu11"
-OLD_PIP = (3, 9)  # with 3.9.0 comes pip 20.2, which does not know wheels of manylinux_2_27; older ones know still fewer
 _OF_TODAY = frozenset({"3.10", "3.11", "3.12", "3.13"})  # python3 of the Ubuntu LTS and Debian releases that have one
-PIP_OF_OLD_PYTHONS = "pip>=20.3,<22"  # knows all tags, and runs on Python 3.6 (pip's NEWS: 20.3, 22.0)
 # pipx is on few machines, and uv itself needs no Python: docs.astral.sh/uv, Installation
 INSTALL_UV = "curl -LsSf https://astral.sh/uv/install.sh | sh && . ~/.local/bin/env"
 INSTALL_CONDA = (  # by the README of conda-forge/miniforge: -b asks nothing, and leaves the shell as it is
@@ -56,6 +55,8 @@ CONDA_TOOLKITS = {
     **dict.fromkeys(("9.2", "10.0", "10.1", "10.2", "11.0", "11.1", "11.2", "11.3", "11.8"), "conda-forge"),
 }
 _OLDEST_CUDNN = "6"  # of those that come with them
+# conda takes any cuDNN of CUDA 11 for 11.0, on whose driver, 450.36, older ones than this run: later need 450.80.02
+_LATER_CUDNN = {"11.0": "8.4"}  # NVIDIA's support matrices of cuDNN 8.3.0 ("r450") and 8.9.6
 
 
 def _lacking_bounds(row: Release) -> list[str]:
@@ -181,10 +182,8 @@ class Installation:
         pip, python = "~/tf/bin/python -m pip install", self.python
         # Python 2.7 has no module venv
         made = "virtualenv -p python2.7 ~/tf" if python == "2.7" else f"{self.starts_python} -m venv ~/tf"
-        # pip 18.1 of Python 3.6 takes a version that does not run there from links that do not say what they require
-        newer = f"'{PIP_OF_OLD_PYTHONS}'" if python == "3.6" else "pip"
-        upgrade = (f"{pip} --upgrade {newer}",) if capability(python) <= OLD_PIP else ()
-        found = {"pip": (made, *upgrade, f"{pip} {packages}")}
+        newer = newer_pip(python)
+        found = {"pip": (made, *([f"{pip} --upgrade {quoted(newer, None)}"] if newer else ()), f"{pip} {packages}")}
         if capability(python) >= OLDEST_OF_UV:
             found["uv"] = (f"uv venv --python {python} ~/tf", f"uv pip install --python ~/tf/bin/python {packages}")
         return found
@@ -201,7 +200,8 @@ class Installation:
         """CUDA and cuDNN from conda, TensorFlow from pip (TensorFlow's install guide of 2.10 to 2.12)."""
         cuda, cudnn = minor(self.row.cuda), self.row.cudnn
         channel = CONDA_TOOLKITS[cuda]
-        limit = min([one for one in (str(int(major(cudnn or "7")) + 1), self.cudnn_limit) if one], key=Version)
+        limits = (str(int(major(cudnn or "7")) + 1), self.cudnn_limit, _LATER_CUDNN.get(cuda))
+        limit = min(filter(None, limits), key=Version)
         packages = self._quoted((requirement(self.row), *self.bounds))
         create = f"conda create -y -n tf -c {channel} python={self.python} pip cudatoolkit={cuda}"
         yield create + (" " + self._quoted((f"cudnn>={cudnn},<{limit}",)) if cudnn else "")
@@ -263,9 +263,9 @@ def library_paths(row: Release, *, cuda_from_pip: bool) -> LibraryPaths:
 
 
 def repaired_by_commands(matrix: Matrix) -> frozenset[str]:
-    """The ids of issues that links or bounds repair: a release with one of them can be installed if it is asked for."""
+    """The ids of issues that links, bounds or a driver repair: if asked for, a release with one can be installed."""
     issues = matrix.data.known_issues
-    return frozenset(one.id for one in issues if forgets_folders(one) or lacks_bound(one))
+    return frozenset(one.id for one in issues if forgets_folders(one) or lacks_bound(one) or one.condition.driver)
 
 
 def link_commands(row: Release, site: str, *, cuda_from_pip: bool, inside: str = "") -> tuple[str, ...]:

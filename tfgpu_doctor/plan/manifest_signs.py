@@ -1465,7 +1465,8 @@ def _bugs(view: PlannedEnvironment, row: Release) -> Iterator[tuple[KnownIssue, 
     pythons = () if view.conda else view.pythons_of(row)
     if not pythons:
         return  # with no Python that is allowed, it is not installed
-    of_release = partial(view.matrix.issues_for, row, compute_capabilities=view.target.capabilities, extra=view.extra)
+    cards, driver = view.target.capabilities, view.target.driver
+    of_release = partial(view.matrix.issues_for, row, compute_capabilities=cards, driver=driver, extra=view.extra)
     issues = list(of_release(python=view.python))
     # without a Python, most likely the newest for which there is a wheel
     likely = of_release(python=pythons[-1]) if view.python is None else ()

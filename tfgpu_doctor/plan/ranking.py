@@ -13,7 +13,7 @@ from packaging.version import Version
 from tfgpu_doctor import __version__
 from tfgpu_doctor.facts.facts import Facts, value_or
 from tfgpu_doctor.facts.report import Fix, Tool
-from tfgpu_doctor.facts.versions import minor
+from tfgpu_doctor.facts.versions import major, minor
 from tfgpu_doctor.matrix.compatibility import forgets_folders, runs_on
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives, driver_change, is_data_centre, on_cpu
@@ -26,7 +26,10 @@ from tfgpu_doctor.plan.target import Target, TargetError, has_no_gpu, to_facts
 
 _CHANGES: tuple[Kind, ...] = ("python", "driver", "python+driver")
 FROM_PIP = frozenset({"as-is", *_CHANGES})
-_WSL = Fix("Install WSL2 and continue in its terminal; install no driver in it", ("wsl --install",))
+_WSL = Fix(
+    "Install WSL2 (Windows 10 from 21H2 on, or 11) and continue in its terminal; install no driver in it",
+    ("wsl --install",),
+)
 
 
 @dataclass(frozen=True)
@@ -280,19 +283,31 @@ class Planner:
             yield "This release has no CUDA extra: the commands add NVIDIA's CUDA 11 packages, linked where it looks"
         if not installation.cuda_from_pip and (bug := next(filter(forgets_folders, row.known_issues), None)):
             yield f"TensorFlow {row.version} has a bug: {bug.title}. They are linked where it looks"
-        if self.target.os == "wsl2" and is_data_centre(self.target):
-            yield "Windows must run a data-center GPU in WDDM or MCDM: WSL2 does not pass on TCC (nvidia-smi shows it)"
-        if (last := self.request.last_branch) is not None:
-            yield f"Driver branch {last} is the last for this GPU: do not update beyond it"
+        yield from self._notes_on_gpus()
         found = self.request.matrix.issues_for(
             row,
             python=installation.python,
             compute_capabilities=self.target.capabilities,
+            driver=self.target.driver,
             extra=installation.self_contained,
         )
         for issue in found:
             if issue.severity == "warning" and issue.affects == "run":
                 yield f"{issue.title}. {issue.fix}"
+
+    def _notes_on_gpus(self) -> Iterator[str]:
+        if self.target.os == "wsl2" and is_data_centre(self.target):
+            yield "Windows must run a data-center GPU in WDDM or MCDM: WSL2 does not pass on TCC (nvidia-smi shows it)"
+        if self.target.os == "wsl2" and any(major(card) == "5" for card in self.target.capabilities):
+            # CUDA on WSL User Guide, 5.1
+            yield "NVIDIA does not officially support Maxwell GPUs in WSL2, where they may still work"
+        if (last := self.request.last_branch) is not None:
+            yield f"Driver branch {last} is the last for this GPU: do not update beyond it"
+        if small := self.target.left_out:
+            yield (
+                f"TensorFlow leaves out the {' and the '.join(small)} beside the larger GPU, unless the variable "
+                f"TF_MIN_GPU_MULTIPROCESSOR_COUNT is set to {min(small.values())}"
+            )
 
     def _wsl(self) -> Planner:
         inside = structs.replace(self.target, os="wsl2", glibc=None, python=None)

@@ -45,6 +45,17 @@ _SHARED = {
 }
 
 
+# Multiprocessors of small GPUs, as TensorFlow prints them ("with core count: 5", "coreCount: 5"): tensorflow issues
+# 32489, 37186, 37198, 38822, 43104, 44381 and others like them. It leaves out what has fewer than 8 beside a larger GPU
+# (GetDefaultMinGPUMultiprocessorCount in gpu_device.cc)
+_FEW = {"GeForce MX110": 2, "GeForce GTX 1050": 5, "GeForce GTX 1050 Ti": 6, "GeForce GTX 960M": 5, "Quadro P620": 4}
+_FEW |= dict.fromkeys(("GeForce GT 1030", "GeForce MX250", "Quadro K620", "Quadro P600"), 3)
+_FEW |= dict.fromkeys(("Quadro K2200", "Quadro M2000M"), 5)
+_MANY = re.compile(
+    r"\bTITAN\b|\bRTX (?!A400\b)|\bGTX (?:9[78]|10[678]|16)\d0|\b(?:Tesla )?(?:[PVABH]\d{2,3}|T4|L4|L40S?)\b"
+)
+
+
 class TargetError(ValueError):
     """A description that cannot be understood; the message says which part, and what is known."""
 
@@ -85,6 +96,12 @@ class Target(Record, frozen=True, kw_only=True):
     def has_windows_driver(self) -> bool:
         """True if the driver is that of Windows, which WSL2 uses as well."""
         return self.os in ("windows", "wsl2")
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """The GPUs that TensorFlow leaves out beside a larger one, and the multiprocessors of each."""
+        names = [(gpu.name or "").removeprefix("NVIDIA ") for gpu in self.gpus]
+        return {name: _FEW[name] for name in names if name in _FEW} if any(map(_MANY.search, names)) else {}
 
     @property
     def capabilities(self) -> tuple[str, ...]:
