@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, ManifestError, Place, Requirement, environment_of
@@ -177,17 +178,20 @@ class _Project:
             if not isinstance(version, str):
                 continue
             place = self._place(f"{key}.{name}", version if "version" in given else None)
-            marker = given.get("markers") or (f"sys_platform == '{system}'" if system else None)
             try:
-                specifier = poetry_specifier(version)
+                specifier, python = poetry_specifier(version), poetry_specifier(str(given.get("python", "")))
             except ValueError as error:
                 self._refuse(place, f"{name} {version}", error)
                 continue
+            markers = [f"sys_platform == '{system}'"] if system else []
+            markers += [f"python_full_version {one.operator} '{one.version}'" for one in SpecifierSet(python)]
+            own = given.get("markers")
+            markers += [f"({own})" if markers else own] if isinstance(own, str) else []
             yield Requirement(
                 name=canonicalize_name(name),
                 specifier=specifier,
                 place=place,
                 text=f'{name} = "{version}"',
                 extras=tuple(map(canonicalize_name, texts(given.get("extras")))),
-                marker=marker if isinstance(marker, str) else None,
+                marker=" and ".join(markers) or None,
             )

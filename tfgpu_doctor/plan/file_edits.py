@@ -222,7 +222,9 @@ def _python_line(one: Requirement, first: str, last: str) -> tuple[str, str]:
         return old.removeprefix("python "), bounds
     if re.match(r"python[<>~!]", old):  # of conda
         return old, f"python{bounds}"
-    version = re.search(r"(?<![\d.])\d+(?:\.\d+)+$", old)  # python=3.13 of conda; 3.13 of uv
+    if re.match(r"[\d<>]", old):  # of a workflow: "3.x"
+        return old, last
+    version = re.search(r"(?<![\d.])\d+(?:\.\d+)+$", old)  # python=3.13 of conda
     return old, f"{old[: version.start()]}{last}" if version else f"python={last}"
 
 

@@ -15,13 +15,14 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from msgspec.structs import replace as replaced
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, minor, numbers
 from tfgpu_doctor.findings.answers import is_about_architecture
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.cuda import OF_THE_SYSTEM, WITHOUT_EXTRA
+from tfgpu_doctor.findings.cuda import OF_THE_SYSTEM, OTHER_CUSOLVER, WITHOUT_EXTRA
 from tfgpu_doctor.findings.declaration import Problem, evidence
 from tfgpu_doctor.findings.engine import SEVERITIES
 from tfgpu_doctor.findings.host import COMPOSE_REQUEST
@@ -74,7 +75,7 @@ from tfgpu_doctor.plan.planned import (
     with_cudnn,
     without_wheel,
 )
-from tfgpu_doctor.plan.resolving import Universe, solve, specifier
+from tfgpu_doctor.plan.resolving import Universe, holds, solve, specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 _SEARCHES: dict[tuple[str, tuple[str, ...]], list[Search]] = {}
@@ -181,11 +182,14 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
     # the Pythons for which the newest goes with everything else; else any release; else those of the newest
     own = write_python(view, fitting(view, newest.python) or fitting(view) or newest.python)
     if len(without) == len(pythons):
+        early = _pre_release(view, tensorflow, without[-1])
+        what = "stable release" if early else "wheel"
         yield Problem(
-            title=f"{tensorflow.text} has no wheel for Python {span(tuple(without))}",
-            cause=_NO_MATCH,
+            title=f"{tensorflow.text} has no {what} for Python {span(tuple(without))}",
+            cause=f"pip and uv install the pre-release {early} then" if early else _NO_MATCH,
             evidence=seen,
             fixes=_for_that_python(view, tensorflow, own),
+            severity=Severity.WARNING if early else Severity.ERROR,
         )
     elif tensorflow.specifier:
         yield Problem(
@@ -195,6 +199,14 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
             fixes=(own,),
             severity=Severity.WARNING,
         )
+
+
+def _pre_release(view: PlannedEnvironment, tensorflow: Requirement, python: str) -> str | None:
+    """The pre-release that has a wheel for a Python and is taken where no release has: PEP 440 (tried)."""
+    rows = view.matrix.releases(platform=view.target.platform, package=tensorflow.name)
+    wanted = SpecifierSet(tensorflow.specifier)
+    found = (row.version for row in rows if python in row.python and wanted.contains(row.version, prereleases=True))
+    return next(found, None)
 
 
 def _for_that_python(view: PlannedEnvironment, tensorflow: Requirement, own: Fix) -> tuple[Fix, ...]:
@@ -246,7 +258,8 @@ def _for_old_pythons(view: PlannedEnvironment, tensorflow: Requirement) -> Itera
     """No Python is named, and the release has no wheel for those that are still supported."""
     newest, own = view.allowed[0], fitting(view)
     described = view.environment.image or view.target.gpus or view.target.driver
-    if view.pythons or described or not own or at_least(newest.python[-1], _OLDEST_SUPPORTED):
+    skipped = tensorflow.marker and not holds(tensorflow.marker, view.target.platform, _OLDEST_SUPPORTED)
+    if view.pythons or described or skipped or not own or at_least(newest.python[-1], _OLDEST_SUPPORTED):
         return
     # conda adds the newest Python, unless the version of another package asks for an older one
     pins = {one.text for one in view.environment.requirements if one.installer == "conda" and one.specifier}
@@ -736,14 +749,16 @@ def _is_before(universe: Universe, one: Requirement, version: str) -> bool:
 
 def _brings_numpy_2(view: PlannedEnvironment, bound: str) -> Requirement | None:
     """The line that brings, or leaves, a NumPy outside a bound: its own, TensorFlow's, or that of what requires it."""
-    universe = view.resolved.universe
+    universe, line = view.resolved.universe, view.tensorflow
+    if line and not universe.is_judged(line):  # what tensorflow-macos asks pip for is not known
+        return None
     fits = {None, *map(str, universe.package("numpy").allowed(bound))}
     outside = [one for one in pairwise(view.installed) if one[1][0].get("numpy") not in fits]
     if view.installed[-1][0].get("numpy") in fits or not outside:
         return None
     (before, _), (_, lines) = next((one for one in reversed(outside) if one[0][0].get("numpy") in fits), outside[0])
     alone = (one for one in lines if (solve(universe, [one], before) or {}).get("numpy") not in fits)
-    return next((one for one in lines if one.name == "numpy"), None) or next(alone, view.tensorflow)
+    return next((one for one in lines if one.name == "numpy"), None) or next(alone, line)
 
 
 @in_manifests("tf.abi-protobuf", unless=("tf.package-removed",))
@@ -1181,19 +1196,28 @@ def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 
 @in_manifests("cuda.version-mismatch", unless=_DECIDED_BY_PACKAGE)
 def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
-    """An image or a package brings CUDA of another major version, and nothing brings the right one."""
+    """An image or a package brings CUDA of another major version, or libcusolver, and nothing brings the right one."""
     release = view.needs_cuda
     named = [cuda for cuda in view.cudas if cuda.version]
-    others = [cuda for cuda in named if release and major(cuda.version) != major(release.cuda)]
+    others = [cuda for cuda in named if release and _is_other(release, cuda.version)]
     if release is None or not others or len(others) < len(view.cudas):
         return
     loads = f"TensorFlow {release.version} loads CUDA {minor(release.cuda)}"
     expected, source = f"CUDA {release.cuda}", f"TensorFlow {release.version} ({view.where})"
     yield Problem(
         title=f"{loads}, but {others[0].text} contains CUDA {others[0].version}",
+        cause=OTHER_CUSOLVER if major(others[0].version) == major(release.cuda) else None,
         evidence=tuple(evidence(cuda.text, cuda.place, expected, source) for cuda in others),
         fixes=write_cuda(view, release),
     )
+
+
+def _is_other(release: Release, version: str) -> bool:
+    """Whether a CUDA has libraries of other names; of 11, this is libcusolver in 11.0: tensorflow issue 43947."""
+    cusolver = next((one.soname for one in release.libraries if one.component == "cusolver"), "")
+    if major(version) != "11" or major(release.cuda) != "11" or "." not in version or not cusolver:
+        return major(version) != major(release.cuda)
+    return (minor(version) == "11.0") != ("10" in cusolver)
 
 
 @in_manifests("cuda.missing", unless=(*_DECIDED_BY_PACKAGE, "gpu.arch-too-new"))
@@ -1513,16 +1537,7 @@ def _gravity(view: PlannedEnvironment, issue: KnownIssue) -> Severity:
     """How grave a bug is as the files are: a plan warns of what it can install something else beside."""
     if forgets_folders(issue) and any(one.name == "LD_LIBRARY_PATH" for one in view.environment.settings):
         return Severity.NOTE  # the folder that is missing may be one of those
-    happens = issue.about == "cuda-minor" or lacks_bound(issue)
-    return Severity.ERROR if happens else Severity(issue.severity)
-
-
-def _has_other_cuda(view: PlannedEnvironment, issue: KnownIssue) -> bool:
-    """Whether it is about a CUDA that no line brings."""
-    if issue.about == "nvcc":  # of conda and pip; xla.libdevice-missing judges images
-        return not any(one.by for one in view.cudas)
-    named = (one.version for one in view.cudas if "." in one.version)
-    return issue.about == "cuda-minor" and all(minor(version) == "11.0" for version in named)
+    return Severity.ERROR if lacks_bound(issue) else Severity(issue.severity)
 
 
 _ASKED = re.compile(r"'([\w.-]+)([<>=!~][^']+)'")  # of a command of pip
@@ -1548,7 +1563,9 @@ def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     condition = issue.condition
     if issue.severity not in ("error", "warning") or is_about_architecture(condition) or issue.about == "numpy":
         return False
-    if _has_other_cuda(view, issue) or _is_met(view, issue):
+    # cuda.version-mismatch judges the minor version; and images without nvcc are for xla.libdevice-missing
+    other = issue.about == "cuda-minor" or (issue.about == "nvcc" and not any(one.by for one in view.cudas))
+    if other or _is_met(view, issue):
         return False
     if issue.affects == "install":  # an image has what was current when it was built
         return view.tensorflow is not None and bool(view.extra or not (condition.extra or issue.about == "extra"))
