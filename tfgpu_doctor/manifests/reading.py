@@ -237,7 +237,7 @@ def is_list_of_packages(path: str, text: str) -> bool:
 
 MOST = 1_000  # environments of all files together
 _IN_A_PROJECT = ("requirements", "pyproject")  # where .python-version holds
-_MADE_FROM = ("requirements", "dockerfile", "compose", "conda", "pyproject")
+_MADE_FROM = ("requirements", "dockerfile", "compose", "conda", "pyproject", "singularity")
 
 
 def joined(environments: Iterable[Environment]) -> Iterator[Environment]:

@@ -59,7 +59,7 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
         if view.tensorflow and view.allowed and not view.release and len(view.wanted) > 1:
             later = f"{view.where}: the other requirements are judged when TensorFlow has a wheel: check again then"
             undetermined.append(Undetermined(id="tf.package-conflict", reason=later))
-        if (reason := _not_in_matrix(view)) and not own:
+        if (reason := _not_in_matrix(view)) and Severity.ERROR not in {one.severity for one in own}:
             undetermined.append(Undetermined(id="cuda.version-mismatch", reason=reason))
     return Report(
         schema=SCHEMA,
@@ -81,20 +81,23 @@ def _is_known(view: PlannedEnvironment) -> bool:
     if one and not one.elsewhere:
         return bool(view.conda or view.allowed) or view.release is not None
     inside = base and (base.tensorflow or "tensorflow/serving" in base.image.name or (base.of_tensorflow and base.cuda))
-    return one is None and bool(inside)
+    return one is None and bool(inside) and _not_in_matrix(view) is None
 
 
 def _not_in_matrix(view: PlannedEnvironment) -> str | None:
     """Why nothing is known of the TensorFlow that is named."""
-    one, base = view.tensorflow, view.base
+    one, base, lines = view.tensorflow, view.base, view.environment.requirements
     if one and one.elsewhere:
         return f"{one.place}: {one.text} comes from {one.elsewhere}, of which the matrix has nothing"
     if one and view.release is None and not view.allowed and not view.conda:
         return f"{one.place}: the matrix has no release that matches {one.text}"
-    cuda_unknown = base and base.gpu and not base.cuda
-    if one is None and base and base.of_tensorflow and ((view.release is None and not base.of_a_month) or cuda_unknown):
-        return f"{base.image.place}: {base.image.reference} is not in the matrix"
-    return None
+    if one or base is None or not base.of_tensorflow:
+        return None
+    # whether pip leaves it as it is
+    may_change = base.tensorflow is None and any(each.name == "tensorflow" and each.specifier for each in lines)
+    cuda_unknown, unknown = base.gpu and not base.cuda, view.release is None and not base.of_a_month
+    is_listed = not (may_change or cuda_unknown or unknown)
+    return None if is_listed else f"{base.image.place}: {base.image.reference} is not in the matrix"
 
 
 def _verdict(findings: Iterable[Finding], judged: bool) -> Verdict:
