@@ -24,8 +24,9 @@ from tfgpu_doctor.manifests import (
 )
 from tfgpu_doctor.manifests.deployment import merged, read_compose, read_kubernetes
 from tfgpu_doctor.manifests.dockerfile import read_definition, read_dockerfile
-from tfgpu_doctor.manifests.pip import Include, Node, documents, read_environment, read_requirements
+from tfgpu_doctor.manifests.pip import Include, Node, documents, read_requirements
 from tfgpu_doctor.manifests.pyproject import read_pyproject
+from tfgpu_doctor.manifests.shell import read_environment
 from tfgpu_doctor.manifests.workflow import read_notebook, read_python_file, read_workflow
 
 LONGEST_NUMBER = 500  # digits; Python refuses to read a number of some thousands
@@ -284,7 +285,7 @@ def _owners(found: list[Environment]) -> dict[str, str]:
     for one in found:
         outermost = _path(one) not in included and one.part_of is None and one.kind in _MADE_FROM
         parts = set(one.read) if outermost else _narrowed_files(one) if one.kind == "workflow" else set()
-        for path in parts - {_path(one)}:
+        for path in parts - {_path(one), *(path for path in parts if one.kind == "conda" and path.endswith(".toml"))}:
             owners.setdefault(path, one.label)
     for one in found:
         if one.kind == "requirements" and one.place.path.endswith(".txt"):

@@ -53,8 +53,11 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     found: dict[object, Finding] = {}
     reasons = dict.fromkeys(line for one in views for line in one.environment.not_understood)
     undetermined = [Undetermined(id="tf.python-unsupported", reason=reason) for reason in reasons]
+    with_extra = {one.environment.place.path for one in views if one.environment.kind == "pyproject" and one.extra}
     for view in views:
-        own = _findings(view, target, matrix)
+        own, line = _findings(view, target, matrix), view.tensorflow
+        if view.environment.kind in ("pyproject", "workflow") and line and line.place.path in with_extra:
+            own = [one for one in own if one.id != "cuda.missing"]  # an extra of the project is for that
         found |= {(one.id, one.title, one.evidence): one for one in own}
         if view.tensorflow and view.allowed and not view.release and len(view.wanted) > 1:
             later = f"{view.where}: the other requirements are judged when TensorFlow has a wheel: check again then"
