@@ -284,13 +284,18 @@ def _owners(found: list[Environment]) -> dict[str, str]:
     owners: dict[str, str] = {}
     for one in found:
         outermost = _path(one) not in included and one.part_of is None and one.kind in _MADE_FROM
-        parts = set(one.read) if outermost else _narrowed_files(one) if one.kind == "workflow" else set()
-        for path in parts - {_path(one), *(path for path in parts if one.kind == "conda" and path.endswith(".toml"))}:
+        parts = _parts(one) if outermost else _narrowed_files(one) if one.kind == "workflow" else set()
+        for path in parts - {_path(one)}:
             owners.setdefault(path, one.label)
     for one in found:
         if one.kind == "requirements" and one.place.path.endswith(".txt"):
             owners.setdefault(f"{_path(one).removesuffix('.txt')}.in", one.label)
     return owners
+
+
+def _parts(one: Environment) -> set[str]:
+    """The files that were read for it, but for a project that conda's pip installs, and others as well."""
+    return {path for path in one.read if one.kind != "conda" or not path.endswith(".toml")}
 
 
 def _narrowed_files(one: Environment) -> set[str]:

@@ -378,6 +378,16 @@ def _follow(file: File, name: str, text: str, path: str, lines: Lines, include: 
         lines.not_understood += one.not_understood
 
 
+def _take(text: str, place: Place, pip: Lines, path: str, include: Include, quote: bool) -> None:
+    """Read a line of conda's pip, which may be the project beside the file."""
+    project = _project(re.sub(r"^(?:-e|--editable)[ =]", "", text).strip(), place)
+    if project is None:
+        pip.take(text, place, quote=quote)
+        return
+    with suppress(IncludeError):  # one of setup.py
+        _follow(project, "pyproject.toml", include("pyproject.toml"), path, pip, include)
+
+
 def read_environment(path: str, root: Node, include: Include, *, quote: bool = True) -> tuple[Environment, ...]:
     """environment.yml: dependencies of conda, of pip below them, and variables."""
     requirements: list[Requirement] = []
@@ -391,12 +401,7 @@ def read_environment(path: str, root: Node, include: Include, *, quote: bool = T
                 not_understood.append(complaint(item.place, item.text, error, quote=quote))
         for line in item.items("pip"):
             for number, text in enumerate((line.text or "").splitlines()):
-                place = replace(line.place, line=line.place.line + number)
-                if project := _project(re.sub(r"^(?:-e|--editable)[ =]", "", text).strip(), place):
-                    with suppress(IncludeError):  # one of setup.py
-                        _follow(project, "pyproject.toml", include("pyproject.toml"), path, pip, include)
-                else:
-                    pip.take(text.strip(), place, quote=quote)
+                _take(text.strip(), replace(line.place, line=line.place.line + number), pip, path, include, quote)
     settings = [Setting(name, one.text, one.place) for name, one in root.pairs("variables") if one.text is not None]
     channels = tuple(item.text for item in root.items("channels") if item.text)
     found, complaints = (*requirements, *pip.found()), (*not_understood, *pip.not_understood)

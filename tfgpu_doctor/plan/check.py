@@ -36,7 +36,7 @@ from tfgpu_doctor.plan.alternatives import is_data_centre
 from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.manifest_signs import other_major_planned, other_version_planned
-from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.plan.planned import Base, PlannedEnvironment
 from tfgpu_doctor.plan.target import Target, to_facts
 
 _ABOUT_VISIBILITY = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # judged by line, in files that ask for a GPU
@@ -55,15 +55,9 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     undetermined = [Undetermined(id="tf.python-unsupported", reason=reason) for reason in reasons]
     with_extra = {one.environment.place.path for one in views if one.environment.kind == "pyproject" and one.extra}
     for view in views:
-        own, line = _findings(view, target, matrix), view.tensorflow
-        if view.environment.kind in ("pyproject", "workflow") and line and line.place.path in with_extra:
-            own = [one for one in own if one.id != "cuda.missing"]  # an extra of the project is for that
+        own = [one for one in _findings(view, target, matrix) if not _is_for_extra(one, view, with_extra)]
         found |= {(one.id, one.title, one.evidence): one for one in own}
-        if view.tensorflow and view.allowed and not view.release and len(view.wanted) > 1:
-            later = f"{view.where}: the other requirements are judged when TensorFlow has a wheel: check again then"
-            undetermined.append(Undetermined(id="tf.package-conflict", reason=later))
-        if (reason := _not_in_matrix(view)) and Severity.ERROR not in {one.severity for one in own}:
-            undetermined.append(Undetermined(id="cuda.version-mismatch", reason=reason))
+        undetermined += _left_open(view, own)
     return Report(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
@@ -78,6 +72,22 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     )
 
 
+def _left_open(view: PlannedEnvironment, own: list[Finding]) -> Iterator[Undetermined]:
+    """What is not judged of an environment."""
+    if view.tensorflow and view.allowed and not view.release and len(view.wanted) > 1:
+        later = f"{view.where}: the other requirements are judged when TensorFlow has a wheel: check again then"
+        yield Undetermined(id="tf.package-conflict", reason=later)
+    if (reason := _not_in_matrix(view)) and Severity.ERROR not in {one.severity for one in own}:
+        yield Undetermined(id="cuda.version-mismatch", reason=reason)
+
+
+def _is_for_extra(finding: Finding, view: PlannedEnvironment, with_extra: set[str]) -> bool:
+    """Whether it is about a project without the extra that brings CUDA."""
+    line, kind = view.tensorflow, view.environment.kind
+    of_project = kind in ("pyproject", "workflow") and line is not None and line.place.path in with_extra
+    return of_project and finding.id == "cuda.missing"
+
+
 def _is_known(view: PlannedEnvironment) -> bool:
     """Whether it names a TensorFlow of the usual places, of which something is known, or an image that has one."""
     one, base = view.tensorflow, view.base
@@ -89,18 +99,21 @@ def _is_known(view: PlannedEnvironment) -> bool:
 
 def _not_in_matrix(view: PlannedEnvironment) -> str | None:
     """Why nothing is known of the TensorFlow that is named."""
-    one, base, lines = view.tensorflow, view.base, view.environment.requirements
+    one, base = view.tensorflow, view.base
     if one and one.elsewhere:
         return f"{one.place}: {one.text} comes from {one.elsewhere}, of which the matrix has nothing"
     if one and view.release is None and not view.allowed and not view.conda:
         return f"{one.place}: the matrix has no release that matches {one.text}"
-    if one or base is None or not base.of_tensorflow:
-        return None
-    # whether pip leaves it as it is
-    may_change = base.tensorflow is None and any(each.name == "tensorflow" and each.specifier for each in lines)
-    cuda_unknown, unknown = base.gpu and not base.cuda, view.release is None and not base.of_a_month
-    is_listed = not (may_change or cuda_unknown or unknown)
-    return None if is_listed else f"{base.image.place}: {base.image.reference} is not in the matrix"
+    if one is None and base and base.of_tensorflow and not _is_listed(view, base):
+        return f"{base.image.place}: {base.image.reference} is not in the matrix"
+    return None
+
+
+def _is_listed(view: PlannedEnvironment, base: Base) -> bool:
+    """Whether the CUDA of an image is known, and its TensorFlow, or that pip leaves it as it is."""
+    asked = any(one.name == "tensorflow" and one.specifier for one in view.environment.requirements)
+    release_known = view.release is not None or (base.of_a_month and bool(base.tensorflow or not asked))
+    return release_known and bool(base.cuda or not base.gpu)
 
 
 def _verdict(findings: Iterable[Finding], judged: bool) -> Verdict:

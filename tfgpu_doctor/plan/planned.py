@@ -104,17 +104,23 @@ def read_base(image: Image | None, matrix: Matrix) -> Base | None:
     if name == "tensorflow/tensorflow":
         return _tensorflow(image, matrix)
     if name in _OF_A_MONTH:
-        listed, found = _listed(image, matrix, f"nvcr.io/{name}", tag), _MONTH.match(tag)
-        rows = (row for row in matrix.data.monthly_images if found and row.first <= found["month"] <= row.last)
-        month = None if listed.container else next(rows, None)  # without a row of its own: of that month's images
-        listed = replace(listed, of_tensorflow=name == "nvidia/tensorflow", of_a_month=True)
-        python = month.python if month and listed.of_tensorflow and "-py2" not in tag else listed.python
-        return replace(listed, cuda=month.cuda, cudnn="", source=month.source, python=python) if month else listed
+        return _monthly(image, name, tag, matrix)
     if name in _WITHOUT_CUDA:
         return Base(image, no_cuda=True, python=_python(image, name, tag))
     if name == "tensorflow/serving":
         return Base(image, tensorflow="".join(re.findall(r"^[\d.]+", tag)) or None, gpu="-gpu" in tag)
     return Base(image)
+
+
+def _monthly(image: Image, name: str, tag: str, matrix: Matrix) -> Base:
+    listed, found = _listed(image, matrix, f"nvcr.io/{name}", tag), _MONTH.match(tag)
+    rows = (row for row in matrix.data.monthly_images if found and row.first <= found["month"] <= row.last)
+    month = None if listed.container else next(rows, None)  # without a row of its own: of that month's images
+    listed = replace(listed, of_tensorflow=name == "nvidia/tensorflow", of_a_month=True)
+    if month is None:
+        return listed
+    python = month.python if listed.of_tensorflow and "-py2" not in tag else None
+    return replace(listed, cuda=month.cuda, cudnn="", source=month.source, python=python)
 
 
 def _cuda(image: Image, tag: str, matrix: Matrix) -> Base:
@@ -322,15 +328,18 @@ class PlannedEnvironment:
         if self.tensorflow is None and self.base and self.base.tensorflow:
             self.environment = replace(environment, python=())  # the image's is for its own Python
         # the Pythons that it admits, ascending, None: unknown; where that is written; and the only one
-        self.pythons, self.python_place = self._python_of(target)
-        if self.pythons and self.tensorflow:  # the others install none
-            self.pythons = _for_which(self.tensorflow, target.platform, self.pythons)
+        pythons, self.python_place = self._python_of(target)
+        self.pythons = self._with_tensorflow(pythons, target)
         self.python = self.pythons[-1] if self.pythons and len(self.pythons) == 1 else None
         self.target = structs.replace(target, python=self.python) if self.python else target
         place = self.tensorflow.place if self.tensorflow else self.base.image.place if self.base else environment.place
         self.where = str(place)  # the line that TensorFlow stands on, or the image that brings it
         self.cudas = tuple(self._named(_CUDAS, self.base.cuda if self.base else None))
         self.cudnns = tuple(self._named(_CUDNNS, self.base.cudnn if self.base else None))
+
+    def _with_tensorflow(self, pythons: tuple[str, ...] | None, target: Target) -> tuple[str, ...] | None:
+        """Of these Pythons, those for which the line of TensorFlow holds."""
+        return _for_which(self.tensorflow, target.platform, pythons) if pythons and self.tensorflow else pythons
 
     @property
     def drives(self) -> bool:
@@ -516,15 +525,12 @@ class PlannedEnvironment:
         if self.base and (inside := self.matrix.tensorflow(self.base.tensorflow or "", self.target.platform)):
             needs = universe.package(inside.package).requires(Version(inside.version))
             bounds |= {one.name: str(one.specifier) for one in needs} | {"numpy": numpy_bound(inside) or ""}
-        found = dict[str, str]()
-        for name, bound in bounds.items():
-            package = universe.package(name) if name in self.matrix.packages else None
-            # conda has older ones, too: of those of pip, the oldest is nearest to them
-            if package and (versions := package.allowed(bound) or sorted(package.allowed(""))[:1]):
-                found[name] = str(max(versions))
-                bounds[name] = bound if package.allowed(bound) else f"=={found[name]}"
-        together = solve(universe, [Wanted(name, bounds[name]) for name in found]) or {}
-        return {name: together.get(name, newest) for name, newest in found.items()}
+        pins = [
+            Wanted(name, met) for name, bound in bounds.items() if (met := _nearest(universe, name, bound)) is not None
+        ]
+        together = solve(universe, pins) or {}
+        newest = {one.name: max(universe.package(one.name).allowed(one.specifier)) for one in pins}
+        return {name: together.get(name, str(version)) for name, version in newest.items()}
 
     def _is_built(self, universe: Universe, name: str) -> bool:
         """Whether it is TensorFlow, which has a wheel, or what that requires and has none, but archives: pip builds it.
@@ -580,6 +586,15 @@ class PlannedEnvironment:
         return reason
 
 
+def _nearest(universe: Universe, name: str, bound: str) -> str | None:
+    """A bound of conda's; of a version older than all of pip's, the oldest of these. None: nothing is known."""
+    if name not in universe.matrix.packages:
+        return None
+    package = universe.package(name)
+    oldest = min(package.allowed(""), default=None)
+    return bound if package.allowed(bound) else f"=={oldest}" if oldest else None
+
+
 def _admitted(bounds: Sequence[SpecifierSet]) -> tuple[str, ...]:
     return tuple(one for one in PYTHONS if all(admits(wanted, one) for wanted in bounds))
 
@@ -588,21 +603,24 @@ def _tensorflows(
     environment: Environment, platform: str, pythons: Sequence[str], base: Base | None, matrix: Matrix
 ) -> tuple[Requirement | None, tuple[Requirement, ...]]:
     """The requirement that brings TensorFlow, None where the image's is kept, and others that bring one, too."""
-    holds_for = {
-        one: possible
-        for one in environment.requirements
-        if one.name in _TENSORFLOWS and (possible := _for_which(one, platform, pythons))
-    }
-    found = list[Requirement]()
-    for name in dict.fromkeys(one.name for one in holds_for):
-        named = [one for one in holds_for if one.name == name]
-        newest = max((holds_for[one][-1] for one in named), key=numbers)  # of lines for several Pythons, those for it
-        found.append(_together([one for one in named if newest in holds_for[one]]))
+    found = _by_name(environment, platform, pythons)
     first = min(found, key=lambda one: (one.name != "tensorflow", one.name == CONDA_BASE), default=None)
     if base and len(found) == 1 and _has_already(base, found[0]):
         first = _with_extra(base, found[0], matrix) if found[0].extras else None
         return first, ()
     return first, tuple(one for one in found if one is not first)
+
+
+def _by_name(environment: Environment, platform: str, pythons: Sequence[str]) -> list[Requirement]:
+    """What is asked for under each name of TensorFlow; of lines for several Pythons, for the newest."""
+    lines = (one for one in environment.requirements if one.name in _TENSORFLOWS)
+    holds_for = {one: possible for one in lines if (possible := _for_which(one, platform, pythons))}
+    found = list[Requirement]()
+    for name in dict.fromkeys(one.name for one in holds_for):
+        named = [one for one in holds_for if one.name == name]
+        newest = max((holds_for[one][-1] for one in named), key=numbers)
+        found.append(_together([one for one in named if newest in holds_for[one]]))
+    return found
 
 
 def _with_extra(base: Base, one: Requirement, matrix: Matrix) -> Requirement:
