@@ -96,7 +96,7 @@ class _Project:
         self.parts: dict[str, list[Requirement]] = {}  # "extra gpu", "group dev"
         self.not_understood: list[str] = []
         self._path, self._include, self._quote = path, include, quote
-        self._lines = _lines_of(text)
+        self._lines, self._rows = _lines_of(text), text.split("\n")
 
     def read_standard(self, project: dict[str, Any], dynamic: dict[str, Any]) -> None:
         """[project], and what setuptools adds. An extra may name others of its own project: all = ["mine[gpu]"]."""
@@ -145,6 +145,11 @@ class _Project:
         """The line of a string below a dotted key; of the key where it is not found; 1 where neither is."""
         return Place(self._path, self._lines.get((key, text)) or self._lines.get((key, None), 1))
 
+    def _inline(self, place: Place, name: str) -> str | None:
+        """The inline table of a package, with its key; None: there is none on that line."""
+        found = re.search(rf"(?<![\w.-]){re.escape(name)}\s*=\s*{{[^{{}}]*}}", self._rows[place.line - 1][:1000])
+        return found[0] if found else None
+
     def _refuse(self, place: Place, text: str, error: ValueError) -> None:
         self.not_understood.append(complaint(place, text, error, quote=self._quote))
 
@@ -191,7 +196,7 @@ class _Project:
                 name=canonicalize_name(name),
                 specifier=specifier,
                 place=place,
-                text=f'{name} = "{version}"',
+                text=self._inline(place, name) or f'{name} = "{version}"',
                 extras=tuple(map(canonicalize_name, texts(given.get("extras")))),
                 marker=" and ".join(markers) or None,
             )

@@ -177,28 +177,34 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
     if not without:
         yield from _for_old_pythons(view, tensorflow)
         return
-    wheels = f"{tensorflow.text} ({tensorflow.place}; wheels of {newest.version})"
-    seen = (evidence(f"Python {', '.join(without)}", view.python_place, pythons_of(newest), wheels),)
-    # the Pythons for which the newest goes with everything else; else any release; else those of the newest
-    own = write_python(view, fitting(view, newest.python) or fitting(view) or newest.python)
+    listed = f"Python {', '.join(without)}"
     if len(without) == len(pythons):
         early = _pre_release(view, tensorflow, without[-1])
-        what = "stable release" if early else "wheel"
+        what, wheels = "stable release" if early else "wheel", f"{tensorflow.place}; wheels of {newest.version}"
+        # the Pythons for which the newest goes with everything else; else any release; else those of the newest
+        own = write_python(view, fitting(view, newest.python) or fitting(view) or newest.python)
         yield Problem(
             title=f"{tensorflow.text} has no {what} for Python {span(tuple(without))}",
             cause=f"pip and uv install the pre-release {early} then" if early else _NO_MATCH,
-            evidence=seen,
+            evidence=(evidence(listed, view.python_place, pythons_of(newest), f"{tensorflow.text} ({wheels})"),),
             fixes=_for_that_python(view, tensorflow, own),
             severity=Severity.WARNING if early else Severity.ERROR,
         )
     elif tensorflow.specifier:
-        yield Problem(
-            title=f"{tensorflow.text} has no wheel for Python {', '.join(without)}, which {view.python_place} allows",
-            cause="uv and Poetry resolve for every Python that is allowed, and fail; pip fails on those Pythons",
-            evidence=seen,
-            fixes=(own,),
-            severity=Severity.WARNING,
-        )
+        yield _for_some_pythons(view, tensorflow, listed)
+
+
+def _for_some_pythons(view: PlannedEnvironment, tensorflow: Requirement, without: str) -> Problem:
+    """No release that is allowed has a wheel for these; each has for others."""
+    usable = tuple(one for one in view.pythons or () if one not in without_wheel(view, view.allowed, after=True))
+    wheels = f"{tensorflow.text} ({tensorflow.place}; names of the wheels)"
+    return Problem(
+        title=f"{tensorflow.text} has no wheel for {without}, which {view.python_place} allows",
+        cause="pip, uv sync and poetry install fail on those Pythons",
+        evidence=(evidence(without, view.python_place, f"Python {span(usable)}", wheels),),
+        fixes=(write_python(view, fitting(view) or usable),),
+        severity=Severity.WARNING,
+    )
 
 
 def _pre_release(view: PlannedEnvironment, tensorflow: Requirement, python: str) -> str | None:
