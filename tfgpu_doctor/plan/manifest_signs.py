@@ -260,9 +260,14 @@ def no_such_python(view: PlannedEnvironment) -> Iterator[Problem]:
 _OLDEST_SUPPORTED = "3.11"  # 3.10 has reached its end of life in October 2026: devguide.python.org/versions
 
 
+def _buildable(view: PlannedEnvironment) -> tuple[str, ...]:
+    """The Pythons with which everything can be installed; pip builds what has archives alone, as termcolor of 2.4."""
+    return fitting(view) or (() if view.conflicts else view.allowed[0].python)
+
+
 def _for_old_pythons(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
     """No Python is named, and the release has no wheel for those that are still supported."""
-    newest, own = view.allowed[0], fitting(view)
+    newest, own = view.allowed[0], _buildable(view)
     described = view.environment.image or view.target.gpus or view.target.driver
     skipped = tensorflow.marker and not holds(tensorflow.marker, view.target.platform, _OLDEST_SUPPORTED)
     if view.pythons or described or skipped or not own or at_least(newest.python[-1], _OLDEST_SUPPORTED):
@@ -772,6 +777,7 @@ def protobuf_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A protobuf that does not support the release's generated code."""
     yield from _refused(view, "protobuf")
     yield from _outside_bounds(view, "protobuf", protobuf_bound(view.release) if view.release else None)
+    yield from _known_bugs(view, about_protobuf=True)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -819,7 +825,12 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             title=f"{environment.label.partition(' (')[0]} gets no GPU: {request.problem}",
             cause=why if environment.kind == "workflow" else "the request is in the file, but brings no GPU",
             evidence=(evidence(request.text, str(request.place), expected, docs),),
-            fixes=(Fix("Write it as", tuple(_filled_in(line, image, request.count) for line in fix)),),
+            fixes=(
+                Fix(
+                    "Instead of that, write",
+                    tuple(_filled_in(line, image, request.count) for line in fix),
+                ),
+            ),
         )
     elif view.wants_gpu and request is None and not environment.no_gpu:
         found = view.base.image.reference if view.base else environment.label
@@ -1008,7 +1019,8 @@ def _cuda_before_11(view: PlannedEnvironment) -> str | None:
     row, base = view.release, view.base
     cuda = row.cuda if row and view.tensorflow else base.cuda if base and base.of_tensorflow else None
     is_meant = view.wants_gpu or view.package == "tensorflow-gpu" or "conda" in [each.by for each in view.cudas]
-    graver = [one.severity for one in (*bug_of_required_release(view), *nothing_brings_it_planned(view))]
+    bugs = (one for about in (True, False) for one in _known_bugs(view, about_protobuf=about))
+    graver = [one.severity for one in (*bugs, *nothing_brings_it_planned(view))]
     old = is_meant and at_least(cuda, "11") is False and Severity.ERROR not in graver
     return cuda if old else None
 
@@ -1478,16 +1490,27 @@ def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
 @in_manifests("tf.known-bug", unless=(*_DECIDED_BY_PACKAGE, "gpu.arch-too-new", "gpu.arch-too-old"))
 def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     """What will be installed has a bug in this environment."""
-    if row := view.release:
-        nearest = _without_its_bug(view, row)
-        for issue, gravity in _bugs(view, row):
-            yield Problem(
-                title=f"TensorFlow {row.version}: {issue.title}",
-                cause=issue.symptom,
-                evidence=(evidence(f"TensorFlow {row.version}", view.where, "another release", issue.source),),
-                fixes=(*nearest, Fix(issue.fix, _of_this_minor(row, issue.commands))),
-                severity=gravity,
-            )
+    yield from _known_bugs(view, about_protobuf=False)
+
+
+def _known_bugs(view: PlannedEnvironment, *, about_protobuf: bool) -> Iterator[Problem]:
+    """The bugs of what will be installed, or that its metadata has no upper bound for protobuf."""
+    row, line = view.release, view.tensorflow
+    nearest = _without_its_bug(view, row) if row else ()
+    for issue, gravity in _bugs(view, row) if row else ():
+        if row is None or (issue.about == "protobuf") != about_protobuf:
+            continue
+        fixes, need = (*nearest, Fix(issue.fix, _of_this_minor(row, issue.commands))), "another release"
+        if about_protobuf:
+            need = f"protobuf{protobuf_bound(row)}"
+            fixes = fixes if nearest or line is None else (write_beside(line, "protobuf<3.21"),)
+        yield Problem(
+            title=f"TensorFlow {row.version}: {issue.title}",
+            cause=issue.symptom,
+            evidence=(evidence(f"TensorFlow {row.version}", view.where, need, issue.source),),
+            fixes=fixes,
+            severity=gravity,
+        )
 
 
 def _bugs(view: PlannedEnvironment, row: Release) -> Iterator[tuple[KnownIssue, Severity]]:
