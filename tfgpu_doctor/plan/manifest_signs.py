@@ -632,6 +632,48 @@ def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
         )
 
 
+# whose wheels install the folder tensorboard/: 94 files of tensorflow-tensorboard 1.5.1
+_OTHER_TENSORBOARDS = ("tensorflow-tensorboard", "tb-nightly")
+
+
+@in_manifests("tf.package-conflict")
+def two_tensorboards_required(view: PlannedEnvironment) -> Iterator[Problem]:
+    """Another distribution installs its files over those of tensorboard, which TensorFlow requires since 1.6."""
+    one = next(filter(None, map(view.requirement, _OTHER_TENSORBOARDS)), None)
+    own = view.release and at_least(view.release.version, "1.6") and "nightly" not in view.package
+    if one and own and one.installer == "pip" and not view.conda:
+        yield Problem(
+            title=f"{one.name} and tensorboard, which TensorFlow requires, overwrite each other",
+            cause="each of them installs the folder tensorboard/; the order of installation decides which files remain",
+            evidence=_seen(one, "tensorboard alone", "files of both wheels"),
+            fixes=(remove(one),),
+            severity=Severity.WARNING,
+        )
+
+
+# required_tensorflow_version in the __init__.py of the wheels
+_PROBABILITY = {**{f"0.{number}": f"2.{number - 8}" for number in range(12, 25)}, "0.25": "2.18"}
+
+
+@in_manifests("tf.package-conflict")
+def probability_of_a_later_tensorflow(view: PlannedEnvironment) -> Iterator[Problem]:
+    """TensorFlow Probability names no TensorFlow in its metadata, and refuses an older one when it is imported."""
+    row, line = view.release, view.requirement("tensorflow-probability")
+    version = view.installed[-1][0].get("tensorflow-probability")
+    needed = _PROBABILITY.get(minor(version)) if version else None
+    if row is None or line is None or line.installer != "pip" or at_least(row.version, needed or "0") is not False:
+        return
+    extras = f"[{','.join(line.extras)}]" if line.extras else ""
+    better = next((one for one, least in [*_PROBABILITY.items()][::-1] if at_least(row.version, least)), None)
+    yield Problem(
+        title=f"{line.text} brings TensorFlow Probability {version}, which needs TensorFlow {needed} or later",
+        cause='its import fails: "This version of TensorFlow Probability requires TensorFlow version >="',
+        evidence=_seen(line, f"one for TensorFlow {row.version}", "its __init__.py"),
+        fixes=(write(line, f"{line.name}{extras}=={better}.*"),) if better else (),
+        severity=Severity.WARNING,
+    )
+
+
 @in_manifests("tf.package-conflict")
 def replaces_a_build_of_nvidia(view: PlannedEnvironment) -> Iterator[Problem]:
     """pip installs the TensorFlow of the index over that of an image of NVIDIA's."""
@@ -825,12 +867,7 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             title=f"{environment.label.partition(' (')[0]} gets no GPU: {request.problem}",
             cause=why if environment.kind == "workflow" else "the request is in the file, but brings no GPU",
             evidence=(evidence(request.text, str(request.place), expected, docs),),
-            fixes=(
-                Fix(
-                    "Instead of that, write",
-                    tuple(_filled_in(line, image, request.count) for line in fix),
-                ),
-            ),
+            fixes=(Fix("Instead of that, write", tuple(_filled_in(line, image, request.count) for line in fix)),),
         )
     elif view.wants_gpu and request is None and not environment.no_gpu:
         found = view.base.image.reference if view.base else environment.label
