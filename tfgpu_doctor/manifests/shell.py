@@ -384,8 +384,10 @@ def _take(text: str, place: Place, pip: Lines, path: str, include: Include, quot
     if project is None:
         pip.take(text, place, quote=quote)
         return
+    own, pip.requirements = pip.requirements, []
     with suppress(IncludeError):  # one of setup.py
         _follow(project, "pyproject.toml", include("pyproject.toml"), path, pip, include)
+    pip.requirements += own  # of several lines about one package, the last is the one to edit
 
 
 def read_environment(path: str, root: Node, include: Include, *, quote: bool = True) -> tuple[Environment, ...]:
