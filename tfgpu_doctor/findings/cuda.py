@@ -124,6 +124,9 @@ def _only_cudnn_fails(messages: MessageLog, cuda: ReportedCuda) -> bool:
     )
 
 
+OTHER_CUSOLVER = "CUDA 11.0 has libcusolver.so.10, later versions have libcusolver.so.11"
+
+
 @CUDA_VERSION.sign(unless=NO_GPU_SIDE)
 def other_minor_reported(reported_cuda: ReportedCuda) -> Problem | None:
     """A library whose number changed between two minor versions of one CUDA cannot be opened, while the others can."""
@@ -135,8 +138,7 @@ def other_minor_reported(reported_cuda: ReportedCuda) -> Problem | None:
     of_11 = any(at_least(version, "11") and not at_least(version, "12") for version in found)
     if "cusolver" not in missing or later or not (alone or of_11):
         return None
-    cause = "CUDA 11.0 has libcusolver.so.10, later versions have libcusolver.so.11: another minor version is installed"
-    return Problem(cause=cause, evidence=reported_cuda.evidence)
+    return Problem(cause=f"{OTHER_CUSOLVER}: another minor version is installed", evidence=reported_cuda.evidence)
 
 
 CUDA_MISSING = finding(

@@ -251,11 +251,16 @@ def _gpu_of_kubernetes(container: Node) -> GpuRequest | None:
     if given and given.text and hole(given.text):
         return GpuRequest(None, given.place, given.text)  # a template, which may ask for some
     refused = "without a limit, the API server refuses the request"
-    for section, problem in (("limits", None), ("requests", refused)):
-        for name, node in container.pairs("resources", section):
-            if name.startswith("nvidia.com/") or name == _REMOVED:
-                other = container.string("resources", "requests", name) or node.text
-                return _resource(name, node, problem or _unequal(node.text, other))
+    asked = [
+        (name != _REMOVED, name, node, problem)
+        for section, problem in (("limits", None), ("requests", refused))
+        for name, node in container.pairs("resources", section)
+        if name.startswith("nvidia.com/") or name == _REMOVED
+    ]
+    if asked:  # what no node has any more keeps the pod from starting, whatever else it asks for
+        _, name, node, problem = min(asked, key=lambda one: one[0])
+        other = container.string("resources", "requests", name) or node.text
+        return _resource(name, node, problem or _unequal(node.text, other))
     claim = next(iter(container.items("resources", "claims")), None)  # dynamic resource allocation
     return GpuRequest(None, claim.place, f"claims: {claim.string('name') or ''}") if claim else None
 

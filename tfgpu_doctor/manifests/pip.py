@@ -1,4 +1,4 @@
-"""Requirements files, with those that they include, environment.yml, and the YAML nodes that know their file."""
+"""Requirements files, with those that they include, and the YAML nodes that know their file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from tfgpu_doctor.manifests import (
     ManifestError,
     Place,
     Requirement,
-    Setting,
     bounds_of_all,
     environment_of,
     quoted,
 )
-from tfgpu_doctor.manifests.requirement import conda_requirement, other_index, pip_requirement
+from tfgpu_doctor.manifests.requirement import other_index, pip_requirement
 from tfgpu_doctor.manifests.variables import complaint
 
 Include: TypeAlias = Callable[[str], str]  # a path beside the file → its text; raises IncludeError
@@ -233,23 +232,3 @@ def documents(path: str, text: str) -> list[Node]:
         return [Node(one, path) for one in yaml_nodes.documents(text)]
     except yaml_nodes.YamlError as error:
         raise ManifestError(f"{path}:{error.line}: {error.reason}") from error
-
-
-def read_environment(path: str, root: Node, include: Include, *, quote: bool = True) -> tuple[Environment, ...]:
-    """environment.yml: dependencies of conda, of pip below them, and variables."""
-    requirements: list[Requirement] = []
-    not_understood: list[str] = []
-    pip = Lines(path, include)
-    for item in root.items("dependencies")[:MOST_REQUIREMENTS]:
-        if item.text is not None:
-            try:
-                requirements.append(conda_requirement(item.text, item.place))
-            except ValueError as error:
-                not_understood.append(complaint(item.place, item.text, error, quote=quote))
-        for line in item.items("pip"):
-            for number, text in enumerate((line.text or "").splitlines()):
-                pip.take(text.strip(), replace(line.place, line=line.place.line + number), quote=quote)
-    settings = [Setting(name, one.text, one.place) for name, one in root.pairs("variables") if one.text is not None]
-    channels = tuple(item.text for item in root.items("channels") if item.text)
-    found, complaints = (*requirements, *pip.found()), (*not_understood, *pip.not_understood)
-    return (environment_of("conda", path, found, complaints, settings=tuple(settings), channels=channels),)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.manifests import MOST_REQUIREMENTS, Environment, ManifestError, Place, Requirement, environment_of
@@ -95,7 +96,7 @@ class _Project:
         self.parts: dict[str, list[Requirement]] = {}  # "extra gpu", "group dev"
         self.not_understood: list[str] = []
         self._path, self._include, self._quote = path, include, quote
-        self._lines = _lines_of(text)
+        self._lines, self._rows = _lines_of(text), text.split("\n")
 
     def read_standard(self, project: dict[str, Any], dynamic: dict[str, Any]) -> None:
         """[project], and what setuptools adds. An extra may name others of its own project: all = ["mine[gpu]"]."""
@@ -144,6 +145,11 @@ class _Project:
         """The line of a string below a dotted key; of the key where it is not found; 1 where neither is."""
         return Place(self._path, self._lines.get((key, text)) or self._lines.get((key, None), 1))
 
+    def _inline(self, place: Place, name: str) -> str | None:
+        """The inline table of a package, with its key; None: there is none on that line."""
+        found = re.search(rf"(?<![\w.-]){re.escape(name)}\s*=\s*{{[^{{}}]*}}", self._rows[place.line - 1][:1000])
+        return found[0] if found else None
+
     def _refuse(self, place: Place, text: str, error: ValueError) -> None:
         self.not_understood.append(complaint(place, text, error, quote=self._quote))
 
@@ -177,17 +183,20 @@ class _Project:
             if not isinstance(version, str):
                 continue
             place = self._place(f"{key}.{name}", version if "version" in given else None)
-            marker = given.get("markers") or (f"sys_platform == '{system}'" if system else None)
             try:
-                specifier = poetry_specifier(version)
+                specifier, python = poetry_specifier(version), poetry_specifier(str(given.get("python", "")))
             except ValueError as error:
                 self._refuse(place, f"{name} {version}", error)
                 continue
+            markers = [f"sys_platform == '{system}'"] if system else []
+            markers += [f"python_full_version {one.operator} '{one.version}'" for one in SpecifierSet(python)]
+            own = given.get("markers")
+            markers += [f"({own})" if markers else own] if isinstance(own, str) else []
             yield Requirement(
                 name=canonicalize_name(name),
                 specifier=specifier,
                 place=place,
-                text=f'{name} = "{version}"',
+                text=self._inline(place, name) or f'{name} = "{version}"',
                 extras=tuple(map(canonicalize_name, texts(given.get("extras")))),
-                marker=marker if isinstance(marker, str) else None,
+                marker=" and ".join(markers) or None,
             )

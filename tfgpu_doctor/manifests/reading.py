@@ -24,8 +24,9 @@ from tfgpu_doctor.manifests import (
 )
 from tfgpu_doctor.manifests.deployment import merged, read_compose, read_kubernetes
 from tfgpu_doctor.manifests.dockerfile import read_definition, read_dockerfile
-from tfgpu_doctor.manifests.pip import Include, Node, documents, read_environment, read_requirements
+from tfgpu_doctor.manifests.pip import Include, Node, documents, read_requirements
 from tfgpu_doctor.manifests.pyproject import read_pyproject
+from tfgpu_doctor.manifests.shell import read_environment
 from tfgpu_doctor.manifests.workflow import read_notebook, read_python_file, read_workflow
 
 LONGEST_NUMBER = 500  # digits; Python refuses to read a number of some thousands
@@ -237,7 +238,7 @@ def is_list_of_packages(path: str, text: str) -> bool:
 
 MOST = 1_000  # environments of all files together
 _IN_A_PROJECT = ("requirements", "pyproject")  # where .python-version holds
-_MADE_FROM = ("requirements", "dockerfile", "compose", "conda", "pyproject")
+_MADE_FROM = ("requirements", "dockerfile", "compose", "conda", "pyproject", "singularity")
 
 
 def joined(environments: Iterable[Environment]) -> Iterator[Environment]:
@@ -283,13 +284,18 @@ def _owners(found: list[Environment]) -> dict[str, str]:
     owners: dict[str, str] = {}
     for one in found:
         outermost = _path(one) not in included and one.part_of is None and one.kind in _MADE_FROM
-        parts = set(one.read) if outermost else _narrowed_files(one) if one.kind == "workflow" else set()
+        parts = _parts(one) if outermost else _narrowed_files(one) if one.kind == "workflow" else set()
         for path in parts - {_path(one)}:
             owners.setdefault(path, one.label)
     for one in found:
         if one.kind == "requirements" and one.place.path.endswith(".txt"):
             owners.setdefault(f"{_path(one).removesuffix('.txt')}.in", one.label)
     return owners
+
+
+def _parts(one: Environment) -> set[str]:
+    """The files that were read for it, but for a project that conda's pip installs, and others as well."""
+    return {path for path in one.read if one.kind != "conda" or not path.endswith(".toml")}
 
 
 def _narrowed_files(one: Environment) -> set[str]:

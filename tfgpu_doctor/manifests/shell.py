@@ -1,16 +1,18 @@
-"""Shell commands that install: their words, packages, the folders that they install into, and the files they name."""
+"""Shell commands that install: their words, packages, folders, and the files they name, environment.yml among them."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.manifests import (
+    MOST_REQUIREMENTS,
     Environment,
     Image,
     IncludeError,
@@ -18,10 +20,11 @@ from tfgpu_doctor.manifests import (
     ManifestError,
     Place,
     Requirement,
+    Setting,
     environment_of,
     quoted,
 )
-from tfgpu_doctor.manifests.pip import Include, Lines, documents, read_environment
+from tfgpu_doctor.manifests.pip import Include, Lines, Node, documents
 from tfgpu_doctor.manifests.pyproject import read_pyproject
 from tfgpu_doctor.manifests.requirement import conda_requirement, other_index, pip_requirement, poetry_specifier
 from tfgpu_doctor.manifests.variables import complaint, fill, unknown_part
@@ -218,11 +221,18 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
         place = Place(path, word.line)
         if kind is not None:
             found.files.append(File(kind, word.text, place, **of_command))
-        elif project := _PROJECT.fullmatch(word.text):
-            extras = tuple(one.strip() for one in (project["extras"] or "").split(",") if one.strip())
-            found.files.append(File("project", ".", place, extras, **of_command))
+        elif project := _project(word.text, place):
+            found.files.append(replace(project, **of_command))
         else:
             _add(installer, word.text, place, found, of_command)
+
+
+def _project(text: str, place: Place) -> File | None:
+    """The project that is installed with some of its extras."""
+    if (found := _PROJECT.fullmatch(text)) is None:
+        return None
+    extras = tuple(one.strip() for one in (found["extras"] or "").split(",") if one.strip())
+    return File("project", ".", place, extras)
 
 
 def _of_project(texts: list[str], place: Place, found: Installed) -> None:
@@ -366,6 +376,38 @@ def _follow(file: File, name: str, text: str, path: str, lines: Lines, include: 
     for one in several:
         lines.requirements += one.requirements + (one.python if file.kind == "conda" else ())
         lines.not_understood += one.not_understood
+
+
+def _take(text: str, place: Place, pip: Lines, path: str, include: Include, quote: bool) -> None:
+    """Read a line of conda's pip, which may be the project beside the file."""
+    project = _project(re.sub(r"^(?:-e|--editable)[ =]", "", text).strip(), place)
+    if project is None:
+        pip.take(text, place, quote=quote)
+        return
+    own, pip.requirements = pip.requirements, []
+    with suppress(IncludeError):  # one of setup.py
+        _follow(project, "pyproject.toml", include("pyproject.toml"), path, pip, include)
+    pip.requirements += own  # of several lines about one package, the last is the one to edit
+
+
+def read_environment(path: str, root: Node, include: Include, *, quote: bool = True) -> tuple[Environment, ...]:
+    """environment.yml: dependencies of conda, of pip below them, and variables."""
+    requirements: list[Requirement] = []
+    not_understood: list[str] = []
+    pip = Lines(path, include)
+    for item in root.items("dependencies")[:MOST_REQUIREMENTS]:
+        if item.text is not None:
+            try:
+                requirements.append(conda_requirement(item.text, item.place))
+            except ValueError as error:
+                not_understood.append(complaint(item.place, item.text, error, quote=quote))
+        for line in item.items("pip"):
+            for number, text in enumerate((line.text or "").splitlines()):
+                _take(text.strip(), replace(line.place, line=line.place.line + number), pip, path, include, quote)
+    settings = [Setting(name, one.text, one.place) for name, one in root.pairs("variables") if one.text is not None]
+    channels = tuple(item.text for item in root.items("channels") if item.text)
+    found, complaints = (*requirements, *pip.found()), (*not_understood, *pip.not_understood)
+    return (environment_of("conda", path, found, complaints, settings=tuple(settings), channels=channels),)
 
 
 def environment(

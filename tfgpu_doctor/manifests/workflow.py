@@ -42,6 +42,9 @@ def read_python_file(path: str, text: str) -> tuple[Environment, ...]:
 
 
 _MINOR = re.compile(r"[23]\.\d{1,2}(?=\.|$)")
+# what setup-python takes the newest Python of: github.com/actions/setup-python, docs/advanced-usage.md
+_RANGE = re.compile(r"3(?:\.[x*])?|(?:[<>]=?\s?3\.\d[\d.]*[\s,]*)+")
+_HOSTED = {"colab", "kaggle"}
 _SHELL_CELL = re.compile(r"%%(?:bash|sh|shell|script)\b")
 _COMMAND = re.compile(r"\s*(?:!{1,2}|%(?=(?:pip|conda|mamba|uv)\b))")
 
@@ -61,9 +64,10 @@ def read_notebook(path: str, text: str, include: Include) -> tuple[Environment, 
             source = lines.numbered(cell.get("source"))
             if cell.get("cell_type") == "code":
                 read_commands([*_commands(source)], path, installed)
-    version = str(table(data, "metadata", "language_info").get("version"))
+    metadata = table(data, "metadata")
+    version, hosted = str(table(metadata, "language_info").get("version")), _HOSTED & metadata.keys()
     python = []
-    if found := _MINOR.match(version):
+    if (found := _MINOR.match(version)) and not hosted:  # their Python is today's, not that of the last kernel
         place = Place(path, lines.line_of(version))
         python = [Requirement("python", f"=={found[0]}.*", place, f"python {found[0]}")]
     return (environment("notebook", path, installed, include, python=python),)
@@ -225,3 +229,6 @@ def _python_of_workflow(step: Node, filled: Callable[[str], str]) -> Iterator[Re
         text = filled(version.text).strip()
         if found := _MINOR.match(text):
             yield Requirement("python", f"=={found[0]}.*", version.place, text)
+        elif _RANGE.fullmatch(text[:100]):
+            bounds = ",".join(re.findall(r"[<>]=?\s?[\d.]+", text)) or ">=3"
+            yield Requirement("python", bounds, version.place, text)

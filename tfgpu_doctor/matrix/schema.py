@@ -283,6 +283,7 @@ class MonthlyImages(SourcedRow, frozen=True, kw_only=True):
     """The CUDA of NVIDIA's images from one month to another; they require the driver of that CUDA."""
 
     cuda: Numbers
+    python: Numbers | None = None  # of TensorFlow's, but for tags with py2; None: unknown, or not all have the same
     first: Month
     last: Month
 

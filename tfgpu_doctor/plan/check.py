@@ -36,7 +36,7 @@ from tfgpu_doctor.plan.alternatives import doubts_of, is_data_centre
 from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.manifest_signs import other_major_planned, other_version_planned
-from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.plan.planned import Base, PlannedEnvironment
 from tfgpu_doctor.plan.target import Target, to_facts
 
 _ABOUT_VISIBILITY = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # judged by line, in files that ask for a GPU
@@ -53,15 +53,11 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     found: dict[object, Finding] = {}
     reasons = dict.fromkeys(line for one in views for line in one.environment.not_understood)
     undetermined = [Undetermined(id="tf.python-unsupported", reason=reason) for reason in reasons]
+    with_extra = {one.environment.place.path for one in views if one.environment.kind == "pyproject" and one.extra}
     for view in views:
-        own = _findings(view, target, matrix)
+        own = [one for one in _findings(view, target, matrix) if not _is_for_extra(one, view, with_extra)]
         found |= {(one.id, one.title, one.evidence): one for one in own}
-        if view.tensorflow and view.allowed and not view.release and len(view.wanted) > 1:
-            later = f"{view.where}: the other requirements are judged when TensorFlow has a wheel: check again then"
-            undetermined.append(Undetermined(id="tf.package-conflict", reason=later))
-        if (reason := _not_in_matrix(view)) and not own:
-            undetermined.append(Undetermined(id="cuda.version-mismatch", reason=reason))
-        undetermined += _doubted(view)
+        undetermined += _left_open(view, own)
     return Report(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
@@ -76,13 +72,30 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     )
 
 
+def _left_open(view: PlannedEnvironment, own: list[Finding]) -> Iterator[Undetermined]:
+    """What is not judged of an environment."""
+    if view.tensorflow and view.allowed and not view.release and len(view.wanted) > 1:
+        later = f"{view.where}: the other requirements are judged when TensorFlow has a wheel: check again then"
+        yield Undetermined(id="tf.package-conflict", reason=later)
+    if (reason := _not_in_matrix(view)) and Severity.ERROR not in {one.severity for one in own}:
+        yield Undetermined(id="cuda.version-mismatch", reason=reason)
+    yield from _doubted(view)
+
+
+def _is_for_extra(finding: Finding, view: PlannedEnvironment, with_extra: set[str]) -> bool:
+    """Whether it is about a project without the extra that brings CUDA."""
+    line, kind = view.tensorflow, view.environment.kind
+    of_project = kind in ("pyproject", "workflow") and line is not None and line.place.path in with_extra
+    return of_project and finding.id == "cuda.missing"
+
+
 def _is_known(view: PlannedEnvironment) -> bool:
     """Whether it names a TensorFlow of the usual places, of which something is known, or an image that has one."""
     one, base = view.tensorflow, view.base
     if one and not one.elsewhere:
         return bool(view.conda or view.allowed) or view.release is not None
     inside = base and (base.tensorflow or "tensorflow/serving" in base.image.name or (base.of_tensorflow and base.cuda))
-    return one is None and bool(inside)
+    return one is None and bool(inside) and _not_in_matrix(view) is None
 
 
 def _doubted(view: PlannedEnvironment) -> Iterator[Undetermined]:
@@ -99,10 +112,16 @@ def _not_in_matrix(view: PlannedEnvironment) -> str | None:
         return f"{one.place}: {one.text} comes from {one.elsewhere}, of which the matrix has nothing"
     if one and view.release is None and not view.allowed and not view.conda:
         return f"{one.place}: the matrix has no release that matches {one.text}"
-    cuda_unknown = base and base.gpu and not base.cuda
-    if one is None and base and base.of_tensorflow and ((view.release is None and not base.of_a_month) or cuda_unknown):
+    if one is None and base and base.of_tensorflow and not _is_listed(view, base):
         return f"{base.image.place}: {base.image.reference} is not in the matrix"
     return None
+
+
+def _is_listed(view: PlannedEnvironment, base: Base) -> bool:
+    """Whether the CUDA of an image is known, and its TensorFlow, or that pip leaves it as it is."""
+    asked = any(one.name == "tensorflow" and one.specifier for one in view.environment.requirements)
+    release_known = view.release is not None or (base.of_a_month and bool(base.tensorflow or not asked))
+    return release_known and bool(base.cuda or not base.gpu)
 
 
 def _verdict(findings: Iterable[Finding], judged: bool) -> Verdict:

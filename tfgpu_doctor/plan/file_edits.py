@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from msgspec import structs
@@ -144,7 +144,8 @@ def write_cuda(view: PlannedEnvironment, release: Release) -> tuple[Fix, ...]:
 
 def write_beside(one: Requirement, more: str) -> Fix:
     """Keep a requirement, and add another one next to it."""
-    new = _as_written(one, more)
+    plain = replace(one, text=f'{one.name} = ""') if one.text.endswith("}") else one
+    new = _as_written(plain, more)
     edit = Edit(one.place.path, one.place.line, one.text, new, beside=True)
     return Fix(f"Beside {one.text!r} in {one.place}, write {new!r}", edits=(edit,))
 
@@ -222,7 +223,9 @@ def _python_line(one: Requirement, first: str, last: str) -> tuple[str, str]:
         return old.removeprefix("python "), bounds
     if re.match(r"python[<>~!]", old):  # of conda
         return old, f"python{bounds}"
-    version = re.search(r"(?<![\d.])\d+(?:\.\d+)+$", old)  # python=3.13 of conda; 3.13 of uv
+    if re.match(r"[\d<>]", old):  # of a workflow: "3.x"
+        return old, last
+    version = re.search(r"(?<![\d.])\d+(?:\.\d+)+$", old)  # python=3.13 of conda
     return old, f"{old[: version.start()]}{last}" if version else f"python={last}"
 
 
@@ -240,9 +243,13 @@ def _bounds(written: str, first: str, last: str) -> str:
 def _as_written(one: Requirement, better: str) -> str:
     """A requirement of pip in the form of the line that `one` stands on: with its marker, or as a key of TOML."""
     name, extras, version = _parts(better)
+    listed, wanted = ", ".join(f'"{extra}"' for extra in extras), f'"{version or "*"}"'
+    if one.text.endswith("}"):  # its other keys stay
+        made = re.sub(r",\s*extras\s*=\s*\[[^\]]*\]|extras\s*=\s*\[[^\]]*\]\s*,\s*", "", one.text)
+        both = f"version = {wanted}, extras = [{listed}]" if extras else f"version = {wanted}"
+        made = re.sub(r"""version\s*=\s*(["']).*?\1""", both, made)
+        return re.sub(r"^[\w.-]+", name, made)
     if re.match(r"[\w.-]+ = ", one.text):
-        listed = ", ".join(f'"{extra}"' for extra in extras)
-        wanted = f'"{version or "*"}"'
         return f"{name} = {{ version = {wanted}, extras = [{listed}] }}" if extras else f"{name} = {wanted}"
     _, semicolon, marker = one.text.partition(";")
     return f"{better}{semicolon}{marker}" if one.marker else better

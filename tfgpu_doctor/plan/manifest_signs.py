@@ -15,13 +15,14 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from msgspec.structs import replace as replaced
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, minor, numbers
 from tfgpu_doctor.findings.answers import is_about_architecture
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
-from tfgpu_doctor.findings.cuda import OF_THE_SYSTEM, WITHOUT_EXTRA
+from tfgpu_doctor.findings.cuda import OF_THE_SYSTEM, OTHER_CUSOLVER, WITHOUT_EXTRA
 from tfgpu_doctor.findings.declaration import Problem, evidence
 from tfgpu_doctor.findings.engine import SEVERITIES
 from tfgpu_doctor.findings.host import COMPOSE_REQUEST
@@ -74,7 +75,7 @@ from tfgpu_doctor.plan.planned import (
     with_cudnn,
     without_wheel,
 )
-from tfgpu_doctor.plan.resolving import Universe, solve, specifier
+from tfgpu_doctor.plan.resolving import Universe, holds, solve, specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 _SEARCHES: dict[tuple[str, tuple[str, ...]], list[Search]] = {}
@@ -176,25 +177,42 @@ def no_wheel_for_required_python(view: PlannedEnvironment) -> Iterator[Problem]:
     if not without:
         yield from _for_old_pythons(view, tensorflow)
         return
-    wheels = f"{tensorflow.text} ({tensorflow.place}; wheels of {newest.version})"
-    seen = (evidence(f"Python {', '.join(without)}", view.python_place, pythons_of(newest), wheels),)
-    # the Pythons for which the newest goes with everything else; else any release; else those of the newest
-    own = write_python(view, fitting(view, newest.python) or fitting(view) or newest.python)
+    listed = f"Python {', '.join(without)}"
     if len(without) == len(pythons):
+        early = _pre_release(view, tensorflow, without[-1])
+        what, wheels = "stable release" if early else "wheel", f"{tensorflow.place}; wheels of {newest.version}"
+        # the Pythons for which the newest goes with everything else; else any release; else those of the newest
+        own = write_python(view, fitting(view, newest.python) or fitting(view) or newest.python)
         yield Problem(
-            title=f"{tensorflow.text} has no wheel for Python {span(tuple(without))}",
-            cause=_NO_MATCH,
-            evidence=seen,
+            title=f"{tensorflow.text} has no {what} for Python {span(tuple(without))}",
+            cause=f"pip and uv install the pre-release {early} then" if early else _NO_MATCH,
+            evidence=(evidence(listed, view.python_place, pythons_of(newest), f"{tensorflow.text} ({wheels})"),),
             fixes=_for_that_python(view, tensorflow, own),
+            severity=Severity.WARNING if early else Severity.ERROR,
         )
     elif tensorflow.specifier:
-        yield Problem(
-            title=f"{tensorflow.text} has no wheel for Python {', '.join(without)}, which {view.python_place} allows",
-            cause="uv and Poetry resolve for every Python that is allowed, and fail; pip fails on those Pythons",
-            evidence=seen,
-            fixes=(own,),
-            severity=Severity.WARNING,
-        )
+        yield _for_some_pythons(view, tensorflow, listed)
+
+
+def _for_some_pythons(view: PlannedEnvironment, tensorflow: Requirement, without: str) -> Problem:
+    """No release that is allowed has a wheel for these; each has for others."""
+    usable = tuple(one for one in view.pythons or () if one not in without_wheel(view, view.allowed, after=True))
+    wheels = f"{tensorflow.text} ({tensorflow.place}; names of the wheels)"
+    return Problem(
+        title=f"{tensorflow.text} has no wheel for {without}, which {view.python_place} allows",
+        cause="pip, uv sync and poetry install fail on those Pythons",
+        evidence=(evidence(without, view.python_place, f"Python {span(usable)}", wheels),),
+        fixes=(write_python(view, fitting(view) or usable),),
+        severity=Severity.WARNING,
+    )
+
+
+def _pre_release(view: PlannedEnvironment, tensorflow: Requirement, python: str) -> str | None:
+    """The pre-release that has a wheel for a Python and is taken where no release has: PEP 440 (tried)."""
+    rows = view.matrix.releases(platform=view.target.platform, package=tensorflow.name)
+    wanted = SpecifierSet(tensorflow.specifier)
+    found = (row.version for row in rows if python in row.python and wanted.contains(row.version, prereleases=True))
+    return next(found, None)
 
 
 def _for_that_python(view: PlannedEnvironment, tensorflow: Requirement, own: Fix) -> tuple[Fix, ...]:
@@ -242,11 +260,17 @@ def no_such_python(view: PlannedEnvironment) -> Iterator[Problem]:
 _OLDEST_SUPPORTED = "3.11"  # 3.10 has reached its end of life in October 2026: devguide.python.org/versions
 
 
+def _buildable(view: PlannedEnvironment) -> tuple[str, ...]:
+    """The Pythons with which everything can be installed; pip builds what has archives alone, as termcolor of 2.4."""
+    return fitting(view) or (() if view.conflicts else view.allowed[0].python)
+
+
 def _for_old_pythons(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
     """No Python is named, and the release has no wheel for those that are still supported."""
-    newest, own = view.allowed[0], fitting(view)
+    newest, own = view.allowed[0], _buildable(view)
     described = view.environment.image or view.target.gpus or view.target.driver
-    if view.pythons or described or not own or at_least(newest.python[-1], _OLDEST_SUPPORTED):
+    skipped = tensorflow.marker and not holds(tensorflow.marker, view.target.platform, _OLDEST_SUPPORTED)
+    if view.pythons or described or skipped or not own or at_least(newest.python[-1], _OLDEST_SUPPORTED):
         return
     # conda adds the newest Python, unless the version of another package asks for an older one
     pins = {one.text for one in view.environment.requirements if one.installer == "conda" and one.specifier}
@@ -608,6 +632,48 @@ def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
         )
 
 
+# whose wheels install the folder tensorboard/: 94 files of tensorflow-tensorboard 1.5.1
+_OTHER_TENSORBOARDS = ("tensorflow-tensorboard", "tb-nightly")
+
+
+@in_manifests("tf.package-conflict")
+def two_tensorboards_required(view: PlannedEnvironment) -> Iterator[Problem]:
+    """Another distribution installs its files over those of tensorboard, which TensorFlow requires since 1.6."""
+    one = next(filter(None, map(view.requirement, _OTHER_TENSORBOARDS)), None)
+    own = view.release and at_least(view.release.version, "1.6") and "nightly" not in view.package
+    if one and own and one.installer == "pip" and not view.conda:
+        yield Problem(
+            title=f"{one.name} and tensorboard, which TensorFlow requires, overwrite each other",
+            cause="each of them installs the folder tensorboard/; the order of installation decides which files remain",
+            evidence=_seen(one, "tensorboard alone", "files of both wheels"),
+            fixes=(remove(one),),
+            severity=Severity.WARNING,
+        )
+
+
+# required_tensorflow_version in the __init__.py of the wheels
+_PROBABILITY = {**{f"0.{number}": f"2.{number - 8}" for number in range(12, 25)}, "0.25": "2.18"}
+
+
+@in_manifests("tf.package-conflict")
+def probability_of_a_later_tensorflow(view: PlannedEnvironment) -> Iterator[Problem]:
+    """TensorFlow Probability names no TensorFlow in its metadata, and refuses an older one when it is imported."""
+    row, line = view.release, view.requirement("tensorflow-probability")
+    version = view.installed[-1][0].get("tensorflow-probability")
+    needed = _PROBABILITY.get(minor(version)) if version else None
+    if row is None or line is None or line.installer != "pip" or at_least(row.version, needed or "0") is not False:
+        return
+    extras = f"[{','.join(line.extras)}]" if line.extras else ""
+    better = next((one for one, least in [*_PROBABILITY.items()][::-1] if at_least(row.version, least)), None)
+    yield Problem(
+        title=f"{line.text} brings TensorFlow Probability {version}, which needs TensorFlow {needed} or later",
+        cause='its import fails: "This version of TensorFlow Probability requires TensorFlow version >="',
+        evidence=_seen(line, f"one for TensorFlow {row.version}", "its __init__.py"),
+        fixes=(write(line, f"{line.name}{extras}=={better}.*"),) if better else (),
+        severity=Severity.WARNING,
+    )
+
+
 @in_manifests("tf.package-conflict")
 def replaces_a_build_of_nvidia(view: PlannedEnvironment) -> Iterator[Problem]:
     """pip installs the TensorFlow of the index over that of an image of NVIDIA's."""
@@ -736,14 +802,16 @@ def _is_before(universe: Universe, one: Requirement, version: str) -> bool:
 
 def _brings_numpy_2(view: PlannedEnvironment, bound: str) -> Requirement | None:
     """The line that brings, or leaves, a NumPy outside a bound: its own, TensorFlow's, or that of what requires it."""
-    universe = view.resolved.universe
+    universe, line = view.resolved.universe, view.tensorflow
+    if line and not universe.is_judged(line):  # what tensorflow-macos asks pip for is not known
+        return None
     fits = {None, *map(str, universe.package("numpy").allowed(bound))}
     outside = [one for one in pairwise(view.installed) if one[1][0].get("numpy") not in fits]
     if view.installed[-1][0].get("numpy") in fits or not outside:
         return None
     (before, _), (_, lines) = next((one for one in reversed(outside) if one[0][0].get("numpy") in fits), outside[0])
     alone = (one for one in lines if (solve(universe, [one], before) or {}).get("numpy") not in fits)
-    return next((one for one in lines if one.name == "numpy"), None) or next(alone, view.tensorflow)
+    return next((one for one in lines if one.name == "numpy"), None) or next(alone, line)
 
 
 @in_manifests("tf.abi-protobuf", unless=("tf.package-removed",))
@@ -751,6 +819,7 @@ def protobuf_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A protobuf that does not support the release's generated code."""
     yield from _refused(view, "protobuf")
     yield from _outside_bounds(view, "protobuf", protobuf_bound(view.release) if view.release else None)
+    yield from _known_bugs(view, about_protobuf=True)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -798,7 +867,7 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             title=f"{environment.label.partition(' (')[0]} gets no GPU: {request.problem}",
             cause=why if environment.kind == "workflow" else "the request is in the file, but brings no GPU",
             evidence=(evidence(request.text, str(request.place), expected, docs),),
-            fixes=(Fix("Write it as", tuple(_filled_in(line, image, request.count) for line in fix)),),
+            fixes=(Fix("Instead of that, write", tuple(_filled_in(line, image, request.count) for line in fix)),),
         )
     elif view.wants_gpu and request is None and not environment.no_gpu:
         found = view.base.image.reference if view.base else environment.label
@@ -987,7 +1056,8 @@ def _cuda_before_11(view: PlannedEnvironment) -> str | None:
     row, base = view.release, view.base
     cuda = row.cuda if row and view.tensorflow else base.cuda if base and base.of_tensorflow else None
     is_meant = view.wants_gpu or view.package == "tensorflow-gpu" or "conda" in [each.by for each in view.cudas]
-    graver = [one.severity for one in (*bug_of_required_release(view), *nothing_brings_it_planned(view))]
+    bugs = (one for about in (True, False) for one in _known_bugs(view, about_protobuf=about))
+    graver = [one.severity for one in (*bugs, *nothing_brings_it_planned(view))]
     old = is_meant and at_least(cuda, "11") is False and Severity.ERROR not in graver
     return cuda if old else None
 
@@ -1181,19 +1251,28 @@ def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 
 @in_manifests("cuda.version-mismatch", unless=_DECIDED_BY_PACKAGE)
 def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
-    """An image or a package brings CUDA of another major version, and nothing brings the right one."""
+    """An image or a package brings CUDA of another major version, or libcusolver, and nothing brings the right one."""
     release = view.needs_cuda
     named = [cuda for cuda in view.cudas if cuda.version]
-    others = [cuda for cuda in named if release and major(cuda.version) != major(release.cuda)]
+    others = [cuda for cuda in named if release and _is_other(release, cuda.version)]
     if release is None or not others or len(others) < len(view.cudas):
         return
     loads = f"TensorFlow {release.version} loads CUDA {minor(release.cuda)}"
     expected, source = f"CUDA {release.cuda}", f"TensorFlow {release.version} ({view.where})"
     yield Problem(
         title=f"{loads}, but {others[0].text} contains CUDA {others[0].version}",
+        cause=OTHER_CUSOLVER if major(others[0].version) == major(release.cuda) else None,
         evidence=tuple(evidence(cuda.text, cuda.place, expected, source) for cuda in others),
         fixes=write_cuda(view, release),
     )
+
+
+def _is_other(release: Release, version: str) -> bool:
+    """Whether a CUDA has libraries of other names; of 11, this is libcusolver in 11.0: tensorflow issue 43947."""
+    cusolver = next((one.soname for one in release.libraries if one.component == "cusolver"), "")
+    if major(version) != "11" or major(release.cuda) != "11" or "." not in version or not cusolver:
+        return major(version) != major(release.cuda)
+    return (minor(version) == "11.0") != ("10" in cusolver)
 
 
 @in_manifests("cuda.missing", unless=(*_DECIDED_BY_PACKAGE, "gpu.arch-too-new"))
@@ -1448,16 +1527,27 @@ def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
 @in_manifests("tf.known-bug", unless=(*_DECIDED_BY_PACKAGE, "gpu.arch-too-new", "gpu.arch-too-old"))
 def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     """What will be installed has a bug in this environment."""
-    if row := view.release:
-        nearest = _without_its_bug(view, row)
-        for issue, gravity in _bugs(view, row):
-            yield Problem(
-                title=f"TensorFlow {row.version}: {issue.title}",
-                cause=issue.symptom,
-                evidence=(evidence(f"TensorFlow {row.version}", view.where, "another release", issue.source),),
-                fixes=(*nearest, Fix(issue.fix, _of_this_minor(row, issue.commands))),
-                severity=gravity,
-            )
+    yield from _known_bugs(view, about_protobuf=False)
+
+
+def _known_bugs(view: PlannedEnvironment, *, about_protobuf: bool) -> Iterator[Problem]:
+    """The bugs of what will be installed, or that its metadata has no upper bound for protobuf."""
+    row, line = view.release, view.tensorflow
+    nearest = _without_its_bug(view, row) if row else ()
+    for issue, gravity in _bugs(view, row) if row else ():
+        if row is None or (issue.about == "protobuf") != about_protobuf:
+            continue
+        fixes, need = (*nearest, Fix(issue.fix, _of_this_minor(row, issue.commands))), "another release"
+        if about_protobuf:
+            need = f"protobuf{protobuf_bound(row)}"
+            fixes = fixes if nearest or line is None else (write_beside(line, "protobuf<3.21"),)
+        yield Problem(
+            title=f"TensorFlow {row.version}: {issue.title}",
+            cause=issue.symptom,
+            evidence=(evidence(f"TensorFlow {row.version}", view.where, need, issue.source),),
+            fixes=fixes,
+            severity=gravity,
+        )
 
 
 def _bugs(view: PlannedEnvironment, row: Release) -> Iterator[tuple[KnownIssue, Severity]]:
@@ -1514,16 +1604,7 @@ def _gravity(view: PlannedEnvironment, issue: KnownIssue) -> Severity:
     """How grave a bug is as the files are: a plan warns of what it can install something else beside."""
     if forgets_folders(issue) and any(one.name == "LD_LIBRARY_PATH" for one in view.environment.settings):
         return Severity.NOTE  # the folder that is missing may be one of those
-    happens = issue.about == "cuda-minor" or lacks_bound(issue)
-    return Severity.ERROR if happens else Severity(issue.severity)
-
-
-def _has_other_cuda(view: PlannedEnvironment, issue: KnownIssue) -> bool:
-    """Whether it is about a CUDA that no line brings."""
-    if issue.about == "nvcc":  # of conda and pip; xla.libdevice-missing judges images
-        return not any(one.by for one in view.cudas)
-    named = (one.version for one in view.cudas if "." in one.version)
-    return issue.about == "cuda-minor" and all(minor(version) == "11.0" for version in named)
+    return Severity.ERROR if lacks_bound(issue) else Severity(issue.severity)
 
 
 _ASKED = re.compile(r"'([\w.-]+)([<>=!~][^']+)'")  # of a command of pip
@@ -1549,7 +1630,9 @@ def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     condition = issue.condition
     if issue.severity not in ("error", "warning") or is_about_architecture(condition) or issue.about == "numpy":
         return False
-    if _has_other_cuda(view, issue) or _is_met(view, issue):
+    # cuda.version-mismatch judges the minor version; and images without nvcc are for xla.libdevice-missing
+    other = issue.about == "cuda-minor" or (issue.about == "nvcc" and not any(one.by for one in view.cudas))
+    if other or _is_met(view, issue):
         return False
     if issue.affects == "install":  # an image has what was current when it was built
         return view.tensorflow is not None and bool(view.extra or not (condition.extra or issue.about == "extra"))

@@ -24,7 +24,16 @@ from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.rows import spelled_out
 from tfgpu_doctor.matrix.schema import Container, CudaImage
 from tfgpu_doctor.plan.constraints import PlanRequest
-from tfgpu_doctor.plan.resolving import Universe, admits, holds, smallest_conflict, solve, specifier, universe_of
+from tfgpu_doctor.plan.resolving import (
+    Universe,
+    Wanted,
+    admits,
+    holds,
+    smallest_conflict,
+    solve,
+    specifier,
+    universe_of,
+)
 from tfgpu_doctor.plan.target import Target
 
 # https://github.com/NVIDIA/nvidia-docker: nvidia/cuda:12.3.2-cudnn9-runtime-ubuntu22.04, 12.6.3-cudnn-devel-ubi9
@@ -95,16 +104,23 @@ def read_base(image: Image | None, matrix: Matrix) -> Base | None:
     if name == "tensorflow/tensorflow":
         return _tensorflow(image, matrix)
     if name in _OF_A_MONTH:
-        listed, found = _listed(image, matrix, f"nvcr.io/{name}", tag), _MONTH.match(tag)
-        rows = (row for row in matrix.data.monthly_images if found and row.first <= found["month"] <= row.last)
-        month = None if listed.container else next(rows, None)  # without a row of its own: of that month's images
-        listed = replace(listed, of_tensorflow=name == "nvidia/tensorflow", of_a_month=True)
-        return replace(listed, cuda=month.cuda, cudnn="", source=month.source) if month else listed
+        return _monthly(image, name, tag, matrix)
     if name in _WITHOUT_CUDA:
         return Base(image, no_cuda=True, python=_python(image, name, tag))
     if name == "tensorflow/serving":
         return Base(image, tensorflow="".join(re.findall(r"^[\d.]+", tag)) or None, gpu="-gpu" in tag)
     return Base(image)
+
+
+def _monthly(image: Image, name: str, tag: str, matrix: Matrix) -> Base:
+    listed, found = _listed(image, matrix, f"nvcr.io/{name}", tag), _MONTH.match(tag)
+    rows = (row for row in matrix.data.monthly_images if found and row.first <= found["month"] <= row.last)
+    month = None if listed.container else next(rows, None)  # without a row of its own: of that month's images
+    listed = replace(listed, of_tensorflow=name == "nvidia/tensorflow", of_a_month=True)
+    if month is None:
+        return listed
+    python = month.python if listed.of_tensorflow and "-py2" not in tag else None
+    return replace(listed, cuda=month.cuda, cudnn="", source=month.source, python=python)
 
 
 def _cuda(image: Image, tag: str, matrix: Matrix) -> Base:
@@ -254,6 +270,8 @@ _CUDAS = {
     "pip": r"nvidia-(?:cuda-runtime|cublas|cudnn)-cu(\d+)",
     "apt": r"(?:cuda-(?:toolkit|libraries|runtime)|libcublas)-(\d+)-(\d+)",
 }
+# names under which pip lists a package of conda: opencv-feedstock pull request 300, and its install-py-opencv.sh
+_KNOWN_TO_PIP_AS = dict.fromkeys(("opencv", "py-opencv"), ("opencv-python", "opencv-python-headless"))
 _CUDNNS = {"conda": "cudnn", "pip": r"nvidia-cudnn-cu\d+", "apt": r"(?:lib)?cudnn(\d+)(?:-cuda-\d+)?"}
 
 
@@ -300,21 +318,28 @@ class PlannedEnvironment:
         target = _where_it_runs(environment, target)
         if environment.no_gpu:
             target = structs.replace(target, gpus=(), driver=None)
+        self.conda = False  # whose lines have no markers
+        pythons = self._python_of(target)[0]
         # the requirement that brings TensorFlow, None: the image, or nothing; and further ones
-        self.asked, self.others = _tensorflows(environment, target, self.base, matrix)
+        self.asked, self.others = _tensorflows(environment, target.platform, pythons or PYTHONS, self.base, matrix)
         self.tensorflow = _under_its_name(self.asked)  # judged beside the other lines as what is meant
         self.package = self.tensorflow.name if self.tensorflow else "tensorflow"
         self.conda = self.tensorflow is not None and self.tensorflow.installer == "conda"
         if self.tensorflow is None and self.base and self.base.tensorflow:
             self.environment = replace(environment, python=())  # the image's is for its own Python
         # the Pythons that it admits, ascending, None: unknown; where that is written; and the only one
-        self.pythons, self.python_place = self._python_of(target)
+        pythons, self.python_place = self._python_of(target)
+        self.pythons = self._with_tensorflow(pythons, target)
         self.python = self.pythons[-1] if self.pythons and len(self.pythons) == 1 else None
         self.target = structs.replace(target, python=self.python) if self.python else target
         place = self.tensorflow.place if self.tensorflow else self.base.image.place if self.base else environment.place
         self.where = str(place)  # the line that TensorFlow stands on, or the image that brings it
         self.cudas = tuple(self._named(_CUDAS, self.base.cuda if self.base else None))
         self.cudnns = tuple(self._named(_CUDNNS, self.base.cudnn if self.base else None))
+
+    def _with_tensorflow(self, pythons: tuple[str, ...] | None, target: Target) -> tuple[str, ...] | None:
+        """Of these Pythons, those for which the line of TensorFlow holds."""
+        return _for_which(self.tensorflow, target.platform, pythons) if pythons and self.tensorflow else pythons
 
     @property
     def drives(self) -> bool:
@@ -343,6 +368,7 @@ class PlannedEnvironment:
         if bounds:
             found = _admitted(bounds) or _admitted(bounds[:1])  # the latter: files that differ
             takes_newest = environment.python[0].installer == "conda" and not self.conda
+            takes_newest = takes_newest or environment.kind == "workflow"
             return found[-1:] if takes_newest else found, place
         python = image.python if image else target.python
         return (python,) if python else None, place
@@ -409,7 +435,7 @@ class PlannedEnvironment:
     def requirement(self, name: str) -> Requirement | None:
         """The requirement of a distribution, narrowed by a constraint of pip, whose line decides where it has none."""
         required, narrowing = (
-            [one for one in lines if one.name == name and _applies(one, self.target) and not self.is_overruled(one)]
+            [one for one in lines if one.name == name and self._applies(one) and not self.is_overruled(one)]
             for lines in (self.environment.requirements, self.environment.constraints)
         )
         if not required or not narrowing or required[0].installer != "pip":
@@ -418,6 +444,9 @@ class PlannedEnvironment:
         return replace(
             required[0], specifier=bounds_of_all((required[0], *narrowing)), place=line.place, text=line.text
         )
+
+    def _applies(self, one: Requirement) -> bool:
+        return bool(_for_which(one, self.target.platform, self.pythons or PYTHONS))
 
     @property
     def others_together(self) -> tuple[Requirement, ...]:
@@ -487,14 +516,21 @@ class PlannedEnvironment:
 
     def _before(self, universe: Universe) -> dict[str, str]:
         """What conda, or an image, which has what its TensorFlow requires and the NumPy of its time, has installed."""
-        bounds = {one.name: one.specifier for one in self.environment.requirements if one.installer == "conda"}
+        bounds = {
+            name: one.specifier
+            for one in self.environment.requirements
+            if one.installer == "conda"
+            for name in _KNOWN_TO_PIP_AS.get(one.name, (one.name,))
+        }
         if self.base and (inside := self.matrix.tensorflow(self.base.tensorflow or "", self.target.platform)):
             needs = universe.package(inside.package).requires(Version(inside.version))
             bounds |= {one.name: str(one.specifier) for one in needs} | {"numpy": numpy_bound(inside) or ""}
-        known = {universe.package(name): bound for name, bound in bounds.items() if name in self.matrix.packages}
-        # conda has older ones, too: of those of pip, the oldest is nearest to them
-        found = {one.name: one.allowed(bound) or sorted(one.allowed(""))[:1] for one, bound in known.items()}
-        return {name: str(max(versions)) for name, versions in found.items() if versions}
+        pins = [
+            Wanted(name, met) for name, bound in bounds.items() if (met := _nearest(universe, name, bound)) is not None
+        ]
+        together = solve(universe, pins) or {}
+        newest = {one.name: max(universe.package(one.name).allowed(one.specifier)) for one in pins}
+        return {name: together.get(name, str(version)) for name, version in newest.items()}
 
     def _is_built(self, universe: Universe, name: str) -> bool:
         """Whether it is TensorFlow, which has a wheel, or what that requires and has none, but archives: pip builds it.
@@ -550,22 +586,41 @@ class PlannedEnvironment:
         return reason
 
 
+def _nearest(universe: Universe, name: str, bound: str) -> str | None:
+    """A bound of conda's; of a version older than all of pip's, the oldest of these. None: nothing is known."""
+    if name not in universe.matrix.packages:
+        return None
+    package = universe.package(name)
+    oldest = min(package.allowed(""), default=None)
+    return bound if package.allowed(bound) else f"=={oldest}" if oldest else None
+
+
 def _admitted(bounds: Sequence[SpecifierSet]) -> tuple[str, ...]:
     return tuple(one for one in PYTHONS if all(admits(wanted, one) for wanted in bounds))
 
 
 def _tensorflows(
-    environment: Environment, target: Target, base: Base | None, matrix: Matrix
+    environment: Environment, platform: str, pythons: Sequence[str], base: Base | None, matrix: Matrix
 ) -> tuple[Requirement | None, tuple[Requirement, ...]]:
     """The requirement that brings TensorFlow, None where the image's is kept, and others that bring one, too."""
-    named = [one for one in environment.requirements if one.name in _TENSORFLOWS and _applies(one, target)]
-    names = dict.fromkeys(one.name for one in named)
-    found = [_together([one for one in named if one.name == name]) for name in names]
+    found = _by_name(environment, platform, pythons)
     first = min(found, key=lambda one: (one.name != "tensorflow", one.name == CONDA_BASE), default=None)
     if base and len(found) == 1 and _has_already(base, found[0]):
         first = _with_extra(base, found[0], matrix) if found[0].extras else None
         return first, ()
     return first, tuple(one for one in found if one is not first)
+
+
+def _by_name(environment: Environment, platform: str, pythons: Sequence[str]) -> list[Requirement]:
+    """What is asked for under each name of TensorFlow; of lines for several Pythons, for the newest."""
+    lines = (one for one in environment.requirements if one.name in _TENSORFLOWS)
+    holds_for = {one: possible for one in lines if (possible := _for_which(one, platform, pythons))}
+    found = list[Requirement]()
+    for name in dict.fromkeys(one.name for one in holds_for):
+        named = [one for one in holds_for if one.name == name]
+        newest = max((holds_for[one][-1] for one in named), key=numbers)
+        found.append(_together([one for one in named if newest in holds_for[one]]))
+    return found
 
 
 def _with_extra(base: Base, one: Requirement, matrix: Matrix) -> Requirement:
@@ -587,7 +642,8 @@ def _has_already(base: Base, one: Requirement) -> bool:
     there, wanted, name = base.tensorflow, specifier(one.specifier), base.image.reference
     if not base.of_tensorflow or "nightly" in name or at_least(there, "2.1") is False or one.name != "tensorflow":
         return False
-    fits = not one.specifier or bool(there and wanted and wanted.contains(there))
+    # of an image whose release is not known, one that is pinned is another one
+    fits = not one.specifier or (bool(wanted and wanted.contains(there)) if there else pinned(one) is None)
     elsewhere = one.elsewhere and "+" not in one.specifier  # 2.9.1+nv22.6 is that of the image
     return fits and one.installer == "pip" and not (one.upgrade or elsewhere)
 
@@ -601,10 +657,9 @@ def _together(same: list[Requirement]) -> Requirement:
     return replace(asked[-1], specifier=bounds, extras=extras)
 
 
-def _applies(one: Requirement, target: Target) -> bool:
-    """True if an environment marker holds for the target; without a Python, for one of them."""
-    pythons = (target.python,) if target.python else PYTHONS
-    return one.marker is None or any(holds(one.marker, target.platform, python) for python in pythons)
+def _for_which(one: Requirement, platform: str, pythons: Sequence[str]) -> tuple[str, ...]:
+    """Of these Pythons, those for which an environment marker holds."""
+    return tuple(python for python in pythons if one.marker is None or holds(one.marker, platform, python))
 
 
 def pinned(one: Requirement) -> str | None:

@@ -19,6 +19,9 @@ MOST_CHOSEN = 200
 _OTHER_KINDS = (".py", ".md", ".rst", ".sh", ".dockerignore", ".js", ".ts", ".go", ".html")  # dockerfile.py
 HEAD = 20_000  # bytes of a file of no certain name
 _YAML_OF_OURS = re.compile(rb"(?m)^(?:dependencies|services|apiVersion|jobs)\s*:")
+# of Slurm, PBS and LSF, that ask for a GPU or load a CUDA: "#SBATCH --gres=gpu:2", "module load cuda/11.8"
+_SCRIPT = (".sh", ".sbatch", ".slurm", ".pbs", ".job")
+_BATCH_JOB = re.compile(rb"(?mi)^#(?:SBATCH|PBS|BSUB)\b.*\bgpu|^\s*(?:module|ml)\s(?:.*\s)?(?:cuda|cudnn)")
 _SHOWN = 8
 _MARK = "\ufeff"
 _BROKEN = re.compile(r"invalid (?:YAML|TOML|JSON)|is not (?:valid|UTF-8)|cannot read")
@@ -174,11 +177,22 @@ def _in_folder(path: str, note: Callable[[str], object]) -> list[str]:
     ours = [one for one in listing.files if _describes_an_environment(one)]
     if not ours:
         note(f"no file below {path} is of a kind that tfgpu check reads")
-    left_out = (*listing.left_out, *filter(is_not_read, listing.files), *ours[MOST_CHOSEN:])
+    others = (one for one in listing.files if is_not_read(one) or _is_batch_job(one))
+    left_out = (*listing.left_out, *others, *ours[MOST_CHOSEN:])
     if names := list(dict.fromkeys(map(os.path.basename, left_out))):
         more = f" and {len(names) - _SHOWN} other names" if len(names) > _SHOWN else ""
         note(f"left out below {path}: {', '.join(names[:_SHOWN])}{more}")
     return ours[:MOST_CHOSEN]
+
+
+def _is_batch_job(path: str) -> bool:
+    """Whether a script asks a batch system for GPUs, or loads a CUDA: what it needs is not judged."""
+    if not path.lower().endswith(_SCRIPT):
+        return False
+    try:
+        return _BATCH_JOB.search(read_head(path, HEAD)) is not None
+    except OSError:
+        return False
 
 
 def _describes_an_environment(path: str) -> bool:
