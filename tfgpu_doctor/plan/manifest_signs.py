@@ -31,6 +31,7 @@ from tfgpu_doctor.findings.requirements import KERAS_2_VALUES, companion_bound
 from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
+from tfgpu_doctor.manifests.dockerfile import instructions
 from tfgpu_doctor.matrix.compatibility import (
     driver_reaches,
     dropped_by,
@@ -129,6 +130,7 @@ def _joined(problems: list[Problem], between: str = "") -> Problem | None:
         evidence=tuple(dict.fromkeys(line for one in problems for line in one.evidence)),
         fixes=tuple(dict.fromkeys(fixes)),
         severity=problems[0].severity or Severity.ERROR,
+        never_consequence=True,  # `unless` says what makes it none; else a file can have both faults
     )
 
 
@@ -373,8 +375,7 @@ _BRINGS_PYTHON = re.compile(
 @in_manifests("tf.not-installed")
 def image_without_python(view: PlannedEnvironment) -> Iterator[Problem]:
     """NVIDIA's images of CUDA have neither Python nor pip: "pip: not found" ends the build."""
-    environment, base = view.environment, view.base
-    text = environment.texts.get(posixpath.normpath(environment.place.path), "")
+    environment, base, (_, text) = view.environment, view.base, _dockerfile(view)
     if environment.kind != "dockerfile" or base is None or base.image.name != "nvidia/cuda" or not text:
         return
     pip = next((one for one in environment.requirements if one.installer == "pip" and one.step), None)
@@ -386,6 +387,14 @@ def image_without_python(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=_seen(base.image, "python3-pip", "https://hub.docker.com/r/nvidia/cuda"),
             fixes=(Fix(f"Below {base.image.place}, add", (install,)),),
         )
+
+
+def _dockerfile(view: PlannedEnvironment) -> tuple[str, str]:
+    """The path and the text of the Dockerfile that makes the environment; empty where none does."""
+    environment, image = view.environment, view.environment.image
+    if image is None or environment.kind not in ("dockerfile", "compose"):
+        return "", ""
+    return image.place.path, environment.texts.get(posixpath.normpath(image.place.path), "")
 
 
 def _apt_fails(base: Base) -> tuple[str, str, str] | None:
@@ -1246,22 +1255,59 @@ def conda_folder_not_searched(view: PlannedEnvironment) -> Iterator[Problem]:
     is_found = is_set or view.target.os == "windows"
     if release is None or not conda or is_found or at_least(release.version, "2.7") is False:
         return
-    issue, variables = (
-        "https://github.com/tensorflow/tensorflow/issues/52988",
-        conda_library_path("$CONDA_PREFIX/etc/conda"),
-    )
+    # nor into those of pip's packages: readelf -d of libtensorflow_framework.so.2 in 2.13.1 has $ORIGIN alone
+    of_pip = not release.extra and {one.by for one in view.cudnns} == {"pip"}
     title = f"TensorFlow {release.version} of pip does not look for CUDA in conda's lib folder"
-    if not release.extra and {one.by for one in view.cudnns} == {"pip"}:
-        # nor into those of pip's packages: readelf -d of libtensorflow_framework.so.2 in 2.13.1 has $ORIGIN alone
-        title += ", nor for cuDNN in that of pip's package"
-        variables += ('ln -sf "$CONDA_PREFIX"/lib/python*/site-packages/nvidia/cudnn/lib/*.so* "$CONDA_PREFIX/lib/"',)
-    yield Problem(
-        title=title,
-        cause="up to 2.6 it found the libraries there; later releases need the folder in LD_LIBRARY_PATH",
-        evidence=tuple(evidence(one.text, one.place, "LD_LIBRARY_PATH with $CONDA_PREFIX/lib", issue) for one in conda),
-        fixes=(Fix("Once, in the activated environment, let its activation set it", variables),),
-        severity=Severity.WARNING,
+    issue, need = (
+        "https://github.com/tensorflow/tensorflow/issues/52988",
+        "LD_LIBRARY_PATH with the environment's lib folder",
     )
+    yield Problem(
+        title=title + (", nor for cuDNN in that of pip's package" if of_pip else ""),
+        cause="up to 2.6 it found the libraries there; later releases need the folder in LD_LIBRARY_PATH",
+        evidence=tuple(evidence(one.text, one.place, need, issue) for one in conda),
+        fixes=(_with_folder_of_conda(view, links=of_pip),),
+        severity=Severity.WARNING if _may_set_it(view) else Severity.ERROR,
+    )
+
+
+def _with_folder_of_conda(view: PlannedEnvironment, *, links: bool) -> Fix:
+    """Set the variable; in a container, where what is started activates nothing, for all programs."""
+    (path, text), prefix = _dockerfile(view), "$CONDA_PREFIX"
+    where, lines = (
+        "Once, in the activated environment, let its activation set it",
+        conda_library_path(f"{prefix}/etc/conda"),
+    )
+    if path:
+        prefix = _prefix_of_conda(text, view.environment.image)
+        where, lines = f"At the end of {path}, add the environment's lib folder", (f"ENV LD_LIBRARY_PATH={prefix}/lib",)
+    link = f'ln -sf "{prefix}"/lib/python*/site-packages/nvidia/cudnn/lib/*.so* "{prefix}/lib/"'
+    return Fix(where, (*lines, *((f"RUN {link}" if path else link,) if links else ())))
+
+
+# /root/miniconda3, but no part of a URL; the name of an environment that a command makes
+_CONDA_ROOT = re.compile(r"(?<![\w/:.-])/[\w./-]*?(?:conda|mamba|forge)3?(?=/(?:bin|envs|etc|lib)\b|[\s\"':]|\Z)")
+_CREATED = re.compile(r"(?:conda|mamba) (?:env )?create\b(?:(?:[^\n&;|]|\\\n)*?\s(?:-n|--name)[ =]+(?P<name>[\w.-]+))?")
+_ACTIVATES = re.compile(r"\bactivate\s|\b(?:run|hook)\b")
+
+
+def _prefix_of_conda(text: str, image: Image | None) -> str:
+    """The folder of the environment that a Dockerfile makes."""
+    root, created = _CONDA_ROOT.search(text), _CREATED.search(text)
+    known = "/opt/conda" if image and re.search("conda|mamba|forge", image.name) else "PREFIX"
+    return (root[0] if root else known) + (f"/envs/{created['name'] or 'NAME'}" if created else "")
+
+
+def _may_set_it(view: PlannedEnvironment) -> bool:
+    """Whether more than ENV can set LD_LIBRARY_PATH; a hook in $CONDA_PREFIX does not where that is empty."""
+    path, text = _dockerfile(view)
+    given = any(one.name == "CONDA_PREFIX" for one in view.environment.settings)
+    for one in instructions(text):
+        in_vain = "CONDA_PREFIX" in one.value and not (given or _ACTIVATES.search(one.value))
+        starts_a_script = one.verb in ("CMD", "ENTRYPOINT") and ".sh" in one.value
+        if one.verb == "SHELL" or starts_a_script or ("LD_LIBRARY_PATH" in one.value and not in_vain):
+            return True
+    return not path
 
 
 # the last on conda-forge and in NVIDIA's channel; CUDA 12 is cuda-version there: conda-forge's CUDA 12 migration
@@ -1525,6 +1571,21 @@ def _has_other_cuda(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     return issue.about == "cuda-minor" and all(minor(version) == "11.0" for version in named)
 
 
+def _is_in_the_image(view: PlannedEnvironment, issue: KnownIssue) -> bool:
+    """Whether the image has what the issue says is not found, or a protobuf that pip leaves as it is.
+
+    That of a TensorFlow before 2.12 is protobuf 3: it is older than protobuf 4, or requires an older one.
+    """
+    base, row = view.base, view.release
+    if base is None or row is None:
+        return False
+    if forgets_folders(issue):  # the loader's own folders come after those of the RUNPATH: man 8 ld.so
+        cudnns = (minor(one.version) for one in view.cudnns if not one.by)
+        has_cudnn = "cudnn" not in issue.symptom or any(takes_cudnn(row, one) for one in cudnns)
+        return has_cudnn and base.flavour != "base" and major(base.cuda) == major(row.cuda)
+    return issue.about == "protobuf" and base.of_tensorflow and at_least(base.tensorflow, "2.12") is False
+
+
 _ASKED = re.compile(r"'([\w.-]+)([<>=!~][^']+)'")  # of a command of pip
 
 
@@ -1548,7 +1609,7 @@ def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     condition = issue.condition
     if issue.severity not in ("error", "warning") or is_about_architecture(condition) or issue.about == "numpy":
         return False
-    if _has_other_cuda(view, issue) or _is_met(view, issue):
+    if _has_other_cuda(view, issue) or _is_met(view, issue) or _is_in_the_image(view, issue):
         return False
     if issue.affects == "install":  # an image has what was current when it was built
         return view.tensorflow is not None and bool(view.extra or not (condition.extra or issue.about == "extra"))
