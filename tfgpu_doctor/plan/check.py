@@ -6,6 +6,7 @@ The environments that files describe are judged by the same findings as a machin
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -75,9 +76,15 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     )
 
 
+# of what is installed from, so that more may be installed than is judged
+_UNREAD = re.compile(r" (?:cannot be read|lies outside)\b")
+
+
 def _is_known(view: PlannedEnvironment) -> bool:
     """Whether it names a TensorFlow of the usual places, of which something is known, or an image that has one."""
     one, base = view.tensorflow, view.base
+    if any(map(_UNREAD.search, view.environment.not_understood)):
+        return False
     if one and not one.elsewhere:
         return bool(view.conda or view.allowed) or view.release is not None
     inside = base and (base.tensorflow or "tensorflow/serving" in base.image.name or (base.of_tensorflow and base.cuda))

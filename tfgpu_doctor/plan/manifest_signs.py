@@ -1583,7 +1583,7 @@ def _is_in_the_image(view: PlannedEnvironment, issue: KnownIssue) -> bool:
         cudnns = (minor(one.version) for one in view.cudnns if not one.by)
         has_cudnn = "cudnn" not in issue.symptom or any(takes_cudnn(row, one) for one in cudnns)
         return has_cudnn and base.flavour != "base" and major(base.cuda) == major(row.cuda)
-    return issue.about == "protobuf" and base.of_tensorflow and at_least(base.tensorflow, "2.12") is False
+    return issue.about == "protobuf" and base.of_tensorflow and not at_least(base.tensorflow, "2.12")
 
 
 _ASKED = re.compile(r"'([\w.-]+)([<>=!~][^']+)'")  # of a command of pip
