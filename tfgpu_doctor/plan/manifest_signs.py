@@ -257,7 +257,7 @@ def _for_old_pythons(view: PlannedEnvironment, tensorflow: Requirement) -> Itera
         title=f"{tensorflow.text} has no wheel for Python {_OLDEST_SUPPORTED} and later, and no file names a Python",
         cause=_NO_MATCH,
         evidence=(evidence(tensorflow.text, str(tensorflow.place), pythons_of(newest), f"wheels of {newest.version}"),),
-        fixes=(Fix(f"Make the environment with Python {own[-1]}, and say so: tfgpu check . --python {own[-1]}"),),
+        fixes=(Fix(f"Make the environment with Python {own[-1]}, and add --python {own[-1]} to this check"),),
         severity=Severity.ERROR if is_newest else Severity.WARNING,
     )
 
@@ -974,13 +974,13 @@ def _with_an_older_driver(
 @in_manifests("gpu.arch-too-new", unless=(*_NOT_INSTALLED, "tf.not-installed"))
 def built_before_ampere(view: PlannedEnvironment) -> Iterator[Problem]:
     """A GPU is meant, and the CUDA is one without kernels for those of 2020 and later; of pip, where none is named."""
-    one, cards, fix = view.tensorflow, view.target.capabilities, "tfgpu check . --gpu NAME"
+    one, cards = view.tensorflow, view.target.capabilities
     of_pip = one is not None and not view.conda  # whose kernels are judged for a card that is named
     if cards and (of_pip or not any(at_least(card, "8") for card in cards)):
         return
     if cuda := _cuda_before_11(view):
         shown = one.text if one else view.base.image.reference if view.base else ""
-        say = Fix(f"Say which GPU it is for, and it is judged for that one: {fix}")
+        say = Fix("Say which GPU it is for, and it is judged for that one: add --gpu NAME to this check")
         yield Problem(
             title=f"{shown} has CUDA {cuda}, which has no kernels for Ampere and later GPUs",
             cause="on a GPU of 2020 or later everything is compiled from PTX for half an hour, or gives wrong results; "
@@ -1572,7 +1572,7 @@ def _has_other_cuda(view: PlannedEnvironment, issue: KnownIssue) -> bool:
 
 
 def _is_in_the_image(view: PlannedEnvironment, issue: KnownIssue) -> bool:
-    """Whether the image has what the issue says is not found, or a protobuf that pip leaves as it is.
+    """Whether the image has what the issue says is not found, if by apt, or a protobuf that pip leaves as it is.
 
     That of a TensorFlow before 2.12 is protobuf 3: it is older than protobuf 4, or requires an older one.
     """
@@ -1580,9 +1580,11 @@ def _is_in_the_image(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     if base is None or row is None:
         return False
     if forgets_folders(issue):  # the loader's own folders come after those of the RUNPATH: man 8 ld.so
-        cudnns = (minor(one.version) for one in view.cudnns if not one.by)
+        cudnns = (minor(one.version) for one in view.cudnns if one.by in ("", "apt"))
         has_cudnn = "cudnn" not in issue.symptom or any(takes_cudnn(row, one) for one in cudnns)
-        return has_cudnn and base.flavour != "base" and major(base.cuda) == major(row.cuda)
+        packages = rf"(?:cuda-(?:toolkit|libraries|runtime)|libcusolver)-{major(row.cuda)}-\d+"
+        of_apt = any(re.fullmatch(packages, one.name) for one in view.environment.requirements)
+        return has_cudnn and (of_apt or (base.flavour != "base" and major(base.cuda) == major(row.cuda)))
     return issue.about == "protobuf" and base.of_tensorflow and not at_least(base.tensorflow, "2.12")
 
 

@@ -252,7 +252,7 @@ _TENSORFLOWS = frozenset({*TENSORFLOW, CONDA_BASE})
 _CUDAS = {
     "conda": "cudatoolkit|cuda-version|cuda-toolkit|cuda-runtime|cuda",
     "pip": r"nvidia-(?:cuda-runtime|cublas|cudnn)-cu(\d+)",
-    "apt": r"(?:cuda-(?:toolkit|libraries|runtime)|libcublas)-(\d+)-(\d+)",
+    "apt": r"(?:cuda-(?:toolkit|libraries|runtime)|(?:cuda-|lib)cu(?:blas|fft|rand|solver|sparse))-(\d+)-(\d+)",
 }
 _CUDNNS = {"conda": "cudnn", "pip": r"nvidia-cudnn-cu\d+", "apt": r"(?:lib)?cudnn(\d+)(?:-cuda-\d+)?"}
 
@@ -356,12 +356,15 @@ class PlannedEnvironment:
         """Every CUDA or cuDNN that it names; the version is empty where the line of a cuDNN or cudatoolkit has none."""
         if self.base and of_image is not None:
             yield Cuda(of_image, self.base.image.reference, str(self.base.image.place))
+        seen = set[object]()
         for one in self.environment.requirements:
             name = packages.get(one.installer)
             if name and (found := re.fullmatch(name, one.name)):
                 named = ".".join(filter(None, found.groups()))
                 version = named if packages is _CUDAS and named else pinned(one) or named or _floor(one)
-                if version or packages is _CUDNNS or one.name == "cudatoolkit":
+                key = version if one.installer == "apt" else one  # whose toolkit is in many packages
+                if key not in seen and (version or packages is _CUDNNS or one.name == "cudatoolkit"):
+                    seen.add(key)
                     yield Cuda(version, one.text, str(one.place), one.installer)
 
     @cached_property
