@@ -70,6 +70,7 @@ from tfgpu_doctor.plan.planned import (
     branches_of,
     driver_of,
     fitting,
+    is_empty,
     missing_tag,
     pinned,
     with_cudnn,
@@ -266,8 +267,7 @@ def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[P
     """No release that is published for the platform matches the requirement."""
     newest = next(iter(view.matrix.stable(platform=view.target.platform, package=tensorflow.name)), None)
     wanted = specifier(tensorflow.specifier)
-    is_empty = tensorflow.name == "tensorflow-gpu" and wanted is not None and wanted.contains("2.12.0")
-    if tensorflow.elsewhere or newest is None or wanted is None or is_empty or ".whl" in tensorflow.text:
+    if tensorflow.elsewhere or newest is None or wanted is None or is_empty(tensorflow) or ".whl" in tensorflow.text:
         return  # a file is asked of no index
     first, second, *_ = numbers(newest.version)
     if any(wanted.contains(f"{first}.{second + ahead}.0") for ahead in (1, 2, 3)):
@@ -420,9 +420,9 @@ def _python_2(image: Image, packages: list[Requirement]) -> Iterator[Problem]:
 def _removed(view: PlannedEnvironment) -> Iterator[Problem]:
     """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
     for one in _discontinued(view):
-        wanted = specifier(one.specifier)
-        nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
-        nothing = nothing or at_least(pinned(one), "2.12") is True or view.target.os == "macos"  # had none since 1.2
+        nothing = (
+            is_empty(one) or at_least(pinned(one), "2.12") is True or view.target.os == "macos"
+        )  # had none since 1.2
         nothing = nothing or (one is view.tensorflow and view.release is None)
         better = _under_another_name(view, one)
         if pinned(one) and not (nothing or better):
@@ -437,6 +437,16 @@ def _removed(view: PlannedEnvironment) -> Iterator[Problem]:
 
 
 in_manifests("tf.package-removed")(_removed)
+
+
+@in_manifests("tf.package-removed")
+def empty_package_beside_tensorflow(view: PlannedEnvironment) -> Iterator[Problem]:
+    """tensorflow-gpu of any release beside tensorflow: pip takes the empty one, and installs nothing (tried)."""
+    for one in view.others_together if not view.conda else ():
+        if is_empty(one):
+            title, why = f"{one.name} cannot be installed", DECLARATIONS["tf.package-removed"].cause
+            seen = _seen(one, f"{view.package} alone", GUIDE)
+            yield Problem(title=title, cause=why, evidence=seen, fixes=(remove(one),), severity=Severity.ERROR)
 
 
 def _discontinued(view: PlannedEnvironment) -> list[Requirement]:
@@ -464,7 +474,7 @@ def _why_removed(view: PlannedEnvironment, one: Requirement) -> str | None:
 def _under_another_name(view: PlannedEnvironment, one: Requirement) -> str | None:
     """The release that is asked for by its number, as `tensorflow`; before 2.1 that was the CPU build."""
     if pinned(one) is None:
-        return replacement(view)
+        return replacement(view) or (None if one.specifier else "tensorflow")
     row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
     if row is None or not (row.gpu or view.target.os == "macos"):
         return None
@@ -603,7 +613,7 @@ def _beside_its_bug(view: PlannedEnvironment, row: Release, line: Requirement) -
 def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """Two distributions that install their files into the same folder."""
     first, others = view.tensorflow, view.others_together
-    names = {one.name for one in others} - {"tensorflow-base"}
+    names = {one.name for one in others if not is_empty(one)} - {"tensorflow-base"}
     if first and names and not view.conda:
         releases = {pinned(one) for one in (first, *others)}  # since 2.1 the same files under two names
         same = names == {"tensorflow-gpu"} and len(releases) == 1 and at_least(releases.pop(), "2.1") is True

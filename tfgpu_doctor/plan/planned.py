@@ -616,6 +616,12 @@ def pinned(one: Requirement) -> str | None:
     return found[1] if found else None
 
 
+def is_empty(one: Requirement) -> bool:
+    """Whether a requirement admits the 2.12.0 of a discontinued package, which is empty, and fails to be built."""
+    wanted = specifier(one.specifier) if one.name in ("tensorflow-gpu", "tf-nightly-gpu") else None
+    return wanted is not None and wanted.contains("2.12.0")
+
+
 def _floor(one: Requirement) -> str:
     """The version that a range of conda's cudatoolkit begins with, where it stays within one minor version."""
     found = re.search(r">=\s*(\d+\.\d+)", one.specifier) if "<" in one.specifier else None
