@@ -280,7 +280,7 @@ def _owners(found: list[Environment]) -> dict[str, str]:
     Two that include each other are both judged, so that nothing is left out.
     """
     included = {path for one in found for path in one.read if path != _path(one)}
-    owners: dict[str, str] = {}
+    owners = _of_services(found)
     for one in found:
         outermost = _path(one) not in included and one.part_of is None and one.kind in _MADE_FROM
         parts = set(one.read) if outermost else _narrowed_files(one) if one.kind == "workflow" else set()
@@ -290,6 +290,12 @@ def _owners(found: list[Environment]) -> dict[str, str]:
         if one.kind == "requirements" and one.place.path.endswith(".txt"):
             owners.setdefault(f"{_path(one).removesuffix('.txt')}.in", one.label)
     return owners
+
+
+def _of_services(found: list[Environment]) -> dict[str, str]:
+    """The Dockerfiles of services, with the label of the first that is built from each."""
+    built = [(posixpath.normpath(one.image.place.path), one) for one in found if one.kind == "compose" and one.image]
+    return {path: one.label for path, one in reversed(built) if path != _path(one)}
 
 
 def _narrowed_files(one: Environment) -> set[str]:
