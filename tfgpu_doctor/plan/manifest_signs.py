@@ -1488,11 +1488,14 @@ def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
     has_compiler = any(_COMPILERS.fullmatch(one.name) for one in view.environment.requirements)
     if has_compiler or not at_least(release.version, KERAS_SINCE):
         return
-    devel = f"the CUDA compiler, as in {base.image.reference.replace('-runtime', '-devel')}"
+    image, other = base.image, missing_tag(base.image)[1]
+    if not view.cudnns and major(base.cuda) == major(release.cuda):  # one edit for both, then
+        other = with_cudnn(base, release.cudnn or "", view.matrix) or other
+    better = (other or image.reference).replace("-runtime", "-devel")
     yield Problem(
-        title=f"{base.image.reference} contains neither libdevice nor ptxas, which XLA needs",
-        evidence=_seen(base.image, devel, _FLAVOURS),
-        fixes=write_best(view) if release.extra else (),
+        title=f"{image.reference} contains neither libdevice nor ptxas, which XLA needs",
+        evidence=_seen(image, f"the CUDA compiler, as in {better}", _FLAVOURS),
+        fixes=write_best(view) if release.extra else (write_image(image, better),),
         severity=Severity.WARNING,
     )
 
