@@ -88,7 +88,7 @@ def _is_known(view: PlannedEnvironment) -> bool:
     if one and not one.elsewhere:
         return bool(view.conda or view.allowed) or view.release is not None
     inside = base and (base.tensorflow or "tensorflow/serving" in base.image.name or (base.of_tensorflow and base.cuda))
-    return one is None and bool(inside)
+    return one is None and bool(inside or view.apart)
 
 
 def _not_in_matrix(view: PlannedEnvironment) -> str | None:

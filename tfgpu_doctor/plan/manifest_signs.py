@@ -6,7 +6,6 @@ adds them; `tfgpu check` does so.
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -68,6 +67,7 @@ from tfgpu_doctor.plan.planned import (
     PlannedEnvironment,
     base_named,
     branches_of,
+    dockerfile_of,
     driver_of,
     fitting,
     is_empty,
@@ -282,6 +282,30 @@ def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[P
     )
 
 
+@in_manifests("tf.wrong-env")
+def environment_beside_the_image_s(view: PlannedEnvironment) -> Iterator[Problem]:
+    """Poetry, uv and their like install a project into an environment of its own, without the image's packages."""
+    if view.apart and view.base:
+        command, place = view.apart
+        own = Fix(
+            f"In the build, instead of {command} in {place}, install the project by pip: python3 -m pip install ."
+        )
+        share = Fix(
+            f"In the build, above {place}, let poetry use the image's Python", ("ENV POETRY_VIRTUALENVS_CREATE=false",)
+        )
+        yield Problem(
+            title=f"The TensorFlow of {view.base.image.reference} is not in the environment that {command} makes",
+            cause="it makes a virtual environment, whose Python does not see the packages of the image",
+            evidence=(
+                evidence(
+                    command, str(place), "the Python of the image", "https://python-poetry.org/docs/configuration"
+                ),
+            ),
+            fixes=(share if command.startswith("poetry") else own,),
+            severity=Severity.WARNING,
+        )
+
+
 # a line that is not understood: its place, and a requirement with an operator that no pip knows
 _REFUSED = re.compile(
     r"(?P<path>[^\n]+):(?P<line>\d+): (?P<text>(?P<head>[\w.-]+(?:\[[\w,.-]+\])?) ?"
@@ -375,7 +399,7 @@ _BRINGS_PYTHON = re.compile(
 @in_manifests("tf.not-installed")
 def image_without_python(view: PlannedEnvironment) -> Iterator[Problem]:
     """NVIDIA's images of CUDA have neither Python nor pip: "pip: not found" ends the build."""
-    environment, base, (_, text) = view.environment, view.base, _dockerfile(view)
+    environment, base, (_, text) = view.environment, view.base, dockerfile_of(view.environment)
     if environment.kind != "dockerfile" or base is None or base.image.name != "nvidia/cuda" or not text:
         return
     pip = next((one for one in environment.requirements if one.installer == "pip" and one.step), None)
@@ -387,14 +411,6 @@ def image_without_python(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=_seen(base.image, "python3-pip", "https://hub.docker.com/r/nvidia/cuda"),
             fixes=(Fix(f"Below {base.image.place}, add", (install,)),),
         )
-
-
-def _dockerfile(view: PlannedEnvironment) -> tuple[str, str]:
-    """The path and the text of the Dockerfile that makes the environment; empty where none does."""
-    environment, image = view.environment, view.environment.image
-    if image is None or environment.kind not in ("dockerfile", "compose"):
-        return "", ""
-    return image.place.path, environment.texts.get(posixpath.normpath(image.place.path), "")
 
 
 def _apt_fails(base: Base) -> tuple[str, str, str] | None:
@@ -1283,7 +1299,7 @@ def conda_folder_not_searched(view: PlannedEnvironment) -> Iterator[Problem]:
 
 def _with_folder_of_conda(view: PlannedEnvironment, *, links: bool) -> Fix:
     """Set the variable; in a container, where what is started activates nothing, for all programs."""
-    (path, text), prefix = _dockerfile(view), "$CONDA_PREFIX"
+    (path, text), prefix = dockerfile_of(view.environment), "$CONDA_PREFIX"
     where, lines = (
         "Once, in the activated environment, let its activation set it",
         conda_library_path(f"{prefix}/etc/conda"),
@@ -1310,7 +1326,7 @@ def _prefix_of_conda(text: str, image: Image | None) -> str:
 
 def _may_set_it(view: PlannedEnvironment) -> bool:
     """Whether more than ENV can set LD_LIBRARY_PATH; a hook in $CONDA_PREFIX does not where that is empty."""
-    path, text = _dockerfile(view)
+    path, text = dockerfile_of(view.environment)
     given = any(one.name == "CONDA_PREFIX" for one in view.environment.settings)
     for one in instructions(text):
         in_vain = "CONDA_PREFIX" in one.value and not (given or _ACTIVATES.search(one.value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from tfgpu_doctor.facts.report import Evidence
 from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
 from tfgpu_doctor.findings.requirements import companion_bound
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement, bounds_of_all
+from tfgpu_doctor.manifests.dockerfile import instructions
 from tfgpu_doctor.manifests.shell import MINICONDA_LATEST
 from tfgpu_doctor.manifests.variables import read_image
 from tfgpu_doctor.matrix.compatibility import drives, numpy_bound
@@ -276,10 +278,12 @@ class Resolution(NamedTuple):
 
 
 def _where_it_runs(environment: Environment, target: Target) -> Target:
-    """Return the target; with the system and the machine that a file names.
+    """Return the target; with the system and the machine that a file names, and without GPUs where it requests none.
 
     A file of conda serves Windows alone by its name or its packages.
     """
+    if environment.no_gpu:
+        target = structs.replace(target, gpus=(), driver=None)
     if environment.os == "macos" or environment.machine:
         target = structs.replace(target, machine=environment.machine)
     if environment.os:
@@ -290,6 +294,30 @@ def _where_it_runs(environment: Environment, target: Target) -> Target:
     return structs.replace(target, os="windows") if of_windows and target.os == "linux" else target
 
 
+def dockerfile_of(environment: Environment) -> tuple[str, str]:
+    """The path and the text of the Dockerfile that makes an environment; empty where none does."""
+    image = environment.image
+    if image is None or environment.kind not in ("dockerfile", "compose"):
+        return "", ""
+    return image.place.path, environment.texts.get(posixpath.normpath(image.place.path), "")
+
+
+_PROJECT = re.compile(r"\b(?:poetry|uv|pdm|pipenv) (?:install|add|sync)\b")
+_SHARED = re.compile(
+    r"(?i)virtualenvs.create|system-site-packages|VIRTUAL_ENV|UV_PROJECT_ENVIRONMENT|--system|--active"
+)
+
+
+def _apart(environment: Environment, base: Base | None) -> tuple[str, Place] | None:
+    """The command that installs a project without TensorFlow into an environment of its own, apart from the image's."""
+    named = any(one.name in _TENSORFLOWS for one in environment.requirements)
+    path, text = dockerfile_of(environment) if base and base.of_tensorflow and not named else ("", "")
+    steps = [*instructions(text)] if not _SHARED.search(text) else []
+    found = [(command[0], one.line) for one in steps if one.verb == "RUN" and (command := _PROJECT.search(one.value))]
+    alone = len(found) == [one.verb for one in steps].count("FROM") == 1
+    return (found[0][0], Place(path, found[0][1])) if alone else None
+
+
 class PlannedEnvironment:
     """One environment of the manifests, and what installers will make of it."""
 
@@ -297,9 +325,10 @@ class PlannedEnvironment:
         """Look at one environment, for a described machine."""
         self.environment, self.matrix = environment, matrix
         self.base = read_base(environment.image, matrix)
+        self.apart = _apart(environment, self.base)
+        if self.base and self.apart:  # what the project asks for meets nothing of it
+            self.base = replace(self.base, tensorflow=None, of_tensorflow=False)
         target = _where_it_runs(environment, target)
-        if environment.no_gpu:
-            target = structs.replace(target, gpus=(), driver=None)
         # the requirement that brings TensorFlow, None: the image, or nothing; and further ones
         self.asked, self.others = _tensorflows(environment, target, self.base, matrix)
         self.tensorflow = _under_its_name(self.asked)  # judged beside the other lines as what is meant
