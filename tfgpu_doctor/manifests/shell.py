@@ -107,7 +107,7 @@ _PIP_FILES: dict[str, FileKind] = {
 _FILES: dict[Installer, dict[str, FileKind]] = {"conda": {"-f": "conda", "--file": "conda"}, "apt": {}}
 _PROJECT = re.compile(r"\.(?:\[(?P<extras>[\w.,\s-]+)\])?")
 _SHORT = re.compile(r"(-[rc])(.+)")
-_BY_LINE = re.compile(r"\bxargs\b.* -(?:[nL] ?1\b|I|-max-(?:args|lines)[= ]1\b)")
+_BY_LINE = re.compile(r"\bxargs\b.{0,1000} -(?:[nL] ?1\b|I|-max-(?:args|lines)[= ]1\b)")
 _REDIRECTION = re.compile(r"\d?(>>?|<)")
 
 
@@ -177,12 +177,13 @@ def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> N
 
 def _of_xargs(words: list[Word], before: list[Word]) -> list[Word]:
     """Make `pip install -r FILE` of `cat FILE | xargs pip install`, and of xargs that reads the file itself."""
-    file = next((word for word in (*before, *words) if word.text.endswith(".txt")), None)
-    if file is None or "xargs" not in _texts(words):
+    texts, file = _texts(words), next((word for word in (*before, *words) if _LIST.fullmatch(word.text)), None)
+    if file is None or "xargs" not in texts or "-r" in texts or not any(map(_PIP.fullmatch, texts)):
         return words
-    return [*(word for word in words if word.text not in (file.text, "{}")), Word("-r", file.line), file]
+    return [*(word for word in words if word.text not in ("<", file.text, "{}")), Word("-r", file.line), file]
 
 
+_LIST = re.compile(r"[^*$]+\.txt")
 _OF_PIP = r"(?:sudo )?(?:python3? -m )?pip3? [^|;&\\]*"
 _PLAIN_PIP = re.compile(rf"\s*(?:{_OF_PIP}(?:&& *{_OF_PIP})*|#.*)?")
 _NAMED_PYTHON = re.compile(r"(?:python|pip)3\.\d")

@@ -76,8 +76,8 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     )
 
 
-# of what is installed from, so that more may be installed than is judged
-_UNREAD = re.compile(r" (?:cannot be read|lies outside)\b")
+# a list that is installed from, so that more may be installed than is judged
+_UNREAD = re.compile(r"(?<!pyproject\.toml) (?:cannot be read|lies outside)\b")
 
 
 def _is_known(view: PlannedEnvironment) -> bool:

@@ -1281,6 +1281,8 @@ def conda_folder_not_searched(view: PlannedEnvironment) -> Iterator[Problem]:
     is_found = is_set or view.target.os == "windows"
     if release is None or not conda or is_found or at_least(release.version, "2.7") is False:
         return
+    if _loader_finds_cuda(view, release):
+        return
     # nor into those of pip's packages: readelf -d of libtensorflow_framework.so.2 in 2.13.1 has $ORIGIN alone
     of_pip = not release.extra and {one.by for one in view.cudnns} == {"pip"}
     title = f"TensorFlow {release.version} of pip does not look for CUDA in conda's lib folder"
@@ -1305,7 +1307,7 @@ def _with_folder_of_conda(view: PlannedEnvironment, *, links: bool) -> Fix:
         conda_library_path(f"{prefix}/etc/conda"),
     )
     if path:
-        prefix = _prefix_of_conda(text, view.environment.image)
+        prefix = _prefix_of_conda(view.environment, text)
         where, lines = f"At the end of {path}, add the environment's lib folder", (f"ENV LD_LIBRARY_PATH={prefix}/lib",)
     link = f'ln -sf "{prefix}"/lib/python*/site-packages/nvidia/cudnn/lib/*.so* "{prefix}/lib/"'
     return Fix(where, (*lines, *((f"RUN {link}" if path else link,) if links else ())))
@@ -1313,25 +1315,32 @@ def _with_folder_of_conda(view: PlannedEnvironment, *, links: bool) -> Fix:
 
 # /root/miniconda3, but no part of a URL; the name of an environment that a command makes
 _CONDA_ROOT = re.compile(r"(?<![\w/:.-])/[\w./-]*?(?:conda|mamba|forge)3?(?=/(?:bin|envs|etc|lib)\b|[\s\"':]|\Z)")
-_CREATED = re.compile(r"(?:conda|mamba) (?:env )?create\b(?:(?:[^\n&;|]|\\\n)*?\s(?:-n|--name)[ =]+(?P<name>[\w.-]+))?")
+_CREATED = re.compile(
+    r"(?:conda|mamba) (?:env )?create\b(?:(?:[^\n&;|]|\\\n){0,1000}?\s(?:-n|--name)[ =]+(?P<name>[\w.-]+))?"
+)
+_NAME = re.compile(r"^name: *([\w.-]+)", re.MULTILINE)
 _ACTIVATES = re.compile(r"\bactivate\s|\b(?:run|hook)\b")
+_OF_LOADER = re.compile(r"LD_LIBRARY_PATH|LD_PRELOAD|ldconfig|ld\.so\.conf")
 
 
-def _prefix_of_conda(text: str, image: Image | None) -> str:
+def _prefix_of_conda(environment: Environment, text: str) -> str:
     """The folder of the environment that a Dockerfile makes."""
-    root, created = _CONDA_ROOT.search(text), _CREATED.search(text)
+    root, created, image = _CONDA_ROOT.search(text), _CREATED.search(text), environment.image
     known = "/opt/conda" if image and re.search("conda|mamba|forge", image.name) else "PREFIX"
-    return (root[0] if root else known) + (f"/envs/{created['name'] or 'NAME'}" if created else "")
+    files = (one for one in environment.texts.values() if "dependencies:" in one)  # of conda
+    own = next(filter(None, map(_NAME.search, files)), None)
+    name = (created and created["name"]) or (own and own[1]) or "NAME"
+    return (root[0] if root else known) + (f"/envs/{name}" if created else "")
 
 
 def _may_set_it(view: PlannedEnvironment) -> bool:
-    """Whether more than ENV can set LD_LIBRARY_PATH; a hook in $CONDA_PREFIX does not where that is empty."""
+    """Whether more than ENV can name the folder to the loader; a hook in $CONDA_PREFIX does not where that is empty."""
     path, text = dockerfile_of(view.environment)
     given = any(one.name == "CONDA_PREFIX" for one in view.environment.settings)
     for one in instructions(text):
         in_vain = "CONDA_PREFIX" in one.value and not (given or _ACTIVATES.search(one.value))
         starts_a_script = one.verb in ("CMD", "ENTRYPOINT") and ".sh" in one.value
-        if one.verb == "SHELL" or starts_a_script or ("LD_LIBRARY_PATH" in one.value and not in_vain):
+        if one.verb == "SHELL" or starts_a_script or (_OF_LOADER.search(one.value) and not in_vain):
             return True
     return not path
 
@@ -1595,7 +1604,7 @@ def _gravity(view: PlannedEnvironment, issue: KnownIssue) -> Severity:
 def _has_other_cuda(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     """Whether it is about a CUDA that no line brings."""
     if issue.about == "nvcc":  # of conda and pip; xla.libdevice-missing judges images
-        return not any(one.by for one in view.cudas)
+        return not any(one.by for one in view.cudas) or bool(view.base and view.base.flavour == "devel")
     named = (one.version for one in view.cudas if "." in one.version)
     return issue.about == "cuda-minor" and all(minor(version) == "11.0" for version in named)
 
@@ -1609,12 +1618,18 @@ def _is_in_the_image(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     if base is None or row is None:
         return False
     if forgets_folders(issue):  # the loader's own folders come after those of the RUNPATH: man 8 ld.so
-        cudnns = (minor(one.version) for one in view.cudnns if one.by in ("", "apt"))
-        has_cudnn = "cudnn" not in issue.symptom or any(takes_cudnn(row, one) for one in cudnns)
-        packages = rf"(?:cuda-(?:toolkit|libraries|runtime)|libcusolver)-{major(row.cuda)}-\d+"
-        of_apt = any(re.fullmatch(packages, one.name) for one in view.environment.requirements)
-        return has_cudnn and (of_apt or (base.flavour != "base" and major(base.cuda) == major(row.cuda)))
+        return _loader_finds_cuda(view, row, cudnn="cudnn" in issue.symptom)
     return issue.about == "protobuf" and base.of_tensorflow and not at_least(base.tensorflow, "2.12")
+
+
+def _loader_finds_cuda(view: PlannedEnvironment, row: Release, *, cudnn: bool = True) -> bool:
+    """Whether an image, or apt, brings CUDA, and a cuDNN, for a release into the folders of the loader."""
+    base, of_loader = view.base, [one.version for one in view.cudnns if one.by in ("", "apt")]
+    packages = rf"(?:cuda-(?:toolkit|libraries|runtime)|libcusolver)-{major(row.cuda)}-\d+"
+    of_apt = any(re.fullmatch(packages, one.name) for one in view.environment.requirements)
+    of_image = base is not None and base.flavour != "base" and major(base.cuda) == major(row.cuda)
+    has_cudnn = any(not one or takes_cudnn(row, minor(one)) for one in of_loader)
+    return (of_apt or of_image) and (has_cudnn or not cudnn)
 
 
 _ASKED = re.compile(r"'([\w.-]+)([<>=!~][^']+)'")  # of a command of pip
