@@ -1241,7 +1241,7 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     wheel = f"TensorFlow {release.version}"
     # CUDA may come from elsewhere: an image of unknown content, none at all; not where conda's file names no extra
     certain = runtime_only or (base.no_cuda if base else view.environment.kind == "conda" and bool(release.extra))
-    cause = WITHOUT_EXTRA if release.extra else OF_THE_SYSTEM
+    cause = WITHOUT_EXTRA if release.extra else _without_an_extra(tensorflow)
     if runtime_only:
         cause = "an nvidia/cuda base image contains the CUDA runtime only, not cuBLAS, cuFFT and the others"
     elif not view.wants_gpu:
@@ -1257,6 +1257,13 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         fixes=write_cuda(view, release),
         severity=grave if view.wants_gpu else Severity.NOTE,
     )
+
+
+def _without_an_extra(tensorflow: Requirement) -> str:
+    """Why a release before 2.14 has no CUDA."""
+    return (
+        "TensorFlow has an extra and-cuda since 2.14; before, pip only warns. " if tensorflow.extras else ""
+    ) + OF_THE_SYSTEM
 
 
 def _lacks_cuda(view: PlannedEnvironment) -> bool:
