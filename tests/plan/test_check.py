@@ -105,10 +105,10 @@ def test_all_that_is_found(found: list[str], files: list[str], target: dict[str,
 
 def test_a_second_tensorflow_is_only_removed() -> None:
     """The file gets no second release, and what is wrong with the first is named, too."""
-    for second in ("tensorflow-gpu", "tensorflow-cpu==2.15.1"):
+    for second, about in (("tensorflow-gpu", "removed"), ("tensorflow-cpu==2.15.1", "conflict")):
         for lines in ((GOOD, second), (second, GOOD)):
             report = judged(written(*lines, python=">=3.14"))
-            assert ids(report, "error") == ["tf.python-unsupported", "tf.package-conflict"]
+            assert ids(report, "error") == ["tf.python-unsupported", f"tf.package-{about}"]
             edits = [edit for one in report.findings for fix in one.fixes[:1] for edit in fix.edits]
             assert [(edit.old, edit.new) for edit in edits if edit.line == 4] == [(second, "")]
 

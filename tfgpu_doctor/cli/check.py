@@ -44,7 +44,7 @@ def command(
     the folder of that one, or is named on the command line as well.
 
     Exit codes: 0 nothing at or above --fail-on, 1 a problem was found, 2 wrong usage, 3 no file contains a known
-    TensorFlow.
+    TensorFlow, or a list of packages cannot be read.
     """
     if "-" in files and asked["kind"] is None:
         raise click.UsageError(f"standard input (-) needs --kind {'|'.join(KINDS)}")

@@ -92,6 +92,7 @@ def _logical_line(lines: list[str], at: int) -> tuple[list[tuple[int, str]], int
 
 _FROM = re.compile(r"(?:--platform=(?P<platform>\S+)\s+)?(?P<image>\S+)(?:\s+as\s+(?P<name>\S+))?", re.IGNORECASE)
 _PAIR = re.compile(r"(?<!\S)([^\s=\"']+)=((?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\])*)", re.DOTALL)
+_MOUNTED = re.compile(r"--mount=type=bind,source=([^,\s]+),target=([^,\s]+)")  # by RUN, as COPY would
 _FLAGS = re.compile(r"(?:\s*--\w+(?:=\S+)?\s+)*")
 # PEP 668: pip of a system's own Python; what brings another Python, or allows it; what goes on after a failure
 _SYSTEM_PIP = re.compile(
@@ -280,15 +281,16 @@ class _Reader:
 
     def _copy(self, value: str) -> None:
         """COPY --from=builder /opt/venv /opt/venv brings what the builder installed there."""
-        words = [word.strip("[]\",'") for word in value.split()]
+        words = [word.strip("[]\",'") for word in fill(value, self.values).split()]
         if SOURCES.search(value):
             self.stages[-1].installed.updates.append(None)
-        paths = [word for word in words if word and not word.startswith("--")][:-1][:MOST_SOURCES]
+        *paths, target = [word for word in words if word and not word.startswith("--")] or [""]
+        paths = paths[:MOST_SOURCES]
         others = [word for word in words if word.startswith("--from")]
         if others:
             self._take(others[0].partition("=")[2], paths)
         else:
-            self.stages[-1].installed.copied += [path for path in paths if "://" not in path]
+            self.stages[-1].installed.copied += [(path, target) for path in paths if "://" not in path]
 
     def _take(self, name: str, sources: list[str]) -> None:
         """Take files of a stage, and its packages, if these are among them."""
@@ -314,6 +316,7 @@ class _Reader:
     def _run(self, one: Instruction) -> None:
         """RUN pip install, and RUN ["pip", "install"]."""
         (first, begin), *others = one.lines
+        self.stages[-1].installed.copied += _MOUNTED.findall(one.value)
         code = [(first, begin[_FLAGS.match(begin).end() :]), *others]  # type: ignore[union-attr]  # it can be empty
         if code[0][1].startswith("["):
             code = [(number, text.strip("[] ").replace('",', '" ')) for number, text in code]
@@ -366,7 +369,8 @@ def read_definition(path: str, text: str, include: Include) -> tuple[Environment
     place = Place(path, line_of_image)
     of_docker = header.get("bootstrap", ("",))[0].lower() in ("docker", "docker-daemon", "oras")
     image = read_image(reference, place) if reference and of_docker else None
-    installed = Installed(copied=[line.split()[0] for _, line in sections.get("files", []) if line.split()])
+    files = [line.split() for _, line in sections.get("files", [])]
+    installed = Installed(copied=[(words[0], words[-1]) for words in files if words])
     read_commands(sections.get("post", []), path, installed)
     exports = [(number, _EXPORT.fullmatch(line[:2000])) for number, line in sections.get("environment", [])]
     settings = tuple(Setting(one[1], one[2].strip("\"'"), Place(path, number)) for number, one in exports if one)

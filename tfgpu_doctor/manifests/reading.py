@@ -281,7 +281,7 @@ def _owners(found: list[Environment]) -> dict[str, str]:
     Two that include each other are both judged, so that nothing is left out.
     """
     included = {path for one in found for path in one.read if path != _path(one)}
-    owners: dict[str, str] = {}
+    owners = _of_services(found)
     for one in found:
         outermost = _path(one) not in included and one.part_of is None and one.kind in _MADE_FROM
         parts = _parts(one) if outermost else _narrowed_files(one) if one.kind == "workflow" else set()
@@ -296,6 +296,12 @@ def _owners(found: list[Environment]) -> dict[str, str]:
 def _parts(one: Environment) -> set[str]:
     """The files that were read for it, but for a project that conda's pip installs, and others as well."""
     return {path for path in one.read if one.kind != "conda" or not path.endswith(".toml")}
+
+
+def _of_services(found: list[Environment]) -> dict[str, str]:
+    """The Dockerfiles of services, with the label of the first that is built from each."""
+    built = [(posixpath.normpath(one.image.place.path), one) for one in found if one.kind == "compose" and one.image]
+    return {path: one.label for path, one in reversed(built) if path != _path(one)}
 
 
 def _narrowed_files(one: Environment) -> set[str]:

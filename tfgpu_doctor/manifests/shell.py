@@ -109,6 +109,7 @@ _PIP_FILES: dict[str, FileKind] = {
 _FILES: dict[Installer, dict[str, FileKind]] = {"conda": {"-f": "conda", "--file": "conda"}, "apt": {}}
 _PROJECT = re.compile(r"\.(?:\[(?P<extras>[\w.,\s-]+)\])?")
 _SHORT = re.compile(r"(-[rc])(.+)")
+_BY_LINE = re.compile(r"\bxargs\b.{0,1000} -(?:[nL] ?1\b|I|-max-(?:args|lines)[= ]1\b)")
 _REDIRECTION = re.compile(r"\d?(>>?|<)")
 
 
@@ -128,6 +129,7 @@ class File:
     step: int = 0
     upgrade: bool = False
     elsewhere: str = ""
+    by_line: bool = False  # a command of its own for each line, from this step on
 
 
 @dataclass
@@ -139,7 +141,7 @@ class Installed:
     pythons: list[Requirement | None] = field(default_factory=list)
     named: list[Word] = field(default_factory=list)  # python3.9 or its pip, other than to install it by apt
     files: list[File] = field(default_factory=list)
-    copied: list[str] = field(default_factory=list)  # from the build context, by COPY and ADD
+    copied: list[tuple[str, str]] = field(default_factory=list)  # from the build context, by COPY and ADD, and to where
     not_understood: list[str] = field(default_factory=list)
     updates: list[Place | None] = field(default_factory=list)  # of apt; None: its sources or keys are changed
 
@@ -154,14 +156,16 @@ class Installed:
     @property
     def steps(self) -> int:
         """How many pip commands there were."""
-        return max((*(one.step for one in self.requirements), *(one.step for one in self.files)), default=0)
+        of_files = (one.step + one.by_line * MOST_REQUIREMENTS for one in self.files)
+        return max((*(one.step for one in self.requirements), *of_files), default=0)
 
 
 def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> None:
     """Read the commands on numbered lines, which belong to one RUN; what stands between if and fi may not be run."""
-    depth, values, begin = 0, dict[str, str](), len(found.requirements)
+    depth, values, begin, before = 0, dict[str, str](), len(found.requirements), list[Word]()
     for words in commands(code):
         words = [replace(word, text=fill(word.text, values)) for word in words] if values else words
+        words, before = _of_xargs(words, before), words
         first = next((word.text for word in words if word.text not in ("then", "else", "do")), "")
         depth = max(0, depth + (first == "if") - (first == "fi"))
         if not depth:
@@ -173,6 +177,15 @@ def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> N
         found.requirements[begin:] = [replace(one, fatal=True) for one in found.requirements[begin:]]
 
 
+def _of_xargs(words: list[Word], before: list[Word]) -> list[Word]:
+    """Make `pip install -r FILE` of `cat FILE | xargs pip install`, and of xargs that reads the file itself."""
+    texts, file = _texts(words), next((word for word in (*before, *words) if _LIST.fullmatch(word.text)), None)
+    if file is None or "xargs" not in texts or "-r" in texts or not any(map(_PIP.fullmatch, texts)):
+        return words
+    return [*(word for word in words if word.text not in ("<", file.text, "{}")), Word("-r", file.line), file]
+
+
+_LIST = re.compile(r"[^*$]+\.txt")
 _OF_PIP = r"(?:sudo )?(?:python3? -m )?pip3? [^|;&\\]*"
 _PLAIN_PIP = re.compile(rf"\s*(?:{_OF_PIP}(?:&& *{_OF_PIP})*|#.*)?")
 _NAMED_PYTHON = re.compile(r"(?:python|pip)3\.\d")
@@ -220,7 +233,8 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
     for kind, word in arguments:
         place = Place(path, word.line)
         if kind is not None:
-            found.files.append(File(kind, word.text, place, **of_command))
+            by_line = _BY_LINE.search(" ".join(texts)) is not None
+            found.files.append(File(kind, word.text, place, by_line=by_line, **of_command))
         elif project := _project(word.text, place):
             found.files.append(replace(project, **of_command))
         else:
@@ -332,14 +346,16 @@ MOST_TRIED = 20
 MOST_FILES = 100  # that the commands of a Dockerfile install from
 
 
-def _candidates(name: str, copied: list[str]) -> list[str]:
+def _candidates(name: str, copied: list[tuple[str, str]]) -> list[str]:
     """Where a file of the container may lie in the build context, in the order in which to look; never outside."""
     file = posixpath.basename(name)
+    renamed = [one for one in copied if posixpath.basename(one[1]) == file]
+    renamed.sort(key=lambda one: posixpath.normpath(one[1]) != posixpath.normpath(name))
     parts = [part for part in name.split("/") if part not in ("", ".")][-MOST_TRIED:]
     tails = ["/".join(parts[index:]) for index in range(len(parts))]
-    tried = [one for one in copied if posixpath.basename(one) == file]
+    tried = [one for one, _ in (*renamed, *(each for each in copied if posixpath.basename(each[0]) == file))]
     tried += tails
-    tried += [posixpath.join(one, tail) for one in copied for tail in (file, *tails)]
+    tried += [posixpath.join(one, tail) for one, _ in copied for tail in (file, *tails)]
     inside = (posixpath.normpath(one.lstrip("/")) for one in tried)
     return list(dict.fromkeys(one for one in inside if not one.startswith("..")))[:MOST_TRIED]
 
@@ -446,8 +462,13 @@ def environment(
         before, lines.step = len(lines.requirements), file.step
         _follow(file, name, text, base, lines, include)
         lines.requirements[before:] = [
-            replace(one, step=file.step, upgrade=file.upgrade, elsewhere=one.elsewhere or file.elsewhere)
-            for one in lines.requirements[before:]
+            replace(
+                one,
+                step=file.step + file.by_line * number,
+                upgrade=file.upgrade,
+                elsewhere=one.elsewhere or file.elsewhere,
+            )
+            for number, one in enumerate(lines.requirements[before:])
         ]
     complaints = (*unknown_part(image), *lines.not_understood)
     others |= {"image": image, "apt_update": next(iter(installed.updates), None)}

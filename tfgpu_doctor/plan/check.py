@@ -6,6 +6,7 @@ The environments that files describe are judged by the same findings as a machin
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -89,13 +90,19 @@ def _is_for_extra(finding: Finding, view: PlannedEnvironment, with_extra: set[st
     return of_project and finding.id == "cuda.missing"
 
 
+# a list that is installed from, so that more may be installed than is judged
+_UNREAD = re.compile(r"(?<!pyproject\.toml) (?:cannot be read|lies outside)\b")
+
+
 def _is_known(view: PlannedEnvironment) -> bool:
     """Whether it names a TensorFlow of the usual places, of which something is known, or an image that has one."""
     one, base = view.tensorflow, view.base
+    if any(map(_UNREAD.search, view.environment.not_understood)):
+        return False
     if one and not one.elsewhere:
         return bool(view.conda or view.allowed) or view.release is not None
     inside = base and (base.tensorflow or "tensorflow/serving" in base.image.name or (base.of_tensorflow and base.cuda))
-    return one is None and bool(inside) and _not_in_matrix(view) is None
+    return one is None and bool(inside or view.apart) and _not_in_matrix(view) is None
 
 
 def _doubted(view: PlannedEnvironment) -> Iterator[Undetermined]:

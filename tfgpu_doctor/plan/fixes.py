@@ -213,7 +213,7 @@ class Fixes(Situation):
         return structs.replace(fix, text=f"{fix.text} (on the host, not in this container)")
 
     def _typed(self, command: str) -> str:
-        """The command on this interpreter; for a shell that is not known, bounds in quotes that cmd.exe knows as well."""
+        """The command on this interpreter; for an unknown shell, bounds in quotes that cmd.exe knows."""
         if self._is_here:
             return _OF_A_PYTHON.sub(lambda found: f"{found[0]} --python {self.python}", command)
         return command if value_or(self.facts.host.os, None) else _BOUNDED.sub(r'"\1"', command)

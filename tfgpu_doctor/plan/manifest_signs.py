@@ -6,7 +6,6 @@ adds them; `tfgpu check` does so.
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -32,6 +31,7 @@ from tfgpu_doctor.findings.requirements import KERAS_2_VALUES, companion_bound
 from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
+from tfgpu_doctor.manifests.dockerfile import instructions
 from tfgpu_doctor.matrix.compatibility import (
     driver_reaches,
     dropped_by,
@@ -68,8 +68,10 @@ from tfgpu_doctor.plan.planned import (
     PlannedEnvironment,
     base_named,
     branches_of,
+    dockerfile_of,
     driver_of,
     fitting,
+    is_empty,
     missing_tag,
     pinned,
     with_cudnn,
@@ -130,6 +132,7 @@ def _joined(problems: list[Problem], between: str = "") -> Problem | None:
         evidence=tuple(dict.fromkeys(line for one in problems for line in one.evidence)),
         fixes=tuple(dict.fromkeys(fixes)),
         severity=problems[0].severity or Severity.ERROR,
+        never_consequence=True,  # `unless` says what makes it none; else a file can have both faults
     )
 
 
@@ -279,7 +282,7 @@ def _for_old_pythons(view: PlannedEnvironment, tensorflow: Requirement) -> Itera
         title=f"{tensorflow.text} has no wheel for Python {_OLDEST_SUPPORTED} and later, and no file names a Python",
         cause=_NO_MATCH,
         evidence=(evidence(tensorflow.text, str(tensorflow.place), pythons_of(newest), f"wheels of {newest.version}"),),
-        fixes=(Fix(f"Make the environment with Python {own[-1]}, and say so: tfgpu check . --python {own[-1]}"),),
+        fixes=(Fix(f"Make the environment with Python {own[-1]}, and add --python {own[-1]} to this check"),),
         severity=Severity.ERROR if is_newest else Severity.WARNING,
     )
 
@@ -288,8 +291,7 @@ def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[P
     """No release that is published for the platform matches the requirement."""
     newest = next(iter(view.matrix.stable(platform=view.target.platform, package=tensorflow.name)), None)
     wanted = specifier(tensorflow.specifier)
-    is_empty = tensorflow.name == "tensorflow-gpu" and wanted is not None and wanted.contains("2.12.0")
-    if tensorflow.elsewhere or newest is None or wanted is None or is_empty or ".whl" in tensorflow.text:
+    if tensorflow.elsewhere or newest is None or wanted is None or is_empty(tensorflow) or ".whl" in tensorflow.text:
         return  # a file is asked of no index
     first, second, *_ = numbers(newest.version)
     if any(wanted.contains(f"{first}.{second + ahead}.0") for ahead in (1, 2, 3)):
@@ -302,6 +304,30 @@ def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[P
         evidence=_seen(tensorflow, f"a release such as {written}", "names of the wheels"),
         fixes=fixes,
     )
+
+
+@in_manifests("tf.wrong-env")
+def environment_beside_the_image_s(view: PlannedEnvironment) -> Iterator[Problem]:
+    """Poetry, uv and their like install a project into an environment of its own, without the image's packages."""
+    if view.apart and view.base:
+        command, place = view.apart
+        own = Fix(
+            f"In the build, instead of {command} in {place}, install the project by pip: python3 -m pip install ."
+        )
+        share = Fix(
+            f"In the build, above {place}, let poetry use the image's Python", ("ENV POETRY_VIRTUALENVS_CREATE=false",)
+        )
+        yield Problem(
+            title=f"The TensorFlow of {view.base.image.reference} is not in the environment that {command} makes",
+            cause="it makes a virtual environment, whose Python does not see the packages of the image",
+            evidence=(
+                evidence(
+                    command, str(place), "the Python of the image", "https://python-poetry.org/docs/configuration"
+                ),
+            ),
+            fixes=(share if command.startswith("poetry") else own,),
+            severity=Severity.WARNING,
+        )
 
 
 # a line that is not understood: its place, and a requirement with an operator that no pip knows
@@ -397,8 +423,7 @@ _BRINGS_PYTHON = re.compile(
 @in_manifests("tf.not-installed")
 def image_without_python(view: PlannedEnvironment) -> Iterator[Problem]:
     """NVIDIA's images of CUDA have neither Python nor pip: "pip: not found" ends the build."""
-    environment, base = view.environment, view.base
-    text = environment.texts.get(posixpath.normpath(environment.place.path), "")
+    environment, base, (_, text) = view.environment, view.base, dockerfile_of(view.environment)
     if environment.kind != "dockerfile" or base is None or base.image.name != "nvidia/cuda" or not text:
         return
     pip = next((one for one in environment.requirements if one.installer == "pip" and one.step), None)
@@ -435,9 +460,9 @@ def _python_2(image: Image, packages: list[Requirement]) -> Iterator[Problem]:
 def _removed(view: PlannedEnvironment) -> Iterator[Problem]:
     """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
     for one in _discontinued(view):
-        wanted = specifier(one.specifier)
-        nothing = wanted is not None and wanted.contains("2.12.0")  # that one is empty
-        nothing = nothing or at_least(pinned(one), "2.12") is True or view.target.os == "macos"  # had none since 1.2
+        nothing = (
+            is_empty(one) or at_least(pinned(one), "2.12") is True or view.target.os == "macos"
+        )  # had none since 1.2
         nothing = nothing or (one is view.tensorflow and view.release is None)
         better = _under_another_name(view, one)
         if pinned(one) and not (nothing or better):
@@ -452,6 +477,16 @@ def _removed(view: PlannedEnvironment) -> Iterator[Problem]:
 
 
 in_manifests("tf.package-removed")(_removed)
+
+
+@in_manifests("tf.package-removed")
+def empty_package_beside_tensorflow(view: PlannedEnvironment) -> Iterator[Problem]:
+    """tensorflow-gpu of any release beside tensorflow: pip takes the empty one, and installs nothing (tried)."""
+    for one in view.others_together if not view.conda else ():
+        if is_empty(one):
+            title, why = f"{one.name} cannot be installed", DECLARATIONS["tf.package-removed"].cause
+            seen = _seen(one, f"{view.package} alone", GUIDE)
+            yield Problem(title=title, cause=why, evidence=seen, fixes=(remove(one),), severity=Severity.ERROR)
 
 
 def _discontinued(view: PlannedEnvironment) -> list[Requirement]:
@@ -479,7 +514,7 @@ def _why_removed(view: PlannedEnvironment, one: Requirement) -> str | None:
 def _under_another_name(view: PlannedEnvironment, one: Requirement) -> str | None:
     """The release that is asked for by its number, as `tensorflow`; before 2.1 that was the CPU build."""
     if pinned(one) is None:
-        return replacement(view)
+        return replacement(view) or (None if one.specifier else "tensorflow")
     row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
     if row is None or not (row.gpu or view.target.os == "macos"):
         return None
@@ -618,7 +653,7 @@ def _beside_its_bug(view: PlannedEnvironment, row: Release, line: Requirement) -
 def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """Two distributions that install their files into the same folder."""
     first, others = view.tensorflow, view.others_together
-    names = {one.name for one in others} - {"tensorflow-base"}
+    names = {one.name for one in others if not is_empty(one)} - {"tensorflow-base"}
     if first and names and not view.conda:
         releases = {pinned(one) for one in (first, *others)}  # since 2.1 the same files under two names
         same = names == {"tensorflow-gpu"} and len(releases) == 1 and at_least(releases.pop(), "2.1") is True
@@ -1034,13 +1069,13 @@ def _with_an_older_driver(
 @in_manifests("gpu.arch-too-new", unless=(*_NOT_INSTALLED, "tf.not-installed"))
 def built_before_ampere(view: PlannedEnvironment) -> Iterator[Problem]:
     """A GPU is meant, and the CUDA is one without kernels for those of 2020 and later; of pip, where none is named."""
-    one, cards, fix = view.tensorflow, view.target.capabilities, "tfgpu check . --gpu NAME"
+    one, cards = view.tensorflow, view.target.capabilities
     of_pip = one is not None and not view.conda  # whose kernels are judged for a card that is named
     if cards and (of_pip or not any(at_least(card, "8") for card in cards)):
         return
     if cuda := _cuda_before_11(view):
         shown = one.text if one else view.base.image.reference if view.base else ""
-        say = Fix(f"Say which GPU it is for, and it is judged for that one: {fix}")
+        say = Fix("Say which GPU it is for, and it is judged for that one: add --gpu NAME to this check")
         yield Problem(
             title=f"{shown} has CUDA {cuda}, which has no kernels for Ampere and later GPUs",
             cause="on a GPU of 2020 or later everything is compiled from PTX for half an hour, or gives wrong results; "
@@ -1285,7 +1320,7 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     wheel = f"TensorFlow {release.version}"
     # CUDA may come from elsewhere: an image of unknown content, none at all; not where conda's file names no extra
     certain = runtime_only or (base.no_cuda if base else view.environment.kind == "conda" and bool(release.extra))
-    cause = WITHOUT_EXTRA if release.extra else OF_THE_SYSTEM
+    cause = WITHOUT_EXTRA if release.extra else _without_an_extra(tensorflow)
     if runtime_only:
         cause = "an nvidia/cuda base image contains the CUDA runtime only, not cuBLAS, cuFFT and the others"
     elif not view.wants_gpu:
@@ -1301,6 +1336,13 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         fixes=write_cuda(view, release),
         severity=grave if view.wants_gpu else Severity.NOTE,
     )
+
+
+def _without_an_extra(tensorflow: Requirement) -> str:
+    """Why a release before 2.14 has no CUDA."""
+    return (
+        "TensorFlow has an extra and-cuda since 2.14; before, pip only warns. " if tensorflow.extras else ""
+    ) + OF_THE_SYSTEM
 
 
 def _lacks_cuda(view: PlannedEnvironment) -> bool:
@@ -1325,22 +1367,68 @@ def conda_folder_not_searched(view: PlannedEnvironment) -> Iterator[Problem]:
     is_found = is_set or view.target.os == "windows"
     if release is None or not conda or is_found or at_least(release.version, "2.7") is False:
         return
-    issue, variables = (
-        "https://github.com/tensorflow/tensorflow/issues/52988",
-        conda_library_path("$CONDA_PREFIX/etc/conda"),
-    )
+    if _loader_finds_cuda(view, release):
+        return
+    # nor into those of pip's packages: readelf -d of libtensorflow_framework.so.2 in 2.13.1 has $ORIGIN alone
+    of_pip = not release.extra and {one.by for one in view.cudnns} == {"pip"}
     title = f"TensorFlow {release.version} of pip does not look for CUDA in conda's lib folder"
-    if not release.extra and {one.by for one in view.cudnns} == {"pip"}:
-        # nor into those of pip's packages: readelf -d of libtensorflow_framework.so.2 in 2.13.1 has $ORIGIN alone
-        title += ", nor for cuDNN in that of pip's package"
-        variables += ('ln -sf "$CONDA_PREFIX"/lib/python*/site-packages/nvidia/cudnn/lib/*.so* "$CONDA_PREFIX/lib/"',)
-    yield Problem(
-        title=title,
-        cause="up to 2.6 it found the libraries there; later releases need the folder in LD_LIBRARY_PATH",
-        evidence=tuple(evidence(one.text, one.place, "LD_LIBRARY_PATH with $CONDA_PREFIX/lib", issue) for one in conda),
-        fixes=(Fix("Once, in the activated environment, let its activation set it", variables),),
-        severity=Severity.WARNING,
+    issue, need = (
+        "https://github.com/tensorflow/tensorflow/issues/52988",
+        "LD_LIBRARY_PATH with the environment's lib folder",
     )
+    yield Problem(
+        title=title + (", nor for cuDNN in that of pip's package" if of_pip else ""),
+        cause="up to 2.6 it found the libraries there; later releases need the folder in LD_LIBRARY_PATH",
+        evidence=tuple(evidence(one.text, one.place, need, issue) for one in conda),
+        fixes=(_with_folder_of_conda(view, links=of_pip),),
+        severity=Severity.WARNING if _may_set_it(view) else Severity.ERROR,
+    )
+
+
+def _with_folder_of_conda(view: PlannedEnvironment, *, links: bool) -> Fix:
+    """Set the variable; in a container, where what is started activates nothing, for all programs."""
+    (path, text), prefix = dockerfile_of(view.environment), "$CONDA_PREFIX"
+    where, lines = (
+        "Once, in the activated environment, let its activation set it",
+        conda_library_path(f"{prefix}/etc/conda"),
+    )
+    if path:
+        prefix = _prefix_of_conda(view.environment, text)
+        where, lines = f"At the end of {path}, add the environment's lib folder", (f"ENV LD_LIBRARY_PATH={prefix}/lib",)
+    link = f'ln -sf "{prefix}"/lib/python*/site-packages/nvidia/cudnn/lib/*.so* "{prefix}/lib/"'
+    return Fix(where, (*lines, *((f"RUN {link}" if path else link,) if links else ())))
+
+
+# /root/miniconda3, but no part of a URL; the name of an environment that a command makes
+_CONDA_ROOT = re.compile(r"(?<![\w/:.-])/[\w./-]*?(?:conda|mamba|forge)3?(?=/(?:bin|envs|etc|lib)\b|[\s\"':]|\Z)")
+_CREATED = re.compile(
+    r"(?:conda|mamba) (?:env )?create\b(?:(?:[^\n&;|]|\\\n){0,1000}?\s(?:-n|--name)[ =]+(?P<name>[\w.-]+))?"
+)
+_NAME = re.compile(r"^name: *([\w.-]+)", re.MULTILINE)
+_ACTIVATES = re.compile(r"\bactivate\s|\b(?:run|hook)\b")
+_OF_LOADER = re.compile(r"LD_LIBRARY_PATH|LD_PRELOAD|ldconfig|ld\.so\.conf")
+
+
+def _prefix_of_conda(environment: Environment, text: str) -> str:
+    """The folder of the environment that a Dockerfile makes."""
+    root, created, image = _CONDA_ROOT.search(text), _CREATED.search(text), environment.image
+    known = "/opt/conda" if image and re.search("conda|mamba|forge", image.name) else "PREFIX"
+    files = (one for one in environment.texts.values() if "dependencies:" in one)  # of conda
+    own = next(filter(None, map(_NAME.search, files)), None)
+    name = (created and created["name"]) or (own and own[1]) or "NAME"
+    return (root[0] if root else known) + (f"/envs/{name}" if created else "")
+
+
+def _may_set_it(view: PlannedEnvironment) -> bool:
+    """Whether more than ENV can name the folder to the loader; a hook in $CONDA_PREFIX does not where that is empty."""
+    path, text = dockerfile_of(view.environment)
+    given = any(one.name == "CONDA_PREFIX" for one in view.environment.settings)
+    for one in instructions(text):
+        in_vain = "CONDA_PREFIX" in one.value and not (given or _ACTIVATES.search(one.value))
+        starts_a_script = one.verb in ("CMD", "ENTRYPOINT") and ".sh" in one.value
+        if one.verb == "SHELL" or starts_a_script or (_OF_LOADER.search(one.value) and not in_vain):
+            return True
+    return not path
 
 
 # the last on conda-forge and in NVIDIA's channel; CUDA 12 is cuda-version there: conda-forge's CUDA 12 migration
@@ -1511,11 +1599,14 @@ def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
     has_compiler = any(_COMPILERS.fullmatch(one.name) for one in view.environment.requirements)
     if has_compiler or not at_least(release.version, KERAS_SINCE):
         return
-    devel = f"the CUDA compiler, as in {base.image.reference.replace('-runtime', '-devel')}"
+    image, other = base.image, missing_tag(base.image)[1]
+    if not view.cudnns and major(base.cuda) == major(release.cuda):  # one edit for both, then
+        other = with_cudnn(base, release.cudnn or "", view.matrix) or other
+    better = (other or image.reference).replace("-runtime", "-devel")
     yield Problem(
-        title=f"{base.image.reference} contains neither libdevice nor ptxas, which XLA needs",
-        evidence=_seen(base.image, devel, _FLAVOURS),
-        fixes=write_best(view) if release.extra else (),
+        title=f"{image.reference} contains neither libdevice nor ptxas, which XLA needs",
+        evidence=_seen(image, f"the CUDA compiler, as in {better}", _FLAVOURS),
+        fixes=write_best(view) if release.extra else (write_image(image, better),),
         severity=Severity.WARNING,
     )
 
@@ -1607,6 +1698,37 @@ def _gravity(view: PlannedEnvironment, issue: KnownIssue) -> Severity:
     return Severity.ERROR if lacks_bound(issue) else Severity(issue.severity)
 
 
+def _has_other_cuda(view: PlannedEnvironment, issue: KnownIssue) -> bool:
+    """Whether another finding judges it: the minor version of CUDA, and images without nvcc."""
+    is_devel = bool(view.base and view.base.flavour == "devel")
+    return issue.about == "cuda-minor" or (
+        issue.about == "nvcc" and (is_devel or not any(one.by for one in view.cudas))
+    )
+
+
+def _is_in_the_image(view: PlannedEnvironment, issue: KnownIssue) -> bool:
+    """Whether the image has what the issue says is not found, if by apt, or a protobuf that pip leaves as it is.
+
+    That of a TensorFlow before 2.12 is protobuf 3: it is older than protobuf 4, or requires an older one.
+    """
+    base, row = view.base, view.release
+    if base is None or row is None:
+        return False
+    if forgets_folders(issue):  # the loader's own folders come after those of the RUNPATH: man 8 ld.so
+        return _loader_finds_cuda(view, row, cudnn="cudnn" in issue.symptom)
+    return issue.about == "protobuf" and base.of_tensorflow and not at_least(base.tensorflow, "2.12")
+
+
+def _loader_finds_cuda(view: PlannedEnvironment, row: Release, *, cudnn: bool = True) -> bool:
+    """Whether an image, or apt, brings CUDA, and a cuDNN, for a release into the folders of the loader."""
+    base, of_loader = view.base, [one.version for one in view.cudnns if one.by in ("", "apt")]
+    packages = rf"(?:cuda-(?:toolkit|libraries|runtime)|libcusolver)-{major(row.cuda)}-\d+"
+    of_apt = any(re.fullmatch(packages, one.name) for one in view.environment.requirements)
+    of_image = base is not None and base.flavour != "base" and major(base.cuda) == major(row.cuda)
+    has_cudnn = any(not one or takes_cudnn(row, minor(one)) for one in of_loader)
+    return (of_apt or of_image) and (has_cudnn or not cudnn)
+
+
 _ASKED = re.compile(r"'([\w.-]+)([<>=!~][^']+)'")  # of a command of pip
 
 
@@ -1630,9 +1752,7 @@ def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     condition = issue.condition
     if issue.severity not in ("error", "warning") or is_about_architecture(condition) or issue.about == "numpy":
         return False
-    # cuda.version-mismatch judges the minor version; and images without nvcc are for xla.libdevice-missing
-    other = issue.about == "cuda-minor" or (issue.about == "nvcc" and not any(one.by for one in view.cudas))
-    if other or _is_met(view, issue):
+    if _has_other_cuda(view, issue) or _is_met(view, issue) or _is_in_the_image(view, issue):
         return False
     if issue.affects == "install":  # an image has what was current when it was built
         return view.tensorflow is not None and bool(view.extra or not (condition.extra or issue.about == "extra"))

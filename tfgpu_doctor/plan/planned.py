@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from tfgpu_doctor.facts.report import Evidence
 from tfgpu_doctor.facts.versions import at_least, major, minor, numbers
 from tfgpu_doctor.findings.requirements import companion_bound
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement, bounds_of_all
+from tfgpu_doctor.manifests.dockerfile import instructions
 from tfgpu_doctor.manifests.shell import MINICONDA_LATEST
 from tfgpu_doctor.manifests.variables import read_image
 from tfgpu_doctor.matrix.compatibility import drives, numpy_bound
@@ -268,7 +270,7 @@ _TENSORFLOWS = frozenset({*TENSORFLOW, CONDA_BASE})
 _CUDAS = {
     "conda": "cudatoolkit|cuda-version|cuda-toolkit|cuda-runtime|cuda",
     "pip": r"nvidia-(?:cuda-runtime|cublas|cudnn)-cu(\d+)",
-    "apt": r"(?:cuda-(?:toolkit|libraries|runtime)|libcublas)-(\d+)-(\d+)",
+    "apt": r"(?:cuda-(?:toolkit|libraries|runtime)|(?:cuda-|lib)cu(?:blas|fft|rand|solver|sparse))-(\d+)-(\d+)",
 }
 # names under which pip lists a package of conda: opencv-feedstock pull request 300, and its install-py-opencv.sh
 _KNOWN_TO_PIP_AS = dict.fromkeys(("opencv", "py-opencv"), ("opencv-python", "opencv-python-headless"))
@@ -293,11 +295,20 @@ class Resolution(NamedTuple):
     refused: bool = False  # no installer can meet all requirements, with any possible Python
 
 
+def _beneath(environment: Environment, matrix: Matrix) -> tuple[Base | None, tuple[str, Place] | None]:
+    """The image, and the command by which a project is installed apart from its TensorFlow, of which it then meets nothing."""
+    base = read_base(environment.image, matrix)
+    apart = _apart(environment, base)
+    return (replace(base, tensorflow=None, of_tensorflow=False) if base and apart else base), apart
+
+
 def _where_it_runs(environment: Environment, target: Target) -> Target:
-    """Return the target; with the system and the machine that a file names.
+    """Return the target; with the system and the machine that a file names, and without GPUs where it requests none.
 
     A file of conda serves Windows alone by its name or its packages.
     """
+    if environment.no_gpu:
+        target = structs.replace(target, gpus=(), driver=None)
     if environment.os == "macos" or environment.machine:
         target = structs.replace(target, machine=environment.machine)
     if environment.os:
@@ -308,16 +319,38 @@ def _where_it_runs(environment: Environment, target: Target) -> Target:
     return structs.replace(target, os="windows") if of_windows and target.os == "linux" else target
 
 
+def dockerfile_of(environment: Environment) -> tuple[str, str]:
+    """The path and the text of the Dockerfile that makes an environment; empty where none does."""
+    image = environment.image
+    if image is None or environment.kind not in ("dockerfile", "compose"):
+        return "", ""
+    return image.place.path, environment.texts.get(posixpath.normpath(image.place.path), "")
+
+
+_PROJECT = re.compile(r"\b(?:poetry|uv|pdm|pipenv) (?:install|add|sync)\b")
+_SHARED = re.compile(
+    r"(?i)virtualenvs.create|system-site-packages|VIRTUAL_ENV|UV_PROJECT_ENVIRONMENT|--system|--active"
+)
+
+
+def _apart(environment: Environment, base: Base | None) -> tuple[str, Place] | None:
+    """The command that installs a project without TensorFlow into an environment of its own, apart from the image's."""
+    named = any(one.name in _TENSORFLOWS for one in environment.requirements)
+    path, text = dockerfile_of(environment) if base and base.of_tensorflow and not named else ("", "")
+    steps = [*instructions(text)] if not _SHARED.search(text) else []
+    found = [(command[0], one.line) for one in steps if one.verb == "RUN" and (command := _PROJECT.search(one.value))]
+    alone = len(found) == [one.verb for one in steps].count("FROM") == 1
+    return (found[0][0], Place(path, found[0][1])) if alone else None
+
+
 class PlannedEnvironment:
     """One environment of the manifests, and what installers will make of it."""
 
     def __init__(self, environment: Environment, target: Target, matrix: Matrix) -> None:
         """Look at one environment, for a described machine."""
         self.environment, self.matrix = environment, matrix
-        self.base = read_base(environment.image, matrix)
+        self.base, self.apart = _beneath(environment, matrix)
         target = _where_it_runs(environment, target)
-        if environment.no_gpu:
-            target = structs.replace(target, gpus=(), driver=None)
         self.conda = False  # whose lines have no markers
         pythons = self._python_of(target)[0]
         # the requirement that brings TensorFlow, None: the image, or nothing; and further ones
@@ -382,12 +415,15 @@ class PlannedEnvironment:
         """Every CUDA or cuDNN that it names; the version is empty where the line of a cuDNN or cudatoolkit has none."""
         if self.base and of_image is not None:
             yield Cuda(of_image, self.base.image.reference, str(self.base.image.place))
+        seen = set[object]()
         for one in self.environment.requirements:
             name = packages.get(one.installer)
             if name and (found := re.fullmatch(name, one.name)):
                 named = ".".join(filter(None, found.groups()))
                 version = named if packages is _CUDAS and named else pinned(one) or named or _floor(one)
-                if version or packages is _CUDNNS or one.name == "cudatoolkit":
+                key = version if one.installer == "apt" else one  # whose toolkit is in many packages
+                if key not in seen and (version or packages is _CUDNNS or one.name == "cudatoolkit"):
+                    seen.add(key)
                     yield Cuda(version, one.text, str(one.place), one.installer)
 
     @cached_property
@@ -666,6 +702,12 @@ def pinned(one: Requirement) -> str | None:
     """The version that a requirement pins: "11.2" for ==11.2.* and for ==11.2."""
     found = re.match(r"={2,3}\s*v?(\d+(?:\.\d+)*)", one.specifier)
     return found[1] if found else None
+
+
+def is_empty(one: Requirement) -> bool:
+    """Whether a requirement admits the 2.12.0 of a discontinued package, which is empty, and fails to be built."""
+    wanted = specifier(one.specifier) if one.name in ("tensorflow-gpu", "tf-nightly-gpu") else None
+    return wanted is not None and wanted.contains("2.12.0")
 
 
 def _floor(one: Requirement) -> str:

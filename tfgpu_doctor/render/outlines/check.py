@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tfgpu_doctor.facts.report import Checked, FailOn, ReadFile, Report, Verdict
-from tfgpu_doctor.plan.planned import Base, PlannedEnvironment, without_wheel
+from tfgpu_doctor.plan.planned import Base, PlannedEnvironment, is_empty, without_wheel
 from tfgpu_doctor.render.ci import place_of
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block, titles_of
@@ -95,7 +95,7 @@ def _content(seen: PlannedEnvironment) -> Iterator[str]:
     if base:
         yield _image(base)
     if seen.tensorflow:
-        row = seen.release
+        row = None if is_empty(seen.tensorflow) else seen.release
         resolved = f" = {row.version}" if row and row.version not in seen.tensorflow.text else ""
         yield f"{seen.tensorflow.text}{resolved}"
     if seen.environment.python and seen.pythons:
