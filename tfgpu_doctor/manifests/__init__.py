@@ -130,6 +130,7 @@ class Environment:
     build_context: str | None = None  # compose build: the folder or Dockerfile that it is built from
     channels: tuple[str, ...] = ()  # conda
     not_understood: tuple[str, ...] = ()  # lines, "path:line: reason"
+    unread: bool = False  # the file is broken, so that nothing is known of what it makes
     read: tuple[str, ...] = ()  # files that were read for it, besides its own
     texts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)  # of the files, by their paths
     matrix: tuple[Setting, ...] = ()  # the values of a workflow's, where `exclude` can leave their combination out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tfgpu_doctor.manifests import Environment, GpuRequest, IncludeError, ManifestError, Setting, quoted
@@ -212,7 +212,9 @@ def _below(label: str, node: Node, key: str) -> Iterator[Environment]:
 def _container(label: str, pod: Node, container: Node, listed: str, *, needs_one: bool, several: bool) -> Environment:
     image = container.get("image")
     assert image and image.text
-    read, gpu = read_image(image.text, image.place), _gpu_of_kubernetes(container)
+    read, settings = read_image(image.text, image.place), tuple(_settings_of_pod(pod, container))
+    by_runtime, wanted = _by_runtime(pod, settings)
+    gpu, needs_one = _gpu_of_kubernetes(container) or by_runtime, needs_one and wanted
     name = f", {_CONTAINERS[listed]} {container.string('name') or ''}" if several else ""
     return Environment(
         kind="kubernetes",
@@ -220,11 +222,24 @@ def _container(label: str, pod: Node, container: Node, listed: str, *, needs_one
         place=image.place,
         image=read,
         machine=machine_of(pod.string("nodeSelector", "kubernetes.io/arch") or ""),
-        settings=tuple(_settings_of_pod(pod, container)),
+        settings=settings,
         gpu=gpu or (_by_its_node(pod) if needs_one else None),
         no_gpu=gpu is None and not needs_one,
         not_understood=unknown_part(read),
     )
+
+
+def _by_runtime(pod: Node, settings: Iterable[Setting]) -> tuple[GpuRequest | None, bool]:
+    """The GPUs that NVIDIA's runtime gives a container by a variable, as its default configuration lets it; any wanted?
+
+    https://docs.nvidia.com/datacenter/cloud-native/container-toolkit: "void" and "none" ask for none.
+    """
+    runtime = pod.get("runtimeClassName")
+    named = next((one for one in settings if one.name == "NVIDIA_VISIBLE_DEVICES"), None)
+    if not runtime or not named:
+        return None, True
+    none = named.value in ("void", "none", "")
+    return (None if none else GpuRequest(None, runtime.place, f"runtimeClassName: {runtime.text}")), not none
 
 
 def _settings_of_pod(pod: Node, container: Node) -> Iterator[Setting]:

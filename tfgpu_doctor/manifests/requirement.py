@@ -116,7 +116,8 @@ def pip_requirement(text: str, place: Place) -> Requirement | None:
     except RecursionError as error:
         raise ValueError("its marker is nested too deeply") from error
     if parsed.url and (wheel := _wheel(parsed.url, place)) is not None:
-        return replace(wheel, name=canonicalize_name(parsed.name), text=text)
+        name = canonicalize_name(parsed.name)
+        return replace(wheel, name=name, text=text, elsewhere="" if wheel.name == name else "a file of another name")
     return Requirement(
         name=canonicalize_name(parsed.name),
         specifier=str(parsed.specifier),

@@ -9,6 +9,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from difflib import SequenceMatcher
 from functools import partial
 
 from msgspec import structs
@@ -65,7 +66,9 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
         matrix=matrix.info,
         created=created,
         source="text",
-        verdict=_verdict(found.values(), any(map(_is_known, views))),
+        verdict=_verdict(
+            found.values(), any(map(_is_known, views)) and not any(one.environment.unread for one in views)
+        ),
         facts=Facts(),
         timings={},
         findings=tuple(sorted(found.values(), key=_rank)),
@@ -81,6 +84,9 @@ def _left_open(view: PlannedEnvironment, own: list[Finding]) -> Iterator[Undeter
     if (reason := _not_in_matrix(view)) and Severity.ERROR not in {one.severity for one in own}:
         yield Undetermined(id="cuda.version-mismatch", reason=reason)
     yield from _doubted(view)
+    for one in () if view.tensorflow else view.environment.requirements:
+        if one.name != "tensorflow" and SequenceMatcher(None, one.name, "tensorflow").ratio() > _MISTYPED:
+            yield Undetermined(id="tf.not-installed", reason=f"{one.place}: {one.text}: did you mean tensorflow?")
 
 
 def _is_for_extra(finding: Finding, view: PlannedEnvironment, with_extra: set[str]) -> bool:
@@ -90,6 +96,7 @@ def _is_for_extra(finding: Finding, view: PlannedEnvironment, with_extra: set[st
     return of_project and finding.id == "cuda.missing"
 
 
+_MISTYPED = 0.9  # a letter too many, too few, or in another place
 # a list that is installed from, so that more may be installed than is judged
 _UNREAD = re.compile(r"(?<!pyproject\.toml) (?:cannot be read|lies outside)\b")
 

@@ -333,7 +333,8 @@ def environment_beside_the_image_s(view: PlannedEnvironment) -> Iterator[Problem
 # a line that is not understood: its place, and a requirement with an operator that no pip knows
 _REFUSED = re.compile(
     r"(?P<path>[^\n]+):(?P<line>\d+): (?P<text>(?P<head>[\w.-]+(?:\[[\w,.-]+\])?) ?"
-    r"(?:(?P<operator>=|=>|=<|~) ?(?P<version>\d[\w.]*)|~= ?(?P<line_of>\d[\w.]*\.\*))): (?!not a valid)"
+    r"(?:(?P<operator>=|=>|=<|~) ?(?P<version>\d[\w.]*)|~= ?(?P<line_of>\d[\w.]*\.\*)"
+    r"|== ?(?P<any>\d[\d.]*)\.x)): (?!not a valid)"
 )
 _MEANT = {"=": "==", "=>": ">=", "=<": "<=", "~": "~="}
 
@@ -345,7 +346,8 @@ def refused_by_pip(view: PlannedEnvironment) -> Iterator[Problem]:
     is_ours = view.tensorflow or any(found["head"].startswith("tensorflow") for found in refused)
     for found in refused if is_ours else ():
         line = Requirement(found["head"], "", Place(found["path"], int(found["line"])), found["text"])
-        wanted = f"{_MEANT[found['operator']]}{found['version']}" if found["operator"] else f"=={found['line_of']}"
+        ending = f"=={found['line_of']}" if found["line_of"] else f"=={found['any']}.*"
+        wanted = f"{_MEANT[found['operator']]}{found['version']}" if found["operator"] else ending
         row = view.matrix.tensorflow(wanted.strip("=<>~.*"), view.target.platform, found["head"].partition("[")[0])
         works = row is None or all(runs_on(row, one) == "sass" for one in view.target.capabilities)
         yield Problem(
@@ -518,6 +520,8 @@ def _under_another_name(view: PlannedEnvironment, one: Requirement) -> str | Non
     row = view.matrix.tensorflow(pinned(one) or "", view.target.platform)
     if row is None or not (row.gpu or view.target.os == "macos"):
         return None
+    if row.extra and view.target.gpus:  # nothing but its line brings CUDA
+        return replacement(view)
     patched = _patched(view, row)
     # the name alone, unless that release is broken, or a pre-release that is gone
     return f"tensorflow{one.specifier}" if view.allowed and not patched else f"tensorflow=={(patched or row).version}"

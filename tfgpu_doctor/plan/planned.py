@@ -43,7 +43,7 @@ _CUDA_TAG = re.compile(
     r"(?P<cuda>\d+\.\d+(?:\.\d+)?)(?:-(?P<cudnn>cudnn(?P<major>\d*)))?-(?P<flavour>base|runtime|devel)"
 )
 _DISTRIBUTION = re.compile(r"(ubuntu|debian|ubi|rockylinux|centos)-?(\d+(?:\.\d+)?)?")
-_TENSORFLOW_TAG = re.compile(r"(?P<version>\d+\.\d+\.\d+(?:rc\d+)?|latest|nightly)(?P<rest>(?:-[a-z0-9]+)*)")
+_TENSORFLOW_TAG = re.compile(r"(?P<version>\d+\.\d+(?:\.\d+(?:rc\d+)?)?|latest|nightly)(?P<rest>(?:-[a-z0-9]+)*)")
 # packages python3 of the distributions (packages.ubuntu.com, packages.debian.org, Red Hat's life-cycle pages)
 _SYSTEMS_WITH = {
     "3.5": ("ubuntu16.04", "ubuntuxenial"),
@@ -296,7 +296,7 @@ class Resolution(NamedTuple):
 
 
 def _beneath(environment: Environment, matrix: Matrix) -> tuple[Base | None, tuple[str, Place] | None]:
-    """The image, and the command by which a project is installed apart from its TensorFlow, of which it then meets nothing."""
+    """The image, and the command that installs a project apart from its TensorFlow, which it then does not meet."""
     base = read_base(environment.image, matrix)
     apart = _apart(environment, base)
     return (replace(base, tensorflow=None, of_tensorflow=False) if base and apart else base), apart

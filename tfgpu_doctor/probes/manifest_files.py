@@ -24,7 +24,8 @@ _SCRIPT = (".sh", ".sbatch", ".slurm", ".pbs", ".job")
 _BATCH_JOB = re.compile(rb"(?mi)^#(?:SBATCH|PBS|BSUB)\b.*\bgpu|^\s*(?:module|ml)\s(?:.*\s)?(?:cuda|cudnn)")
 _SHOWN = 8
 _MARK = "\ufeff"
-_BROKEN = re.compile(r"invalid (?:YAML|TOML|JSON)|is not (?:valid|UTF-8)|cannot read")
+_BROKEN = re.compile(r"invalid (?:YAML|TOML|JSON)|is not (?:valid|UTF-8)|cannot read|no FROM instruction")
+_OF_CONDA = ("environment.yml", "environment.yaml")  # whatever is in it
 _OF_A_PROJECT = (".git", "pyproject.toml")
 
 
@@ -73,10 +74,8 @@ class ManifestFiles:
                 self._files.remove(path)
                 self.note(f"left out: {error}")
                 if _BROKEN.search(str(error)):  # it is one of these files, and the report says so
-                    place = Place(shown(path), 1)
-                    found.append(
-                        Environment(kind_of(path) or "workflow", place.path, place, not_understood=(str(error),))
-                    )
+                    place, kind = Place(shown(path), 1), kind_of(path) or "workflow"
+                    found.append(Environment(kind, place.path, place, not_understood=(str(error),), unread=True))
         return tuple(joined(found))
 
     def _environments(self, path: str) -> tuple[Environment, ...]:
@@ -205,6 +204,8 @@ def _describes_an_environment(path: str) -> bool:
         head = read_head(path, HEAD)
     except OSError:
         return False
+    if os.path.basename(path).lower() in _OF_CONDA:
+        return b"\0" not in head
     if is_yaml(path):
         return _YAML_OF_OURS.search(head) is not None and b"\0" not in head
     text = head.decode("utf-8", "replace")
