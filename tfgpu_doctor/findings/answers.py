@@ -333,12 +333,18 @@ LOG = finding(
 )
 
 
+def _of_cupti(messages: MessageLog, one: Message) -> bool:
+    """Whether it is the library of the profiler that somebody misses."""
+    refused = one.line in [other.line for other in messages.all("library-not-opened")]
+    return messages.troubled and refused and one.values["what"] == "profiler"
+
+
 @LOG.sign()
 def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
     """Lines that need no action."""
     if context.probed:
         return None
-    lines = [m for m in messages.all("harmless") if m not in messages.raised_by_protobuf]
+    lines = [m for m in messages.all("harmless") if m not in messages.raised_by_protobuf and not _of_cupti(messages, m)]
     found, missed = [m for m in lines if m.values["what"] != "tensorrt-warning"], _missed(messages)
     if not (found or missed):
         return None

@@ -297,13 +297,17 @@ _CUPTI = "/usr/local/cuda/extras/CUPTI/lib64"  # where the toolkit has it (CUPTI
 @CUDA_PATH.sign()
 def profiler_without_cupti(messages: MessageLog, os: str | None = None) -> Problem | None:
     """A step is profiled, and TensorFlow 1 dies without CUPTI, which a toolkit has in a folder of its own."""
+    refused = messages.all("library-not-opened") if messages.has("trouble-said", "failure-said") else ()
+    alone = (
+        refused if all("cupti" in one.values.get("library", "") for one in refused) else ()
+    )  # nothing else is missed
     text = "Add CUPTI's folder to the loader path before Python starts, or profile no step"
     add = Fix(text, (first_on_loader_path(_CUPTI),))
     return Problem(
         title="CUPTI, which the profiler needs, is not found",
         cause="the toolkit has it outside of the folder of the other libraries; without it the first traced step ends "
         "the process",
-        evidence=message_evidence(*messages.all("cupti-missing")),
+        evidence=message_evidence(*(messages.all("cupti-missing") or alone)),
         fixes=() if os == "windows" else (add,),
         sure=True,
     )

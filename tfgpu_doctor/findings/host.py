@@ -325,7 +325,10 @@ UPDATE_WSL = Fix(
     "Update Windows (10 from 21H2 on, or 11), its NVIDIA driver and WSL; restart WSL",
     ("wsl.exe --update", "wsl.exe --shutdown"),
 )
-REMOVE_LINUX_DRIVER = Fix("Remove any Linux display driver from WSL", (inputs.PURGE_DRIVER,))
+REMOVE_LINUX_DRIVER = Fix(
+    "Remove any Linux display driver from WSL, whose driver is that of Windows: install it there, and restart WSL",
+    (inputs.PURGE_DRIVER, "wsl.exe --shutdown"),
+)
 _VIRTUAL = "Docker Desktop runs containers in a virtual machine, which has no GPU on Linux"
 _NO_DESKTOP = Fix(  # it runs containers in a virtual machine
     "Docker Desktop has no GPU on Linux: use Docker Engine with the NVIDIA Container Toolkit, and its context",

@@ -84,6 +84,7 @@ _VERSIONS = (
     ("tensorflow", _TENSORFLOW_GOT),
     ("driver", any_case(r"(?<![\d.])(?P<number>[345]\d\d\.\d{2,3}(?:\.\d{2})?) (?:nvidia|geforce)[- ]drivers?\b")),
     ("cuda", re.compile(r"(?<![\d.])(?P<number>(?:[7-9]|1[0-3])\.\d) (?P<name>cuda)\b", re.IGNORECASE)),
+    ("cuda", any_case(r"\bversion of cuda (?:\w+ ){1,4}is (?P<number>\d{1,2}\.\d)\b")),
 )
 _TELLING = (
     *("cu", "tensor", "tf", "py", "cp", "driver", "nvidia"),
