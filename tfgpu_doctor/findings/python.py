@@ -46,6 +46,9 @@ _INTERPRETERS = (
 def _with_the_other_python(context: Context) -> tuple[Fix, ...]:
     """Use the Python that has TensorFlow, as a kernel of a notebook; or install it for the one that runs."""
     remedies = context.remedies
+    if context.log.has("windows-notebook") and remedies.os == "wsl2":
+        own = (f"{remedies.python} -m pip install notebook", f"{remedies.python} -m notebook --no-browser")
+        return (Fix("An .exe is the Jupyter of Windows, with its Python: start that of WSL2", own),)
     if context.probed or context.log.has("notebook"):
         finds = f"{remedies.python} -c {remedies.quote('import sys, tensorflow; print(sys.executable)')}"
         text = "Find the Python that imports TensorFlow: the first command prints its path there, and fails elsewhere. "
