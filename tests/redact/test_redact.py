@@ -26,7 +26,7 @@ from tests.tiers import usual
 from tfgpu_doctor.facts.facts import Facts, GpuProcess, SmiResult, Unknown
 from tfgpu_doctor.facts.report import GUESSED, Finding, Report, load_report
 from tfgpu_doctor.findings.engine import LIKE_OTHERS
-from tfgpu_doctor.fleet.records import Value
+from tfgpu_doctor.fleet.records import Unreadable, Value
 from tfgpu_doctor.plan.diagnosis import diagnose, make_report
 from tfgpu_doctor.redact.redaction import LONGEST, KnownNames, Redactor, redact
 
@@ -83,6 +83,15 @@ def test_a_private_key_vanishes_from_a_log_of_lines() -> None:
 def test_placeholders_of_an_earlier_redaction_are_not_given_again() -> None:
     text = ("/home/<user>/<path-1>/env", "/home/eve/plans/env")
     assert redact(text) == (text[0], "/home/<user-2>/<path-2>/env")
+
+
+def test_a_file_that_is_called_after_a_host() -> None:
+    """The host of a fleet that left no report is named by its file only."""
+    files = ("r2/gpu-08.json", "r2/gpu-08/report.json", "node-a.jsonl", "standard input", "all.log")
+    found = redact(tuple(Unreadable(file=one, line=None, reason="") for one in files))
+    assert [one.file for one in found] == [
+        *("r2/<host-1>.json", "r2/<host-1>/report.json", "<host-2>.jsonl", "standard input", "all.log")
+    ]
 
 
 def test_spaces_in_a_path_hide_nothing() -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tfgpu_doctor.facts.about import HOST, OWN_NAME, closed_fields, described, private, records_in
+from tfgpu_doctor.facts.about import HOST, HOST_FILE, NAMES, OWN_NAME, closed_fields, described, private, records_in
 from tfgpu_doctor.facts.facts import Facts, Known, Setting, Unknown
 from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.redact import paths, patterns
@@ -25,6 +25,7 @@ from tfgpu_doctor.redact.paths import NOBODY, PLACEHOLDER, WORDS, is_public_text
 from tfgpu_doctor.redact.patterns import Match
 
 _A_LONG_WORD = 12  # a part of a path so long is no word of our sentences
+_NUMBER_OR_LETTER = re.compile(r"\d|\b[^\W_]\b")  # "gpu-08", "node-a": public words otherwise
 _NEVER_WORDS = 3  # a user of so few letters is replaced in paths only
 
 # what goes by these is a name, whatever it looks like
@@ -77,6 +78,8 @@ class Redactor:
     def _named(self, text: str, name: str) -> str:
         if name == HOST:
             return text if not text or text.lower() in NOBODY else self._name("host", text)
+        if name == HOST_FILE:
+            return self._file_of_host(text)
         if name in _OWN_NAMES and _is_own(text):
             replaced = self._words.replaced(text, self._name)  # a folder's, where it is one
             return replaced if PLACEHOLDER.fullmatch(replaced) else self._name("name", text)
@@ -169,6 +172,19 @@ class Redactor:
         if kind == "path":
             return self._path(value, least=1)
         return value if value.lower() in NOBODY else self._name(kind, value)
+
+    def _file_of_host(self, text: str) -> str:
+        """A file with what a host printed, which is called after it, or its folder is: the last part that is a name."""
+        head, comma, line = text.partition(", line ")
+        pieces = re.split(r"([\\/])", self._outside(head))
+        for number in range(len(pieces) - 1, -1, -2):
+            stem = paths.ENDINGS.sub("", pieces[number])
+            if PLACEHOLDER.search(stem):
+                break
+            if stem and (_NUMBER_OR_LETTER.search(stem) or not is_public_text(stem)):
+                pieces[number] = self._name("host", stem) + pieces[number][len(stem) :]
+                break
+        return "".join([*pieces, comma, line])
 
     def _url(self, match: Match) -> str:
         scheme, rest = match[1], match[2]
@@ -353,7 +369,7 @@ def _fields(record: Struct, change: Change, name: str, public: bool) -> Iterator
             yield field, changed(value, change, name, public, own)
         elif field not in closed:
             own_name = record.name if isinstance(record, Setting) and field == "value" else field
-            called = about.unit if about.unit in (HOST, OWN_NAME) else own_name
+            called = about.unit if about.unit in NAMES else own_name
             yield field, changed(value, change, called, about.is_public or (kind, field) == _GRADE, own)
 
 
