@@ -187,17 +187,18 @@ def read_request(workload: str, executable: str, given: Mapping[str, Any], more:
         raise RequestError(error.format_message()) from error
     named = [] if workload == OVERVIEW else [workload]
     typed = shlex.join(["tfgpu", "bench", *named, *_words({**given, **more})])
-    return Request(workload, executable, options, _selection(options, None if workload == OVERVIEW else 1), typed)
+    alone = "--devices cpu" if named else shlex.join(["tfgpu", "bench", "matpow", *_words(more), "--devices", "cpu"])
+    return Request(workload, executable, options, _selection(options, 1 if named else None, alone), typed)
 
 
-def _selection(options: Mapping[str, Any], usual: int | None) -> Selection:
+def _selection(options: Mapping[str, Any], usual: int | None, alone: str) -> Selection:
     gpus, devices, virtual = (options[name] for name in ("gpus", "devices", "virtual_gpus"))
     if devices and (gpus is not None or virtual):
         raise RequestError("--devices cannot be combined with --gpus or --virtual-gpus")
     if gpus is not None and virtual:
         raise RequestError("--gpus (physical GPUs) cannot be combined with --virtual-gpus (logical ones)")
     return Selection(
-        gpus=usual if gpus is None else parse_gpus(gpus),
+        gpus=usual if gpus is None else parse_gpus(gpus, alone),
         explicit=gpus is not None,
         devices=parse_devices(devices) if devices else None,
         virtual=virtual,

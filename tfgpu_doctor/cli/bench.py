@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
+from msgspec.structs import replace
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.bench.requests import MODELS, OPTIONS, SHARED
@@ -226,7 +227,10 @@ for _name in WORKLOADS:
 
 
 def _measured(workload: str | None, given: dict[str, Any], targets: list[Output], options: Any) -> BenchResult:
-    """Measure, and show the result; after a signal, what was measured so far, which a file has as JSON all the time."""
+    """Measure, and show the result; after a signal, what was measured so far, which a file has as JSON all the time.
+
+    Of what was refused, all that a job collects is written, too; the reason itself is printed on standard error.
+    """
     file = next((target.path for target in targets if target.format == "json" and target.path), None)
     newest: list[BenchResult] = []
     unwritten: list[str] = []  # why the file could not be written; the measurement goes on
@@ -245,6 +249,13 @@ def _measured(workload: str | None, given: dict[str, Any], targets: list[Output]
     try:
         with bar() as progress:
             result = commands.bench(workload, progress=progress, note=progress.announce, save=save, **given)
+    except commands.TfgpuError as error:
+        if error.result is not None:
+            refused = replace(newest[0], refused=error.result.refused) if newest else error.result
+            is_said = not any(run.samples_s for run in refused.runs)  # on standard error
+            left = [one for one in targets if not (is_said and one == Output("text", None))]
+            write(refused, "bench", left, **options)
+        raise
     except (KeyboardInterrupt, SystemExit):  # a signal
         if newest and any(run.samples_s for run in newest[0].runs):
             written = None if unwritten else file
@@ -273,7 +284,8 @@ def show(context: click.Context, file: str, results: Results, save_reference: st
 
     A reference of a GPU (--save-reference) is printed, too.
 
-    Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result, 3 no reference could be saved.
+    Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result, 3 the result is unfinished, or
+    no reference could be saved.
     """
     from tfgpu_doctor.bench.references import Reference
     from tfgpu_doctor.render import text
@@ -287,4 +299,5 @@ def show(context: click.Context, file: str, results: Results, save_reference: st
         return
     results.write(result, "bench")
     _save_reference(result, save_reference)
-    context.exit(EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_OK)
+    is_open = result.unfinished or result.refused or result.not_run
+    context.exit(EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_UNKNOWN if is_open else EXIT_OK)

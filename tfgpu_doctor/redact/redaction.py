@@ -31,6 +31,11 @@ _NEVER_WORDS = 3  # a user of so few letters is replaced in paths only
 # what goes by these is a name, whatever it looks like
 _OWN_NAMES = frozenset({OWN_NAME, "CONDA_DEFAULT_ENV", "WSL_DISTRO_NAME"})
 
+# in commands: an option with an interpreter, words without quotes, and one that is an interpreter
+_INTERPRETER = re.compile(r"(--python )(?:'[^'\n]*'|\"[^\"\n]*\"|\S+)")
+_WORDS = re.compile(r"""(?<![^\s(])[^\s"'()]+(?![^\s)])""")
+_A_PYTHON = re.compile(r"[\\/]python[\d.]*(?:\.exe)?$")
+
 # names of the fields that hold a whole path, so that its parts may have spaces
 _FIELDS = [field for record in records_in(Facts) for field in described(record).items()]
 _PATHS = frozenset(name for name, about in _FIELDS if about.unit == "path")
@@ -67,12 +72,15 @@ class Redactor:
     def replace(self, name: str, text: str, own: bool) -> str:
         """Return a text of the record redacted, as :func:`changed` asks for it."""
         self._own = own
-        return self.text(text, name)
+        redacted = self.text(text, name)
+        if redacted == text or not (own and name == "commands"):
+            return redacted
+        return _WORDS.sub(_in_a_shell, redacted)
 
     def text(self, text: str, name: str = "") -> str:
         """Return one text redacted; `name` is that of the variable or field whose value it is."""
         plain = decoded(text)
-        redacted = self._named(plain, name)
+        redacted = _INTERPRETER.sub(_hidden_interpreter, self._named(plain, name))
         return text if redacted == plain else redacted
 
     def _named(self, text: str, name: str) -> str:
@@ -210,6 +218,18 @@ class Redactor:
         """Names that are common words are replaced only where a program prints a name."""
         name = value.rstrip(".,:")
         return self._name(kind, name) + value[len(name) :] if (kind, name) in self._known else value
+
+
+def _hidden_interpreter(option: Match) -> str:
+    """Return `--python` with a word for an interpreter whose path is hidden; a shell reads < as a redirection."""
+    return f"{option[1]}PYTHON" if PLACEHOLDER.search(option[0]) else option[0]
+
+
+def _in_a_shell(word: Match) -> str:
+    """Return a word of a command that has placeholders as a shell can read it; in quotes, * would be no pattern."""
+    if "*" in word[0] or not PLACEHOLDER.search(word[0]):
+        return word[0]
+    return "PYTHON" if _A_PYTHON.search(word[0]) else f'"{word[0]}"'
 
 
 def _is_own(name: str) -> bool:
