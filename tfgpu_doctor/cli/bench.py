@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,7 +53,7 @@ Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs or
 
 
 def _writable(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    if value:
+    if value is not None:
         check_writable(parameter.opts[0], value)
     return value
 
@@ -250,14 +251,10 @@ def _measured(workload: str | None, given: dict[str, Any], targets: list[Output]
         with bar() as progress:
             result = commands.bench(workload, progress=progress, note=progress.announce, save=save, **given)
     except commands.TfgpuError as error:
-        if error.result is not None:
-            refused = replace(newest[0], refused=error.result.refused) if newest else error.result
-            is_said = not any(run.samples_s for run in refused.runs)  # on standard error
-            left = [one for one in targets if not (is_said and one == Output("text", None))]
-            write(refused, "bench", left, **options)
+        _write_refused(error, newest, targets, options)
         raise
     except (KeyboardInterrupt, SystemExit):  # a signal
-        if newest and any(run.samples_s for run in newest[0].runs):
+        if _has_samples(newest):
             written = None if unwritten else file
             write(newest[0], "bench", [one for one in targets if one.path is None or one.path != written], **options)
             if written is not None:
@@ -265,6 +262,20 @@ def _measured(workload: str | None, given: dict[str, Any], targets: list[Output]
         raise
     write(result, "bench", targets, **options)
     return result
+
+
+def _write_refused(
+    error: commands.TfgpuError, newest: Sequence[BenchResult], targets: Sequence[Output], options: Any
+) -> None:
+    """Write the result that says why nothing was measured; not as text, since standard error has the reason."""
+    if error.result is not None:
+        refused = replace(newest[0], refused=error.result.refused) if newest else error.result
+        is_whole = _has_samples([refused])
+        write(refused, "bench", [one for one in targets if is_whole or one != Output("text", None)], **options)
+
+
+def _has_samples(results: Sequence[BenchResult]) -> bool:
+    return any(run.samples_s for result in results for run in result.runs)
 
 
 # ------------------------------------------------------------------------------------------------- saved results, pages

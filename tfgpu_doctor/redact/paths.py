@@ -99,7 +99,8 @@ _CODE = re.compile(r"(site|dist)-packages$|python\d\.\d+$", re.IGNORECASE)  # pu
 _A_DEVICE = re.compile(r"/(job|replica|task|device|physical_device|gpu|cpu):", re.IGNORECASE)  # TensorFlow's names
 # the machines on which TensorFlow's wheels for Windows are built: each line of their logs has one of these paths
 _OF_BUILDERS = re.compile(r"[A-Za-z]:[\\/]+(?:tf_jenkins|src[\\/]+github[\\/]+tensorflow)[\\/]", re.IGNORECASE)
-ENDINGS = re.compile(r"\.(py|pyc|so|ipynb|sh|bat|jsonl?|ndjson|ya?ml|toml|cfg|txt|log|exe|dll|whl|h5|keras)$", re.IGNORECASE)
+_TEXTS = "py|sh|bat|jsonl?|ndjson|ya?ml|toml|cfg|txt|log"
+ENDINGS = re.compile(rf"\.({_TEXTS}|pyc|so|ipynb|exe|dll|whl|h5|keras)$", re.IGNORECASE)
 
 _WORD = re.compile(r"[.\-_+~ ]+")
 

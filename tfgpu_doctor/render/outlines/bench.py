@@ -289,11 +289,17 @@ def verdict(result: BenchResult) -> str:
     if result.not_run:
         missing = ", ".join(result.not_run) if result.workload == OVERVIEW else len(result.not_run)
         sentences.append(f"Not run, for lack of time: {missing}")
-    if result.unfinished:
-        missing = result.planned - sum(bool(run.samples_s or run.failure) for run in runs)
-        what = f"{missing} of {count(result.planned, 'run')} not measured" if missing > 0 else "later runs or samples are missing"
-        sentences.append(f"Unfinished: {what}")
+    sentences.append(_unfinished(result))
     return ". ".join(filter(None, sentences)) + "."
+
+
+def _unfinished(result: BenchResult) -> str:
+    """Say that runs are missing, with their number where it is known; empty where none is."""
+    missing = result.planned - sum(bool(run.samples_s or run.failure) for run in result.runs)
+    what = "later runs or samples are missing"
+    if missing > 0:
+        what = f"{missing} of {count(result.planned, 'run')} not measured"
+    return f"Unfinished: {what}" if result.unfinished else ""
 
 
 def _doubtful(runs: Sequence[Run], is_unfinished: bool) -> str:
