@@ -371,7 +371,7 @@ def reference_page(reference: Reference) -> Page:
     """What was measured on a GPU, and on what it depends."""
     rows = []
     for one in reference.speeds:
-        speed, work = one.throughput, (f"{key} {value}" for key, value in one.parameters.items() if key != "seed")
+        speed, work = one.throughput, (f"{key} {value}" for key, value in one.parameters.items() if value and key != "seed")
         shown = quantity(speed.value, speed.unit, speed.ci95)
         rows.append((one.workload, one.dtype, ", ".join(work), shown, str(one.samples)))
     about = (
