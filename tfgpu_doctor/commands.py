@@ -771,7 +771,7 @@ def bench(
     from msgspec.structs import replace
 
     from tfgpu_doctor.bench.devices import DeviceError, RequestError
-    from tfgpu_doctor.bench.plans.base import CannotRunError
+    from tfgpu_doctor.bench.plans.base import CannotRunError, PartError
     from tfgpu_doctor.bench.requests import make_plan, measure, read_request, take_part
     from tfgpu_doctor.bench.results import OVERVIEW, no_result
     from tfgpu_doctor.bench.runner.process import NoTensorFlowError, WorkerError
@@ -796,6 +796,8 @@ def bench(
                 raise _refusal(f"no reference can be saved: no NVIDIA GPU was found: {why}", 3, begun)
             result = measure(request, plan, known, begun.environment, progress=progress, note=note, save=save)
             return _without_gpu(result, known, doctor)
+    except PartError as error:  # without a result: the file is that of the machine that leads
+        raise TfgpuError(str(error), 1) from error
     except (DeviceError, CannotRunError) as error:
         raise _not_measured(error, begun, known, doctor) from error
     except (NoTensorFlowError, WorkerError) as error:

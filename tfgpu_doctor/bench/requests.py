@@ -312,10 +312,10 @@ def _workers(request: Request, cluster: Cluster | None, patience: float) -> tupl
 def take_part(request: Request, plan: Any, progress: Callable[[str, float], None]) -> str | None:
     """Do the part of this machine in a training that another one leads; return what is to be said of it.
 
-    None: no other machine leads. Raises CannotRunError: a machine is gone, or this one's part failed.
+    None: no other machine leads. Raises PartError: a machine is gone, or this one's part failed.
     """
     from tfgpu_doctor.bench.cluster import follow
-    from tfgpu_doctor.bench.plans.base import CannotRunError
+    from tfgpu_doctor.bench.plans.base import PartError
     from tfgpu_doctor.bench.runner.process import START, WorkerError
 
     cluster: Cluster | None = getattr(plan, "cluster", None)
@@ -328,7 +328,7 @@ def take_part(request: Request, plan: Any, progress: Callable[[str, float], None
     try:
         follow(plan.part, start, patience=START + most, progress=progress)
     except (DeviceError, WorkerError) as error:
-        raise CannotRunError(f"{me}: {error}") from error
+        raise PartError(f"{me}: {error}") from error
     finally:
         if watch:
             watch.disarm()

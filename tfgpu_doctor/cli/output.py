@@ -97,7 +97,7 @@ def result_options(
 
 def refuse_overwriting(targets: list[Output], files: Iterable[str]) -> None:
     """Refuse to write two results to one file, or one to a file that is read. Raises click.UsageError."""
-    seen = {os.path.realpath(one): "is a file that this command reads" for one in files}
+    seen = {os.path.realpath(one): "is a file that this command reads" for one in files if os.path.isfile(one)}
     for path in filter(None, (target.path for target in targets)):
         real = os.path.realpath(path)
         if real in seen and (os.path.isfile(real) or not os.path.exists(real)):  # not of /dev/null

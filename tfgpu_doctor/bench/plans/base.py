@@ -21,6 +21,10 @@ class CannotRunError(Exception):
     """What was asked for cannot be measured, through no fault of TensorFlow's; the message says why and what to do."""
 
 
+class PartError(CannotRunError):
+    """The part of this machine in what another one leads failed."""
+
+
 class NoRoomError(CannotRunError):
     """What was asked for takes longer than the time that was given, or more than the free memory; what would fit."""
 

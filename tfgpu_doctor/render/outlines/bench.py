@@ -371,7 +371,8 @@ def reference_page(reference: Reference) -> Page:
     """What was measured on a GPU, and on what it depends."""
     rows = []
     for one in reference.speeds:
-        speed, work = one.throughput, (f"{key} {value}" for key, value in one.parameters.items() if value and key != "seed")
+        speed, known = one.throughput, {key: value for key, value in one.parameters.items() if value and key != "seed"}
+        work = (f"{key} {value}" for key, value in known.items())
         shown = quantity(speed.value, speed.unit, speed.ci95)
         rows.append((one.workload, one.dtype, ", ".join(work), shown, str(one.samples)))
     about = (
@@ -468,9 +469,10 @@ def checks(result: BenchResult) -> Checks:
     """A case for each run: red where it gave no verified result."""
     command, name = _command(result), namer(result.runs)
     cases = tuple(_case(run, name(run)) for run in result.runs)
-    if result.refused:
-        refused = Case("measurement", "tfgpu.bench", outcome="error", kind="not run", message=result.refused)
-        cases = (*cases, refused)
+    parts = (one.partition(": ") for one in result.not_run)
+    missing = [(where, why or "for lack of time") for where, _, why in parts]
+    missing += [("all runs", why) for why in (result.refused, _unfinished(result)) if why]
+    cases += tuple(Case(one, "tfgpu.bench", outcome="error", kind="not run", message=why) for one, why in missing)
     advice = (Annotation("warning", "tfgpu bench", (text,)) for text in shared_advice(result.runs))
     log = (f"tfgpu bench: {verdict(result)}",)
     return Checks(command, result.created, (Suite(command, cases),), (*problems("tfgpu bench", cases), *advice), log)
