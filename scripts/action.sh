@@ -18,7 +18,7 @@ quoted() { tr '\r' '\n' | LC_ALL=C tr -d '\000-\010\013-\037\177' | sed -e 's/##
 # One error for the page of the run. $1 is our own text.
 fail() {
   echo "::error title=tfgpu smoke::$1"
-  tell unknown 0
+  tell unknown ""
   exit 2
 }
 
@@ -41,7 +41,7 @@ install_tfgpu() {
     return
   fi
   "${INPUT_HOST_PYTHON:-python3}" -I -m venv "$work/env" 2>&1 | quoted \
-    || fail "the environment for tfgpu could not be made (the log shows why): host-python needs the module venv"
+    || fail "the environment for tfgpu could not be made (the log shows why): host-python must be a Python that starts, and has the module venv"
   "$work/env/bin/python" -I -m pip install --quiet --disable-pip-version-check -- "$source" 2>&1 | quoted \
     || fail "tfgpu could not be installed (the log shows why): it needs Python 3.10 or later (host-python)"
   tfgpu=("$work/env/bin/tfgpu")
@@ -90,9 +90,9 @@ if [[ ! -s "$report" ]]; then
   # The message is one line, in which only % could begin an escape of the runner.
   why="$(quoted < "$work/stderr" | sed -n 's/^tfgpu: Error: //p' | tail -n 1)"
   echo "::error title=tfgpu smoke::it ended with exit code $code before there was a result: ${why:+${why//%/%25}; }see the log"
-  tell unknown 0
+  tell unknown ""
   exit "$((code ? code : 3))"
 fi
 read -r verdict gpus <<< "$(summed_up "$report")"
-tell "${verdict:-unknown}" "${gpus:-0}"
+tell "${verdict:-unknown}" "${gpus:-}"
 exit "$code"

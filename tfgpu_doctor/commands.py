@@ -86,6 +86,7 @@ class TfgpuError(Exception):
         """Take the message; `exit_code` is that of the command line."""
         super().__init__(message)
         self.exit_code = exit_code
+        self.result: BenchResult | None = None  # of a benchmark that was refused: it says why
 
 
 class UsageError(TfgpuError, ValueError):
@@ -767,50 +768,87 @@ def bench(
         options: those of the workload, such as `gpus="all"`, `dtype="tf32"`, `processes=5` and `deadline=30`
             (`tfgpu bench matpow --help`).
     """
+    from msgspec.structs import replace
+
     from tfgpu_doctor.bench.devices import DeviceError, RequestError
-    from tfgpu_doctor.bench.plans.base import CannotRunError, NoRoomError
+    from tfgpu_doctor.bench.plans.base import CannotRunError, PartError
     from tfgpu_doctor.bench.requests import make_plan, measure, read_request, take_part
-    from tfgpu_doctor.bench.results import OVERVIEW
+    from tfgpu_doctor.bench.results import OVERVIEW, no_result
     from tfgpu_doctor.bench.runner.process import NoTensorFlowError, WorkerError
     from tfgpu_doctor.plan.windows_shell import quoted
 
     executable = find_python(python)
     named = quoted(executable, "windows" if sys.platform == "win32" else None)
+    doctor = "tfgpu doctor" if python is None else f"tfgpu doctor --python {named}"
     with refusing(RequestError):
         request = read_request(workload or OVERVIEW, executable, options, {"python": python, "matrix": matrix})
+    begun, known = no_result(request.workload, request.typed), load_matrix(matrix)
     try:
         with refusing(RequestError):
             plan = make_plan(request)
-            known = load_matrix(matrix)
             if part := take_part(request, plan, progress):
                 raise TfgpuError(part, 0)
             progress("examining this machine", 0.0)
-            environment = examined(executable, known)
-            check_python(environment.python.version, executable)
-            if needs_gpu and not value_or(environment.gpus, ()):
-                raise TfgpuError("no reference can be saved: no NVIDIA GPU was found (tfgpu doctor explains why)", 3)
-            result = measure(request, plan, known, environment, progress=progress, note=note, save=save)
-            return result if workload else _without_gpu(result, known, "" if python is None else f" --python {named}")
+            begun = replace(begun, environment=examined(executable, known))
+            check_python(begun.environment.python.version, executable)
+            if needs_gpu and not value_or(begun.environment.gpus, ()):
+                why = _no_gpu(begun.environment, known, doctor)
+                raise _refusal(f"no reference can be saved: no NVIDIA GPU was found: {why}", 3, begun)
+            result = measure(request, plan, known, begun.environment, progress=progress, note=note, save=save)
+            return _without_gpu(result, known, doctor)
+    except PartError as error:  # without a result: the file is that of the machine that leads
+        raise TfgpuError(str(error), 1) from error
     except (DeviceError, CannotRunError) as error:
-        raise TfgpuError(str(error), 3 if isinstance(error, NoRoomError) else 1) from error
+        raise _not_measured(error, begun, known, doctor) from error
     except (NoTensorFlowError, WorkerError) as error:
-        raise TfgpuError(f"cannot measure with {executable}: {error}\nNext: tfgpu doctor --python {named}") from error
+        next_step = f"Next: tfgpu doctor --python {named}"
+        raise _refusal(f"cannot measure with {executable}: {error}\n{next_step}", 3, begun) from error
 
 
-def _without_gpu(result: BenchResult, matrix: Matrix, of_python: str) -> BenchResult:
-    """Add why no GPU was measured, as the doctor says it of that Python, to a result that has none."""
+def _not_measured(error: Exception, begun: BenchResult, matrix: Matrix, doctor: str) -> TfgpuError:
+    """Return the error that what was asked for is not there or does not fit; `doctor` is what to type about a GPU."""
+    from tfgpu_doctor.bench.devices import NoGpuError
+    from tfgpu_doctor.bench.plans.base import NoRoomError
+
+    why = f": {_no_gpu(begun.environment, matrix, doctor)}" if isinstance(error, NoGpuError) else ""
+    return _refusal(f"{error}{why}", 3 if isinstance(error, NoRoomError) else 1, begun)
+
+
+def _refusal(message: str, exit_code: int, begun: BenchResult) -> TfgpuError:
+    """Return the error that nothing was measured, with the result that says so, for files that a job collects."""
+    from msgspec.structs import replace
+
+    error = TfgpuError(message, exit_code)
+    error.result = replace(begun, refused=". ".join(message.splitlines()))
+    return error
+
+
+def _without_gpu(result: BenchResult, matrix: Matrix, doctor: str) -> BenchResult:
+    """Add why TensorFlow lists no GPU, as the doctor says it of that Python, to a result of the CPU alone."""
+    from msgspec.structs import replace
+
+    from tfgpu_doctor.bench.results import OVERVIEW
+    from tfgpu_doctor.bench.runner.runner import NO_GPU
+
+    if NO_GPU not in result.notes:
+        return result
+    why = ". ".join(_no_gpu(result.environment, matrix, doctor).splitlines())
+    if result.workload == OVERVIEW:
+        return replace(result, conclusions=(f"No GPU was measured: {why}",))
+    return replace(result, notes=tuple(f"{one} {why}" if one == NO_GPU else one for one in result.notes))
+
+
+def _no_gpu(facts: Facts, matrix: Matrix, doctor: str) -> str:
+    """Return why TensorFlow lists no GPU, and the command that says more, on a line of its own."""
     from msgspec.structs import replace
 
     from tfgpu_doctor.facts.facts import Known
     from tfgpu_doctor.plan.diagnosis import make_report
 
-    if any(run.devices[0].startswith("/GPU") for run in result.runs):
-        return result
-    facts, listed = result.environment, Known((), "TensorFlow")
-    facts = replace(facts, tensorflow=replace(facts.tensorflow, devices=listed))
+    facts = replace(facts, tensorflow=replace(facts.tensorflow, devices=Known((), "TensorFlow")))
     report = make_report(facts, matrix, source="live", timings={})
-    cause = next((f"{one.title} ({one.id})" for one in report.findings if one.root_cause), "TensorFlow lists none")
-    return replace(result, conclusions=(f"No GPU was measured: {cause}. Next: tfgpu doctor{of_python}",))
+    cause = next((f"{one.title} ({one.id})" for one in report.findings if one.root_cause), "the cause is not known")
+    return f"{cause}\nNext: {doctor}"
 
 
 def _html(document: Document) -> str | None:

@@ -26,7 +26,7 @@ from tests.tables import each, read_rows
 from tests.tiers import usual
 from tfgpu_doctor.bench.devices import Selection
 from tfgpu_doctor.bench.plans.matpow import MatPow
-from tfgpu_doctor.bench.results import BenchResult, Run
+from tfgpu_doctor.bench.results import BenchResult, Run, load_result
 from tfgpu_doctor.bench.runner.process import Asked, Worker, WorkerError
 from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.bench.statistics import StoppingRule
@@ -43,16 +43,18 @@ def test_a_run_that_was_asked_for_and_does_not_take_place_has_an_exit_code(
     monkeypatch.setattr(*WORKER_PROCESS, lambda _executable: FakeWorker(Clock(), 0.05))
     too_long = "a sample on the CPU would take about 110 s, too long for --deadline 5. Try"
     not_run = "Not run, for lack of time: N = 16384 in float32. Allow more time: --deadline"
-    no_gpu = "tfgpu: 2 GPUs requested, but TensorFlow lists no GPU (tfgpu doctor explains why)"
-    for options, code, message, writes in (
-        (("--size", "10000"), 3, too_long, False),
-        (("--size", "1024,16384"), 3, not_run, True),
-        (("--gpus", "2"), 1, no_gpu, False),
-        (("--size", "1024,2048"), 0, "", True),
+    no_gpu = "2 GPUs requested, but TensorFlow lists no GPU: "
+    for options, code, message, refused in (
+        (("--size", "10000"), 3, too_long, True),
+        (("--size", "1024,16384"), 3, not_run, False),
+        (("--gpus", "2"), 1, no_gpu, True),
+        (("--size", "1024,2048"), 0, "", False),
     ):
-        file = tmp_path / f"{options[1]}.json"
-        page = bench("matpow", *options, "--deadline", "5", "--output", str(file))
-        assert page.exit_code == code and message in " ".join(page.output.split()) and file.exists() is writes
+        file, cases = tmp_path / f"{options[1]}.json", tmp_path / f"{options[1]}.xml"
+        page = bench("matpow", *options, "--deadline", "5", "--output", str(file), "--output", str(cases))
+        assert page.exit_code == code and message in " ".join(page.output.split())
+        assert (message in load_result(file.read_bytes(), "it").refused) is (refused or not message)
+        assert ("<error" in cases.read_text("utf-8")) is (code > 0) and (page.stdout == "") is refused
 
 
 @each(("patient", "why"), [("import_error", "ImportError"), ("dies_of_a_signal", "the worker was killed by SIGILL")])

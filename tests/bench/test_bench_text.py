@@ -142,7 +142,10 @@ def test_one_sentence_says_what_came_out() -> None:
     slow = words.verdict(result(waits, run("1 GPU", 0.05)))
     assert slow.endswith("CPU (too low: other programs used the CPUs), and what is given as times the CPU is too high.")
     ended = words.verdict(result(run(steps=(1.0,) * 3), unfinished=True))
-    assert ended.endswith("Uncertain: CPU (interrupted after too few measurements).")
+    assert "Uncertain: CPU (interrupted after too few measurements). Unfinished: later runs or samples are" in ended
+    assert words.verdict(result(run(), unfinished=True, planned=3)).endswith("Unfinished: 2 of 3 runs not measured.")
+    refused = result(refused="2 GPUs requested")
+    assert (words.verdict(refused), words.worst(refused)) == ("Nothing was measured: 2 GPUs requested", "error")
     nothing = result()
     assert (words.verdict(nothing), words.worst(nothing)) == ("Nothing was measured.", "warning")
 
@@ -158,7 +161,9 @@ def test_virtual_devices_have_no_times_whatever_was_measured_beside() -> None:
 def test_advice_that_runs_share_is_shown_once_and_what_is_missing_is_told() -> None:
     shaky = result(*(run(steps=(1.0, 1 + spread) * 6) for spread in (0.12, 0.18, 0.24)))
     shown = printed("bench", shaky)
-    assert shown.count("uncertain: ") == 1 and "! CPU (and 2 more): uncertain: 95 % interval ±11 %" in shown
+    assert shown.count("uncertain: ") == 1 and "! CPU (and 2 more, with other figures): uncertain: 95 %" in shown
+    two = printed("bench", result(*(run(parameters={"size": n}, steps=(1.0, 1 + n / 9) * 6) for n in (1, 2))))
+    assert "! CPU, size 1: uncertain: " in two and "! CPU, size 2: uncertain: " in two
     shown = " ".join(printed("bench", result(run(), not_run=("1 GPU float32",))).split())
     assert "i Not run, for lack of time: 1 GPU float32. Allow more time: --deadline SECONDS." in shown
     assert shown.endswith("Not run, for lack of time: 1.") and "! CPU: 494.8" in shown

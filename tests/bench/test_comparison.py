@@ -254,6 +254,14 @@ def test_what_is_no_difference() -> None:
     assert only(of_size(1, min_samples=10, deadline_s=120.0), longer).verdict == "same", "how long was measured"
 
 
+def test_one_size_is_compared_with_the_same_size_of_a_sweep() -> None:
+    sweep = result(*(run(parameters={"size": size}) for size in (256, 512)), parameters={"sweep": "size", "power": 10})
+    for base, new in ((of_size(512), sweep), (sweep, of_size(512))):
+        found = compare_benches(base, new, "now")
+        ((same,), (more,)) = found.runs, (*found.only_base, *found.only_new)
+        assert (same.verdict, same.parameters, more.parameters) == ("same", {"size": 512}, {"size": 256})
+
+
 def test_what_is_only_worth_a_note() -> None:
     before = spoil(H200, {"variables": known({"TF_XLA_FLAGS": "a", "HOME": "/x"})})
     after = spoil(H200, {"variables": known({"OMP_NUM_THREADS": "1", "HOME": "/y"})})

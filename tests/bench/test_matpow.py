@@ -134,7 +134,7 @@ def test_what_is_said_of_several_sizes_is_said_once_and_the_best_figure_stands_l
     assert all(sentence in "\n".join(lines) for sentence in sentences)
     slow = result(*curve("CPU", {256: 4.0, 512: 2.0}, cpu_load=(1.0,) * 7), parameters={"sweep": "size"})
     (line,) = [line for line in printed("bench", slow, 400).splitlines() if line.startswith("!")]
-    assert line.startswith("! CPU, size 512 (and 1 more): used 1.0 of 2 CPUs")
+    assert line.startswith("! CPU, size 256; CPU, size 512: used 1.0 of 2 CPUs")
 
 
 # ------------------------------------------------------------------------------------------- what passes for right

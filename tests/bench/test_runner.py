@@ -304,7 +304,7 @@ def test_what_the_cpu_has_no_time_for_is_refused_before_it_starts(plan: PlanBase
     rule = StoppingRule(deadline=5.0)
     with pytest.raises(NoRoomError, match=r"would take .* too long for --deadline 5\. Try --[a-z-]+ \d+, or") as info:
         Session(plan, MATRIX, healthy(), workers, rule).run()
-    enough = re.findall(r"\d+(?=$| \(| is accepted)", str(info.value))
+    enough = re.findall(r"\d+(?=$| \(| on it is tried)", str(info.value))
     assert 5 < int(enough[1]) < int(enough[0]), "that with which it would start, and that for all samples"
     assert all(size is None or size < 4096 for worker in workers.started for size in worker.sizes)
     assert all(worker.closed for worker in workers.started)

@@ -55,6 +55,12 @@ def test_without_a_gpu_there_is_one_problem_and_none_where_no_gpu_is_required(na
     assert verdict_sentence(found) == "TensorFlow runs on the CPU; no GPU is required"
 
 
+def test_the_build_for_the_cpu_is_named_to_who_looks_for_a_gpu() -> None:
+    for package, is_named in (("tensorflow-cpu", True), ("tensorflow", False)):
+        first = report({"tensorflow.distribution": known(package)}).findings[0].fixes[0]
+        assert ("tensorflow-cpu" in first.text) is is_named
+
+
 def test_what_stops_tensorflow_on_the_cpu_stays_a_problem() -> None:
     unknown = {"tensorflow.devices": WHY, "tensorflow.checks": WHY}
     for phase, title in (("import", "TensorFlow cannot be imported"), ("devices", "TensorFlow fails to list its")):

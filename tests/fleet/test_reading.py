@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -192,7 +193,7 @@ def test_names_that_lie_and_results_that_come_again() -> None:
     seen = fleet(liar)
     lying = [node.name for node in seen.nodes if "gpu-1" in node.name]
     assert lying == ["gpu-1 (log.txt, line 2)", "gpu-1 (log.txt, line 7)"]
-    assert "1 host name of several machines: their GPUs differ" in seen.notes
+    assert "1 host name of several machines: their GPUs or files differ" in seen.notes
     newest, text = "2026-11-20T10:00:00Z", texts(None, ("gpu-1",))["gpu-1"].strip()
     old = text.replace(making.DRIVER, making.OTHER)
     with guarded(30):
@@ -200,4 +201,24 @@ def test_names_that_lie_and_results_that_come_again() -> None:
     assert (len(seen.nodes), seen.results) == (6, 1_006)
     assert not any(group.id.startswith("driver.") for group in seen.groups)
     assert [node.created for node in seen.nodes] == [newest] * 6
-    assert "1 node sent several results of one kind, of which the newest counts (gpu-1: not log.txt, " in seen.notes[0]
+    assert "1 node sent several results of one kind, of which the newest counts (gpu-1): " in seen.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("host", "files", "is_redacted", "nodes"),
+    [
+        ("localhost", ["gpu-01.json", "gpu-02.json"], True, 2),
+        ("vm-image", ["gpu-01.json", "gpu-02.json"], True, 2),
+        ("gpu-01.acme.lan", ["monday/gpu-01.json", "tuesday/gpu-01.json"], True, 1),
+        ("vm-image", ["monday.json", "tuesday.json"], False, 1),
+    ],
+)
+def test_one_host_name_in_several_files(
+    tmp_path: Path, host: str, files: list[str], is_redacted: bool, nodes: int
+) -> None:
+    """Each file is a node, as images call themselves alike, unless its GPUs or its name show that it is the same."""
+    for file in files:
+        text = making.filled(making.report(KIND), _values("alike", host))
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(re.sub(r"GPU-[0-9a-f]{16}", "GPU-<uuid-1>", text) if is_redacted else text)
+    assert len(judged(read_fleet([str(tmp_path)])).nodes) == nodes

@@ -24,9 +24,9 @@ from tests.guard import guarded
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tiers import usual
 from tfgpu_doctor.facts.facts import Facts, GpuProcess, SmiResult, Unknown
-from tfgpu_doctor.facts.report import GUESSED, Finding, Report, load_report
+from tfgpu_doctor.facts.report import GUESSED, Finding, Fix, Report, load_report
 from tfgpu_doctor.findings.engine import LIKE_OTHERS
-from tfgpu_doctor.fleet.records import Value
+from tfgpu_doctor.fleet.records import Unreadable, Value
 from tfgpu_doctor.plan.diagnosis import diagnose, make_report
 from tfgpu_doctor.redact.redaction import LONGEST, KnownNames, Redactor, redact
 
@@ -83,6 +83,29 @@ def test_a_private_key_vanishes_from_a_log_of_lines() -> None:
 def test_placeholders_of_an_earlier_redaction_are_not_given_again() -> None:
     text = ("/home/<user>/<path-1>/env", "/home/eve/plans/env")
     assert redact(text) == (text[0], "/home/<user-2>/<path-2>/env")
+
+
+def test_a_file_that_is_called_after_a_host() -> None:
+    """The host of a fleet that left no report is named by its file only."""
+    files = ("r2/gpu-08.json", "r2/gpu-08/report.json", "node-a.jsonl", "standard input", "all.log")
+    found = redact(tuple(Unreadable(file=one, line=None, reason="") for one in files))
+    assert [one.file for one in found] == [
+        *("r2/<host-1>.json", "r2/<host-1>/report.json", "<host-2>.jsonl", "standard input", "all.log")
+    ]
+
+
+def test_a_command_stays_one_that_a_shell_can_read() -> None:
+    """A shell reads <user> as a redirection: an interpreter has a name instead, other words have quotes."""
+    for before, after in {
+        "/home/ada/tf/bin/python -m pip install numpy": "PYTHON -m pip install numpy",
+        "tfgpu doctor --python '/home/ada/my plans/bin/python' -v": "tfgpu doctor --python PYTHON -v",
+        "export LD_LIBRARY_PATH=/home/ada/tf/lib:$X": 'export "LD_LIBRARY_PATH=/home/<user>/tf/lib:$X"',
+        "ls /home/ada/lib/*.so": "ls /home/<user>/lib/*.so",
+        "ls /usr/bin/python": "ls /usr/bin/python",
+    }.items():
+        (fix,) = redact((Fix(text="", commands=(before,)),))
+        assert (fix.commands, redact((fix,))) == ((after,), (fix,))
+    assert redact(("Next: tfgpu doctor --python /home/ada/x/python",)) == ("Next: tfgpu doctor --python PYTHON",)
 
 
 def test_spaces_in_a_path_hide_nothing() -> None:

@@ -172,7 +172,7 @@ def test_a_python_or_a_tfgpu_that_is_not_there(tmp_path: Path) -> None:
     runner = Runner(tmp_path)
     done = runner.run(host_python="/nowhere/python3")
     assert done.returncode == 2 and "the environment for tfgpu could not be made" in done.stdout
-    assert runner.outputs()["verdict"] == "unknown"
+    assert (runner.outputs()["verdict"], runner.outputs()["gpus"]) == ("unknown", "")
     for name in ("bash", "mktemp", "sed"):
         (runner.bin / name).symlink_to(shutil.which(name) or "")
     runner.environ["PATH"] = str(runner.bin)

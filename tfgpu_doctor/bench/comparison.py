@@ -52,7 +52,8 @@ _FAILING: dict[FailOnSpeed, tuple[Verdict, ...]] = {
     "never": (),
 }
 Pair = tuple[Run, Run]  # BASE, NEW
-_HOW_LONG = ("min_samples", "deadline_s", "processes")  # parameters that say how well was measured, and not what
+# parameters that say how well was measured, and how many sizes; each run has its own
+_HOW_LONG = ("min_samples", "deadline_s", "processes", "sweep")
 _MOSTLY = 0.5  # share of throttled samples from which a run is one of a throttled GPU
 
 
@@ -134,6 +135,7 @@ def compare_benches(
         across: names in ACROSS that may differ.
         names: what the results are called.
     """
+    base, new = _in_points_of(base, new), _in_points_of(new, base)
     ours, theirs = _by_case(base.runs), _by_case(new.runs)
     alike = ("created", "workload", "title")
     sides = [
@@ -218,6 +220,14 @@ def _by_case(runs: Sequence[Run]) -> dict[object, Run]:
     """Return runs by what makes them the same case, which no other run of a result has."""
     points = [tuple(sorted((name, str(value)) for name, value in run.parameters.items())) for run in runs]
     return {(run.label, run.dtype, run.spread, point): run for run, point in zip(runs, points, strict=True)}
+
+
+def _in_points_of(result: BenchResult, other: BenchResult) -> BenchResult:
+    """Return a result whose runs name what those of the other name: the size, which all runs of one size share."""
+    axes = {name for run in other.runs for name in run.parameters if name in result.parameters}
+    shared = {name: result.parameters[name] for name in axes}
+    runs = tuple(replace(run, parameters={**shared, **run.parameters}) for run in result.runs)
+    return replace(result, runs=runs, parameters={name: x for name, x in result.parameters.items() if name not in axes})
 
 
 def _case(run: Run, **found: Any) -> RunChange:

@@ -19,6 +19,10 @@ class DeviceError(Exception):
     """Devices were asked for that are not there; the message names what was found."""
 
 
+class NoGpuError(DeviceError):
+    """GPUs were asked for, and TensorFlow lists none."""
+
+
 class RequestError(ValueError):
     """What was asked for cannot be measured; the message says which option is wrong, and what to give."""
 
@@ -52,15 +56,15 @@ class Case:
         return "float32" if requested == "tf32" and self.devices[0].startswith("/CPU") else requested
 
 
-def parse_gpus(text: str) -> int | None:
-    """Read --gpus: a number, or None for "all".
+def parse_gpus(text: str, alone: str = "--devices cpu") -> int | None:
+    """Read --gpus: a number, or None for "all"; `alone` is what measures the CPU alone.
 
     Raises RequestError: neither a positive number nor "all".
     """
     if text.lower() == "all":
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise RequestError(f"--gpus {text}: must be a number from 1 up, or all (the CPU alone: --devices cpu)")
+        raise RequestError(f"--gpus {text}: must be a number from 1 up, or all (the CPU alone: {alone})")
     return int(text)
 
 
@@ -101,7 +105,7 @@ class Selection:
         wanted = max(len(found), 1) if self.gpus is None else self.gpus
         if self.explicit and self.virtual is None and len(found) < wanted:
             requested = "all GPUs" if self.gpus is None else count(wanted, "GPU")
-            raise DeviceError(f"{requested} requested, but {describe(found)}")
+            raise _absent(requested, found)
         cases = [*cpu, *([Case("1 GPU", ("/GPU:0",), (0,))] if found else [])]
         several = _together(tuple(range(min(wanted, len(found)))), spreads)
         if self.virtual is not None:
@@ -114,7 +118,7 @@ class Selection:
         indices = tuple(int(name.rpartition(":")[2]) for name in self.devices or () if name.startswith("/GPU"))
         for index in indices:
             if index >= len(found):
-                raise DeviceError(f"GPU {index} requested, but {describe(found)}")
+                raise _absent(f"GPU {index}", found)
             # the worker sees this GPU alone, so that it is its GPU 0
             label = "1 GPU" if indices == (0,) else f"1 GPU (GPU {index})"
             cases.append(Case(label, ("/GPU:0",), (index,)))
@@ -132,11 +136,12 @@ def plain(text: str) -> str:
     return text.replace("PUs, terms", "PUs, a power each").replace("PUs, rows", "PUs, rows shared")
 
 
-def describe(found: Sequence[GpuFound]) -> str:
-    """Say what TensorFlow lists."""
+def _absent(requested: str, found: Sequence[GpuFound]) -> DeviceError:
+    """Return the error that TensorFlow does not list what was requested."""
     if not found:
-        return "TensorFlow lists no GPU (tfgpu doctor explains why)"
-    return f"TensorFlow lists {len(found)}: {', '.join(gpu.name for gpu in found)}"
+        return NoGpuError(f"{requested} requested, but TensorFlow lists no GPU")
+    listed = ", ".join(gpu.name for gpu in found)
+    return DeviceError(f"{requested} requested, but TensorFlow lists {len(found)}: {listed}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

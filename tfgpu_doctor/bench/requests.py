@@ -187,17 +187,18 @@ def read_request(workload: str, executable: str, given: Mapping[str, Any], more:
         raise RequestError(error.format_message()) from error
     named = [] if workload == OVERVIEW else [workload]
     typed = shlex.join(["tfgpu", "bench", *named, *_words({**given, **more})])
-    return Request(workload, executable, options, _selection(options, None if workload == OVERVIEW else 1), typed)
+    alone = "--devices cpu" if named else shlex.join(["tfgpu", "bench", "matpow", *_words(more), "--devices", "cpu"])
+    return Request(workload, executable, options, _selection(options, 1 if named else None, alone), typed)
 
 
-def _selection(options: Mapping[str, Any], usual: int | None) -> Selection:
+def _selection(options: Mapping[str, Any], usual: int | None, alone: str) -> Selection:
     gpus, devices, virtual = (options[name] for name in ("gpus", "devices", "virtual_gpus"))
     if devices and (gpus is not None or virtual):
         raise RequestError("--devices cannot be combined with --gpus or --virtual-gpus")
     if gpus is not None and virtual:
         raise RequestError("--gpus (physical GPUs) cannot be combined with --virtual-gpus (logical ones)")
     return Selection(
-        gpus=usual if gpus is None else parse_gpus(gpus),
+        gpus=usual if gpus is None else parse_gpus(gpus, alone),
         explicit=gpus is not None,
         devices=parse_devices(devices) if devices else None,
         virtual=virtual,
@@ -311,10 +312,10 @@ def _workers(request: Request, cluster: Cluster | None, patience: float) -> tupl
 def take_part(request: Request, plan: Any, progress: Callable[[str, float], None]) -> str | None:
     """Do the part of this machine in a training that another one leads; return what is to be said of it.
 
-    None: no other machine leads. Raises CannotRunError: a machine is gone, or this one's part failed.
+    None: no other machine leads. Raises PartError: a machine is gone, or this one's part failed.
     """
     from tfgpu_doctor.bench.cluster import follow
-    from tfgpu_doctor.bench.plans.base import CannotRunError
+    from tfgpu_doctor.bench.plans.base import PartError
     from tfgpu_doctor.bench.runner.process import START, WorkerError
 
     cluster: Cluster | None = getattr(plan, "cluster", None)
@@ -327,7 +328,7 @@ def take_part(request: Request, plan: Any, progress: Callable[[str, float], None
     try:
         follow(plan.part, start, patience=START + most, progress=progress)
     except (DeviceError, WorkerError) as error:
-        raise CannotRunError(f"{me}: {error}") from error
+        raise PartError(f"{me}: {error}") from error
     finally:
         if watch:
             watch.disarm()

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
+from tfgpu_doctor import __version__
 from tfgpu_doctor.facts.about import public
 from tfgpu_doctor.facts.facts import Document, Facts, Record
 from tfgpu_doctor.facts.report import ReportError, Tool, decode_saved, other_kind, schema_of, short
@@ -177,6 +179,8 @@ class BenchResult(Document, frozen=True):
     runs: tuple[Run, ...]
     not_run: tuple[str, ...] = ()  # names of the runs for which there was no time
     unfinished: bool = False  # saved while it was measured; an interrupt leaves it so
+    planned: Count = 0  # runs that were announced, of an unfinished result; 0: unknown
+    refused: str = ""  # why nothing, or no more, was measured
     conclusions: tuple[str, ...] = ()  # what the runs say together: where the GPU overtakes, whether input waits
     notes: tuple[str, ...] = ()
     title: str = ""  # what was computed, for people: "A^10 and B^10, 3072 × 3072"
@@ -192,6 +196,20 @@ class BenchResult(Document, frozen=True):
 # ---------------------------------------------------------------------------------------------------------------------
 # Saved results: read back, with a sentence for everything that can be wrong with one. What is read here is believed
 # everywhere else: the bounds of each number stand above, and what the fields of a run say of each other is held here.
+
+
+def no_result(workload: str, command: str) -> BenchResult:
+    """Return the result of a benchmark before anything is known."""
+    return BenchResult(
+        schema=SCHEMA,
+        tool=Tool(name="tfgpu", version=__version__),
+        created=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        environment=Facts(),
+        workload=workload,
+        parameters={},
+        runs=(),
+        command=command,
+    )
 
 
 def load_result(data: bytes, name: str, command: str = "tfgpu compare") -> BenchResult:

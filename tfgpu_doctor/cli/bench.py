@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
+from msgspec.structs import replace
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.bench.requests import MODELS, OPTIONS, SHARED
@@ -51,7 +53,7 @@ Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs or
 
 
 def _writable(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    if value:
+    if value is not None:
         check_writable(parameter.opts[0], value)
     return value
 
@@ -226,7 +228,10 @@ for _name in WORKLOADS:
 
 
 def _measured(workload: str | None, given: dict[str, Any], targets: list[Output], options: Any) -> BenchResult:
-    """Measure, and show the result; after a signal, what was measured so far, which a file has as JSON all the time."""
+    """Measure, and show the result; after a signal, what was measured so far, which a file has as JSON all the time.
+
+    Of what was refused, all that a job collects is written, too; the reason itself is printed on standard error.
+    """
     file = next((target.path for target in targets if target.format == "json" and target.path), None)
     newest: list[BenchResult] = []
     unwritten: list[str] = []  # why the file could not be written; the measurement goes on
@@ -245,8 +250,11 @@ def _measured(workload: str | None, given: dict[str, Any], targets: list[Output]
     try:
         with bar() as progress:
             result = commands.bench(workload, progress=progress, note=progress.announce, save=save, **given)
+    except commands.TfgpuError as error:
+        _write_refused(error, newest, targets, options)
+        raise
     except (KeyboardInterrupt, SystemExit):  # a signal
-        if newest and any(run.samples_s for run in newest[0].runs):
+        if _has_samples(newest):
             written = None if unwritten else file
             write(newest[0], "bench", [one for one in targets if one.path is None or one.path != written], **options)
             if written is not None:
@@ -254,6 +262,20 @@ def _measured(workload: str | None, given: dict[str, Any], targets: list[Output]
         raise
     write(result, "bench", targets, **options)
     return result
+
+
+def _write_refused(
+    error: commands.TfgpuError, newest: Sequence[BenchResult], targets: Sequence[Output], options: Any
+) -> None:
+    """Write the result that says why nothing was measured; not as text, since standard error has the reason."""
+    if error.result is not None:
+        refused = replace(newest[0], refused=error.result.refused) if newest else error.result
+        is_whole = _has_samples([refused])
+        write(refused, "bench", [one for one in targets if is_whole or one != Output("text", None)], **options)
+
+
+def _has_samples(results: Sequence[BenchResult]) -> bool:
+    return any(run.samples_s for result in results for run in result.runs)
 
 
 # ------------------------------------------------------------------------------------------------- saved results, pages
@@ -273,7 +295,8 @@ def show(context: click.Context, file: str, results: Results, save_reference: st
 
     A reference of a GPU (--save-reference) is printed, too.
 
-    Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result, 3 no reference could be saved.
+    Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result, 3 the result is unfinished, or
+    no reference could be saved.
     """
     from tfgpu_doctor.bench.references import Reference
     from tfgpu_doctor.render import text
@@ -287,4 +310,5 @@ def show(context: click.Context, file: str, results: Results, save_reference: st
         return
     results.write(result, "bench")
     _save_reference(result, save_reference)
-    context.exit(EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_OK)
+    is_open = result.unfinished or result.refused or result.not_run
+    context.exit(EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_UNKNOWN if is_open else EXIT_OK)

@@ -8,7 +8,14 @@ import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import choice, define_command, machine_options, matrix_option, option
-from tfgpu_doctor.cli.output import Results, fail_on_option, folder_in_workspace, note, result_options
+from tfgpu_doctor.cli.output import (
+    Results,
+    fail_on_option,
+    folder_in_workspace,
+    note,
+    refuse_overwriting,
+    result_options,
+)
 from tfgpu_doctor.manifests import KINDS
 
 if TYPE_CHECKING:
@@ -51,5 +58,6 @@ def command(
     from tfgpu_doctor.facts.report import exit_code
 
     checked = commands.check(*files, note=note, **asked)
+    refuse_overwriting(results.targets, (one.path for one in checked.files))  # of a folder
     results.write(checked, "check", fail_on=fail_on, folder=folder_in_workspace())
     context.exit(exit_code(checked.report, fail_on))

@@ -266,7 +266,7 @@ machine_options = add_options(
         "--compute-capability",
         metavar="X.Y,...",
         type=Listed(),
-        help="Compute capability of a GPU, instead of its name.",
+        help="Compute capability of a GPU that --gpu does not name.",
     ),
     option("--driver", metavar="V", help="Version of the NVIDIA driver (570.86.10) or its branch (570)."),
     option("--python", metavar="V", help="Python version, such as 3.12."),

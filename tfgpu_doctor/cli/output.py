@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -85,12 +85,24 @@ def result_options(
                 raise click.UsageError("--html needs a file name; --format html prints the page")
             if html and Path(html).suffix.lower() not in ("", ".html", ".htm"):
                 raise click.UsageError(f"--html {html}: a page ends in .html")
-            targets += [Output("html", check_writable("--html", html))] if html else []
+            targets += [Output("html", check_writable("--html", html))] if html is not None else []
+            given = (one for value in values.values() for one in (value if isinstance(value, tuple) else (value,)))
+            refuse_overwriting(targets, (one for one in given if isinstance(one, str)))
             return function(*arguments, results=Results(targets, shown), **values)
 
         return add_options(*options)(collected)  # type: ignore[return-value]
 
     return add
+
+
+def refuse_overwriting(targets: list[Output], files: Iterable[str]) -> None:
+    """Refuse to write two results to one file, or one to a file that is read. Raises click.UsageError."""
+    seen = {os.path.realpath(one): "is a file that this command reads" for one in files if os.path.isfile(one)}
+    for path in filter(None, (target.path for target in targets)):
+        real = os.path.realpath(path)
+        if real in seen and (os.path.isfile(real) or not os.path.exists(real)):  # not of /dev/null
+            raise click.UsageError(f"--output {path} {seen[real]}: name another one")
+        seen[real] = "is named for two results"
 
 
 class Results(NamedTuple):
@@ -164,6 +176,9 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str
             known = ", ".join(sorted(filter(None, by_ending)))
             raise click.UsageError(f"--output {name}: unknown ending; use one of {known}, or name the format: --format")
         wanted.append(by_ending[ending])
+    for name, kind in zip(outputs, wanted, strict=False):
+        if (meant := by_ending.get(Path(name).suffix.lower(), kind)) not in (kind, "text"):
+            note(f"--output {name} gets {kind}, as --format says, and not {meant}")
     paths = [None if name == "-" else check_writable("--output", name) for name in outputs]
     paths += [None] * (len(wanted) - len(paths))
     if paths.count(None) > 1:
@@ -191,6 +206,8 @@ def repeated(context: click.Context, *names: str) -> str:
 
 def check_writable(option: str, path: str) -> Path:
     """Return the path of a file; refuse it before the work that it is for, where it cannot be written."""
+    if not path:  # of a variable that is not set
+        raise click.UsageError(f"{option} is empty: it needs the name of a file")
     try:
         writing.check(path)
     except OSError as error:

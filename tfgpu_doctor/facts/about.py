@@ -19,8 +19,10 @@ Layer = Literal["Machine", "GPU", "Driver", "CUDA", "cuDNN", "Python", "TensorFl
 SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl2": "WSL2", "macos": "macOS"}
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 
-# the units of texts that are names, whatever they look like: of a host, and those that people give to what is theirs
-HOST, OWN_NAME = "host", "own name"
+# the units of texts that are names, whatever they look like: of a host, of a file that is called after its host, and
+# those that people give to what is theirs
+HOST, HOST_FILE, OWN_NAME = "host", "host's file", "own name"
+NAMES = frozenset({HOST, HOST_FILE, OWN_NAME})
 
 # state: what somebody can change; observation: what was seen when trying; noise: what differs from minute to minute
 Grade = Literal["state", "observation", "noise"]

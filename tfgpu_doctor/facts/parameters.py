@@ -20,6 +20,7 @@ else:
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _MACOS = dict.fromkeys(("osx", "darwin"), "macos")
 _ALSO = {"win": "windows", "ubuntu": "linux", "amd": "x86_64", "k8s": "kubernetes", **_MACOS}  # without version
+_ALSO |= {"xml": "junit", "md": "markdown"}
 EVERYDAY = "tfgpu.everyday"  # key of a context's meta: show no rare option
 
 
@@ -106,7 +107,7 @@ class Size(_Type):
             return "auto"
         size = read_size(str(value))
         if size is None:
-            self.fail(f"{value!r} is not a number such as 512, 4k (4096) or 1MiB", param, ctx)
+            self.fail(f"{value!r} is not a whole number such as 512, 4k (4096) or 1MiB", param, ctx)
         if not self.least <= size <= self.most or size % self.multiple:
             also = f" that is a multiple of {self.multiple}" if self.multiple > 1 else ""
             self.fail(f"{value} is not a number from {self.least} to {self.most}{also}", param, ctx)

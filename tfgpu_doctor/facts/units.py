@@ -21,7 +21,7 @@ _BINARY = ((float(TIB), "Ti"), (float(GIB), "Gi"), (float(MIB), "Mi"), (float(KI
 _PREFIXES = {"FLOP/s": _DECIMAL, "FLOP": _DECIMAL, "B/s": _DECIMAL, "B": _BINARY}
 
 
-_SIZE = re.compile(r"(\d{1,12})\s*(?:([kmg])(i?b)?|b)?", re.ASCII | re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,12})\s*(?:([kmgt])(i?b)?|b)?", re.ASCII | re.IGNORECASE)
 _UNCERTAIN = 0.01  # what is uncertain of a number of three digits
 
 
@@ -87,7 +87,7 @@ def read_size(text: str) -> int | None:
         return None
     number, prefix, unit = found.groups()
     base = 1000 if (unit or "").lower() == "b" else 1024
-    factor: int = base ** (" kmg".index(prefix.lower()) if prefix else 0)
+    factor: int = base ** (" kmgt".index(prefix.lower()) if prefix else 0)
     return int(number) * factor
 
 

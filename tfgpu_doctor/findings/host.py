@@ -143,17 +143,22 @@ def write_refused(messages: MessageLog) -> Problem | None:
     return None if shared else Problem(evidence=message_evidence(*found), sure=ends)
 
 
+_REPLACED = ". The package tensorflow-cpu, which is installed, uses none: tfgpu plan shows what to install there"
+
+
 def _fixes(context: Context) -> tuple[Fix, ...]:
     """A text is judged elsewhere, where no option applies."""
     require_none = Fix("If this machine is to run on the CPU only, require no GPU", ("tfgpu doctor --require-gpus 0",))
     log = context.log
     fails = log.stops_import or log.has("native-runtime-failed", "traceback", "exception", "loader-error")
     first = "Run this" if context.probed or fails else "For the CPU nothing is to be done; for a GPU, run this"
+    is_for_cpu = context.probed and value_or(context.facts.tensorflow.distribution, None) == "tensorflow-cpu"
+    of_cpu = _REPLACED if is_for_cpu else ""
     of_amd = context.remedies.host == "linux" and any(_OF_AMD.search(one.text) for one in log.messages)
     return (
         *((Fix(f"Nothing of CUDA runs on this GPU. {of_others('AMD')}"),) if of_amd and not context.probed else ()),
         *(context.remedies.for_cpu() if fails and not context.probed else ()),
-        Fix(f"{first} on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one"),
+        Fix(f"{first} on a machine with an NVIDIA GPU; in a cloud, choose an instance type with one{of_cpu}"),
         *((require_none,) if context.probed and context.require_gpus is None else ()),
         Fix("In a virtual machine, pass the GPU through to it (vfio, or a vGPU profile)"),
     )

@@ -37,7 +37,7 @@ from tfgpu_doctor.facts.report import (
 )
 from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.fleet.records import WORST_FIRST, Node, Verdict
-from tfgpu_doctor.redact.paths import PLACEHOLDER
+from tfgpu_doctor.redact.paths import NOBODY, PLACEHOLDER
 from tfgpu_doctor.smoke.records import Smoke
 
 ABSENT, UNKNOWN, NO_GPU = "absent", "unknown", "no GPU"  # UNKNOWN and NO_GPU: kinds of hardware
@@ -191,6 +191,7 @@ def _gpu(facts: tuple[Any, ...]) -> Values:
 # checks of smoke whose failure says no more than the report's findings and the runs
 _REDUNDANT_CHECKS = frozenset({"doctor", "import", "matpow", "cnn"})
 _AGAIN = Fix(text="Test every GPU of the node again, and read the reason", commands=("tfgpu smoke -v",))
+_NEVER = re.compile(r"(?!)")
 _GPU = re.compile(r"\bGPU (\d{1,6})\b")
 SEVERITIES = list(Severity)  # the gravest first
 
@@ -389,6 +390,22 @@ class Machine:
         )
 
 
+def _are_several(name: str, results: list[Result]) -> bool:
+    """True if results with this host name come from several machines.
+
+    Other GPUs, all of them, make another machine; one GPU that was replaced does not. Where GPUs are not known, other
+    files do ("srun --output=reports/%N.json", in an image that is called localhost), unless the host is named in them.
+    """
+    known = [one.uuids for one in results if one.uuids]
+    if any(map(frozenset.isdisjoint, known[:1] * len(known), known)):
+        return True
+    is_own = name.lower() not in NOBODY
+    named = re.compile(rf"\b{re.escape(name.partition('.')[0])}\b") if is_own else _NEVER
+    open_kinds = {one.kind for one in results if not one.uuids and not named.search(one.source)}
+    places = {(one.kind, one.source.partition(", line ")[0] if is_own else one.source) for one in results}
+    return any(sum(kind == one for one, _ in places) > 1 for kind in open_kinds)
+
+
 def machines(results: Iterable[Result]) -> tuple[tuple[Machine, ...], tuple[str, ...]]:
     """Return the nodes in the order of their names, and notes on what did not count."""
     sent: dict[str, list[Result]] = {}
@@ -397,22 +414,18 @@ def machines(results: Iterable[Result]) -> tuple[tuple[Machine, ...], tuple[str,
     apart, repeated = 0, list[str]()
     found: list[Machine] = []
     for name, several in sent.items():
-        # other GPUs, all of them, make another machine of that name; one GPU that was replaced does not
-        known = [one.uuids for one in several if one.uuids]
-        if any(map(frozenset.isdisjoint, known[:1] * len(known), known)):
+        if _are_several(name, several):
             apart += 1
             found += [Machine(f"{name} ({one.source})", (one,)) for one in several]
             continue
         newest = {one.kind: one for one in sorted(several, key=lambda one: one.created)}
         counted = tuple(newest[kind] for kind in ("doctor", "smoke", "bench") if kind in newest)
-        files = dict.fromkeys(one.source for one in several if newest[one.kind] is not one)
-        if files:
-            repeated.append(f"{name}: not {', '.join(files)}")
+        repeated += [name] * (len(counted) < len(several))
         found.append(Machine(name, counted))
     notes = (
         f"{count(len(repeated), 'node')} sent several results of one kind, of which the newest counts "
-        f"({cut('; '.join(repeated), 200)}): other nodes of that name are not seen" * bool(repeated),
-        f"{count(apart, 'host name')} of several machines: their GPUs differ" * bool(apart),
+        f"({cut(', '.join(repeated), 200)}): other nodes of that name are not seen" * bool(repeated),
+        f"{count(apart, 'host name')} of several machines: their GPUs or files differ" * bool(apart),
     )
     # gpu-9 stands before gpu-10
     found.sort(key=lambda one: (re.sub(r"[0-9]+", lambda digits: digits[0].zfill(12), one.name.lower()), one.name))

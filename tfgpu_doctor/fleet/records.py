@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from tfgpu_doctor.facts.about import HOST, private, public
+from tfgpu_doctor.facts.about import HOST, HOST_FILE, private, public
 from tfgpu_doctor.facts.facts import Document, Record
 from tfgpu_doctor.facts.report import Fix, MatrixInfo, Severity, Tool
 from tfgpu_doctor.facts.units import count
@@ -25,7 +25,8 @@ class Node(Record, frozen=True):
     """One node, and what its results say in few words."""
 
     name: Annotated[str, private("name", unit=HOST)]  # "gpu-017"; unique in the fleet
-    source: str  # where its result was read: "reports/gpu-017.json", "standard input, line 12"
+    # where its result was read: "reports/gpu-017.json", "standard input, line 12"
+    source: Annotated[str, private("source", unit=HOST_FILE)]
     results: Annotated[tuple[str, ...], public("kinds of results")]  # of "doctor", "smoke", "bench"
     verdict: Annotated[Verdict, public("verdict")]  # the worst of its results
     created: Annotated[str, public("created")]  # of its newest result, UTC
@@ -37,7 +38,7 @@ class Node(Record, frozen=True):
 class Unreadable(Record, frozen=True):
     """A file, or a part of one, that is not a result of tfgpu."""
 
-    file: str  # "standard input" for -
+    file: Annotated[str, private("file", unit=HOST_FILE)]  # "standard input" for -
     line: Annotated[int | None, public("line")]  # 1-based; None: the whole file
     reason: str  # "it is cut off"
 

@@ -99,14 +99,15 @@ _CODE = re.compile(r"(site|dist)-packages$|python\d\.\d+$", re.IGNORECASE)  # pu
 _A_DEVICE = re.compile(r"/(job|replica|task|device|physical_device|gpu|cpu):", re.IGNORECASE)  # TensorFlow's names
 # the machines on which TensorFlow's wheels for Windows are built: each line of their logs has one of these paths
 _OF_BUILDERS = re.compile(r"[A-Za-z]:[\\/]+(?:tf_jenkins|src[\\/]+github[\\/]+tensorflow)[\\/]", re.IGNORECASE)
-_ENDINGS = re.compile(r"\.(py|pyc|so|ipynb|sh|bat|json|ya?ml|toml|cfg|txt|log|exe|dll|whl|h5|keras)$", re.IGNORECASE)
+_TEXTS = "py|sh|bat|jsonl?|ndjson|ya?ml|toml|cfg|txt|log"
+ENDINGS = re.compile(rf"\.({_TEXTS}|pyc|so|ipynb|exe|dll|whl|h5|keras)$", re.IGNORECASE)
 
 _WORD = re.compile(r"[.\-_+~ ]+")
 
 
 def is_public(part: str) -> bool:
     """Whether a part of a path says nothing about its owner."""
-    part = _ENDINGS.sub("", part)
+    part = ENDINGS.sub("", part)
     return bool(_CODE.search(part)) or all(
         is_public_word(word) for word in _WORD.split(PLACEHOLDER.sub("", part)) if word
     )
@@ -140,7 +141,7 @@ def rewrite(path: str, name: Callable[[str, str], str], least: int = 2) -> str:
             rewritten.append(piece)
             system = system or bool(_CODE.search(piece))
         else:
-            stem = _ENDINGS.sub("", piece)
+            stem = ENDINGS.sub("", piece)
             rewritten.append(name("path", stem) + piece[len(stem) :])
     return "".join(rewritten)
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tfgpu_doctor.facts.about import HOST, OWN_NAME, closed_fields, described, private, records_in
+from tfgpu_doctor.facts.about import HOST, HOST_FILE, NAMES, OWN_NAME, closed_fields, described, private, records_in
 from tfgpu_doctor.facts.facts import Facts, Known, Setting, Unknown
 from tfgpu_doctor.facts.report import Fix
 from tfgpu_doctor.redact import paths, patterns
@@ -25,10 +25,16 @@ from tfgpu_doctor.redact.paths import NOBODY, PLACEHOLDER, WORDS, is_public_text
 from tfgpu_doctor.redact.patterns import Match
 
 _A_LONG_WORD = 12  # a part of a path so long is no word of our sentences
+_NUMBER_OR_LETTER = re.compile(r"\d|\b[^\W_]\b")  # "gpu-08", "node-a": public words otherwise
 _NEVER_WORDS = 3  # a user of so few letters is replaced in paths only
 
 # what goes by these is a name, whatever it looks like
 _OWN_NAMES = frozenset({OWN_NAME, "CONDA_DEFAULT_ENV", "WSL_DISTRO_NAME"})
+
+# in commands: an option with an interpreter, words without quotes, and one that is an interpreter
+_INTERPRETER = re.compile(r"(--python )(?:'[^'\n]*'|\"[^\"\n]*\"|\S+)")
+_WORDS = re.compile(r"""(?<![^\s(])[^\s"'()]+(?![^\s)])""")
+_A_PYTHON = re.compile(r"[\\/]python[\d.]*(?:\.exe)?$")
 
 # names of the fields that hold a whole path, so that its parts may have spaces
 _FIELDS = [field for record in records_in(Facts) for field in described(record).items()]
@@ -66,17 +72,22 @@ class Redactor:
     def replace(self, name: str, text: str, own: bool) -> str:
         """Return a text of the record redacted, as :func:`changed` asks for it."""
         self._own = own
-        return self.text(text, name)
+        redacted = self.text(text, name)
+        if redacted == text or not (own and name == "commands"):
+            return redacted
+        return _WORDS.sub(_in_a_shell, redacted)
 
     def text(self, text: str, name: str = "") -> str:
         """Return one text redacted; `name` is that of the variable or field whose value it is."""
         plain = decoded(text)
-        redacted = self._named(plain, name)
+        redacted = _INTERPRETER.sub(_hidden_interpreter, self._named(plain, name))
         return text if redacted == plain else redacted
 
     def _named(self, text: str, name: str) -> str:
         if name == HOST:
             return text if not text or text.lower() in NOBODY else self._name("host", text)
+        if name == HOST_FILE:
+            return self._file_of_host(text)
         if name in _OWN_NAMES and _is_own(text):
             replaced = self._words.replaced(text, self._name)  # a folder's, where it is one
             return replaced if PLACEHOLDER.fullmatch(replaced) else self._name("name", text)
@@ -170,6 +181,19 @@ class Redactor:
             return self._path(value, least=1)
         return value if value.lower() in NOBODY else self._name(kind, value)
 
+    def _file_of_host(self, text: str) -> str:
+        """A file with what a host printed, which is called after it, or its folder is: the last part that is a name."""
+        head, comma, line = text.partition(", line ")
+        pieces = re.split(r"([\\/])", self._outside(head))
+        for number in range(len(pieces) - 1, -1, -2):
+            stem = paths.ENDINGS.sub("", pieces[number])
+            if PLACEHOLDER.search(stem):
+                break
+            if stem and (_NUMBER_OR_LETTER.search(stem) or not is_public_text(stem)):
+                pieces[number] = self._name("host", stem) + pieces[number][len(stem) :]
+                break
+        return "".join([*pieces, comma, line])
+
     def _url(self, match: Match) -> str:
         scheme, rest = match[1], match[2]
         if scheme.lower() == "file":
@@ -194,6 +218,18 @@ class Redactor:
         """Names that are common words are replaced only where a program prints a name."""
         name = value.rstrip(".,:")
         return self._name(kind, name) + value[len(name) :] if (kind, name) in self._known else value
+
+
+def _hidden_interpreter(option: Match) -> str:
+    """Return `--python` with a word for an interpreter whose path is hidden; a shell reads < as a redirection."""
+    return f"{option[1]}PYTHON" if PLACEHOLDER.search(option[0]) else option[0]
+
+
+def _in_a_shell(word: Match) -> str:
+    """Return a word of a command that has placeholders as a shell can read it; in quotes, * would be no pattern."""
+    if "*" in word[0] or not PLACEHOLDER.search(word[0]):
+        return word[0]
+    return "PYTHON" if _A_PYTHON.search(word[0]) else f'"{word[0]}"'
 
 
 def _is_own(name: str) -> bool:
@@ -353,7 +389,7 @@ def _fields(record: Struct, change: Change, name: str, public: bool) -> Iterator
             yield field, changed(value, change, name, public, own)
         elif field not in closed:
             own_name = record.name if isinstance(record, Setting) and field == "value" else field
-            called = about.unit if about.unit in (HOST, OWN_NAME) else own_name
+            called = about.unit if about.unit in NAMES else own_name
             yield field, changed(value, change, called, about.is_public or (kind, field) == _GRADE, own)
 
 

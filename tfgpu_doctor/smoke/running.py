@@ -37,6 +37,7 @@ RULE = StoppingRule(min_samples=10, min_seconds=0.2, precision=0.05, deadline=2.
 FIRST = {"matpow": 2.0, "cnn": 4.0}
 SPREADS = {"matpow": "rows", "cnn": "MirroredStrategy"}  # how the work of each is spread over several devices
 ROOM = 1.25  # of the seconds that the slowest of its kind took
+RESERVE = 1.5  # of an advised budget: other programs may slow the next run
 START = 5.0  # seconds from a process's start to TensorFlow's answer, where the doctor could not tell
 TO_EXAMINE = 0.6  # share of the budget that the doctor may take: a slower import leaves no room for a second one
 TO_REPORT = 1.0  # seconds kept for killing what hangs and for the report
@@ -167,7 +168,8 @@ class Smoking:
             if left >= timeout or self.clock() < self.end:
                 raise
             self.ran_out = True
-            raise WorkerError(f"no answer within {self.end - self.begun:.0f} s ({request['do']})") from None
+            took = f"no answer within {self.end - self.begun:.0f} s ({request['do']})"
+            raise WorkerError(f"{took}: if it is only slow, try --budget {2 * self.options.budget:.0f}") from None
 
     # -------------------------------------------------------------------------------------------------------- steps
 
@@ -214,7 +216,7 @@ class Smoking:
             return ""
         if not self.enough:  # all that was left out for the same reason gets the same advice
             budget = self.options.budget - self.left + start + sum(self._cost(one.workload) for one in todo)
-            self.enough = math.ceil(budget / 10) * 10
+            self.enough = math.ceil(RESERVE * budget / 10) * 10
         return (
             f"{workload} needs about {cost:.1f} s, but only {max(self.left, 0):.1f} s of the budget of "
             f"{self.options.budget:g} s are left: use --budget {self.enough}"

@@ -21,6 +21,10 @@ class CannotRunError(Exception):
     """What was asked for cannot be measured, through no fault of TensorFlow's; the message says why and what to do."""
 
 
+class PartError(CannotRunError):
+    """The part of this machine in what another one leads failed."""
+
+
 class NoRoomError(CannotRunError):
     """What was asked for takes longer than the time that was given, or more than the free memory; what would fit."""
 
@@ -29,13 +33,13 @@ def too_slow(what: str, expected: float, deadline: float, shorter: str, longer: 
     """Return the error that `what` takes too long.
 
     Args:
-        shorter: an option that would do.
+        shorter: an option that will do; empty: none.
         longer: a deadline for enough samples.
-        least: seconds from which on it is not refused, whatever so few samples are worth.
+        least: seconds from which on it is tried, whatever so few samples are worth.
     """
     took = f"{what} would take about {duration(expected)}, too long for --deadline {deadline:g}"
-    few = f"{math.ceil(least)} is accepted, for an uncertain speed"
-    return NoRoomError(f"{took}. Try {shorter}, or --deadline {longer} ({few})")
+    few = f"from {math.ceil(least)} on it is tried; such a speed is uncertain"
+    return NoRoomError(f"{took}. Try {shorter}{', or ' * bool(shorter)}--deadline {longer} ({few})")
 
 
 def scratch() -> TemporaryDirectory[str]:

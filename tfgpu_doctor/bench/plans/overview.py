@@ -61,7 +61,8 @@ class Overview(PlanBase):
         session.announce(f"matrix products and CNN training ({'; '.join(labels)}): at most {LIMIT:g} s")
         cases = self._cases(session, "terms")
         halves = len(half_type(session.found)) * sum(bool(case.gpus) for case in cases)
-        session.total = float(len(cases) + halves + len(self._cases(session, SPREAD)))
+        session.planned = len(cases) + halves + len(self._cases(session, SPREAD))
+        session.total = float(session.planned)
         with scratch() as folder:
             for job in self._jobs(session, folder):
                 left = self.end - session.clock() - TO_REPORT

@@ -35,7 +35,9 @@ SPREAD = "replicas"
 SLOW, SLOW_GPU = 2e10, 5e11
 CPU_EACH = 5e10  # FLOP/s of one CPU, by the same measurement: to tell how long a step would take
 LONG = 10.0  # seconds of a step of the CPU from which on it is left out beside GPUs: some dozen steps are needed
-FEWEST, USUAL = 2, 6  # steps for which there has to be time by a rough estimate, and for which more is advised
+FEWEST, USUAL = 2, 6  # steps for which there has to be time, and for which more is advised
+# between the estimate, which no measurement corrects, and the time that a loaded machine takes: what is advised holds
+RESERVE = 4
 STEPS_AN_ANSWER = 12  # that an answer takes at most: the verification trains 3 × 3, tracing comes to that
 LEAST, MOST = 2, 2**20  # images that a batch may have
 # How it shows that memory ran out: what TensorFlow, cuDNN, cuBLAS and XLA say (as ResourceExhaustedError,
@@ -53,9 +55,10 @@ def cpu_seconds(flop: float, session: Session) -> float:
 
 
 def check_time(seconds: float, deadline: float, batch: int, option: str) -> None:
-    """Refuse steps on the CPU that take too long. Raises NoRoomError; the message says which batch fits."""
+    """Refuse steps on the CPU that take too long. Raises NoRoomError; the message says which batch will do."""
     if FEWEST * seconds > deadline:
-        smaller = f"{option} {max(int(batch * deadline / (FEWEST * seconds)), 1)}"
+        fits = int(batch * deadline / (RESERVE * FEWEST * seconds))
+        smaller = f"{option} {fits}" if fits >= LEAST else ""
         longer, what = math.ceil(seconds) * USUAL, f"a step of {batch} images on the CPU"
         raise too_slow(what, seconds, deadline, smaller, longer, FEWEST * seconds)
 
@@ -237,7 +240,7 @@ class Cnn(TrainingPlan):
         for case in cases:  # what a training needs beside its images, TensorFlow finds out itself
             fits, images = self.most_images(case, free), self.batch_of(len(case.devices)) * len(case.devices)
             if images > fits * len(case.devices):
-                need, advice = PROCESS + images * self._image_size(), f"try {self.option} {max(fits // 4, 1)}"
+                need, advice = PROCESS + images * self._image_size(), f"try {self.option} {max(fits // 4, LEAST)}"
                 raise too_large(f"{images} images for {case.label} need", (HOST, need), free, advice)
         self.left_out += fit
         yield from self.measured(session, cases, self.batch_of(1), alone=self.auto)

@@ -32,7 +32,7 @@ from tfgpu_doctor.matrix.loader import Matrix
 WARM_UPS = 2
 BLOCK = 0.25  # seconds of work asked for at once, so that the devices take turns often
 STEPS = 0.1  # seconds that the steps of one sample shall take together, where a workload queues several
-NO_GPU = "TensorFlow lists no GPU: only the CPU is measured. tfgpu doctor explains why."
+NO_GPU = "TensorFlow lists no GPU: only the CPU is measured."
 VIRTUAL = "Virtual devices share one physical device: they test multi-device code, not speed."
 WATCHED = 1.0  # seconds, below which the ticks of 10 ms are too coarse to tell what other programs used
 
@@ -321,7 +321,8 @@ class Session:
     drop: Callable[[], None] = field(init=False)  # ends it, so that the first case gets a new one
     not_run: list[str] = field(default_factory=list)  # what was asked for and does not take place, with the reason
     clock: Callable[[], float] = time.monotonic
-    total: float = 1.0  # runs that were announced
+    planned: int = 0  # runs that were announced
+    total: float = 1.0  # and what else is done, as so many runs
     done: float = 0.0  # of them
 
     def run(self) -> BenchResult:
@@ -350,7 +351,7 @@ class Session:
             sampling: seconds at most for the samples of all runs; None: the deadline of each.
             besides: what else is done, as so many runs.
         """
-        runs, self.total = len(labels), float(len(labels) + besides)
+        runs, self.planned, self.total = len(labels), len(labels), float(len(labels) + besides)
         most = self.rule.deadline * runs if sampling is None else sampling
         what = f"{count(runs, 'run')} ({plain('; '.join(dict.fromkeys(labels)))})"
         self.announce(f"{what}: at most about {seconds(most)} of sampling, besides start-up and verification")
@@ -367,7 +368,7 @@ class Session:
         def keep(measured: Sequence[Measurement]) -> tuple[Run, ...]:
             """Save what there is: an interrupt must lose nothing."""
             runs = (*self.runs, *(to_run(one) for one in measured if not one.refused))
-            self.save(msgspec.structs.replace(self._result(runs), unfinished=True))
+            self.save(msgspec.structs.replace(self._result(runs), unfinished=True, planned=self.planned))
             return runs
 
         rule = group.rule or self.rule

@@ -38,7 +38,9 @@ from tfgpu_doctor.render.shapes import (
 )
 
 _NUMBER = re.compile(r"[\d.]*( %)?|-")
+_PYTHON = re.compile(r" --python (?:'[^']*'|\S+)")
 _MANY = 8  # runs; of more, those without failure, advice or figures have their line in the table alone
+_FEW = 2  # runs that are named beside a piece of advice
 _LONGEST = 400  # characters of a failure in a list; TensorFlow's messages hold tracebacks
 LEAST_BANDWIDTH = 5.0  # per cent of the memory bandwidth; a copy over a slower link uses less, which says nothing
 UNFINISHED = "Unfinished: the benchmark was interrupted, or was still running. Later runs and samples are missing."
@@ -217,7 +219,8 @@ def _command(result: BenchResult) -> str:
 def machine(result: BenchResult) -> str:
     """Software, CPU and GPUs, in one line."""
     software, facts = result.software, result.environment
-    parts = [f"TensorFlow {software.get('tensorflow', '?')}", f"Python {software.get('python', '?')}"]
+    names = (("TensorFlow", "tensorflow"), ("Python", "python"))
+    parts = [f"{title} {software[name]}" for title, name in names if name in software]
     parts.append(f"{value_or(facts.host.cpu_model, 'unknown CPU')} ({value_or(facts.host.cpus, '?')} CPUs)")
     gpus = Counter(value_or(gpu.name, "unknown GPU") for gpu in value_or(facts.gpus, ()))
     return ", ".join((*parts, *(f"{number} × {title}" if number > 1 else title for title, number in gpus.items())))
@@ -233,18 +236,31 @@ def notes(result: BenchResult) -> tuple[str, ...]:
 
 
 def shared_advice(runs: Sequence[Run]) -> list[str]:
-    """Every piece of advice once, with the number of runs that have it; figures are those of the last of them."""
+    """Every piece of advice once, with its runs; of many with other figures, those of the last."""
     name, found = namer(runs), dict[str, list[tuple[Run, str]]]()
     for run in runs:
         for advice in run.advice:
             found.setdefault(re.sub(r"[\d.]+", "#", advice), []).append((run, advice))
-    return [
-        f"{name(run)}{f' (and {len(rest)} more)' if rest else ''}: {advice}" for *rest, (run, advice) in found.values()
-    ]
+    return [line for alike in found.values() for line in _advice_of(alike, name)]
+
+
+def _advice_of(alike: Sequence[tuple[Run, str]], name: Callable[[Run], str]) -> Iterator[str]:
+    """Yield lines of advice that differs in its figures alone: one for each, of many one."""
+    texts = dict[str, list[str]]()
+    for run, advice in alike:
+        texts.setdefault(advice, []).append(name(run))
+    if len(texts) > _FEW:
+        run, advice = alike[-1]
+        texts = {advice: [f"{name(run)} (and {len(alike) - 1} more, with other figures)"]}
+    for advice, names in texts.items():
+        more = f" (and {len(names) - _FEW} more)" if len(names) > _FEW else ""
+        yield f"{'; '.join(names[:_FEW])}{more}: {advice}"
 
 
 def worst(result: BenchResult) -> str:
     """Return the symbol of the whole: of runs with a speed, that of the one that the verdict names."""
+    if result.refused:
+        return "error"
     is_partial = result.unfinished or result.not_run or not result.runs
     best, by_all = _best(result), bool(leading(result))
     found = {mark(run) for run in result.runs if by_all or run.failure or run is best}
@@ -262,6 +278,8 @@ def verdict(result: BenchResult) -> str:
     runs, best = result.runs, _best(result)
     failed = sum(bool(run.failure) for run in runs)
     bad = f"{failed} of {len(runs)} runs gave no verified result" if failed else ""
+    if result.refused:
+        return f"{'' if runs else 'Nothing was measured: '}{result.refused}"
     if not runs:
         return "Nothing was measured."
     if best is None:
@@ -271,7 +289,17 @@ def verdict(result: BenchResult) -> str:
     if result.not_run:
         missing = ", ".join(result.not_run) if result.workload == OVERVIEW else len(result.not_run)
         sentences.append(f"Not run, for lack of time: {missing}")
+    sentences.append(_unfinished(result))
     return ". ".join(filter(None, sentences)) + "."
+
+
+def _unfinished(result: BenchResult) -> str:
+    """Say that runs are missing, with their number where it is known; empty where none is."""
+    missing = result.planned - sum(bool(run.samples_s or run.failure) for run in result.runs)
+    what = "later runs or samples are missing"
+    if missing > 0:
+        what = f"{missing} of {count(result.planned, 'run')} not measured"
+    return f"Unfinished: {what}" if result.unfinished else ""
 
 
 def _doubtful(runs: Sequence[Run], is_unfinished: bool) -> str:
@@ -315,13 +343,16 @@ def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     result = result if detail == "full" else _in_plain_words(result, of_pages=detail == "shared")
     command, runs, name = _command(result), result.runs, namer(result.runs)
     day = "" if detail == "shared" else f", measured {result.created[:10]}"
-    about = (f"{command} {result.tool.version}, {result.title}{day}", machine(result))
+    what = f", {result.title}" if result.title else ""
+    about = (f"{command} {result.tool.version}{what}{day}", machine(result))
     whole = Page(command, about, worst(result), command, verdict(result), (), created=result.created)
     failures = Items(tuple(f"{name(run)}: {_failure(run)}" for run in runs if not run.throughput), mark="error")
     if result.workload == OVERVIEW and detail == "normal":
         qualified = (note for note in notes(result) if MEASURED in note or note == UNFINISHED)
         parts: tuple[Part, ...] = (_devices(result), failures, Items(tuple(qualified), mark="note"))
-        hint = f"More: tfgpu bench matpow; tfgpu bench cnn --model {result.parameters.get('model')}. Verification: -v"
+        python = "".join(_PYTHON.findall(result.command)[:1])
+        cnn = f"tfgpu bench cnn --model {result.parameters.get('model')}{python}"
+        hint = f"More: tfgpu bench matpow{python}; {cnn}. Verification: -v"
         return whole._replace(about=(f"{command} {result.tool.version}{day}", about[1]), parts=parts, hint=hint)
     many = len(runs) > _MANY and detail == "normal"
     parts = (
@@ -340,7 +371,8 @@ def reference_page(reference: Reference) -> Page:
     """What was measured on a GPU, and on what it depends."""
     rows = []
     for one in reference.speeds:
-        speed, work = one.throughput, (f"{key} {value}" for key, value in one.parameters.items() if key != "seed")
+        speed, known = one.throughput, {key: value for key, value in one.parameters.items() if value and key != "seed"}
+        work = (f"{key} {value}" for key, value in known.items())
         shown = quantity(speed.value, speed.unit, speed.ci95)
         rows.append((one.workload, one.dtype, ", ".join(work), shown, str(one.samples)))
     about = (
@@ -437,6 +469,10 @@ def checks(result: BenchResult) -> Checks:
     """A case for each run: red where it gave no verified result."""
     command, name = _command(result), namer(result.runs)
     cases = tuple(_case(run, name(run)) for run in result.runs)
+    parts = (one.partition(": ") for one in result.not_run)
+    missing = [(where, why or "for lack of time") for where, _, why in parts]
+    missing += [("all runs", why) for why in (result.refused, _unfinished(result)) if why]
+    cases += tuple(Case(one, "tfgpu.bench", outcome="error", kind="not run", message=why) for one, why in missing)
     advice = (Annotation("warning", "tfgpu bench", (text,)) for text in shared_advice(result.runs))
     log = (f"tfgpu bench: {verdict(result)}",)
     return Checks(command, result.created, (Suite(command, cases),), (*problems("tfgpu bench", cases), *advice), log)

@@ -375,9 +375,16 @@ def _cuda(facts: Facts) -> Described:
         if any(kit.via == "stated" for kit in kits):
             return f"{versions} ({_OF_ANOTHER if kits[0].path.startswith('for ') else 'as stated'})"
         is_shown = any(kit.source.startswith("line ") for kit in kits)  # what a text shows of it
-        return installed if is_shown else (f"{installed}; what TensorFlow needs: {sonames.reason}", "unknown")
+        return installed if is_shown else _unknown_needs(facts, installed, sonames.reason)
     wanted = [soname for soname in sonames.value if soname.component not in ("cudnn", "driver")]
     return _libraries(wanted, installed) if wanted else installed
+
+
+def _unknown_needs(facts: Facts, installed: str, reason: str) -> Described:
+    build = value_or(facts.tensorflow.build, None)
+    if build and not build.is_cuda_build:
+        return f"{installed}; this TensorFlow, built for the CPU, needs none", "absent"
+    return f"{installed}; what TensorFlow needs: {reason}", "unknown"
 
 
 def _libraries(wanted: list[Soname], installed: str) -> Described:

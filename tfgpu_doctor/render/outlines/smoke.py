@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import get_args
 
+from msgspec.structs import replace
+
 from tfgpu_doctor.facts.facts import Known, value_or
-from tfgpu_doctor.facts.report import Finding, Severity
+from tfgpu_doctor.facts.report import Finding, Fix, Report, Severity
 from tfgpu_doctor.facts.units import count
 from tfgpu_doctor.plan.windows_shell import quoted
 from tfgpu_doctor.render.ci import lines_of
@@ -21,6 +24,7 @@ from tfgpu_doctor.smoke.records import Smoke, SmokeCheck, Status, Verdict
 MARKS = {"ok": "ok", "failed": "error", "not run": "absent", "unknown": "unknown"}
 WORDS = {"ok": "ok", "failed": "failed", "not run": "not run", "unknown": "could not determine"}
 _COMMAND = "tfgpu smoke"
+_DOCTOR = re.compile(r"\btfgpu doctor(?=(?: --python (?:'[^']*'|\"[^\"]*\"|\S+))? --require-gpus )")
 
 
 def page(smoke: Smoke, detail: Detail = "shared") -> Page:
@@ -32,7 +36,7 @@ def page(smoke: Smoke, detail: Detail = "shared") -> Page:
     if detail == "full":
         below = tuple(block(finding, titles_of(smoke.report.findings)) for finding in failing(smoke))
     elif detail == "shared":
-        below = (doctor.page(smoke.report),)
+        below = (doctor.page(_report(smoke)),)
     about = f"{_COMMAND} {smoke.tool.version}, {machine(smoke)}"
     whole = Page(_COMMAND, (about,), MARKS[smoke.verdict], f"{_COMMAND} {word}", counts, (table, *below))
     return whole._replace(created=smoke.created, hint=_hint(smoke))
@@ -71,8 +75,9 @@ def checks(smoke: Smoke) -> Checks:
 def _case(check: SmokeCheck, smoke: Smoke) -> Case:
     details: list[str] = []
     for finding in failing(smoke) if check.name == "doctor" else ():
-        lines = (f"{finding.title} ({finding.id})", *lines_of(finding, titles_of(smoke.report.findings)))
-        details += (one.replace("tfgpu doctor --require-gpus", f"{_COMMAND} --require-gpus") for one in lines)
+        title_line = f"{finding.title} ({finding.id})"
+        lines = lines_of(finding, titles_of(smoke.report.findings))
+        details += lines if title_line in check.why else (title_line, *lines)
     seconds = 0.0 if check.name == "import" else check.seconds  # which is within the time of the others
     case = Case(title(check), "tfgpu.smoke", seconds=seconds, details=tuple(details))
     if check.status == "ok":
@@ -139,4 +144,14 @@ def failing(smoke: Smoke) -> tuple[Finding, ...]:
     """The findings that make the doctor's check fail."""
     if all(check.status == "ok" for check in smoke.checks if check.name == "doctor"):
         return ()
-    return tuple(one for one in smoke.report.findings if one.root_cause and one.severity is Severity.ERROR)
+    return tuple(one for one in _report(smoke).findings if one.root_cause and one.severity is Severity.ERROR)
+
+
+def _report(smoke: Smoke) -> Report:
+    """Return the report of the doctor, whose commands with an option of this gate are this gate's."""
+
+    def repair(fix: Fix) -> Fix:
+        return replace(fix, commands=tuple(_DOCTOR.sub(_COMMAND, one) for one in fix.commands))
+
+    findings = (replace(one, fixes=tuple(map(repair, one.fixes))) for one in smoke.report.findings)
+    return replace(smoke.report, findings=tuple(findings))
