@@ -398,7 +398,8 @@ def is_answered(report: Report) -> bool:
 def is_unanswered(report: Report) -> bool:
     """Whether a text only asks, and there is no answer."""
     asked = _first_question(report)
-    only_asks = report.source == "text" and asked is not None and asked.values.get("trouble") == "no"
+    refused = any(one.kind == "conda-unsatisfiable" for one in value_or(report.facts.messages, ()))  # by an installer
+    only_asks = report.source == "text" and asked is not None and asked.values.get("trouble") == "no" and not refused
     # the words that tell of trouble are English ones
     shown = [one for one in report.findings if not (one.is_guess and asked and asked.text.isascii())]
     return only_asks and all(one.severity is Severity.NOTE and not one.answers for one in shown)
