@@ -576,7 +576,8 @@ def _installed_later(
 
 def _refused(view: PlannedEnvironment, name: str | None = None) -> Iterator[Problem]:
     """Lines that pip cannot install together: those of which NumPy's or protobuf's has to give way, or the others."""
-    for conflict in view.conflicts:
+    known = at_least(view.resolved.universe.python, "3.6") is not False  # of older ones the matrix has few wheels
+    for conflict in view.conflicts if known else ():
         names = {line.name for line, _ in conflict.changes}
         if name not in (names if len(names) == 1 and names <= {"numpy", "protobuf"} else {None}):
             continue
@@ -803,14 +804,15 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
 def numpy_over_nvidias(view: PlannedEnvironment) -> Iterator[Problem]:
     """NumPy 2 over a TensorFlow of NVIDIA's monthly images, which before 2.18 is compiled for NumPy 1."""
     base, line, universe = view.base, view.requirement("numpy"), view.resolved.universe
-    if view.tensorflow or line is None or not (base and base.of_a_month and base.tensorflow):
+    if view.tensorflow or line is None or not (base and base.of_a_month and base.of_tensorflow):
         return
-    package, old = universe.package("numpy"), at_least(base.tensorflow.partition("+")[0], "2.18") is False
+    # the last one of them, of February 2025, has 2.17
+    package, old = universe.package("numpy"), at_least((base.tensorflow or "2").partition("+")[0], "2.18") is False
     if old and universe.is_judged(line) and not package.allowed(line.specifier, "<2"):
         yield Problem(
             title=f"{line.text} replaces the NumPy 1 that TensorFlow needs in {base.image.reference}",
-            cause=f"TensorFlow {base.tensorflow} is compiled for NumPy 1, and cannot be imported with NumPy 2",
-            evidence=_seen(line, "numpy<2", f"TensorFlow {base.tensorflow} of the image"),
+            cause="it is compiled for NumPy 1, and cannot be imported with NumPy 2",
+            evidence=_seen(line, "numpy<2", "the TensorFlow of the image"),
             fixes=(write(line, "numpy<2"),),
         )
 
