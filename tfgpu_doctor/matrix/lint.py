@@ -18,7 +18,6 @@ from tfgpu_doctor.matrix.schema import (
     TABLES,
     Architecture,
     CudaToolkit,
-    KnownIssue,
     LibrarySet,
     MatrixFile,
     Wheel,
@@ -73,20 +72,18 @@ def unique(data: MatrixFile) -> Iterator[str]:
 
 def references(data: MatrixFile) -> Iterator[str]:
     """What a row says of another table, or of the sources, is there."""
-    for place, value, known in (*_sourced(data), *_named(data)):
+    for table in TABLES:
+        for index, row in enumerate(getattr(data, table)):
+            keys = {name: getattr(row, name, None) for name in _SOURCES}
+            for name, key in keys.items():
+                yield from _none_of(f"{table}[{index}].{name}", key, data.sources) if key else ()
+    for place, value, known in _named(data):
         yield from _none_of(place, value, known)
     architectures = [row.compute_capability for row in data.architectures]
     for table in ("peaks", "gpus", "pci_devices"):
         for row in getattr(data, table):
             card = row.compute_capability
             yield from _none_of(table, card, architectures, f"compute capability {card}")
-
-
-def _sourced(data: MatrixFile) -> Iterator[tuple[str, str, Collection[str]]]:
-    for table in TABLES:
-        for index, row in enumerate(getattr(data, table)):
-            keys = {name: getattr(row, name, None) for name in _SOURCES}
-            yield from ((f"{table}[{index}].{name}", key, data.sources) for name, key in keys.items() if key)
 
 
 def _named(data: MatrixFile) -> Iterator[tuple[str, str, Collection[str]]]:
@@ -98,9 +95,8 @@ def _named(data: MatrixFile) -> Iterator[tuple[str, str, Collection[str]]]:
     yield from ((f"official {row.version}.cuda", row.cuda, toolkits) for row in data.official if row.cuda)
     ours = [row for row in data.instances if not row.gpu.startswith("AMD ")]
     yield from ((f"instances {row.names[0]}.gpu", row.gpu, gpus) for row in ours)
-    yield from (
-        (f"pci_devices {row.compute_capability}", name, gpus) for row in data.pci_devices for name in row.devices
-    )
+    devices = ((row.compute_capability, name) for row in data.pci_devices for name in row.devices)
+    yield from ((f"pci_devices {card}", name, gpus) for card, name in devices)
 
 
 # ------------------------------------------------------------------------------------------ toolkits and GPUs
@@ -273,12 +269,8 @@ def issues(data: MatrixFile) -> Iterator[str]:
         specifiers = (where.versions, where.python, where.cudnn, where.ptxas, where.driver, *where.beside.values())
         bad = [text for text in specifiers if text and not _readable(SpecifierSet, text)]
         yield from (f"{place}: {text!r} is no version specifier such as '>=2.16,<2.18'" for text in bad)
-        if not bad and not _speaks_of_a_release(issue, data):
+        if not bad and not any(concerns(issue, row, name) for row in data.tensorflow for name in row.wheels or ("",)):
             yield f"{place}: no release fits it"
-
-
-def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
-    return any(concerns(issue, row, name) for row in data.tensorflow for name in row.wheels or ("",))
 
 
 def package_requirements(data: MatrixFile) -> Iterator[str]:

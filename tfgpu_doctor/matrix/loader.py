@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 from msgspec import structs
+from packaging.version import Version
 
 from tfgpu_doctor.facts.reading import read_whole, why
 from tfgpu_doctor.facts.report import MatrixInfo
@@ -101,8 +102,6 @@ def _without(rows: Iterable[GpuNames], names: set[str]) -> Iterator[GpuNames]:
 
 def _releases(below: Iterable[ReleaseRow], above: Iterable[ReleaseRow]) -> tuple[ReleaseRow, ...]:
     """A release keeps those platforms of ours that the upper row does not speak of."""
-    from packaging.version import Version
-
     rows = {(row.package, row.version): row for row in below}
     for row in above:
         ours = rows.get((row.package, row.version))
@@ -164,8 +163,6 @@ class Matrix:
         The row's own `version` tells which. A local version ("2.14.0+nv23.11") is another build than the published
         wheels, so it is known only where a row has exactly that version.
         """
-        from packaging.version import Version
-
         try:
             wanted = Version(version)
         except ValueError:
@@ -182,8 +179,6 @@ class Matrix:
         """All rows, newest version first."""
         key = (platform, package)
         if key not in self._sorted:
-            from packaging.version import Version
-
             rows = self.data.tensorflow if package is None else self._rows.get(_normalised(package), ())
             newest_first = sorted(rows, key=lambda row: Version(row.version), reverse=True)
             self._sorted[key] = tuple(
