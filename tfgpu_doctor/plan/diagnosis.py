@@ -227,24 +227,22 @@ class _Answer:
     def _about_release(self, row: Release) -> Problem:
         """Whether it works with all that is named, or what it was built with."""
         broken, line = violations(self.request, row), f"line {self.question.line}"
-        against = (
-            *(Evidence(one.saw, line, one.need, one.source) for one in broken),
-            *self._other_libraries(row, line),
-        )
-        option = Planner(self.request).option("as-is", row)
+        unmet = (Evidence(one.saw, line, one.need, one.source) for one in broken)
+        against = (*unmet, *self._other_libraries(row, line))
+        option, made = Planner(self.request).option("as-is", row), _built_with(row)
         driver = f", driver {option.min_driver} or newer" if option.min_driver else ""
         title = _against(row, against[0], self.target.os) if against else f"{_line(option)}{driver}"
         listed = " ".join(dict.fromkeys((*row.sass, *row.ptx))) or "none, the CPU alone"
         # no official build of TensorFlow 1 uses these GPUs, and a program of it runs with no TensorFlow 2
         newer = row.version.startswith("1.") and (broken or at_least(self.named.get("cuda", "0"), "11"))
-        ways = () if newer else self._for_programs_of(row) if broken else (option,)
+        ways = () if newer else self._best() if broken else (option,)
+        if any(major(one.tensorflow) != major(row.version) for one in ways):  # which does not run its programs
+            ways = ()
         kernels = [*(self._kernels() if against or not self.direct else ()), *((_NVIDIAS,) if newer else ())]
         return Problem(
-            title=f"{self._yes_or_no(not against)}{title}",
-            cause=". ".join(
-                (f"{_built_with(row)}{driver}; compiled for compute capability {listed}", *dict.fromkeys(kernels))
-            ),
-            evidence=against or message_evidence(self.question, need=_built_with(row)),
+            title=f"{('No: ' if against else 'Yes: ') if self.works else ''}{title}",
+            cause=". ".join((f"{made}{driver}; compiled for compute capability {listed}", *dict.fromkeys(kernels))),
+            evidence=against or message_evidence(self.question, need=made),
             fixes=tuple(_fixes(ways)) or (_OF_A_PROGRAM,),
         )
 
@@ -303,15 +301,6 @@ class _Answer:
         both = (native, inside) if "native" in self.named or options[0] is native else (inside, native)
         return tuple(one for one in both if one) or options[:1]
 
-    def _yes_or_no(self, works: bool) -> str:
-        """How the answer begins, where somebody asks whether something works."""
-        return ("Yes: " if works else "No: ") if self.works else ""
-
-    def _for_programs_of(self, row: Release) -> tuple[Option, ...]:
-        """What plan ranks first, unless it is of a major version that does not run a release's programs."""
-        ways = self._best()
-        return ways if all(major(one.tensorflow) == major(row.version) for one in ways) else ()
-
     def _planned(self, state: MachineState | None = None) -> Problem:
         """What plan answers for this machine."""
         plan = make_plan(self.request.matrix, self.target, state=state)
@@ -350,9 +339,8 @@ def _against(row: Release, one: Evidence, os: str) -> str:
     if not row.gpu:
         return f"TensorFlow {row.version} has no GPU support on {_SYSTEMS[os]}"
     need = str(one.need)
-    return (
-        f"TensorFlow {row.version} {f'has no {need}' if need.startswith('kernels') else f'needs {need}, not {one.saw}'}"
-    )
+    why = f"has no {need}" if need.startswith("kernels") else f"needs {need}, not {one.saw}"
+    return f"TensorFlow {row.version} {why}"
 
 
 def _built_with(row: Release) -> str:

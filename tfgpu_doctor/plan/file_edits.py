@@ -43,7 +43,10 @@ def replacement(planned: PlannedEnvironment, below: str | None = None) -> str | 
     kinds = ("as-is",) if fixed else ("as-is", "python")
     best = next((one for one in plan.options if one.kind in kinds), None)
     row = planned.matrix.tensorflow(best.tensorflow, planned.target.platform, best.package) if best else None
-    return _for_its_file(planned, row) if row and _goes_with_the_rest(planned, row) else None
+    there = pinned(planned.tensorflow) if planned.tensorflow else None
+    # a program of the release that is written may not run with one of another major version
+    keeps_major = row and (there is None or major(there) == major(row.version))
+    return _for_its_file(planned, row) if row and keeps_major and fitting(planned, row.python, row) else None
 
 
 def _for_its_file(planned: PlannedEnvironment, row: Release) -> str:
@@ -55,12 +58,6 @@ def _for_its_file(planned: PlannedEnvironment, row: Release) -> str:
 def is_of_constraints(one: Requirement) -> bool:
     """Whether a line stands in a file that is one of constraints by its name."""
     return "constraints" in one.place.path.rpartition("/")[2].lower()
-
-
-def _goes_with_the_rest(planned: PlannedEnvironment, row: Release) -> bool:
-    """Whether a program of the release that is written may run with another one, and all requirements can be met."""
-    there = pinned(planned.tensorflow) if planned.tensorflow else None
-    return (there is None or major(there) == major(row.version)) and bool(fitting(planned, row.python, row))
 
 
 def _nearest_sound(planned: PlannedEnvironment) -> Release | None:

@@ -58,6 +58,7 @@ _ENTERED = "ENV PATH=/opt/conda/envs/tf/bin:$PATH LD_LIBRARY_PATH=/opt/conda/env
 _ABOUT_ENVIRONMENTS = re.compile(
     r" \(uv or conda can install that Python\)| in an? (?:new )?environment(?: of its own)?"
 )
+_NAMED_TF = re.compile(r"[/\\]tf[/\\](?:bin|lib|Scripts)\b|[/\\]envs[/\\]tf\b")
 _TAKEN = re.compile(r"(?:(?<=-n )|(?<=conda activate )|(?<=~/)|(?<=-m venv ))tf(?![\w-])|^tf(?=\\Scripts)")
 _UNSET, _EXPORT = re.compile(r"\bunset ([A-Za-z_]\w*(?: [A-Za-z_]\w*){0,50})$"), re.compile(r"export (\w+)=([^$]*)")
 _OF_ITS_RELEASE = Fix(
@@ -134,30 +135,23 @@ class Fixes(Situation):
         if any(self.log.values("another-program", "program")):
             # PyTorch or JAX computes: settings of TensorFlow change nothing there
             fixes = tuple(one for one in fixes if not any(map(_OF_TENSORFLOW.search, (one.text, *one.commands))))
-        fixes = tuple(self._in_an_image(self._apart(fix)) for fix in self._in_a_hosted_notebook(fixes))
+        if any(needs_a_machine_of_its_own(Repair(fix), self) for fix in fixes):  # the one of a hosted notebook is not
+            program = (fix for fix in fixes if fix.text.startswith("In the program"))
+            fixes = (*program, _HOSTED, *(fix for fix in fixes if fix.decides))
+        fixes = tuple(self._in_an_image(self._apart(fix)) for fix in fixes)
         found = [(fix, self.where_it_belongs(fix)) for fix in fixes]
-        useful = tuple(here for fix, here in found if here.commands or not fix.commands)
-        return tuple(
-            map(self._named_anew, admitted(useful or tuple(here for _, here in found), self.facts, self.matrix))
-        )
+        useful = [here for fix, here in found if here.commands or not fix.commands]
+        return tuple(map(self._named_anew, admitted(useful or [here for _, here in found], self.facts, self.matrix)))
 
     def _named_anew(self, fix: Fix) -> Fix:
         """The fix with another name for its environment where one of that name is there.
 
         `conda create -y` removes it (conda/cli/main_create.py), and `python -m venv` keeps its Python.
         """
-        here = re.search(
-            r"[/\\]tf[/\\](?:bin|lib|Scripts)\b|[/\\]envs[/\\]tf\b", value_or(self.facts.python.executable, "")
-        )
-        if not here and not self.log.has("environment-named-tf"):
+        executable = value_or(self.facts.python.executable, "")
+        if not _NAMED_TF.search(executable) and not self.log.has("environment-named-tf"):
             return fix
         return structs.replace(fix, commands=tuple(_TAKEN.sub("tf-new", one) for one in fix.commands))
-
-    def _in_a_hosted_notebook(self, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
-        if not any(needs_a_machine_of_its_own(Repair(fix), self) for fix in fixes):
-            return fixes
-        program = (fix for fix in fixes if fix.text.startswith("In the program"))
-        return (*program, _HOSTED, *(fix for fix in fixes if fix.decides))
 
     def _apart(self, fix: Fix) -> Fix:
         """The fix in an environment of its own, where it would replace CUDA's packages under a PyTorch that pins them.
@@ -204,7 +198,8 @@ class Fixes(Situation):
             text = f"{fix.text} (in the Dockerfile, below FROM {self.image})"
             return structs.replace(fix, text=text, commands=lines)
         container = value_or(self.facts.host.container, "none")
-        if container == "apptainer" and self._changes_image(fix):
+        by_pip = self._of_text and any(map(_BY_PIP.search, fix.commands)) and not dockerfile(fix.commands)
+        if container == "apptainer" and by_pip:
             return structs.replace(fix, text=f"{fix.text}{_IN_POST}")
         if container == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
             return fix
@@ -217,10 +212,6 @@ class Fixes(Situation):
         if self._is_here:
             return _OF_A_PYTHON.sub(lambda found: f"{found[0]} --python {self.python}", command)
         return command if value_or(self.facts.host.os, None) else _BOUNDED.sub(r'"\1"', command)
-
-    def _changes_image(self, fix: Fix) -> bool:
-        """True if a fix of a text installs with pip, and in no environment that it makes."""
-        return self._of_text and any(map(_BY_PIP.search, fix.commands)) and not dockerfile(fix.commands)
 
     def _entered(self, fix: Fix) -> Fix:
         """The fix that also enters the environment of conda which it makes, for the program to run in it.
@@ -430,11 +421,9 @@ class Fixes(Situation):
             return own
         if row and self.target.python in (None, *row.python):
             return self.installation(row).requirements
-        version = self._with_a_wheel(version)
-        return self._by_version(version) if version else ()
-
-    def _by_version(self, version: str) -> tuple[str, ...]:
-        """That release, by the name of the package that is there, with the bounds that its metadata lacks."""
+        if not (version := self._with_a_wheel(version)):
+            return ()
+        # that release, by the name of the package that is there, with the bounds that its metadata lacks
         name = value_or(self.facts.tensorflow.distribution, "")
         names = ("tensorflow-gpu", "tensorflow")[name != "tensorflow-gpu" :]
         row = next(filter(None, (self.matrix.tensorflow(version, self.target.platform, one) for one in names)), None)
@@ -653,12 +642,8 @@ class Fixes(Situation):
             return ()
         for row in candidates(self.matrix, self.target.platform):
             same = row.cuda and row.cudnn and minor(row.cuda) == minor(cuda)
-            if (
-                same
-                and (not cudnn or major(row.cudnn) == major(cudnn))
-                and self.target.python in (None, *row.python)
-                and self.can_use(row)
-            ):
+            same = same and (not cudnn or major(row.cudnn) == major(cudnn))
+            if same and self.target.python in (None, *row.python) and self.can_use(row):
                 text = f"Install TensorFlow {row.version}, which is built for CUDA {minor(cuda)} and cuDNN {row.cudnn}"
                 if lacks_cudnn and not self.installation(row).cuda_from_pip:
                     text = f"Install TensorFlow {row.version} in an environment of its own"
@@ -670,14 +655,9 @@ class Fixes(Situation):
         """The published image of a release, where the program runs in another one."""
         if self.image or value_or(self.facts.host.container, "none") == "none":
             return ()
-        return tuple(
-            Fix(
-                f"Use the image of this release: it has CUDA {option.cuda} and cuDNN {option.cudnn}",
-                option.commands["docker"],
-            )
-            for option in self._images(f"=={minor(row.version)}.*")
-            if option.package == PUBLISHED
-        )
+        own = [one for one in self._images(f"=={minor(row.version)}.*") if one.package == PUBLISHED]
+        text = "Use the image of this release: it has"
+        return tuple(Fix(f"{text} CUDA {one.cuda} and cuDNN {one.cudnn}", one.commands["docker"]) for one in own)
 
     def can_use(self, row: Release) -> bool:
         """Whether a release can use the GPU here; the one that is there may wait for a driver, or compile its PTX."""
@@ -709,7 +689,12 @@ class Fixes(Situation):
 
     def install_driver(self, minimum: str | None = None) -> Fix:
         """Install or update the NVIDIA driver the way this distribution does it."""
-        need, have = self._driver_needed(minimum), self.target.driver
+        have, image = self.target.driver, self.driver_of_image if self.image else None
+        need = max(filter(None, (minimum, image)), key=numbers, default=None)
+        if need and (first := self.request.least_branch):  # an older one does not know the card
+            need = max(need, first, key=numbers)
+        if need and have and driver_reaches(have, need):  # the driver which does not do is not older
+            need = None
         what = f"NVIDIA driver {need} or newer" if need else "a newer NVIDIA driver" if have else "the NVIDIA driver"
         last = self.request.last_branch
         if last and not self.request.driver_exists(need):
@@ -728,18 +713,9 @@ class Fixes(Situation):
         if commands is None or (last and int(last) < _BRANCHES.get(distribution, _NEWEST)):
             return Fix(text=f"Install {what} with your distribution's package, or from {NVIDIA_DRIVERS}")
         check = f" (check that it is {need} or newer{upto}: nvidia-smi)" if need else ""
-        version = value_or(self.facts.host.distribution_version, "")
-        ways = (_of_its_time(one, version) for one in commands)
-        return Fix(text=f"Install the NVIDIA driver and restart{check}", commands=(*ways, "sudo reboot"))
-
-    def _driver_needed(self, minimum: str | None) -> str | None:
-        """That of the image, where TensorFlow is part of one; none that is as old as the driver which does not do."""
-        have = self.target.driver
-        if self.image:
-            minimum = max(filter(None, (minimum, self.driver_of_image)), key=numbers, default=None)
-        if minimum and (first := self.request.least_branch):  # an older one does not know the card
-            minimum = max(minimum, first, key=numbers)
-        return None if minimum and have and driver_reaches(have, minimum) else minimum
+        if at_least("18.04", value_or(self.facts.host.distribution_version, "")):  # the tool of Ubuntu has no "install"
+            commands = tuple(one.replace("-drivers install", "-drivers autoinstall") for one in commands)
+        return Fix(text=f"Install the NVIDIA driver and restart{check}", commands=(*commands, "sudo reboot"))
 
 
 def dockerfile(commands: tuple[str, ...]) -> tuple[str, ...]:
@@ -749,11 +725,6 @@ def dockerfile(commands: tuple[str, ...]) -> tuple[str, ...]:
         text = re.sub(pattern, line, text, flags=re.MULTILINE)
     lines = [*filter(None, text.split("\n")), *((_ENTERED,) if "conda create" in text else ())]
     return tuple(lines) if text.startswith("FROM") and all(re.match("FROM|RUN|ENV", one) for one in lines) else ()
-
-
-def _of_its_time(command: str, version: str) -> str:
-    """The command as Ubuntu up to 18.04 has it, whose tool has no "install" yet."""
-    return command.replace("-drivers install", "-drivers autoinstall") if at_least("18.04", version) else command
 
 
 def lasting(fix: Fix, settings: tuple[Setting, ...]) -> Fix:

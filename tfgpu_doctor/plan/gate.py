@@ -127,11 +127,9 @@ class Situation:
         variants = [one.values for one in self.log.all("conda-build")]
         if variants and variants[-1].get("variant") == "cpu":
             return variants[-1].get("version") or self.version or ""
-        build, own = (
-            value_or(self.facts.tensorflow.build, None),
-            value_or(self.facts.tensorflow.distribution, "tensorflow"),
-        )
-        listed = {own} | {one.name for one in value_or(self.facts.python.packages, ()) if one.name in TENSORFLOW}
+        tensorflow, packages = self.facts.tensorflow, value_or(self.facts.python.packages, ())
+        build, own = value_or(tensorflow.build, None), value_or(tensorflow.distribution, "tensorflow")
+        listed = {own} | {one.name for one in packages if one.name in TENSORFLOW}
         lacks = build is not None and not (build.is_cuda_build or build.is_rocm_build)
         return (self.version or "") if lacks and listed == {"tensorflow"} else None
 

@@ -77,7 +77,7 @@ from tfgpu_doctor.plan.planned import (
     with_cudnn,
     without_wheel,
 )
-from tfgpu_doctor.plan.resolving import Universe, holds, solve, specifier
+from tfgpu_doctor.plan.resolving import holds, solve, specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 _SEARCHES: dict[tuple[str, tuple[str, ...]], list[Search]] = {}
@@ -263,14 +263,10 @@ def no_such_python(view: PlannedEnvironment) -> Iterator[Problem]:
 _OLDEST_SUPPORTED = "3.11"  # 3.10 has reached its end of life in October 2026: devguide.python.org/versions
 
 
-def _buildable(view: PlannedEnvironment) -> tuple[str, ...]:
-    """The Pythons with which everything can be installed; pip builds what has archives alone, as termcolor of 2.4."""
-    return fitting(view) or (() if view.conflicts else view.allowed[0].python)
-
-
 def _for_old_pythons(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
     """No Python is named, and the release has no wheel for those that are still supported."""
-    newest, own = view.allowed[0], _buildable(view)
+    newest = view.allowed[0]
+    own = fitting(view) or (() if view.conflicts else newest.python)  # pip builds what has archives alone: termcolor
     described = view.environment.image or view.target.gpus or view.target.driver
     skipped = tensorflow.marker and not holds(tensorflow.marker, view.target.platform, _OLDEST_SUPPORTED)
     if view.pythons or described or skipped or not own or at_least(newest.python[-1], _OLDEST_SUPPORTED):
@@ -311,21 +307,15 @@ def environment_beside_the_image_s(view: PlannedEnvironment) -> Iterator[Problem
     """Poetry, uv and their like install a project into an environment of its own, without the image's packages."""
     if view.apart and view.base:
         command, place = view.apart
-        own = Fix(
-            f"In the build, instead of {command} in {place}, install the project by pip: python3 -m pip install ."
-        )
-        share = Fix(
-            f"In the build, above {place}, let poetry use the image's Python", ("ENV POETRY_VIRTUALENVS_CREATE=false",)
-        )
+        need, docs = "the Python of the image", "https://python-poetry.org/docs/configuration"
+        text, lines = f"instead of {command} in {place}, install the project by pip: python3 -m pip install .", ""
+        if command.startswith("poetry"):
+            text, lines = f"above {place}, let poetry use the image's Python", "ENV POETRY_VIRTUALENVS_CREATE=false"
         yield Problem(
             title=f"The TensorFlow of {view.base.image.reference} is not in the environment that {command} makes",
             cause="it makes a virtual environment, whose Python does not see the packages of the image",
-            evidence=(
-                evidence(
-                    command, str(place), "the Python of the image", "https://python-poetry.org/docs/configuration"
-                ),
-            ),
-            fixes=(share if command.startswith("poetry") else own,),
+            evidence=(evidence(command, str(place), need, docs),),
+            fixes=(Fix(f"In the build, {text}", (lines,) if lines else ()),),
             severity=Severity.WARNING,
         )
 
@@ -462,9 +452,8 @@ def _python_2(image: Image, packages: list[Requirement]) -> Iterator[Problem]:
 def _removed(view: PlannedEnvironment) -> Iterator[Problem]:
     """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
     for one in _discontinued(view):
-        nothing = (
-            is_empty(one) or at_least(pinned(one), "2.12") is True or view.target.os == "macos"
-        )  # had none since 1.2
+        # macOS had none since 1.2
+        nothing = is_empty(one) or at_least(pinned(one), "2.12") is True or view.target.os == "macos"
         nothing = nothing or (one is view.tensorflow and view.release is None)
         better = _under_another_name(view, one)
         if pinned(one) and not (nothing or better):
@@ -552,18 +541,15 @@ def _cannot_work(view: PlannedEnvironment, line: Requirement) -> bool:
 
 def _said_of(view: PlannedEnvironment, conflict: Conflict) -> tuple[str, str, Severity]:
     """What happens to lines that exclude each other: one command is refused, a later one replaces what is there."""
-    last, texts = max(one.step for one in conflict.lines), [one.text for one in conflict.lines]
-    if not any(one.step < last for one in conflict.lines):
-        title = f"{' and '.join(texts)} {'exclude each other' if texts[1:] else _without_wheel(view)}"
-        return title, "the installer finds no versions that meet all requirements, and installs nothing", Severity.ERROR
+    last = max(one.step for one in conflict.lines)
     later = [one for one in conflict.lines if one.step == last]
-    return _installed_later(view, conflict, " and ".join(one.text for one in conflict.lines if one.step < last), later)
-
-
-def _installed_later(
-    view: PlannedEnvironment, conflict: Conflict, earlier: str, later: list[Requirement]
-) -> tuple[str, str, Severity]:
-    """What a later command does to what an earlier one, or the image, has installed."""
+    earlier = " and ".join(one.text for one in conflict.lines if one.step < last)
+    if not earlier:
+        # where no file names a Python, it is said why it is this one
+        chosen = f", the newest for TensorFlow {view.release.version}" if view.pythons is None and view.release else ""
+        without = f"cannot be installed with Python {view.resolved.universe.python}{chosen}"
+        title = f"{' and '.join(one.text for one in later)} {'exclude each other' if later[1:] else without}"
+        return title, "the installer finds no versions that meet all requirements, and installs nothing", Severity.ERROR
     base, needs = view.base, [one.need for one in conflict.evidence if (one.need or "").startswith("tensorflow")]
     if needs and base and base.tensorflow and earlier == base.image.reference:
         title = f"{later[0].text} replaces TensorFlow {base.tensorflow} of the image"
@@ -622,12 +608,6 @@ def keras_2_without_its_package(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=_seen(line, f"tf-keras{bound}", "tensorflow/python/util/lazy_loader.py"),
             fixes=(write_beside(line, f"tf-keras{bound}"),),
         )
-
-
-def _without_wheel(view: PlannedEnvironment) -> str:
-    """What is wrong with a line of which there is no wheel; of a Python that is named nowhere, why it is this one."""
-    chosen = f", the newest for TensorFlow {view.release.version}" if view.pythons is None and view.release else ""
-    return f"cannot be installed with Python {view.resolved.universe.python}{chosen}"
 
 
 def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> Iterator[Problem]:
@@ -729,12 +709,8 @@ def replaces_a_build_of_nvidia(view: PlannedEnvironment) -> Iterator[Problem]:
 def replaces_the_image_s_tensorflow(view: PlannedEnvironment) -> Iterator[Problem]:
     """pip takes the newest tf-keras, which requires its own TensorFlow, and replaces that of the image, CUDA or not."""
     base, line, universe = view.base, view.requirement("tf-keras"), view.resolved.universe
-    if (
-        view.tensorflow
-        or line is None
-        or line.installer != "pip"
-        or not (base and base.of_tensorflow and base.tensorflow)
-    ):
+    is_there = base and base.of_tensorflow and not view.tensorflow
+    if line is None or line.installer != "pip" or base is None or not base.tensorflow or not is_there:
         return
     package = universe.package(line.name)
     newest = max(package.allowed(line.specifier), default=None)
@@ -787,9 +763,8 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
     yield from (outside := [*_outside_bounds(view, "numpy", bound)])
     if row and bound and not outside and not view.conda and (line := _brings_numpy_2(view, bound)):
         why = "a later command of pip replaces NumPy 1" if bound == row.numpy else "it is compiled for NumPy 1"
-        some = (
-            view.pythons and not view.python and any(capability(one) < (3, 9) for one in row.python)
-        )  # have no NumPy 2
+        # before 3.9 there is no NumPy 2
+        some = view.pythons and not view.python and any(capability(one) < (3, 9) for one in row.python)
         yield Problem(
             title=f"TensorFlow {row.version} will be installed with NumPy 2, and cannot be imported with it",
             cause=f"{why}, and pip is not told of an upper bound",
@@ -822,21 +797,17 @@ def numpy_built_from_source(view: PlannedEnvironment) -> Iterator[Problem]:
     if row is None or not view.python or not at_least(view.python, "3.12"):
         return
     step = view.tensorflow.step if view.tensorflow else -1
+    later = [one for one in universe.package("numpy").versions if one >= Version("1.26")]
     for one in view.environment.requirements:
-        if one.fatal and one.step not in (0, step) and _is_before(universe, one, "1.26"):
+        wanted = specifier(one.specifier) if one.name == "numpy" and universe.is_judged(one) else None
+        is_apart = one.fatal and one.step not in (0, step)
+        if is_apart and wanted is not None and not any(map(wanted.contains, later)):
             yield Problem(
                 title=f"{one.text} cannot be installed with Python {view.python}",
                 cause="pip finds no wheel, and builds it from source, which fails: distutils is gone since 3.12",
                 evidence=_seen(one, "NumPy 1.26 or later", "release notes of NumPy 1.26.0"),
                 fixes=(write(one, f"numpy{bound}"),) if (bound := row.numpy or numpy_bound(row)) else (),
             )
-
-
-def _is_before(universe: Universe, one: Requirement, version: str) -> bool:
-    """Whether a line asks for a NumPy before a version."""
-    wanted = specifier(one.specifier) if one.name == "numpy" and universe.is_judged(one) else None
-    later = [each for each in universe.package("numpy").versions if each >= Version(version)]
-    return wanted is not None and not any(map(wanted.contains, later))
 
 
 def _brings_numpy_2(view: PlannedEnvironment, bound: str) -> Requirement | None:
@@ -900,13 +871,14 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     if environment.kind not in _REQUESTS or (environment.kind == "workflow" and request is None):
         return
     expected, fix, docs, why = _REQUESTS[environment.kind]
-    image = environment.image.reference if environment.image else ""
     if request and request.problem:
+        image, gpus = environment.image.reference if environment.image else "", f"/gpu: {request.count or 1}"
+        lines = tuple(line.replace("IMAGE", image).replace("/gpu: 1", gpus) for line in fix)
         yield Problem(
             title=f"{environment.label.partition(' (')[0]} gets no GPU: {request.problem}",
             cause=why if environment.kind == "workflow" else "the request is in the file, but brings no GPU",
             evidence=(evidence(request.text, str(request.place), expected, docs),),
-            fixes=(Fix("Instead of that, write", tuple(_filled_in(line, image, request.count) for line in fix)),),
+            fixes=(Fix("Instead of that, write", lines),),
         )
     elif view.wants_gpu and request is None and not environment.no_gpu:
         found = view.base.image.reference if view.base else environment.label
@@ -916,11 +888,6 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=(evidence(found, str(environment.place), expected, docs),),
             fixes=(add_to_container(view, fix),),
         )
-
-
-def _filled_in(line: str, image: str, count: int | None) -> str:
-    """A line of a request, with the image and the number that the file has."""
-    return line.replace("IMAGE", image).replace("/gpu: 1", f"/gpu: {count or 1}")
 
 
 _DRIVERS = re.compile(r"(?:lib)?nvidia-(?:compute|utils|driver|gl|decode)-\d+.*|cuda-drivers.*|nvidia-driver-.*")
@@ -1010,17 +977,14 @@ def _driver_for_other_cards(view: PlannedEnvironment, *, newer: bool) -> Iterato
     is_newer = request.branch_to_go_back_to is not None
     if not why or is_newer != newer or not (view.tensorflow or (base and base.gpu)):
         return
-    needed = (
-        request.least_branch,
-        base and driver_of(base, view.matrix),
-        row and row.gpu and request.driver_needed(row),
-    )
+    of_image, of_row = base and driver_of(base, view.matrix), row and row.gpu and request.driver_needed(row)
+    needed = [one for one in (request.least_branch, of_image, of_row) if one]
     expected = f"driver {request.last_branch} or older" if newer else f"driver {request.least_branch} or newer"
     yield Problem(
         title=why,
         cause="the driver does not list the GPU then: nvidia-smi finds no devices, and TensorFlow runs on the CPU",
         evidence=(evidence(f"driver {view.target.driver}", "--driver", expected, "compat_matrix.yaml, gpus"),),
-        fixes=driver_change(request, max((one for one in needed if one), key=numbers, default=None))[1:],
+        fixes=driver_change(request, max(needed, key=numbers, default=None))[1:],
         severity=Severity.WARNING if view.drives else Severity.ERROR,
     )
 
@@ -1138,14 +1102,12 @@ def required_on_windows(view: PlannedEnvironment) -> Iterator[Problem]:
     row, tensorflow = view.release, view.tensorflow
     if row is None or not _is_windows_native(view) or not view.wants_gpu:
         return
-    fixes = [Fix("Run it in WSL2")]
-    if tensorflow and (better := replacement(view, "2.11")):
-        fixes.append(write_release(view, tensorflow, better))
+    better = replacement(view, "2.11")
     yield Problem(
         title=f"TensorFlow {row.version} has no CUDA on Windows",
         cause=DECLARATIONS["tf.windows-native"].cause,
         evidence=(evidence(f"TensorFlow {row.version} on Windows", view.where, "2.10, or WSL2", GUIDE),),
-        fixes=tuple(fixes),
+        fixes=(Fix("Run it in WSL2"), *((write_release(view, tensorflow, better),) if tensorflow and better else ())),
     )
 
 
@@ -1186,17 +1148,12 @@ def wheel_of_the_index_on_a_jetson(view: PlannedEnvironment) -> Iterator[Problem
         )
 
 
-def _means_a_gpu(view: PlannedEnvironment) -> bool:
-    """Whether a GPU is to be used, by what nobody named after the CPU, and not on native Windows."""
-    meant = view.wants_gpu or view.requirement("tensorflow-gpu") is not None
-    return meant and not (_is_windows_native(view) or _FOR_THE_CPU.search(view.environment.label))
-
-
 @in_manifests("tf.cpu-build", unless=("tf.package-removed", "tf.windows-native"))
 def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A GPU is to be used, but what will be installed contains no CUDA; Anaconda's tensorflow-gpu goes with each."""
     row, tensorflow = view.release, view.tensorflow
-    if tensorflow is None or not _means_a_gpu(view):
+    meant = view.wants_gpu or view.requirement("tensorflow-gpu")
+    if tensorflow is None or not meant or _is_windows_native(view) or _FOR_THE_CPU.search(view.environment.label):
         return
     build, fixes = tensorflow.build or "", write_best(view) or (_OTHER_HARDWARE,)
     if re.match("mkl_|eigen_", build):
@@ -1324,7 +1281,8 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     wheel = f"TensorFlow {release.version}"
     # CUDA may come from elsewhere: an image of unknown content, none at all; not where conda's file names no extra
     certain = runtime_only or (base.no_cuda if base else view.environment.kind == "conda" and bool(release.extra))
-    cause = WITHOUT_EXTRA if release.extra else _without_an_extra(tensorflow)
+    before = "TensorFlow has an extra and-cuda since 2.14; before, pip only warns. " if tensorflow.extras else ""
+    cause = WITHOUT_EXTRA if release.extra else before + OF_THE_SYSTEM
     if runtime_only:
         cause = "an nvidia/cuda base image contains the CUDA runtime only, not cuBLAS, cuFFT and the others"
     elif not view.wants_gpu:
@@ -1340,13 +1298,6 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         fixes=write_cuda(view, release),
         severity=grave if view.wants_gpu else Severity.NOTE,
     )
-
-
-def _without_an_extra(tensorflow: Requirement) -> str:
-    """Why a release before 2.14 has no CUDA."""
-    return (
-        "TensorFlow has an extra and-cuda since 2.14; before, pip only warns. " if tensorflow.extras else ""
-    ) + OF_THE_SYSTEM
 
 
 def _lacks_cuda(view: PlannedEnvironment) -> bool:
@@ -1375,13 +1326,11 @@ def conda_folder_not_searched(view: PlannedEnvironment) -> Iterator[Problem]:
         return
     # nor into those of pip's packages: readelf -d of libtensorflow_framework.so.2 in 2.13.1 has $ORIGIN alone
     of_pip = not release.extra and {one.by for one in view.cudnns} == {"pip"}
-    title = f"TensorFlow {release.version} of pip does not look for CUDA in conda's lib folder"
-    issue, need = (
-        "https://github.com/tensorflow/tensorflow/issues/52988",
-        "LD_LIBRARY_PATH with the environment's lib folder",
-    )
+    nor = ", nor for cuDNN in that of pip's package" if of_pip else ""
+    need = "LD_LIBRARY_PATH with the environment's lib folder"
+    issue = "https://github.com/tensorflow/tensorflow/issues/52988"
     yield Problem(
-        title=title + (", nor for cuDNN in that of pip's package" if of_pip else ""),
+        title=f"TensorFlow {release.version} of pip does not look for CUDA in conda's lib folder{nor}",
         cause="up to 2.6 it found the libraries there; later releases need the folder in LD_LIBRARY_PATH",
         evidence=tuple(evidence(one.text, one.place, need, issue) for one in conda),
         fixes=(_with_folder_of_conda(view, links=of_pip),),
@@ -1392,10 +1341,8 @@ def conda_folder_not_searched(view: PlannedEnvironment) -> Iterator[Problem]:
 def _with_folder_of_conda(view: PlannedEnvironment, *, links: bool) -> Fix:
     """Set the variable; in a container, where what is started activates nothing, for all programs."""
     (path, text), prefix = dockerfile_of(view.environment), "$CONDA_PREFIX"
-    where, lines = (
-        "Once, in the activated environment, let its activation set it",
-        conda_library_path(f"{prefix}/etc/conda"),
-    )
+    where = "Once, in the activated environment, let its activation set it"
+    lines = conda_library_path(f"{prefix}/etc/conda")
     if path:
         prefix = _prefix_of_conda(view.environment, text)
         where, lines = f"At the end of {path}, add the environment's lib folder", (f"ENV LD_LIBRARY_PATH={prefix}/lib",)
@@ -1446,15 +1393,13 @@ def no_such_cudatoolkit(view: PlannedEnvironment) -> Iterator[Problem]:
         version = pinned(one) if one.installer == "conda" and one.name == "cudatoolkit" else None
         if version and at_least(version, "12"):
             out, own = remove(one), write_best(view) if view.release and view.release.extra else ()
-            both = [
-                Fix(f"{out.text}, which TensorFlow's own line brings; {fix.text}", edits=out.edits + fix.edits)
-                for fix in own
-            ]
+            text = f"{out.text}, which TensorFlow's own line brings"
+            both = tuple(Fix(f"{text}; {fix.text}", edits=out.edits + fix.edits) for fix in own)
             yield Problem(
                 title=f"conda has no cudatoolkit {version}",
                 cause=f"{_LAST_CUDATOOLKIT} was the last; conda cannot solve the environment",
                 evidence=_seen(one, f"cudatoolkit {_LAST_CUDATOOLKIT} or older", "conda-forge"),
-                fixes=tuple(both) or (out,),
+                fixes=both or (out,),
             )
 
 
@@ -1522,10 +1467,8 @@ def _other_cudnn(view: PlannedEnvironment, release: Release, wrong: Cuda) -> tup
 
 def _is_built(view: PlannedEnvironment) -> bool:
     """Whether commands of a file make the environment; a service or a pod starts an image as it is."""
-    image, environment = view.environment.image, view.environment
-    return environment.kind in ("dockerfile", "singularity") or bool(
-        image and image.place.path != environment.place.path
-    )
+    image, one = view.environment.image, view.environment
+    return one.kind in ("dockerfile", "singularity") or bool(image and image.place.path != one.place.path)
 
 
 def _images_that_run(view: PlannedEnvironment, wanted: str) -> list[str]:
@@ -1625,14 +1568,20 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     yield from _known_bugs(view, about_protobuf=False)
 
 
+_INSTALLED = re.compile(r"tensorflow==(\d[\d.]*)")
+
+
 def _known_bugs(view: PlannedEnvironment, *, about_protobuf: bool) -> Iterator[Problem]:
     """The bugs of what will be installed, or that its metadata has no upper bound for protobuf."""
     row, line = view.release, view.tensorflow
-    nearest = _without_its_bug(view, row) if row else ()
+    nearest, own = (_without_its_bug(view, row), minor(row.version)) if row else ((), None)
     for issue, gravity in _bugs(view, row) if row else ():
         if row is None or (issue.about == "protobuf") != about_protobuf:
             continue
-        fixes, need = (*nearest, Fix(issue.fix, _of_this_minor(row, issue.commands))), "another release"
+        # an issue of several minor versions has commands for each
+        others = [one for one in issue.commands if (found := _INSTALLED.search(one)) and minor(found[1]) != own]
+        commands = tuple(one for one in issue.commands if one not in others)
+        fixes, need = (*nearest, Fix(issue.fix, commands)), "another release"
         if about_protobuf:
             need = f"protobuf{protobuf_bound(row)}"
             fixes = fixes if nearest or line is None else (write_beside(line, "protobuf<3.21"),)
@@ -1663,8 +1612,14 @@ def _bugs(view: PlannedEnvironment, row: Release) -> Iterator[tuple[KnownIssue, 
 
 
 def _without_its_bug(view: PlannedEnvironment, row: Release) -> tuple[Fix, ...]:
-    """The edit that writes a release without the bugs of the one that is there."""
-    return write_best(view) if row.extra and replacement(view) != requirement(row) else _write_patched(view, row)
+    """The edit that writes a release without the bugs of the one that is there; without an extra, its last patch."""
+    if row.extra:
+        return write_best(view) if replacement(view) != requirement(row) else ()
+    one, better = view.asked, _patched(view, row)
+    if one is None or better is None or pinned(one) is None or one.installer != "pip":
+        return ()
+    name = "tensorflow" if one.name == "tensorflow-gpu" and at_least(better.version, "2.1") else one.name
+    return (write_release(view, one, f"{name}=={better.version}"),)
 
 
 def _patched(view: PlannedEnvironment, row: Release) -> Release | None:
@@ -1680,34 +1635,11 @@ def _patched(view: PlannedEnvironment, row: Release) -> Release | None:
     return next((one for one in same if not is_broken(one) and not Version(one.version).is_prerelease), None)
 
 
-def _of_this_minor(row: Release, commands: tuple[str, ...]) -> tuple[str, ...]:
-    """The commands; none that installs another minor version where the issue is one of several."""
-    named = {one: re.search(r"tensorflow==(\d[\d.]*)", one) for one in commands}
-    return tuple(one for one, found in named.items() if not found or minor(found[1]) == minor(row.version))
-
-
-def _write_patched(view: PlannedEnvironment, row: Release) -> tuple[Fix, ...]:
-    """Write the last patch instead, under the name that still is one."""
-    one, better = view.asked, None if row.extra else _patched(view, row)
-    if one is None or better is None or pinned(one) is None or one.installer != "pip":
-        return ()
-    name = "tensorflow" if one.name == "tensorflow-gpu" and at_least(better.version, "2.1") else one.name
-    return (write_release(view, one, f"{name}=={better.version}"),)
-
-
 def _gravity(view: PlannedEnvironment, issue: KnownIssue) -> Severity:
     """How grave a bug is as the files are: a plan warns of what it can install something else beside."""
     if forgets_folders(issue) and any(one.name == "LD_LIBRARY_PATH" for one in view.environment.settings):
         return Severity.NOTE  # the folder that is missing may be one of those
     return Severity.ERROR if lacks_bound(issue) else Severity(issue.severity)
-
-
-def _has_other_cuda(view: PlannedEnvironment, issue: KnownIssue) -> bool:
-    """Whether another finding judges it: the minor version of CUDA, and images without nvcc."""
-    is_devel = bool(view.base and view.base.flavour == "devel")
-    return issue.about == "cuda-minor" or (
-        issue.about == "nvcc" and (is_devel or not any(one.by for one in view.cudas))
-    )
 
 
 def _is_in_the_image(view: PlannedEnvironment, issue: KnownIssue) -> bool:
@@ -1752,11 +1684,14 @@ def _asks_for(view: PlannedEnvironment, name: str, bound: str) -> bool:
 
 
 def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
-    """Whether it appears when the release is installed or run as planned; GPUs and NumPy have findings of their own."""
-    condition = issue.condition
-    if issue.severity not in ("error", "warning") or is_about_architecture(condition) or issue.about == "numpy":
-        return False
-    if _has_other_cuda(view, issue) or _is_met(view, issue) or _is_in_the_image(view, issue):
+    """Whether it appears when the release is installed or run as planned, and no finding of its own is about it.
+
+    These are about GPUs, NumPy, the minor version of CUDA, and images without nvcc.
+    """
+    condition, is_devel = issue.condition, view.base is not None and view.base.flavour == "devel"
+    has_nvcc = issue.about == "nvcc" and (is_devel or not any(one.by for one in view.cudas))
+    judged = issue.about in ("numpy", "cuda-minor") or is_about_architecture(condition) or has_nvcc
+    if judged or issue.severity == "note" or _is_met(view, issue) or _is_in_the_image(view, issue):
         return False
     if issue.affects == "install":  # an image has what was current when it was built
         return view.tensorflow is not None and bool(view.extra or not (condition.extra or issue.about == "extra"))

@@ -152,12 +152,8 @@ def with_cudnn(base: Base, wanted: str, matrix: Matrix) -> str | None:
     cuda = numbers(base.cuda or "")
     there = "7" if cuda < (11,) else "8" if cuda < (12, 3) else "9" if cuda >= (12, 3, 2) else None
     has = _cudnn_in(base.cuda or "", there, matrix) if there else None
-    if (
-        cuda < (9,)
-        or there != major(wanted)
-        or (has and at_least(has.cudnn, minor(wanted)) is False)
-        or base.flavour not in ("runtime", "devel")
-    ):
+    is_older = has is not None and at_least(has.cudnn, minor(wanted)) is False
+    if cuda < (9,) or there != major(wanted) or is_older or base.flavour not in ("runtime", "devel"):
         return None
     word = "cudnn" if cuda >= (12, 4) else f"cudnn{there}"
     made = replace(base.image, tag=re.sub(f"-(?={base.flavour})", f"-{word}-", base.image.tag or "", count=1))
@@ -174,20 +170,18 @@ def _tensorflow(image: Image, matrix: Matrix) -> Base:
     rows = [one for one in matrix.data.containers if one.image == "tensorflow/tensorflow"]
     if named == "latest":
         version = max((one.tensorflow for one in rows), key=Version)
-    near = _of_minor(rows, version)
+    # of the release first, then of its minor version, whose CUDA a patch release has, too
+    same = (one for one in rows if version and minor(one.tensorflow) == minor(version))
+    near = sorted(same, key=lambda one: one.tensorflow != version)
     if "-gpu" not in found["rest"]:  # its Python is that of the image with CUDA
         python = near[0].python if near else None
         return Base(image, python=python, tensorflow=version, no_cuda=True, of_tensorflow=True)
-    if not near:
-        return Base(image, cuda=_cuda_of(version, matrix), tensorflow=version, gpu=True, of_tensorflow=True)
+    if not near:  # it has the CUDA of the wheel, too
+        wheels = (matrix.tensorflow(version or "", "linux_x86_64", name) for name in ("tensorflow-gpu", "tensorflow"))
+        cuda = next((row.cuda for row in wheels if row and row.cuda), None)
+        return Base(image, cuda=cuda, tensorflow=version, gpu=True, of_tensorflow=True)
     listed = _listed(image, matrix, near[0].image, near[0].tag)
     return listed if image.tag == near[0].tag else replace(listed, tensorflow=version, source=near[0].source)
-
-
-def _cuda_of(version: str | None, matrix: Matrix) -> str | None:
-    """The CUDA of a release's wheel, which its image has, too."""
-    wheels = (matrix.tensorflow(version or "", "linux_x86_64", name) for name in ("tensorflow-gpu", "tensorflow"))
-    return next((row.cuda for row in wheels if row and row.cuda), None)
 
 
 def missing_tag(image: Image) -> tuple[bool, str | None]:
@@ -200,12 +194,6 @@ def missing_tag(image: Image) -> tuple[bool, str | None]:
     is_superseded = last is not None and cuda != last and at_least(cuda, "11.2") is True
     is_old = at_least(cuda, "11") is False or cuda.count(".") < 2
     return is_old or is_superseded, f"{image.name}:{last}{tag[len(cuda) :]}" if last else None
-
-
-def _of_minor(rows: Iterable[Container], version: str | None) -> list[Container]:
-    """The image of a release first, then those of its minor version, whose CUDA a patch release has, too."""
-    same = (one for one in rows if version and minor(one.tensorflow) == minor(version))
-    return sorted(same, key=lambda one: one.tensorflow != version)
 
 
 def _listed(image: Image, matrix: Matrix, name: str, tag: str) -> Base:
@@ -295,13 +283,6 @@ class Resolution(NamedTuple):
     refused: bool = False  # no installer can meet all requirements, with any possible Python
 
 
-def _beneath(environment: Environment, matrix: Matrix) -> tuple[Base | None, tuple[str, Place] | None]:
-    """The image, and the command that installs a project apart from its TensorFlow, which it then does not meet."""
-    base = read_base(environment.image, matrix)
-    apart = _apart(environment, base)
-    return (replace(base, tensorflow=None, of_tensorflow=False) if base and apart else base), apart
-
-
 def _where_it_runs(environment: Environment, target: Target) -> Target:
     """Return the target; with the system and the machine that a file names, and without GPUs where it requests none.
 
@@ -349,30 +330,32 @@ class PlannedEnvironment:
     def __init__(self, environment: Environment, target: Target, matrix: Matrix) -> None:
         """Look at one environment, for a described machine."""
         self.environment, self.matrix = environment, matrix
-        self.base, self.apart = _beneath(environment, matrix)
+        self.base = read_base(environment.image, matrix)
+        self.apart = _apart(environment, self.base)
+        if self.base and self.apart:  # the project does not meet the image's
+            self.base = replace(self.base, tensorflow=None, of_tensorflow=False)
         target = _where_it_runs(environment, target)
         self.conda = False  # whose lines have no markers
         pythons = self._python_of(target)[0]
         # the requirement that brings TensorFlow, None: the image, or nothing; and further ones
         self.asked, self.others = _tensorflows(environment, target.platform, pythons or PYTHONS, self.base, matrix)
-        self.tensorflow = _under_its_name(self.asked)  # judged beside the other lines as what is meant
+        self.tensorflow = one = self.asked
+        if one and one.name == "tensorflow-gpu" and one.installer == "pip" and at_least(pinned(one), "2.12"):
+            # which it never had: judged beside the other lines as what is meant
+            self.tensorflow = replace(one, name="tensorflow")
         self.package = self.tensorflow.name if self.tensorflow else "tensorflow"
         self.conda = self.tensorflow is not None and self.tensorflow.installer == "conda"
         if self.tensorflow is None and self.base and self.base.tensorflow:
             self.environment = replace(environment, python=())  # the image's is for its own Python
         # the Pythons that it admits, ascending, None: unknown; where that is written; and the only one
         pythons, self.python_place = self._python_of(target)
-        self.pythons = self._with_tensorflow(pythons, target)
+        self.pythons = _for_which(self.tensorflow, target.platform, pythons) if pythons and self.tensorflow else pythons
         self.python = self.pythons[-1] if self.pythons and len(self.pythons) == 1 else None
         self.target = structs.replace(target, python=self.python) if self.python else target
         place = self.tensorflow.place if self.tensorflow else self.base.image.place if self.base else environment.place
         self.where = str(place)  # the line that TensorFlow stands on, or the image that brings it
         self.cudas = tuple(self._named(_CUDAS, self.base.cuda if self.base else None))
         self.cudnns = tuple(self._named(_CUDNNS, self.base.cudnn if self.base else None))
-
-    def _with_tensorflow(self, pythons: tuple[str, ...] | None, target: Target) -> tuple[str, ...] | None:
-        """Of these Pythons, those for which the line of TensorFlow holds."""
-        return _for_which(self.tensorflow, target.platform, pythons) if pythons and self.tensorflow else pythons
 
     @property
     def drives(self) -> bool:
@@ -420,7 +403,10 @@ class PlannedEnvironment:
             name = packages.get(one.installer)
             if name and (found := re.fullmatch(name, one.name)):
                 named = ".".join(filter(None, found.groups()))
-                version = named if packages is _CUDAS and named else pinned(one) or named or _floor(one)
+                # of a range of conda's cudatoolkit, what it begins with, where it stays within one minor version
+                floor = re.search(r">=\s*(\d+\.\d+)", one.specifier) if "<" in one.specifier else None
+                of_range = floor[1] if floor and one.name == "cudatoolkit" else ""
+                version = named if packages is _CUDAS and named else pinned(one) or named or of_range
                 key = version if one.installer == "apt" else one  # whose toolkit is in many packages
                 if key not in seen and (version or packages is _CUDNNS or one.name == "cudatoolkit"):
                     seen.add(key)
@@ -477,9 +463,8 @@ class PlannedEnvironment:
         if not required or not narrowing or required[0].installer != "pip":
             return next(iter(required), None)
         line = required[0] if required[0].specifier else narrowing[0]
-        return replace(
-            required[0], specifier=bounds_of_all((required[0], *narrowing)), place=line.place, text=line.text
-        )
+        bounds = bounds_of_all((required[0], *narrowing))
+        return replace(required[0], specifier=bounds, place=line.place, text=line.text)
 
     def _applies(self, one: Requirement) -> bool:
         return bool(_for_which(one, self.target.platform, self.pythons or PYTHONS))
@@ -561,9 +546,8 @@ class PlannedEnvironment:
         if self.base and (inside := self.matrix.tensorflow(self.base.tensorflow or "", self.target.platform)):
             needs = universe.package(inside.package).requires(Version(inside.version))
             bounds |= {one.name: str(one.specifier) for one in needs} | {"numpy": numpy_bound(inside) or ""}
-        pins = [
-            Wanted(name, met) for name, bound in bounds.items() if (met := _nearest(universe, name, bound)) is not None
-        ]
+        met = {name: _nearest(universe, name, bound) for name, bound in bounds.items()}
+        pins = [Wanted(name, bound) for name, bound in met.items() if bound is not None]
         together = solve(universe, pins) or {}
         newest = {one.name: max(universe.package(one.name).allowed(one.specifier)) for one in pins}
         return {name: together.get(name, str(version)) for name, version in newest.items()}
@@ -667,12 +651,6 @@ def _with_extra(base: Base, one: Requirement, matrix: Matrix) -> Requirement:
     return replace(one, specifier=f"=={base.tensorflow}") if row and not refused else one
 
 
-def _under_its_name(one: Requirement | None) -> Requirement | None:
-    """A release that tensorflow-gpu never had, of tensorflow."""
-    never = one and one.name == "tensorflow-gpu" and one.installer == "pip" and at_least(pinned(one), "2.12")
-    return replace(one, name="tensorflow") if one and never else one
-
-
 def _has_already(base: Base, one: Requirement) -> bool:
     """Whether pip leaves the TensorFlow of an image as it is; before 2.1 its name was another one."""
     there, wanted, name = base.tensorflow, specifier(one.specifier), base.image.reference
@@ -708,12 +686,6 @@ def is_empty(one: Requirement) -> bool:
     """Whether a requirement admits the 2.12.0 of a discontinued package, which is empty, and fails to be built."""
     wanted = specifier(one.specifier) if one.name in ("tensorflow-gpu", "tf-nightly-gpu") else None
     return wanted is not None and wanted.contains("2.12.0")
-
-
-def _floor(one: Requirement) -> str:
-    """The version that a range of conda's cudatoolkit begins with, where it stays within one minor version."""
-    found = re.search(r">=\s*(\d+\.\d+)", one.specifier) if "<" in one.specifier else None
-    return found[1] if found and one.name == "cudatoolkit" else ""
 
 
 # ----------------------------------------------------------------------------------- lines that exclude each other

@@ -93,11 +93,6 @@ class Target(Record, frozen=True, kw_only=True):
         return f"linux_{'aarch64' if is_arm else 'x86_64'}"
 
     @property
-    def has_windows_driver(self) -> bool:
-        """True if the driver is that of Windows, which WSL2 uses as well."""
-        return self.os in ("windows", "wsl2")
-
-    @property
     def left_out(self) -> dict[str, int]:
         """The GPUs that TensorFlow leaves out beside a larger one, and the multiprocessors of each."""
         names = [(gpu.name or "").removeprefix("NVIDIA ") for gpu in self.gpus]
@@ -132,7 +127,9 @@ def describe(
     gpus = [read_gpu(matrix, name) for name in known]
     gpus += [TargetGpu(None, read_capability(text, matrix)) for text in several(compute_capability)]
     arm = bool(gpus) and all(arm_only(one.name, one.compute_capability) for one in gpus)
-    usual = _usual_of_macs(names) if system == "macos" else "aarch64" if arm else "x86_64"
+    if system == "macos":  # another maker's GPU means an Intel processor
+        arm = all(map(is_apples, names))
+    usual = "x86_64" if not arm else "arm64" if system == "macos" else "aarch64"
     return Target(
         gpus=tuple(gpus),
         driver=None if driver is None else read_driver_on(system, driver, matrix, note),
@@ -140,11 +137,6 @@ def describe(
         os=system,
         machine=_one_of("machine", machine, MACHINES) or usual,
     )
-
-
-def _usual_of_macs(names: Iterable[str]) -> Literal["arm64", "x86_64"]:
-    """Only the GPUs of Apple's own processors are in a Mac of today; another maker's means an Intel processor."""
-    return "arm64" if all(map(is_apples, names)) else "x86_64"
 
 
 def several(names: str | Iterable[str] | None) -> tuple[str, ...]:
@@ -341,7 +333,6 @@ def read_specifier(text: str) -> SpecifierSet:
         for one in specifier:
             one.contains("1")  # only now is its version read
     except ValueError as error:
-        raise TargetError(
-            f"{text[:60]!r} is not a TensorFlow version such as 2.15, nor a range such as '>=2.12,<2.16'"
-        ) from error
+        ways = "a TensorFlow version such as 2.15, nor a range such as '>=2.12,<2.16'"
+        raise TargetError(f"{text[:60]!r} is not {ways}") from error
     return specifier
