@@ -187,7 +187,7 @@ def _below(label: str, node: Node, key: str) -> Iterator[Environment]:
     containers = [(name, one) for name, one in listed if one.string("image")]
     others = any(_gpu_of_kubernetes(one) for _, one in containers)
     for name, container in containers:
-        is_for_gpus = re.search(r"tensorflow|nvidia|cuda|gpu", container.string("image") or "") is not None
+        is_for_gpus = re.search(r"tensorflow|nvidia|cuda|gpu", str(container.string("image"))) is not None
         needs_one = name == "containers" and (not others or is_for_gpus)
         yield _container(label, node, container, name, needs_one=needs_one, several=len(containers) > 1)
     for name, below in node.pairs():
@@ -263,10 +263,7 @@ def _gpu_of_kubernetes(container: Node) -> GpuRequest | None:
     if asked:  # what no node has any more keeps the pod from starting, whatever else it asks for
         _, name, node, problem = min(asked, key=lambda one: one[0])
         other = container.string("resources", "requests", name) or node.text
-        text, problem = node.text or "", problem or _unequal(node.text, other)
-        count = int(text) if text.isdecimal() else None  # of a template one or more
-        problem = "Kubernetes 1.11 removed this resource" if name == _REMOVED else problem
-        return GpuRequest(count, node.place, f"{name}: {text}", "its limit is 0" if count == 0 else problem)
+        return _resource(name, node, problem or _unequal(node.text, other))
     claim = next(iter(container.items("resources", "claims")), None)  # dynamic resource allocation
     return GpuRequest(None, claim.place, f"claims: {claim.string('name') or ''}") if claim else None
 
@@ -285,6 +282,13 @@ def _unequal(limit: str | None, request: str | None) -> str | None:
 
 
 _REMOVED = "alpha.kubernetes.io/nvidia-gpu"
+
+
+def _resource(name: str, node: Node, problem: str | None) -> GpuRequest:
+    text = node.text or ""
+    count = int(text) if text.isdecimal() else None  # of a template one or more
+    problem = "Kubernetes 1.11 removed this resource" if name == _REMOVED else problem
+    return GpuRequest(count, node.place, f"{name}: {text}", "its limit is 0" if count == 0 else problem)
 
 
 def _by_its_node(pod: Node) -> GpuRequest | None:

@@ -168,8 +168,10 @@ class _Project:
 
     def _entries(self, key: str, entries: dict[str, Any]) -> Iterator[Requirement]:
         """Poetry's name = "^2.15", name = {version = "...", extras = [...], markers = "..."}, or a list of these."""
-        several = {name: value if isinstance(value, list) else [value] for name, value in entries.items()}
-        for name, details in ((name, one) for name, value in several.items() for one in value):
+        every = (
+            (name, one) for name, value in entries.items() for one in (value if isinstance(value, list) else [value])
+        )
+        for name, details in every:
             given = details if isinstance(details, dict) else {"version": details}
             version, system = given.get("version", "*"), given.get("platform")
             if not isinstance(version, str):

@@ -232,10 +232,11 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
         index, upgrade = other_index(" ".join(texts)), not {"-U", "--upgrade"}.isdisjoint(texts)
         of_command = {"step": found.steps + 1, "upgrade": upgrade}
         of_command |= {"elsewhere": f"the index {index}"} if index else {}
-    if installer == "poetry" and not arguments and "pipenv" in texts:
-        found.not_understood.append(f"{place}: a Pipfile is not read; give requirements.txt")
-    elif installer == "poetry" and not arguments:  # of its lock: it has what the project allows
-        found.files.append(File("project", ".", place, _parts(texts)))
+    if installer == "poetry" and not arguments:
+        if "pipenv" in texts:
+            found.not_understood.append(f"{place}: a Pipfile is not read; give requirements.txt")
+        else:  # its lock is not read: it has what the project allows
+            found.files.append(File("project", ".", place, _parts(texts)))
     for kind, word in arguments:
         place = Place(path, word.line)
         if kind is not None:

@@ -128,11 +128,16 @@ def _combinations(job: Node) -> Iterator[dict[str, str]]:
     left_out = [one.texts() for one in job.items(*at, "exclude")]
     several = {name: [item.text for item in values.items() if item.text is not None] for name, values in job.pairs(*at)}
     axes = {name: texts for name, texts in several.items() if texts and name not in ("include", "exclude")}
-    every = (dict(zip(axes, chosen, strict=True)) for chosen in islice(product(*axes.values()), 20 * MOST))
-    kept = (one for one in every if not any(out and out.items() <= one.items() for out in left_out))
     if axes or not more:
-        yield from (_extended(values, more) for values in islice(kept, MOST))
+        yield from (_extended(values, more) for values in islice(_combined(axes, left_out), MOST))
     yield from (one for one in more if not axes or axes.keys() & one.keys())
+
+
+def _combined(axes: Mapping[str, list[str]], left_out: list[dict[str, str]]) -> Iterator[dict[str, str]]:
+    for chosen in islice(product(*axes.values()), 20 * MOST):
+        values = dict(zip(axes, chosen, strict=True))
+        if not any(one and one.items() <= values.items() for one in left_out):
+            yield values
 
 
 def _extended(values: dict[str, str], more: list[dict[str, str]]) -> dict[str, str]:

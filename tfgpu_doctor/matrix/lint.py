@@ -16,7 +16,6 @@ from tfgpu_doctor.matrix.rows import concerns
 from tfgpu_doctor.matrix.schema import (
     KEYS,
     TABLES,
-    Architecture,
     CudaToolkit,
     LibrarySet,
     MatrixFile,
@@ -130,19 +129,14 @@ def toolkit_architectures(data: MatrixFile) -> Iterator[str]:
         place, listed = f"cuda {toolkit.version}.compute_capabilities", toolkit.compute_capabilities
         for capability in sorted(set(listed), key=numbers):
             yield from _none_of(place, capability, known)
+        version = numbers(toolkit.version)[:2]
         for capability, row in known.items():
-            expected = _compiles(toolkit, row)
+            expected = None if row.min_cuda is None else version >= numbers(row.min_cuda)  # None: it does not say
+            if row.max_cuda and version > numbers(row.max_cuda):
+                expected = False
             if expected is not None and expected != (capability in listed):
                 span = f"{row.min_cuda} to {row.max_cuda or 'today'}"
                 yield f"{place}: {'lacks' if expected else 'has'} {capability}, which goes from {span}"
-
-
-def _compiles(toolkit: CudaToolkit, row: Architecture) -> bool | None:
-    """Whether the architecture table says that a toolkit makes SASS for it; None when it does not say."""
-    version = numbers(toolkit.version)[:2]
-    if row.max_cuda and version > numbers(row.max_cuda):
-        return False
-    return None if row.min_cuda is None else version >= numbers(row.min_cuda)
 
 
 def driver_branches(data: MatrixFile) -> Iterator[str]:
@@ -267,7 +261,7 @@ def issues(data: MatrixFile) -> Iterator[str]:
         if low and high and numbers(low) > numbers(high):
             yield f"{place}: min_compute_capability {low} is above the maximum {high}"
         specifiers = (where.versions, where.python, where.cudnn, where.ptxas, where.driver, *where.beside.values())
-        bad = [text for text in specifiers if text and not _readable(SpecifierSet, text)]
+        bad = [text for text in filter(None, specifiers) if not _readable(SpecifierSet, text)]
         yield from (f"{place}: {text!r} is no version specifier such as '>=2.16,<2.18'" for text in bad)
         if not bad and not any(concerns(issue, row, name) for row in data.tensorflow for name in row.wheels or ("",)):
             yield f"{place}: no release fits it"

@@ -115,10 +115,7 @@ def build_release(
 ) -> Release:
     """Join a wheel's row with the tables it refers to."""
     official = next((one for one in data.official if row.version.startswith(one.version + ".")), None)
-    # an empty wheel redirects to another one, whose bounds are what an installation has to meet
-    package, _, version = (wheel.redirects or "").partition("==")
-    other = next((one for one in data.tensorflow if one.package == package and one.version == version), None)
-    bounds = (other.wheels.get(platform) if other else None) or wheel  # type: ignore[call-overload]
+    bounds = _provider(data, platform, wheel) or wheel
     opened = next((one for one in data.libraries if one.id == wheel.libraries), None)
     libraries = opened.libraries if opened else {}
     cudnn, cudnn_source = _cudnn(wheel, official, build, data)
@@ -215,6 +212,13 @@ def spelled_out(data: MatrixFile, key: str) -> str:
     """The address of a source, or its title when it has none."""
     source = data.sources[key]
     return source.url or source.title
+
+
+def _provider(data: MatrixFile, platform: str, wheel: Wheel) -> Wheel | None:
+    """The wheel that an empty one redirects to; its bounds are what an installation has to meet."""
+    package, _, version = (wheel.redirects or "").partition("==")
+    row = next((row for row in data.tensorflow if row.package == package and row.version == version), None)
+    return row.wheels.get(platform) if row else None  # type: ignore[call-overload]  # a platform is a str here
 
 
 def _sources(

@@ -70,9 +70,8 @@ def cudnn_answer(matrix: Matrix, row: CudnnRelease) -> dict[str, Any]:
     """Join a cuDNN line with the releases compiled against it and the architectures that it is the last for."""
     architectures = sorted(matrix.data.architectures, key=lambda one: numbers(one.compute_capability))
     is_newest = row.version == _newest_first(matrix.data.cudnn)[0].version
-    dropped = [
-        one for one in architectures if not is_newest and last_cudnn(matrix, one.compute_capability) == row.version
-    ]
+    lasts = [] if is_newest else [(one, last_cudnn(matrix, one.compute_capability)) for one in architectures]
+    dropped = [one for one, last in lasts if last == row.version]
     newest = {one.name: one for one in architectures}  # an architecture is named when the last of its GPUs is dropped
     return {
         "version": row.version,
@@ -180,12 +179,8 @@ def find(matrix: Matrix, key: str) -> list[dict[str, Any]]:
     Raises QueryError: there is none; the message has names that are written like it.
     """
     wanted = _PREFIX.sub("", key.strip().lower(), count=1)
-    rows = [
-        (table, row, [*names(row)])
-        for table in TABLES
-        if table not in _OWN_COMMAND
-        for row in getattr(matrix.data, table)
-    ]
+    tables = [table for table in TABLES if table not in _OWN_COMMAND]
+    rows = [(table, row, [*names(row)]) for table in tables for row in getattr(matrix.data, table)]
     exact = [one for one in rows if _is_called(wanted, one[2])]
     found = exact or [one for one in rows if any(name.lower().startswith(wanted) for name in one[2])]
     if not (found and wanted):

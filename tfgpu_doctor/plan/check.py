@@ -38,7 +38,7 @@ from tfgpu_doctor.plan.alternatives import doubts_of, is_data_centre
 from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.gate import admitted
 from tfgpu_doctor.plan.manifest_signs import other_major_planned, other_version_planned
-from tfgpu_doctor.plan.planned import PlannedEnvironment
+from tfgpu_doctor.plan.planned import Base, PlannedEnvironment
 from tfgpu_doctor.plan.target import Target, to_facts
 
 _ABOUT_VISIBILITY = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")  # judged by line, in files that ask for a GPU
@@ -57,9 +57,7 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     undetermined = [Undetermined(id="tf.python-unsupported", reason=reason) for reason in reasons]
     with_extra = {one.environment.place.path for one in views if one.environment.kind == "pyproject" and one.extra}
     for view in views:
-        line, of_project = view.tensorflow, view.environment.kind in ("pyproject", "workflow")
-        has_extra = of_project and line is not None and line.place.path in with_extra  # which brings CUDA
-        own = [one for one in _findings(view, target, matrix) if not (has_extra and one.id == "cuda.missing")]
+        own = [one for one in _findings(view, target, matrix) if not _is_for_extra(one, view, with_extra)]
         found |= {(one.id, one.title, one.evidence): one for one in own}
         undetermined += _left_open(view, own)
     judged = any(map(_is_known, views)) and not any(one.environment.unread for one in views)
@@ -92,6 +90,13 @@ def _left_open(view: PlannedEnvironment, own: list[Finding]) -> Iterator[Undeter
             yield Undetermined(id="tf.not-installed", reason=f"{one.place}: {one.text}: did you mean tensorflow?")
 
 
+def _is_for_extra(finding: Finding, view: PlannedEnvironment, with_extra: set[str]) -> bool:
+    """Whether it is about a project without the extra that brings CUDA."""
+    line, kind = view.tensorflow, view.environment.kind
+    of_project = kind in ("pyproject", "workflow") and line is not None and line.place.path in with_extra
+    return of_project and finding.id == "cuda.missing"
+
+
 _MISTYPED = 0.9  # a letter too many, too few, or in another place
 # a list that is installed from, so that more may be installed than is judged
 _UNREAD = re.compile(r"(?<!pyproject\.toml) (?:cannot be read|lies outside)\b")
@@ -115,14 +120,16 @@ def _not_in_matrix(view: PlannedEnvironment) -> str | None:
         return f"{one.place}: {one.text} comes from {one.elsewhere}, of which the matrix has nothing"
     if one and view.release is None and not view.allowed and not view.conda:
         return f"{one.place}: the matrix has no release that matches {one.text}"
-    if one or not base or not base.of_tensorflow:
-        return None
-    # of an image of NVIDIA's the release need not be known where pip leaves it as it is
-    asked = any(one.name == "tensorflow" and one.specifier for one in view.environment.requirements)
-    release_known = view.release is not None or (base.of_a_month and (base.tensorflow or not asked))
-    if not release_known or (base.gpu and not base.cuda):
+    if one is None and base and base.of_tensorflow and not _is_listed(view, base):
         return f"{base.image.place}: {base.image.reference} is not in the matrix"
     return None
+
+
+def _is_listed(view: PlannedEnvironment, base: Base) -> bool:
+    """Whether the CUDA of an image is known, and its TensorFlow, or that pip leaves it as it is."""
+    asked = any(one.name == "tensorflow" and one.specifier for one in view.environment.requirements)
+    release_known = view.release is not None or (base.of_a_month and bool(base.tensorflow or not asked))
+    return release_known and bool(base.cuda or not base.gpu)
 
 
 def _verdict(findings: Iterable[Finding], judged: bool) -> Verdict:

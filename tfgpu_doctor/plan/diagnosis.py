@@ -235,12 +235,10 @@ class _Answer:
         listed = " ".join(dict.fromkeys((*row.sass, *row.ptx))) or "none, the CPU alone"
         # no official build of TensorFlow 1 uses these GPUs, and a program of it runs with no TensorFlow 2
         newer = row.version.startswith("1.") and (broken or at_least(self.named.get("cuda", "0"), "11"))
-        ways = () if newer else self._best() if broken else (option,)
-        if any(major(one.tensorflow) != major(row.version) for one in ways):  # which does not run its programs
-            ways = ()
+        ways = () if newer else self._for_programs_of(row) if broken else (option,)
         kernels = [*(self._kernels() if against or not self.direct else ()), *((_NVIDIAS,) if newer else ())]
         return Problem(
-            title=f"{('No: ' if against else 'Yes: ') if self.works else ''}{title}",
+            title=f"{self._yes_or_no(not against)}{title}",
             cause=". ".join((f"{made}{driver}; compiled for compute capability {listed}", *dict.fromkeys(kernels))),
             evidence=against or message_evidence(self.question, need=made),
             fixes=tuple(_fixes(ways)) or (_OF_A_PROGRAM,),
@@ -300,6 +298,15 @@ class _Answer:
         inside = next((one for one in options if one.kind == "wsl2"), None)
         both = (native, inside) if "native" in self.named or options[0] is native else (inside, native)
         return tuple(one for one in both if one) or options[:1]
+
+    def _yes_or_no(self, works: bool) -> str:
+        """How the answer begins, where somebody asks whether something works."""
+        return ("Yes: " if works else "No: ") if self.works else ""
+
+    def _for_programs_of(self, row: Release) -> tuple[Option, ...]:
+        """What plan ranks first, unless it is of a major version that does not run a release's programs."""
+        ways = self._best()
+        return ways if all(major(one.tensorflow) == major(row.version) for one in ways) else ()
 
     def _planned(self, state: MachineState | None = None) -> Problem:
         """What plan answers for this machine."""

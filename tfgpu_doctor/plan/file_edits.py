@@ -43,10 +43,12 @@ def replacement(planned: PlannedEnvironment, below: str | None = None) -> str | 
     kinds = ("as-is",) if fixed else ("as-is", "python")
     best = next((one for one in plan.options if one.kind in kinds), None)
     row = planned.matrix.tensorflow(best.tensorflow, planned.target.platform, best.package) if best else None
+    if row is None:
+        return None
     there = pinned(planned.tensorflow) if planned.tensorflow else None
     # a program of the release that is written may not run with one of another major version
-    keeps_major = row and (there is None or major(there) == major(row.version))
-    return _for_its_file(planned, row) if row and keeps_major and fitting(planned, row.python, row) else None
+    keeps_major = there is None or major(there) == major(row.version)
+    return _for_its_file(planned, row) if keeps_major and fitting(planned, row.python, row) else None
 
 
 def _for_its_file(planned: PlannedEnvironment, row: Release) -> str:

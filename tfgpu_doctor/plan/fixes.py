@@ -135,10 +135,7 @@ class Fixes(Situation):
         if any(self.log.values("another-program", "program")):
             # PyTorch or JAX computes: settings of TensorFlow change nothing there
             fixes = tuple(one for one in fixes if not any(map(_OF_TENSORFLOW.search, (one.text, *one.commands))))
-        if any(needs_a_machine_of_its_own(Repair(fix), self) for fix in fixes):  # the one of a hosted notebook is not
-            program = (fix for fix in fixes if fix.text.startswith("In the program"))
-            fixes = (*program, _HOSTED, *(fix for fix in fixes if fix.decides))
-        fixes = tuple(self._in_an_image(self._apart(fix)) for fix in fixes)
+        fixes = tuple(self._in_an_image(self._apart(fix)) for fix in self._in_a_hosted_notebook(fixes))
         found = [(fix, self.where_it_belongs(fix)) for fix in fixes]
         useful = [here for fix, here in found if here.commands or not fix.commands]
         return tuple(map(self._named_anew, admitted(useful or [here for _, here in found], self.facts, self.matrix)))
@@ -152,6 +149,12 @@ class Fixes(Situation):
         if not _NAMED_TF.search(executable) and not self.log.has("environment-named-tf"):
             return fix
         return structs.replace(fix, commands=tuple(_TAKEN.sub("tf-new", one) for one in fix.commands))
+
+    def _in_a_hosted_notebook(self, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
+        if not any(needs_a_machine_of_its_own(Repair(fix), self) for fix in fixes):
+            return fixes
+        program = (fix for fix in fixes if fix.text.startswith("In the program"))
+        return (*program, _HOSTED, *(fix for fix in fixes if fix.decides))
 
     def _apart(self, fix: Fix) -> Fix:
         """The fix in an environment of its own, where it would replace CUDA's packages under a PyTorch that pins them.
@@ -689,12 +692,7 @@ class Fixes(Situation):
 
     def install_driver(self, minimum: str | None = None) -> Fix:
         """Install or update the NVIDIA driver the way this distribution does it."""
-        have, image = self.target.driver, self.driver_of_image if self.image else None
-        need = max(filter(None, (minimum, image)), key=numbers, default=None)
-        if need and (first := self.request.least_branch):  # an older one does not know the card
-            need = max(need, first, key=numbers)
-        if need and have and driver_reaches(have, need):  # the driver which does not do is not older
-            need = None
+        need, have = self._driver_needed(minimum), self.target.driver
         what = f"NVIDIA driver {need} or newer" if need else "a newer NVIDIA driver" if have else "the NVIDIA driver"
         last = self.request.last_branch
         if last and not self.request.driver_exists(need):
@@ -713,9 +711,18 @@ class Fixes(Situation):
         if commands is None or (last and int(last) < _BRANCHES.get(distribution, _NEWEST)):
             return Fix(text=f"Install {what} with your distribution's package, or from {NVIDIA_DRIVERS}")
         check = f" (check that it is {need} or newer{upto}: nvidia-smi)" if need else ""
-        if at_least("18.04", value_or(self.facts.host.distribution_version, "")):  # the tool of Ubuntu has no "install"
-            commands = tuple(one.replace("-drivers install", "-drivers autoinstall") for one in commands)
-        return Fix(text=f"Install the NVIDIA driver and restart{check}", commands=(*commands, "sudo reboot"))
+        version = value_or(self.facts.host.distribution_version, "")
+        ways = (_of_its_time(one, version) for one in commands)
+        return Fix(text=f"Install the NVIDIA driver and restart{check}", commands=(*ways, "sudo reboot"))
+
+    def _driver_needed(self, minimum: str | None) -> str | None:
+        """That of the image, where TensorFlow is part of one; none that is as old as the driver which does not do."""
+        have = self.target.driver
+        if self.image:
+            minimum = max(filter(None, (minimum, self.driver_of_image)), key=numbers, default=None)
+        if minimum and (first := self.request.least_branch):  # an older one does not know the card
+            minimum = max(minimum, first, key=numbers)
+        return None if minimum and have and driver_reaches(have, minimum) else minimum
 
 
 def dockerfile(commands: tuple[str, ...]) -> tuple[str, ...]:
@@ -725,6 +732,11 @@ def dockerfile(commands: tuple[str, ...]) -> tuple[str, ...]:
         text = re.sub(pattern, line, text, flags=re.MULTILINE)
     lines = [*filter(None, text.split("\n")), *((_ENTERED,) if "conda create" in text else ())]
     return tuple(lines) if text.startswith("FROM") and all(re.match("FROM|RUN|ENV", one) for one in lines) else ()
+
+
+def _of_its_time(command: str, version: str) -> str:
+    """The command as Ubuntu up to 18.04 has it, whose tool has no "install" yet."""
+    return command.replace("-drivers install", "-drivers autoinstall") if at_least("18.04", version) else command
 
 
 def lasting(fix: Fix, settings: tuple[Setting, ...]) -> Fix:

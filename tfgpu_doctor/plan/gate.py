@@ -71,8 +71,11 @@ class Situation:
 
     @cached_property
     def image(self) -> str | None:
-        """The image that holds this TensorFlow; None where pip or conda installed it, or nothing tells."""
-        return tensorflow_image(self.facts)
+        """The image that a text names and that holds its TensorFlow; None where somebody installs TensorFlow."""
+        named = [one.values.get("image", "") for one in self.log.all("image-named")]
+        listed = any(one.name in TENSORFLOW for one in value_or(self.facts.python.packages, ()))
+        installed = listed or self.log.has("tensorflow-installed")
+        return named[-1] if named and not installed and holds_tensorflow(named[-1]) else None
 
     @property
     def container(self) -> Container | None:
@@ -137,15 +140,6 @@ class Situation:
     def version(self) -> str | None:
         """The TensorFlow that is there, as far as it is known for sure."""
         return value_or(self.facts.tensorflow.version, None) or self.has("tensorflow")
-
-
-def tensorflow_image(facts: Facts) -> str | None:
-    """The image that a text names and that holds its TensorFlow; none where somebody installs TensorFlow himself."""
-    messages = value_or(facts.messages, ())
-    named = [one.values.get("image", "") for one in messages if one.kind == "image-named"]
-    listed = any(one.name in TENSORFLOW for one in value_or(facts.python.packages, ()))
-    installed = listed or any(one.kind == "tensorflow-installed" for one in messages)
-    return named[-1] if named and not installed and holds_tensorflow(named[-1]) else None
 
 
 def has_pip(image: str) -> bool:

@@ -263,10 +263,14 @@ def no_such_python(view: PlannedEnvironment) -> Iterator[Problem]:
 _OLDEST_SUPPORTED = "3.11"  # 3.10 has reached its end of life in October 2026: devguide.python.org/versions
 
 
+def _buildable(view: PlannedEnvironment) -> tuple[str, ...]:
+    """The Pythons with which everything can be installed; pip builds what has archives alone, as termcolor of 2.4."""
+    return fitting(view) or (() if view.conflicts else view.allowed[0].python)
+
+
 def _for_old_pythons(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
     """No Python is named, and the release has no wheel for those that are still supported."""
-    newest = view.allowed[0]
-    own = fitting(view) or (() if view.conflicts else newest.python)  # pip builds what has archives alone: termcolor
+    newest, own = view.allowed[0], _buildable(view)
     described = view.environment.image or view.target.gpus or view.target.driver
     skipped = tensorflow.marker and not holds(tensorflow.marker, view.target.platform, _OLDEST_SUPPORTED)
     if view.pythons or described or skipped or not own or at_least(newest.python[-1], _OLDEST_SUPPORTED):
@@ -545,11 +549,21 @@ def _said_of(view: PlannedEnvironment, conflict: Conflict) -> tuple[str, str, Se
     later = [one for one in conflict.lines if one.step == last]
     earlier = " and ".join(one.text for one in conflict.lines if one.step < last)
     if not earlier:
-        # where no file names a Python, it is said why it is this one
-        chosen = f", the newest for TensorFlow {view.release.version}" if view.pythons is None and view.release else ""
-        without = f"cannot be installed with Python {view.resolved.universe.python}{chosen}"
-        title = f"{' and '.join(one.text for one in later)} {'exclude each other' if later[1:] else without}"
+        title = " and ".join(one.text for one in later) + (" exclude each other" if later[1:] else _without_wheel(view))
         return title, "the installer finds no versions that meet all requirements, and installs nothing", Severity.ERROR
+    return _installed_later(view, conflict, earlier, later)
+
+
+def _without_wheel(view: PlannedEnvironment) -> str:
+    """What is wrong with a line of which there is no wheel; of a Python that is named nowhere, why it is this one."""
+    chosen = f", the newest for TensorFlow {view.release.version}" if view.pythons is None and view.release else ""
+    return f" cannot be installed with Python {view.resolved.universe.python}{chosen}"
+
+
+def _installed_later(
+    view: PlannedEnvironment, conflict: Conflict, earlier: str, later: list[Requirement]
+) -> tuple[str, str, Severity]:
+    """What a later command does to what an earlier one, or the image, has installed."""
     base, needs = view.base, [one.need for one in conflict.evidence if (one.need or "").startswith("tensorflow")]
     if needs and base and base.tensorflow and earlier == base.image.reference:
         title = f"{later[0].text} replaces TensorFlow {base.tensorflow} of the image"
@@ -794,7 +808,7 @@ def numpy_over_nvidias(view: PlannedEnvironment) -> Iterator[Problem]:
 def numpy_built_from_source(view: PlannedEnvironment) -> Iterator[Problem]:
     """A command of its own installs a NumPy before 1.26 for Python 3.12 or later, which has no distutils."""
     row, universe = view.release, view.resolved.universe
-    if row is None or not view.python or not at_least(view.python, "3.12"):
+    if row is None or not at_least(view.python, "3.12"):
         return
     step = view.tensorflow.step if view.tensorflow else -1
     later = [one for one in universe.package("numpy").versions if one >= Version("1.26")]
@@ -1148,12 +1162,17 @@ def wheel_of_the_index_on_a_jetson(view: PlannedEnvironment) -> Iterator[Problem
         )
 
 
+def _means_a_gpu(view: PlannedEnvironment) -> bool:
+    """Whether a GPU is to be used, by what nobody named after the CPU, and not on native Windows."""
+    meant = view.wants_gpu or view.requirement("tensorflow-gpu") is not None
+    return meant and not (_is_windows_native(view) or _FOR_THE_CPU.search(view.environment.label))
+
+
 @in_manifests("tf.cpu-build", unless=("tf.package-removed", "tf.windows-native"))
 def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A GPU is to be used, but what will be installed contains no CUDA; Anaconda's tensorflow-gpu goes with each."""
     row, tensorflow = view.release, view.tensorflow
-    meant = view.wants_gpu or view.requirement("tensorflow-gpu")
-    if tensorflow is None or not meant or _is_windows_native(view) or _FOR_THE_CPU.search(view.environment.label):
+    if tensorflow is None or not _means_a_gpu(view):
         return
     build, fixes = tensorflow.build or "", write_best(view) or (_OTHER_HARDWARE,)
     if re.match("mkl_|eigen_", build):
@@ -1281,8 +1300,7 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     wheel = f"TensorFlow {release.version}"
     # CUDA may come from elsewhere: an image of unknown content, none at all; not where conda's file names no extra
     certain = runtime_only or (base.no_cuda if base else view.environment.kind == "conda" and bool(release.extra))
-    before = "TensorFlow has an extra and-cuda since 2.14; before, pip only warns. " if tensorflow.extras else ""
-    cause = WITHOUT_EXTRA if release.extra else before + OF_THE_SYSTEM
+    cause = WITHOUT_EXTRA if release.extra else _without_an_extra(tensorflow)
     if runtime_only:
         cause = "an nvidia/cuda base image contains the CUDA runtime only, not cuBLAS, cuFFT and the others"
     elif not view.wants_gpu:
@@ -1298,6 +1316,12 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         fixes=write_cuda(view, release),
         severity=grave if view.wants_gpu else Severity.NOTE,
     )
+
+
+def _without_an_extra(tensorflow: Requirement) -> str:
+    """Why a release before 2.14 has no CUDA."""
+    why = "TensorFlow has an extra and-cuda since 2.14; before, pip only warns. " if tensorflow.extras else ""
+    return why + OF_THE_SYSTEM
 
 
 def _lacks_cuda(view: PlannedEnvironment) -> bool:
@@ -1642,6 +1666,12 @@ def _gravity(view: PlannedEnvironment, issue: KnownIssue) -> Severity:
     return Severity.ERROR if lacks_bound(issue) else Severity(issue.severity)
 
 
+def _is_about_other_nvcc(view: PlannedEnvironment, issue: KnownIssue) -> bool:
+    """Whether it is about images without nvcc, where the environment has it, or no CUDA at all."""
+    is_devel = view.base is not None and view.base.flavour == "devel"
+    return issue.about == "nvcc" and (is_devel or not any(one.by for one in view.cudas))
+
+
 def _is_in_the_image(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     """Whether the image has what the issue says is not found, if by apt, or a protobuf that pip leaves as it is.
 
@@ -1684,14 +1714,11 @@ def _asks_for(view: PlannedEnvironment, name: str, bound: str) -> bool:
 
 
 def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
-    """Whether it appears when the release is installed or run as planned, and no finding of its own is about it.
-
-    These are about GPUs, NumPy, the minor version of CUDA, and images without nvcc.
-    """
-    condition, is_devel = issue.condition, view.base is not None and view.base.flavour == "devel"
-    has_nvcc = issue.about == "nvcc" and (is_devel or not any(one.by for one in view.cudas))
-    judged = issue.about in ("numpy", "cuda-minor") or is_about_architecture(condition) or has_nvcc
-    if judged or issue.severity == "note" or _is_met(view, issue) or _is_in_the_image(view, issue):
+    """Whether it appears when the release is installed or run as planned, and no finding of its own is about it."""
+    condition = issue.condition
+    if issue.about in ("numpy", "cuda-minor") or is_about_architecture(condition) or issue.severity == "note":
+        return False
+    if _is_about_other_nvcc(view, issue) or _is_met(view, issue) or _is_in_the_image(view, issue):
         return False
     if issue.affects == "install":  # an image has what was current when it was built
         return view.tensorflow is not None and bool(view.extra or not (condition.extra or issue.about == "extra"))

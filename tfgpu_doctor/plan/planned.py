@@ -170,18 +170,26 @@ def _tensorflow(image: Image, matrix: Matrix) -> Base:
     rows = [one for one in matrix.data.containers if one.image == "tensorflow/tensorflow"]
     if named == "latest":
         version = max((one.tensorflow for one in rows), key=Version)
-    # of the release first, then of its minor version, whose CUDA a patch release has, too
-    same = (one for one in rows if version and minor(one.tensorflow) == minor(version))
-    near = sorted(same, key=lambda one: one.tensorflow != version)
+    near = _of_minor(rows, version)
     if "-gpu" not in found["rest"]:  # its Python is that of the image with CUDA
         python = near[0].python if near else None
         return Base(image, python=python, tensorflow=version, no_cuda=True, of_tensorflow=True)
-    if not near:  # it has the CUDA of the wheel, too
-        wheels = (matrix.tensorflow(version or "", "linux_x86_64", name) for name in ("tensorflow-gpu", "tensorflow"))
-        cuda = next((row.cuda for row in wheels if row and row.cuda), None)
-        return Base(image, cuda=cuda, tensorflow=version, gpu=True, of_tensorflow=True)
+    if not near:
+        return Base(image, cuda=_cuda_of(version, matrix), tensorflow=version, gpu=True, of_tensorflow=True)
     listed = _listed(image, matrix, near[0].image, near[0].tag)
     return listed if image.tag == near[0].tag else replace(listed, tensorflow=version, source=near[0].source)
+
+
+def _cuda_of(version: str | None, matrix: Matrix) -> str | None:
+    """The CUDA of a release's wheel, which its image has, too."""
+    wheels = (matrix.tensorflow(version or "", "linux_x86_64", name) for name in ("tensorflow-gpu", "tensorflow"))
+    return next((row.cuda for row in wheels if row and row.cuda), None)
+
+
+def _of_minor(rows: Iterable[Container], version: str | None) -> list[Container]:
+    """The image of a release first, then those of its minor version, whose CUDA a patch release has, too."""
+    same = (one for one in rows if version and minor(one.tensorflow) == minor(version))
+    return sorted(same, key=lambda one: one.tensorflow != version)
 
 
 def missing_tag(image: Image) -> tuple[bool, str | None]:
@@ -283,6 +291,13 @@ class Resolution(NamedTuple):
     refused: bool = False  # no installer can meet all requirements, with any possible Python
 
 
+def _beneath(environment: Environment, matrix: Matrix) -> tuple[Base | None, tuple[str, Place] | None]:
+    """The image, and the command that installs a project apart from its TensorFlow, which it then does not meet."""
+    base = read_base(environment.image, matrix)
+    apart = _apart(environment, base)
+    return (replace(base, tensorflow=None, of_tensorflow=False) if base and apart else base), apart
+
+
 def _where_it_runs(environment: Environment, target: Target) -> Target:
     """Return the target; with the system and the machine that a file names, and without GPUs where it requests none.
 
@@ -330,32 +345,30 @@ class PlannedEnvironment:
     def __init__(self, environment: Environment, target: Target, matrix: Matrix) -> None:
         """Look at one environment, for a described machine."""
         self.environment, self.matrix = environment, matrix
-        self.base = read_base(environment.image, matrix)
-        self.apart = _apart(environment, self.base)
-        if self.base and self.apart:  # the project does not meet the image's
-            self.base = replace(self.base, tensorflow=None, of_tensorflow=False)
+        self.base, self.apart = _beneath(environment, matrix)
         target = _where_it_runs(environment, target)
         self.conda = False  # whose lines have no markers
         pythons = self._python_of(target)[0]
         # the requirement that brings TensorFlow, None: the image, or nothing; and further ones
         self.asked, self.others = _tensorflows(environment, target.platform, pythons or PYTHONS, self.base, matrix)
-        self.tensorflow = one = self.asked
-        if one and one.name == "tensorflow-gpu" and one.installer == "pip" and at_least(pinned(one), "2.12"):
-            # which it never had: judged beside the other lines as what is meant
-            self.tensorflow = replace(one, name="tensorflow")
+        self.tensorflow = _under_its_name(self.asked)  # judged beside the other lines as what is meant
         self.package = self.tensorflow.name if self.tensorflow else "tensorflow"
         self.conda = self.tensorflow is not None and self.tensorflow.installer == "conda"
         if self.tensorflow is None and self.base and self.base.tensorflow:
             self.environment = replace(environment, python=())  # the image's is for its own Python
         # the Pythons that it admits, ascending, None: unknown; where that is written; and the only one
         pythons, self.python_place = self._python_of(target)
-        self.pythons = _for_which(self.tensorflow, target.platform, pythons) if pythons and self.tensorflow else pythons
+        self.pythons = self._with_tensorflow(pythons, target)
         self.python = self.pythons[-1] if self.pythons and len(self.pythons) == 1 else None
         self.target = structs.replace(target, python=self.python) if self.python else target
         place = self.tensorflow.place if self.tensorflow else self.base.image.place if self.base else environment.place
         self.where = str(place)  # the line that TensorFlow stands on, or the image that brings it
         self.cudas = tuple(self._named(_CUDAS, self.base.cuda if self.base else None))
         self.cudnns = tuple(self._named(_CUDNNS, self.base.cudnn if self.base else None))
+
+    def _with_tensorflow(self, pythons: tuple[str, ...] | None, target: Target) -> tuple[str, ...] | None:
+        """Of these Pythons, those for which the line of TensorFlow holds."""
+        return _for_which(self.tensorflow, target.platform, pythons) if pythons and self.tensorflow else pythons
 
     @property
     def drives(self) -> bool:
@@ -403,10 +416,7 @@ class PlannedEnvironment:
             name = packages.get(one.installer)
             if name and (found := re.fullmatch(name, one.name)):
                 named = ".".join(filter(None, found.groups()))
-                # of a range of conda's cudatoolkit, what it begins with, where it stays within one minor version
-                floor = re.search(r">=\s*(\d+\.\d+)", one.specifier) if "<" in one.specifier else None
-                of_range = floor[1] if floor and one.name == "cudatoolkit" else ""
-                version = named if packages is _CUDAS and named else pinned(one) or named or of_range
+                version = named if packages is _CUDAS and named else pinned(one) or named or _floor(one)
                 key = version if one.installer == "apt" else one  # whose toolkit is in many packages
                 if key not in seen and (version or packages is _CUDNNS or one.name == "cudatoolkit"):
                     seen.add(key)
@@ -651,6 +661,12 @@ def _with_extra(base: Base, one: Requirement, matrix: Matrix) -> Requirement:
     return replace(one, specifier=f"=={base.tensorflow}") if row and not refused else one
 
 
+def _under_its_name(one: Requirement | None) -> Requirement | None:
+    """A release that tensorflow-gpu never had, of tensorflow."""
+    never = one and one.name == "tensorflow-gpu" and one.installer == "pip" and at_least(pinned(one), "2.12")
+    return replace(one, name="tensorflow") if one and never else one
+
+
 def _has_already(base: Base, one: Requirement) -> bool:
     """Whether pip leaves the TensorFlow of an image as it is; before 2.1 its name was another one."""
     there, wanted, name = base.tensorflow, specifier(one.specifier), base.image.reference
@@ -680,6 +696,12 @@ def pinned(one: Requirement) -> str | None:
     """The version that a requirement pins: "11.2" for ==11.2.* and for ==11.2."""
     found = re.match(r"={2,3}\s*v?(\d+(?:\.\d+)*)", one.specifier)
     return found[1] if found else None
+
+
+def _floor(one: Requirement) -> str:
+    """The version that a range of conda's cudatoolkit begins with, where it stays within one minor version."""
+    found = re.search(r">=\s*(\d+\.\d+)", one.specifier) if "<" in one.specifier else None
+    return found[1] if found and one.name == "cudatoolkit" else ""
 
 
 def is_empty(one: Requirement) -> bool:

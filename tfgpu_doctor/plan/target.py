@@ -127,9 +127,7 @@ def describe(
     gpus = [read_gpu(matrix, name) for name in known]
     gpus += [TargetGpu(None, read_capability(text, matrix)) for text in several(compute_capability)]
     arm = bool(gpus) and all(arm_only(one.name, one.compute_capability) for one in gpus)
-    if system == "macos":  # another maker's GPU means an Intel processor
-        arm = all(map(is_apples, names))
-    usual = "x86_64" if not arm else "arm64" if system == "macos" else "aarch64"
+    usual = _usual_of_macs(names) if system == "macos" else "aarch64" if arm else "x86_64"
     return Target(
         gpus=tuple(gpus),
         driver=None if driver is None else read_driver_on(system, driver, matrix, note),
@@ -137,6 +135,11 @@ def describe(
         os=system,
         machine=_one_of("machine", machine, MACHINES) or usual,
     )
+
+
+def _usual_of_macs(names: Iterable[str]) -> Literal["arm64", "x86_64"]:
+    """Only the GPUs of Apple's own processors are in a Mac of today; another maker's means an Intel processor."""
+    return "arm64" if all(map(is_apples, names)) else "x86_64"
 
 
 def several(names: str | Iterable[str] | None) -> tuple[str, ...]:
