@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from itertools import filterfalse
 from typing import Any
 
 from msgspec import to_builtins
@@ -179,7 +180,7 @@ def find(matrix: Matrix, key: str) -> list[dict[str, Any]]:
     Raises QueryError: there is none; the message has names that are written like it.
     """
     wanted = _PREFIX.sub("", key.strip().lower(), count=1)
-    tables = [table for table in TABLES if table not in _OWN_COMMAND]
+    tables = filterfalse(_OWN_COMMAND.__contains__, TABLES)
     rows = [(table, row, [*names(row)]) for table in tables for row in getattr(matrix.data, table)]
     exact = [one for one in rows if _is_called(wanted, one[2])]
     found = exact or [one for one in rows if any(name.lower().startswith(wanted) for name in one[2])]

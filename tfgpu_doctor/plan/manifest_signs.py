@@ -453,6 +453,7 @@ def _python_2(image: Image, packages: list[Requirement]) -> Iterator[Problem]:
             )
 
 
+@in_manifests("tf.package-removed")
 def _removed(view: PlannedEnvironment) -> Iterator[Problem]:
     """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
     for one in _discontinued(view):
@@ -469,9 +470,6 @@ def _removed(view: PlannedEnvironment) -> Iterator[Problem]:
             fixes=(write_release(view, one, better),) if better else (),
             severity=Severity.ERROR if nothing else Severity.NOTE if pinned(one) else Severity.WARNING,
         )
-
-
-in_manifests("tf.package-removed")(_removed)
 
 
 @in_manifests("tf.package-removed")
@@ -1459,11 +1457,13 @@ def cudnn_of_a_later_torch(view: PlannedEnvironment) -> Iterator[Problem]:
         need, source = f"cuDNN {release.cudnn}", f"TensorFlow {release.version}"
         later = f"python3 -m pip install '{name}>={release.cudnn},<{int(major(release.cudnn or '')) + 1}'"
         repair = Fix(f"In the build, below {torch.place}, run: {later}; PyTorch runs with it, too")
+        if major(pins[name]) != major(release.cudnn):
+            repair = Fix("Install PyTorch in an environment of its own")
         yield Problem(
             title=f"{source} needs {need}, but PyTorch {version} replaces it by {pins[name]}",
             cause="each pip command installs what its own packages require, and only warns of what it breaks",
             evidence=(evidence(torch.text, str(torch.place), need, source),),
-            fixes=(repair if major(pins[name]) == major(release.cudnn) else _APART,),
+            fixes=(repair,),
         )
 
 
@@ -1474,9 +1474,6 @@ def _newest(view: PlannedEnvironment, line: Requirement) -> tuple[Version | None
     later = {one.name for one in view.environment.requirements if one.step > line.step}
     pins = {one.name: one.specifier.removeprefix("==") for one in package.requires(version)} if version else {}
     return version, {name: pin for name, pin in pins.items() if name not in later}
-
-
-_APART = Fix("Install PyTorch in an environment of its own")
 
 
 def _other_cudnn(view: PlannedEnvironment, release: Release, wrong: Cuda) -> tuple[Fix, ...]:
