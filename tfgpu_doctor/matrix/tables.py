@@ -185,17 +185,11 @@ def find(matrix: Matrix, key: str) -> list[dict[str, Any]]:
     exact = [one for one in rows if _is_called(wanted, one[2])]
     found = exact or [one for one in rows if any(name.lower().startswith(wanted) for name in one[2])]
     if not (found and wanted):
-        raise QueryError(_unknown_key(key, [name for *_, several in rows for name in several]))
+        near = similar(key.strip(), [name for *_, several in rows for name in several], 4)
+        hint = f"; the nearest are {', '.join(near)}" if near else ""
+        others = "tfgpu matrix find lists the tables; tfgpu matrix tensorflow, cuda, cudnn and gpu look up theirs"
+        raise QueryError(f"no row of the matrix is called {key[:80]!r}{hint}. {others}")
     return [_found(matrix, table, row, several[0]) for table, row, several in found]
-
-
-def _unknown_key(key: str, known: list[str]) -> str:
-    near = similar(key.strip(), known, 4)
-    hint = f"; the nearest are {', '.join(near)}" if near else ""
-    return (
-        f"no row of the matrix is called {key[:80]!r}{hint}. tfgpu matrix find lists the tables; tfgpu matrix "
-        "tensorflow, cuda, cudnn and gpu look up theirs"
-    )
 
 
 def _is_called(wanted: str, names: list[str]) -> bool:

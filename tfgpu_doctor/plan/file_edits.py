@@ -70,10 +70,8 @@ def _nearest_sound(planned: PlannedEnvironment) -> Release | None:
         return None
     for row in same_minor_releases(PlanRequest(planned.matrix, planned.target), version):
         # no line of a file is to be needed beside it: a plan also has those that a command repairs
-        pythons = planned.pythons_of(row)
-        issues = planned.matrix.issues_for(
-            row, python=[None, *pythons][-1], compute_capabilities=planned.target.capabilities, extra=True
-        )
+        pythons, cards = planned.pythons_of(row), planned.target.capabilities
+        issues = planned.matrix.issues_for(row, python=[None, *pythons][-1], compute_capabilities=cards, extra=True)
         if row.extra and pythons and not any(issue.severity == "error" for issue in issues):
             return row
     return None
@@ -290,6 +288,4 @@ class FileEdits(Fixes):
         if not found and "driver" in why:  # after another one, which the first fix is
             return ()
         found = found or [*after_a_driver_change(request)]
-        return tuple(
-            Fix(f"Use {option.title} instead: {why}", next(iter(option.commands.values()))) for option in found
-        )
+        return tuple(Fix(f"Use {one.title} instead: {why}", next(iter(one.commands.values()))) for one in found)

@@ -547,15 +547,12 @@ def _said_of(view: PlannedEnvironment, conflict: Conflict) -> tuple[str, str, Se
     later = [one for one in conflict.lines if one.step == last]
     earlier = " and ".join(one.text for one in conflict.lines if one.step < last)
     if not earlier:
-        title = " and ".join(one.text for one in later) + (" exclude each other" if later[1:] else _without_wheel(view))
+        # of a Python that is named nowhere, why it is this one
+        chosen = f", the newest for TensorFlow {view.release.version}" if view.pythons is None and view.release else ""
+        alone = f"cannot be installed with Python {view.resolved.universe.python}{chosen}"
+        title = f"{' and '.join(one.text for one in later)} {'exclude each other' if later[1:] else alone}"
         return title, "the installer finds no versions that meet all requirements, and installs nothing", Severity.ERROR
     return _installed_later(view, conflict, earlier, later)
-
-
-def _without_wheel(view: PlannedEnvironment) -> str:
-    """What is wrong with a line of which there is no wheel; of a Python that is named nowhere, why it is this one."""
-    chosen = f", the newest for TensorFlow {view.release.version}" if view.pythons is None and view.release else ""
-    return f" cannot be installed with Python {view.resolved.universe.python}{chosen}"
 
 
 def _installed_later(

@@ -636,8 +636,13 @@ def _tensorflows(
     found = _by_name(environment, platform, pythons)
     first = min(found, key=lambda one: (one.name != "tensorflow", one.name == CONDA_BASE), default=None)
     if base and len(found) == 1 and _has_already(base, found[0]):
-        first = _with_extra(base, found[0], matrix) if found[0].extras else None
-        return first, ()
+        if not found[0].extras:
+            return None, ()
+        # the release of the image is kept where pip can install its extra; else pip takes any other (tried)
+        row = None if base.of_a_month else matrix.tensorflow(base.tensorflow or "", "linux_x86_64")
+        issues = matrix.issues_for(row, python=base.python, extra=True) if row else ()
+        is_kept = row and not any(issue.condition.extra and issue.affects == "install" for issue in issues)
+        return replace(found[0], specifier=f"=={base.tensorflow}") if is_kept else found[0], ()
     return first, tuple(one for one in found if one is not first)
 
 
@@ -651,14 +656,6 @@ def _by_name(environment: Environment, platform: str, pythons: Sequence[str]) ->
         newest = max((holds_for[one][-1] for one in named), key=numbers)
         found.append(_together([one for one in named if newest in holds_for[one]]))
     return found
-
-
-def _with_extra(base: Base, one: Requirement, matrix: Matrix) -> Requirement:
-    """Keep the release of the image where pip can install its extra; else pip takes any other (tried)."""
-    row = None if base.of_a_month else matrix.tensorflow(base.tensorflow or "", "linux_x86_64")
-    issues = matrix.issues_for(row, python=base.python, extra=True) if row else ()
-    refused = any(issue.condition.extra and issue.affects == "install" for issue in issues)
-    return replace(one, specifier=f"=={base.tensorflow}") if row and not refused else one
 
 
 def _under_its_name(one: Requirement | None) -> Requirement | None:
