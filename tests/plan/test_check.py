@@ -24,7 +24,7 @@ from tfgpu_doctor.manifests.reading import joined, read
 from tfgpu_doctor.plan.check import judge
 from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.planned import PlannedEnvironment
-from tfgpu_doctor.plan.resolving import Wanted, can_be_met, holds, smallest_conflict, universe_of
+from tfgpu_doctor.plan.resolving import Wanted, holds, smallest_conflict, solve, universe_of
 from tfgpu_doctor.plan.target import Target, describe
 
 ROWS = read_rows(Path(__file__).with_suffix(".yaml"))
@@ -308,7 +308,7 @@ def without_wheels(*case: str) -> list[str]:
 
     def fits(view: PlannedEnvironment, one: str) -> bool:
         universe = universe_of(MATRIX, "linux_x86_64", one)
-        return can_be_met(universe, view.wanted_in(universe))
+        return solve(universe, view.wanted_in(universe)) is not None
 
     found = [f"not for Python {one}" for one in (now.pythons or ())[-1:] if not fits(now, one)]
     if now.pythons != before.pythons and any(fits(before, one) for one in ALL_PYTHONS):

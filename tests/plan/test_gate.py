@@ -152,7 +152,7 @@ def can_exist(facts: Facts) -> bool:
 def complaints(fix: Fix, facts: Facts) -> Iterator[str]:
     """What is wrong with a repair on that machine."""
     commands = "\n".join(fix.commands)
-    image = gate.tensorflow_image(facts)
+    image = Situation(facts, MATRIX).image
     own = minor(value_or(facts.python.version, ""))
     made = _PYTHON.search(commands)
     for package, version in _WHEEL.findall(commands) if "install" in commands else ():

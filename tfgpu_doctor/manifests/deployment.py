@@ -81,18 +81,14 @@ def _built(path: str, one: Environment, builds: list[Node], include: Include) ->
     context = given(next((build.text for build in builds if build.text), None) or key("context"), ".")
     name = posixpath.join(context, given(key("dockerfile"), "Dockerfile"))
     dockerfile = posixpath.normpath(posixpath.join(folder, name))
+    arguments = [each for build in builds[::-1] for each in _variables(build, "args")]
     try:
         found = read_dockerfile(
             dockerfile,
             include(posixpath.normpath(name)),
             lambda file: include(posixpath.normpath(posixpath.join(context, file))),
             stage=given(key("target")) or None,
-            arguments={
-                each.name: given(each.value)
-                for build in builds[::-1]
-                for each in _variables(build, "args")
-                if each.value
-            },
+            arguments={each.name: given(each.value) for each in arguments if each.value},
             context=posixpath.normpath(posixpath.join(folder, context)),
         )[0]
     except IncludeError:
@@ -105,15 +101,11 @@ def _built(path: str, one: Environment, builds: list[Node], include: Include) ->
 
 def merged(one: Environment, found: Environment) -> Environment:
     """A container with what its Dockerfile installs."""
+    of_build = ("image", "python", "requirements", "packages_of", "apt_update", "system_pip")
     return replace(
         one,
-        image=found.image,
+        **{name: getattr(found, name) for name in of_build},
         machine=one.machine or found.machine,
-        python=found.python,
-        requirements=found.requirements,
-        packages_of=found.packages_of,
-        apt_update=found.apt_update,
-        system_pip=found.system_pip,
         settings=(*found.settings, *one.settings),
         texts={**found.texts, **one.texts},
         not_understood=(*one.not_understood, *found.not_understood),
@@ -173,11 +165,6 @@ _CONTAINERS = {
 }
 
 
-def _is_for_gpus(container: Node) -> bool:
-    """Whether its image would use a GPU of its own, though another container of the pod has one."""
-    return re.search(r"tensorflow|nvidia|cuda|gpu", container.string("image") or "") is not None
-
-
 def read_kubernetes(roots: list[Node]) -> tuple[Environment, ...]:
     """Every container of every object."""
     return tuple(one for root in roots for one in _object(root))
@@ -200,7 +187,8 @@ def _below(label: str, node: Node, key: str) -> Iterator[Environment]:
     containers = [(name, one) for name, one in listed if one.string("image")]
     others = any(_gpu_of_kubernetes(one) for _, one in containers)
     for name, container in containers:
-        needs_one = name == "containers" and (not others or _is_for_gpus(container))
+        is_for_gpus = re.search(r"tensorflow|nvidia|cuda|gpu", str(container.string("image"))) is not None
+        needs_one = name == "containers" and (not others or is_for_gpus)
         yield _container(label, node, container, name, needs_one=needs_one, several=len(containers) > 1)
     for name, below in node.pairs():
         role = f"{label}, {name}" if key.endswith("ReplicaSpecs") else label

@@ -174,12 +174,9 @@ def _with_copies(own: Environment, taken: list[tuple[Environment, bool]]) -> Env
             made = replace(made, python=one.python, packages_of=one.packages_of or one.image)
         kept = {"pip": has_packages, "conda": has_packages, "apt": whole}
         packages = (each for each in one.requirements if kept[each.installer])
-        unknown = (line for line in one.not_understood if line not in unknown_part(one.image))
-        made = replace(
-            made,
-            requirements=(*packages, *made.requirements),
-            not_understood=(*made.not_understood, *unknown),
-        )
+        complaints = (line for line in one.not_understood if line not in unknown_part(one.image))
+        lines = (*packages, *made.requirements)
+        made = replace(made, requirements=lines, not_understood=(*made.not_understood, *complaints))
     return made
 
 
@@ -322,9 +319,8 @@ class _Reader:
             code = [(number, text.strip("[] ").replace('",', '" ')) for number, text in code]
         code = [(number, text + "\\") for number, text in code[:-1]] + code[-1:]
         code += [(number, text) for number, text in one.heredocs if not text.lstrip().startswith("#")]
-        read_commands(
-            [(number, fill(text, self.values)) for number, text in code], self.path, self.stages[-1].installed
-        )
+        filled = [(number, fill(text, self.values)) for number, text in code]
+        read_commands(filled, self.path, self.stages[-1].installed)
         if not (one.heredocs or _GOES_ON.search(one.value)):
             self.stages[-1].pips += _pips_of_the_system(code, self.path)
 

@@ -75,19 +75,17 @@ class Lines:
         taken = 0
         for number, line in logical_lines(text):
             if self._left <= 0:
-                self.not_understood.append(
-                    f"{path}:{number}: more than {MOST_REQUIREMENTS} lines; the rest is not read"
-                )
+                why = f"more than {MOST_REQUIREMENTS} lines; the rest is not read"
+                self.not_understood.append(f"{path}:{number}: {why}")
                 break
             self._elsewhere = self._elsewhere or other_index(line)
             if not self.take(line, Place(path, number), posixpath.dirname(name), constraint=constraint, quote=own):
                 wrong.add(self.not_understood[-1])
             taken += 1
         if 2 * len(wrong) > taken and len(wrong) > (FEW if own else 0):
-            self.not_understood = [line for line in self.not_understood if line not in wrong]
-            self.not_understood.append(
-                f"{path} is not a requirements file: {len(wrong)} of {taken} lines are not requirements"
-            )
+            why = f"{len(wrong)} of {taken} lines are not requirements"
+            others = [line for line in self.not_understood if line not in wrong]
+            self.not_understood = [*others, f"{path} is not a requirements file: {why}"]
 
     def take(self, line: str, place: Place, folder: str = "", *, constraint: bool = False, quote: bool = True) -> bool:
         """Read one logical line, and return whether it is one, if with a wrong version; its files are in `folder`."""
@@ -141,9 +139,8 @@ class Lines:
         if not bounds:
             return one
         line, *beside = (one, *bounds) if one.specifier or one.extras else (*bounds, one)
-        return replace(
-            one, specifier=bounds_of_all((one, *bounds)), place=line.place, text=line.text, beside=tuple(beside)
-        )
+        wanted = bounds_of_all((one, *bounds))
+        return replace(one, specifier=wanted, place=line.place, text=line.text, beside=tuple(beside))
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

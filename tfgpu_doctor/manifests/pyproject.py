@@ -101,9 +101,8 @@ class _Project:
     def read_standard(self, project: dict[str, Any], dynamic: dict[str, Any]) -> None:
         """[project], and what setuptools adds. An extra may name others of its own project: all = ["mine[gpu]"]."""
         if isinstance(python := project.get("requires-python"), str):
-            self.python.append(
-                Requirement("python", python, self._place("project.requires-python"), f"python {python}")
-            )
+            place = self._place("project.requires-python")
+            self.python.append(Requirement("python", python, place, f"python {python}"))
         self.base += self._listed("project.dependencies", project.get("dependencies"))
         self.base += self._files("tool.setuptools.dynamic.dependencies", dynamic.get("dependencies"))
         for name, lines in table(project, "optional-dependencies").items():
@@ -144,11 +143,6 @@ class _Project:
     def _place(self, key: str, text: str | None = None) -> Place:
         """The line of a string below a dotted key; of the key where it is not found; 1 where neither is."""
         return Place(self._path, self._lines.get((key, text)) or self._lines.get((key, None), 1))
-
-    def _inline(self, place: Place, name: str) -> str | None:
-        """The inline table of a package, with its key; None: there is none on that line."""
-        found = re.search(rf"(?<![\w.-]){re.escape(name)}\s*=\s*{{[^{{}}]*}}", self._rows[place.line - 1][:1000])
-        return found[0] if found else None
 
     def _refuse(self, place: Place, text: str, error: ValueError) -> None:
         self.not_understood.append(complaint(place, text, error, quote=self._quote))
@@ -192,11 +186,12 @@ class _Project:
             markers += [f"python_full_version {one.operator} '{one.version}'" for one in SpecifierSet(python)]
             own = given.get("markers")
             markers += [f"({own})" if markers else own] if isinstance(own, str) else []
+            inline = re.search(rf"(?<![\w.-]){re.escape(name)}\s*=\s*{{[^{{}}]*}}", self._rows[place.line - 1][:1000])
             yield Requirement(
                 name=canonicalize_name(name),
                 specifier=specifier,
                 place=place,
-                text=self._inline(place, name) or f'{name} = "{version}"',
+                text=inline[0] if inline else f'{name} = "{version}"',
                 extras=tuple(map(canonicalize_name, texts(given.get("extras")))),
                 marker=" and ".join(markers) or None,
             )

@@ -204,7 +204,7 @@ def _updates(words: list[Word], path: str) -> list[Place | None]:
 
 def _assigned(words: list[Word]) -> dict[str, str]:
     """The variables of the shell that a command sets: URL=... or export URL=..."""
-    texts = [word.text for word in words if word.text != "export"]
+    texts = [text for text in _texts(words) if text != "export"]
     pairs = [re.fullmatch(r"([A-Za-z_]\w*)=(.*)", text[:LONGEST]) for text in texts]
     return {one[1]: one[2] for one in pairs if one} if all(pairs) else {}
 
@@ -227,9 +227,16 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
     installer, begin = named
     arguments = [*_arguments(installer, words[begin:])]
     place = Place(path, words[0].line)
-    of_command = _of_command(texts, found) if installer == "pip" else {}
+    of_command: dict[str, Any] = {}  # what all requirements of a pip command share
+    if installer == "pip":
+        index, upgrade = other_index(" ".join(texts)), not {"-U", "--upgrade"}.isdisjoint(texts)
+        of_command = {"step": found.steps + 1, "upgrade": upgrade}
+        of_command |= {"elsewhere": f"the index {index}"} if index else {}
     if installer == "poetry" and not arguments:
-        _of_project(texts, place, found)
+        if "pipenv" in texts:
+            found.not_understood.append(f"{place}: a Pipfile is not read; give requirements.txt")
+        else:  # its lock is not read: it has what the project allows
+            found.files.append(File("project", ".", place, _parts(texts)))
     for kind, word in arguments:
         place = Place(path, word.line)
         if kind is not None:
@@ -247,20 +254,6 @@ def _project(text: str, place: Place) -> File | None:
         return None
     extras = tuple(one.strip() for one in (found["extras"] or "").split(",") if one.strip())
     return File("project", ".", place, extras)
-
-
-def _of_project(texts: list[str], place: Place, found: Installed) -> None:
-    """What the project names is installed; the lock beside it is not read: it has what the project allows."""
-    if "pipenv" in texts:
-        found.not_understood.append(f"{place}: a Pipfile is not read; give requirements.txt")
-    else:
-        found.files.append(File("project", ".", place, _parts(texts)))
-
-
-def _of_command(texts: list[str], found: Installed) -> dict[str, Any]:
-    """What all requirements of a pip command share."""
-    index, upgrade = other_index(" ".join(texts)), not {"-U", "--upgrade"}.isdisjoint(texts)
-    return {"step": found.steps + 1, "upgrade": upgrade, **({"elsewhere": f"the index {index}"} if index else {})}
 
 
 def _parts(texts: list[str]) -> tuple[str, ...]:
@@ -461,15 +454,9 @@ def environment(
             continue
         before, lines.step = len(lines.requirements), file.step
         _follow(file, name, text, base, lines, include)
-        lines.requirements[before:] = [
-            replace(
-                one,
-                step=file.step + file.by_line * number,
-                upgrade=file.upgrade,
-                elsewhere=one.elsewhere or file.elsewhere,
-            )
-            for number, one in enumerate(lines.requirements[before:])
-        ]
+        for at, one in enumerate(lines.requirements[before:], before):
+            step, elsewhere = file.step + file.by_line * (at - before), one.elsewhere or file.elsewhere
+            lines.requirements[at] = replace(one, step=step, upgrade=file.upgrade, elsewhere=elsewhere)
     complaints = (*unknown_part(image), *lines.not_understood)
     others |= {"image": image, "apt_update": next(iter(installed.updates), None)}
     made = environment_of(kind, path, lines.found(), complaints, label=label or path, **others)

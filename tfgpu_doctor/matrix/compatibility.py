@@ -116,11 +116,8 @@ def on_windows(matrix: Matrix, driver: str) -> str:
     """
     if not driver.isdecimal():
         return driver
-    of_branch = (
-        row.min_driver_windows
-        for row in matrix.data.cuda
-        if row.min_driver_windows and row.min_driver_linux and major(row.min_driver_linux) == driver
-    )
+    rows = (row for row in matrix.data.cuda if row.min_driver_linux and major(row.min_driver_linux) == driver)
+    of_branch = filter(None, (row.min_driver_windows for row in rows))
     return major(max((driver, *of_branch), key=numbers))
 
 
@@ -204,12 +201,9 @@ def protobuf_bound(row: Release) -> str | None:
 
 def _bounded(row: Release, bound: str | None, since: str, limit: str) -> str | None:
     """A bound of the metadata, with a limit where a release before `since` has none."""
-    lacks = (
-        bound is not None
-        and not any(one in bound for one in ("<", "~=", "=="))
-        and Version(row.version) < Version(since)
-    )
-    return f"{bound},{limit}" if lacks else bound
+    if bound is None or Version(row.version) >= Version(since) or re.search("<|~=|==", bound):
+        return bound
+    return f"{bound},{limit}"
 
 
 def dropped_by(matrix: Matrix, cudnn: str | None, cuda: str | None, capabilities: Iterable[str]) -> str | None:

@@ -16,9 +16,7 @@ from tfgpu_doctor.matrix.rows import concerns
 from tfgpu_doctor.matrix.schema import (
     KEYS,
     TABLES,
-    Architecture,
     CudaToolkit,
-    KnownIssue,
     LibrarySet,
     MatrixFile,
     Wheel,
@@ -73,20 +71,18 @@ def unique(data: MatrixFile) -> Iterator[str]:
 
 def references(data: MatrixFile) -> Iterator[str]:
     """What a row says of another table, or of the sources, is there."""
-    for place, value, known in (*_sourced(data), *_named(data)):
+    for table in TABLES:
+        for index, row in enumerate(getattr(data, table)):
+            keys = {name: getattr(row, name, None) for name in _SOURCES}
+            for name, key in keys.items():
+                yield from _none_of(f"{table}[{index}].{name}", key, data.sources) if key else ()
+    for place, value, known in _named(data):
         yield from _none_of(place, value, known)
     architectures = [row.compute_capability for row in data.architectures]
     for table in ("peaks", "gpus", "pci_devices"):
         for row in getattr(data, table):
             card = row.compute_capability
             yield from _none_of(table, card, architectures, f"compute capability {card}")
-
-
-def _sourced(data: MatrixFile) -> Iterator[tuple[str, str, Collection[str]]]:
-    for table in TABLES:
-        for index, row in enumerate(getattr(data, table)):
-            keys = {name: getattr(row, name, None) for name in _SOURCES}
-            yield from ((f"{table}[{index}].{name}", key, data.sources) for name, key in keys.items() if key)
 
 
 def _named(data: MatrixFile) -> Iterator[tuple[str, str, Collection[str]]]:
@@ -98,9 +94,8 @@ def _named(data: MatrixFile) -> Iterator[tuple[str, str, Collection[str]]]:
     yield from ((f"official {row.version}.cuda", row.cuda, toolkits) for row in data.official if row.cuda)
     ours = [row for row in data.instances if not row.gpu.startswith("AMD ")]
     yield from ((f"instances {row.names[0]}.gpu", row.gpu, gpus) for row in ours)
-    yield from (
-        (f"pci_devices {row.compute_capability}", name, gpus) for row in data.pci_devices for name in row.devices
-    )
+    devices = ((row.compute_capability, name) for row in data.pci_devices for name in row.devices)
+    yield from ((f"pci_devices {card}", name, gpus) for card, name in devices)
 
 
 # ------------------------------------------------------------------------------------------ toolkits and GPUs
@@ -134,19 +129,14 @@ def toolkit_architectures(data: MatrixFile) -> Iterator[str]:
         place, listed = f"cuda {toolkit.version}.compute_capabilities", toolkit.compute_capabilities
         for capability in sorted(set(listed), key=numbers):
             yield from _none_of(place, capability, known)
+        version = numbers(toolkit.version)[:2]
         for capability, row in known.items():
-            expected = _compiles(toolkit, row)
+            expected = None if row.min_cuda is None else version >= numbers(row.min_cuda)  # None: it does not say
+            if row.max_cuda and version > numbers(row.max_cuda):
+                expected = False
             if expected is not None and expected != (capability in listed):
                 span = f"{row.min_cuda} to {row.max_cuda or 'today'}"
                 yield f"{place}: {'lacks' if expected else 'has'} {capability}, which goes from {span}"
-
-
-def _compiles(toolkit: CudaToolkit, row: Architecture) -> bool | None:
-    """Whether the architecture table says that a toolkit makes SASS for it; None when it does not say."""
-    version = numbers(toolkit.version)[:2]
-    if row.max_cuda and version > numbers(row.max_cuda):
-        return False
-    return None if row.min_cuda is None else version >= numbers(row.min_cuda)
 
 
 def driver_branches(data: MatrixFile) -> Iterator[str]:
@@ -271,14 +261,10 @@ def issues(data: MatrixFile) -> Iterator[str]:
         if low and high and numbers(low) > numbers(high):
             yield f"{place}: min_compute_capability {low} is above the maximum {high}"
         specifiers = (where.versions, where.python, where.cudnn, where.ptxas, where.driver, *where.beside.values())
-        bad = [text for text in specifiers if text and not _readable(SpecifierSet, text)]
+        bad = [text for text in filter(None, specifiers) if not _readable(SpecifierSet, text)]
         yield from (f"{place}: {text!r} is no version specifier such as '>=2.16,<2.18'" for text in bad)
-        if not bad and not _speaks_of_a_release(issue, data):
+        if not bad and not any(concerns(issue, row, name) for row in data.tensorflow for name in row.wheels or ("",)):
             yield f"{place}: no release fits it"
-
-
-def _speaks_of_a_release(issue: KnownIssue, data: MatrixFile) -> bool:
-    return any(concerns(issue, row, name) for row in data.tensorflow for name in row.wheels or ("",))
 
 
 def package_requirements(data: MatrixFile) -> Iterator[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import islice
 from typing import Any
 
 import msgspec
 from msgspec import structs
+from packaging.version import Version
 
 from tfgpu_doctor.facts.reading import read_whole, why
 from tfgpu_doctor.facts.report import MatrixInfo
@@ -26,7 +27,6 @@ from tfgpu_doctor.matrix.schema import (
     Condition,
     CudaToolkit,
     CudnnRelease,
-    GpuNames,
     KnownIssue,
     MatrixFile,
     PackageReleases,
@@ -88,21 +88,15 @@ def layered(below: MatrixFile, above: MatrixFile) -> MatrixFile:
         if table in _ASCENDING or table in _FALLING:
             rows.sort(key=lambda row: numbers(getattr(row, fields[0])), reverse=table in _FALLING)
         tables[table] = tuple(rows)
-    tables["gpus"] = (*above.gpus, *_without(below.gpus, {name.lower() for row in above.gpus for name in row.names}))
+    ours = {name.lower() for row in above.gpus for name in row.names}
+    left = [(row, tuple(name for name in row.names if name.lower() not in ours)) for row in below.gpus]
+    tables["gpus"] = (*above.gpus, *(structs.replace(row, names=names) for row, names in left if names))
     tables["tensorflow"] = _releases(below.tensorflow, above.tensorflow)
     return structs.replace(below, sources=below.sources | above.sources, **tables)
 
 
-def _without(rows: Iterable[GpuNames], names: set[str]) -> Iterator[GpuNames]:
-    for row in rows:
-        if kept := tuple(name for name in row.names if name.lower() not in names):
-            yield structs.replace(row, names=kept)
-
-
 def _releases(below: Iterable[ReleaseRow], above: Iterable[ReleaseRow]) -> tuple[ReleaseRow, ...]:
     """A release keeps those platforms of ours that the upper row does not speak of."""
-    from packaging.version import Version
-
     rows = {(row.package, row.version): row for row in below}
     for row in above:
         ours = rows.get((row.package, row.version))
@@ -164,8 +158,6 @@ class Matrix:
         The row's own `version` tells which. A local version ("2.14.0+nv23.11") is another build than the published
         wheels, so it is known only where a row has exactly that version.
         """
-        from packaging.version import Version
-
         try:
             wanted = Version(version)
         except ValueError:
@@ -182,13 +174,10 @@ class Matrix:
         """All rows, newest version first."""
         key = (platform, package)
         if key not in self._sorted:
-            from packaging.version import Version
-
             rows = self.data.tensorflow if package is None else self._rows.get(_normalised(package), ())
             newest_first = sorted(rows, key=lambda row: Version(row.version), reverse=True)
-            self._sorted[key] = tuple(
-                self._release(row, name) for row in newest_first for name in row.wheels if platform in (None, name)
-            )
+            wheels = ((row, name) for row in newest_first for name in row.wheels if platform in (None, name))
+            self._sorted[key] = tuple(self._release(row, name) for row, name in wheels)
         return self._sorted[key]
 
     def stable(self, platform: str | None = None, package: str | None = None) -> tuple[Release, ...]:

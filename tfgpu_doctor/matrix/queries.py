@@ -55,9 +55,8 @@ def releases(matrix: Matrix, filters: Filters) -> tuple[Release, ...]:
     """
     package = filters.package or (None if filters.needs_gpu else "tensorflow")
     asked = cards(matrix, filters)
-    return newest_first(
-        row for row in matrix.releases(filters.platform, package) if _satisfies(matrix, row, filters, asked)
-    )
+    rows = matrix.releases(filters.platform, package)
+    return newest_first(row for row in rows if _satisfies(matrix, row, filters, asked))
 
 
 def _satisfies(matrix: Matrix, row: Release, filters: Filters, asked: tuple[str, ...]) -> bool:
@@ -165,13 +164,9 @@ def _of_the_major(row: Release, cuda: str, *, later: bool) -> bool:
 
 def takes_cudnn(row: Release, cudnn: str | None) -> bool:
     """cuDNN at run time may be a later minor than the one compiled against, of the same major."""
-    if cudnn is None:
-        return True
-    return (
-        row.cudnn is not None
-        and major(row.cudnn) == major(cudnn)
-        and numbers(cudnn) >= numbers(row.cudnn)[: len(numbers(cudnn))]
-    )
+    if cudnn is None or row.cudnn is None:
+        return cudnn is None
+    return major(row.cudnn) == major(cudnn) and numbers(cudnn) >= numbers(row.cudnn)[: len(numbers(cudnn))]
 
 
 def _same_names(one: Release, other: Release) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from itertools import filterfalse
 from typing import Any
 
 from msgspec import to_builtins
@@ -70,9 +71,8 @@ def cudnn_answer(matrix: Matrix, row: CudnnRelease) -> dict[str, Any]:
     """Join a cuDNN line with the releases compiled against it and the architectures that it is the last for."""
     architectures = sorted(matrix.data.architectures, key=lambda one: numbers(one.compute_capability))
     is_newest = row.version == _newest_first(matrix.data.cudnn)[0].version
-    dropped = [
-        one for one in architectures if not is_newest and last_cudnn(matrix, one.compute_capability) == row.version
-    ]
+    lasts = [] if is_newest else [(one, last_cudnn(matrix, one.compute_capability)) for one in architectures]
+    dropped = [one for one, last in lasts if last == row.version]
     newest = {one.name: one for one in architectures}  # an architecture is named when the last of its GPUs is dropped
     return {
         "version": row.version,
@@ -180,26 +180,16 @@ def find(matrix: Matrix, key: str) -> list[dict[str, Any]]:
     Raises QueryError: there is none; the message has names that are written like it.
     """
     wanted = _PREFIX.sub("", key.strip().lower(), count=1)
-    rows = [
-        (table, row, [*names(row)])
-        for table in TABLES
-        if table not in _OWN_COMMAND
-        for row in getattr(matrix.data, table)
-    ]
+    tables = filterfalse(_OWN_COMMAND.__contains__, TABLES)
+    rows = [(table, row, [*names(row)]) for table in tables for row in getattr(matrix.data, table)]
     exact = [one for one in rows if _is_called(wanted, one[2])]
     found = exact or [one for one in rows if any(name.lower().startswith(wanted) for name in one[2])]
     if not (found and wanted):
-        raise QueryError(_unknown_key(key, [name for *_, several in rows for name in several]))
+        near = similar(key.strip(), [name for *_, several in rows for name in several], 4)
+        hint = f"; the nearest are {', '.join(near)}" if near else ""
+        others = "tfgpu matrix find lists the tables; tfgpu matrix tensorflow, cuda, cudnn and gpu look up theirs"
+        raise QueryError(f"no row of the matrix is called {key[:80]!r}{hint}. {others}")
     return [_found(matrix, table, row, several[0]) for table, row, several in found]
-
-
-def _unknown_key(key: str, known: list[str]) -> str:
-    near = similar(key.strip(), known, 4)
-    hint = f"; the nearest are {', '.join(near)}" if near else ""
-    return (
-        f"no row of the matrix is called {key[:80]!r}{hint}. tfgpu matrix find lists the tables; tfgpu matrix "
-        "tensorflow, cuda, cudnn and gpu look up theirs"
-    )
 
 
 def _is_called(wanted: str, names: list[str]) -> bool:

@@ -165,12 +165,10 @@ def _forward_compatible(target: Target, row: Container, wheel: Release | None) -
 def _driver_of_image(request: PlanRequest, row: Container, wheel: Release | None, older: tuple[str, ...]) -> str | None:
     """The oldest driver that runs an image on the cards; None: none that supports them does."""
     need, toolkit = row.min_driver, request.matrix.cuda(row.cuda)
-    os = "wsl2" if request.target.has_windows_driver else request.target.os  # where Docker Desktop runs it
+    os = "wsl2" if request.target.os == "windows" else request.target.os  # where Docker Desktop runs it
     if os == "wsl2" and toolkit:
-        pairs = {
-            toolkit.min_driver_linux: toolkit.min_driver_windows,
-            toolkit.minor_compat_min_linux: toolkit.minor_compat_min_windows,
-        }
+        pairs = {toolkit.min_driver_linux: toolkit.min_driver_windows}
+        pairs[toolkit.minor_compat_min_linux] = toolkit.minor_compat_min_windows
         need = next((there for here, there in pairs.items() if there and major(here) == major(need)), need)
         need = driver_on(os, None, need) or need
     of_wheel = oldest_driver(wheel, request.target.capabilities, os) if wheel else None
@@ -269,7 +267,6 @@ def _jetson_wheels(request: PlanRequest) -> Iterator[Option]:
             python=row.python,
             cuda=row.cuda,
             cudnn=row.cudnn,
-            min_driver=None,
             first=(Fix("See which Jetson Linux the module has", ("cat /etc/nv_tegra_release",)), _FOR_H5PY),
             commands={"pip": tuple(installed)},
             then=(Fix("Check it", (f'{own} -c "{list_gpus(wheel.tensorflow)}"',)),),
@@ -305,17 +302,14 @@ def _cpu_option(request: PlanRequest, row: Release, python: str, interpreter: st
     target = request.target
     installation = Installation(request.matrix, target, row, python, interpreter, on_cpu=True)
     program = "tf\\Scripts\\python" if target.os == "windows" else "~/tf/bin/python"
+    with_python = "" if target.python in (None, python) else f" with Python {python}"
     return Option(
         kind="cpu",
-        title=f"TensorFlow {row.version} on the CPU"
-        + ("" if target.python in (None, python) else f" with Python {python}"),
+        title=f"TensorFlow {row.version} on the CPU{with_python}",
         tensorflow=row.version,
         package=row.package,
         python=python,
         pythons=row.python,
-        cuda=None,
-        cudnn=None,
-        min_driver=None,
         released=row.released,
         commands=installation.commands,
         missing=tuple(installation.missing()),

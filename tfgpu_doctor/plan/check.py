@@ -60,15 +60,14 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
         own = [one for one in _findings(view, target, matrix) if not _is_for_extra(one, view, with_extra)]
         found |= {(one.id, one.title, one.evidence): one for one in own}
         undetermined += _left_open(view, own)
+    judged = any(map(_is_known, views)) and not any(one.environment.unread for one in views)
     return Report(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
         matrix=matrix.info,
         created=created,
         source="text",
-        verdict=_verdict(
-            found.values(), any(map(_is_known, views)) and not any(one.environment.unread for one in views)
-        ),
+        verdict=_verdict(found.values(), judged),
         facts=Facts(),
         timings={},
         findings=tuple(sorted(found.values(), key=_rank)),
@@ -83,7 +82,9 @@ def _left_open(view: PlannedEnvironment, own: list[Finding]) -> Iterator[Undeter
         yield Undetermined(id="tf.package-conflict", reason=later)
     if (reason := _not_in_matrix(view)) and Severity.ERROR not in {one.severity for one in own}:
         yield Undetermined(id="cuda.version-mismatch", reason=reason)
-    yield from _doubted(view)
+    if (base := view.base) and base.container:  # whether it runs on the described GPU
+        for doubt in doubts_of(base.container, view.target, view.matrix):
+            yield Undetermined(id="gpu.arch-too-new", reason=f"{base.image.place}: {doubt}")
     for one in () if view.tensorflow else view.environment.requirements:
         if one.name != "tensorflow" and SequenceMatcher(None, one.name, "tensorflow").ratio() > _MISTYPED:
             yield Undetermined(id="tf.not-installed", reason=f"{one.place}: {one.text}: did you mean tensorflow?")
@@ -110,13 +111,6 @@ def _is_known(view: PlannedEnvironment) -> bool:
         return bool(view.conda or view.allowed) or view.release is not None
     inside = base and (base.tensorflow or "tensorflow/serving" in base.image.name or (base.of_tensorflow and base.cuda))
     return one is None and bool(inside or view.apart) and _not_in_matrix(view) is None
-
-
-def _doubted(view: PlannedEnvironment) -> Iterator[Undetermined]:
-    """Whether an image runs on the described GPU, where that is not known."""
-    if (base := view.base) and base.container:
-        for doubt in doubts_of(base.container, view.target, view.matrix):
-            yield Undetermined(id="gpu.arch-too-new", reason=f"{base.image.place}: {doubt}")
 
 
 def _not_in_matrix(view: PlannedEnvironment) -> str | None:

@@ -27,7 +27,7 @@ from tfgpu_doctor.matrix.compatibility import (
     runs_on,
     why_driver,
 )
-from tfgpu_doctor.matrix.loader import Matrix, Release
+from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.plan.target import NO_GLIBC, Target
 
 
@@ -79,6 +79,11 @@ class PlanRequest:
         """The last driver branch for the cards, where the driver is newer and no longer supports them."""
         have, last = self.target.driver, self.last_branch
         return last if have and last and not drives(have, None, last) else None
+
+    def issues(self, row: Release, python: str | None, *, extra: bool) -> tuple[KnownIssue, ...]:
+        """The known issues of a release with these GPUs and this driver."""
+        cards, driver = self.target.capabilities, self.target.driver
+        return self.matrix.issues_for(row, python=python, compute_capabilities=cards, driver=driver, extra=extra)
 
     def driver_exists(self, need: str | None) -> bool:
         """True if a driver as new as `need` still supports the cards."""
@@ -169,13 +174,7 @@ def _glibc(request: PlanRequest, row: Release) -> _Unmet:
 def _known_issue(request: PlanRequest, row: Release) -> _Unmet:
     """It is not known to be broken here."""
     python = request.target.python or (row.python[-1] if row.python else None)
-    found = request.matrix.issues_for(
-        row,
-        python=python,
-        compute_capabilities=request.target.capabilities,
-        driver=request.target.driver,
-        extra=row.extra is not None,
-    )
+    found = request.issues(row, python, extra=row.extra is not None)
     without_extra = extra_fails(request.matrix, row, python)  # the commands then spell it out
     grave = (one for one in found if one.severity == "error" or one.condition.driver)
     errors = (one for one in grave if one.id not in request.repaired_issues)

@@ -227,11 +227,9 @@ class _Answer:
     def _about_release(self, row: Release) -> Problem:
         """Whether it works with all that is named, or what it was built with."""
         broken, line = violations(self.request, row), f"line {self.question.line}"
-        against = (
-            *(Evidence(one.saw, line, one.need, one.source) for one in broken),
-            *self._other_libraries(row, line),
-        )
-        option = Planner(self.request).option("as-is", row)
+        unmet = (Evidence(one.saw, line, one.need, one.source) for one in broken)
+        against = (*unmet, *self._other_libraries(row, line))
+        option, made = Planner(self.request).option("as-is", row), _built_with(row)
         driver = f", driver {option.min_driver} or newer" if option.min_driver else ""
         title = _against(row, against[0], self.target.os) if against else f"{_line(option)}{driver}"
         listed = " ".join(dict.fromkeys((*row.sass, *row.ptx))) or "none, the CPU alone"
@@ -241,10 +239,8 @@ class _Answer:
         kernels = [*(self._kernels() if against or not self.direct else ()), *((_NVIDIAS,) if newer else ())]
         return Problem(
             title=f"{self._yes_or_no(not against)}{title}",
-            cause=". ".join(
-                (f"{_built_with(row)}{driver}; compiled for compute capability {listed}", *dict.fromkeys(kernels))
-            ),
-            evidence=against or message_evidence(self.question, need=_built_with(row)),
+            cause=". ".join((f"{made}{driver}; compiled for compute capability {listed}", *dict.fromkeys(kernels))),
+            evidence=against or message_evidence(self.question, need=made),
             fixes=tuple(_fixes(ways)) or (_OF_A_PROGRAM,),
         )
 
@@ -350,9 +346,8 @@ def _against(row: Release, one: Evidence, os: str) -> str:
     if not row.gpu:
         return f"TensorFlow {row.version} has no GPU support on {_SYSTEMS[os]}"
     need = str(one.need)
-    return (
-        f"TensorFlow {row.version} {f'has no {need}' if need.startswith('kernels') else f'needs {need}, not {one.saw}'}"
-    )
+    why = f"has no {need}" if need.startswith("kernels") else f"needs {need}, not {one.saw}"
+    return f"TensorFlow {row.version} {why}"
 
 
 def _built_with(row: Release) -> str:

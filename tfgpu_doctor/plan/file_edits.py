@@ -43,7 +43,12 @@ def replacement(planned: PlannedEnvironment, below: str | None = None) -> str | 
     kinds = ("as-is",) if fixed else ("as-is", "python")
     best = next((one for one in plan.options if one.kind in kinds), None)
     row = planned.matrix.tensorflow(best.tensorflow, planned.target.platform, best.package) if best else None
-    return _for_its_file(planned, row) if row and _goes_with_the_rest(planned, row) else None
+    if row is None:
+        return None
+    there = pinned(planned.tensorflow) if planned.tensorflow else None
+    # a program of the release that is written may not run with one of another major version
+    keeps_major = there is None or major(there) == major(row.version)
+    return _for_its_file(planned, row) if keeps_major and fitting(planned, row.python, row) else None
 
 
 def _for_its_file(planned: PlannedEnvironment, row: Release) -> str:
@@ -57,12 +62,6 @@ def is_of_constraints(one: Requirement) -> bool:
     return "constraints" in one.place.path.rpartition("/")[2].lower()
 
 
-def _goes_with_the_rest(planned: PlannedEnvironment, row: Release) -> bool:
-    """Whether a program of the release that is written may run with another one, and all requirements can be met."""
-    there = pinned(planned.tensorflow) if planned.tensorflow else None
-    return (there is None or major(there) == major(row.version)) and bool(fitting(planned, row.python, row))
-
-
 def _nearest_sound(planned: PlannedEnvironment) -> Release | None:
     """The release that is there, or the newest of its minor version, where its extra brings what it needs."""
     there = planned.release or next(iter(planned.allowed), None)
@@ -71,10 +70,8 @@ def _nearest_sound(planned: PlannedEnvironment) -> Release | None:
         return None
     for row in same_minor_releases(PlanRequest(planned.matrix, planned.target), version):
         # no line of a file is to be needed beside it: a plan also has those that a command repairs
-        pythons = planned.pythons_of(row)
-        issues = planned.matrix.issues_for(
-            row, python=[None, *pythons][-1], compute_capabilities=planned.target.capabilities, extra=True
-        )
+        pythons, cards = planned.pythons_of(row), planned.target.capabilities
+        issues = planned.matrix.issues_for(row, python=[None, *pythons][-1], compute_capabilities=cards, extra=True)
         if row.extra and pythons and not any(issue.severity == "error" for issue in issues):
             return row
     return None
@@ -291,6 +288,4 @@ class FileEdits(Fixes):
         if not found and "driver" in why:  # after another one, which the first fix is
             return ()
         found = found or [*after_a_driver_change(request)]
-        return tuple(
-            Fix(f"Use {option.title} instead: {why}", next(iter(option.commands.values()))) for option in found
-        )
+        return tuple(Fix(f"Use {one.title} instead: {why}", next(iter(one.commands.values()))) for one in found)

@@ -58,6 +58,7 @@ _ENTERED = "ENV PATH=/opt/conda/envs/tf/bin:$PATH LD_LIBRARY_PATH=/opt/conda/env
 _ABOUT_ENVIRONMENTS = re.compile(
     r" \(uv or conda can install that Python\)| in an? (?:new )?environment(?: of its own)?"
 )
+_NAMED_TF = re.compile(r"[/\\]tf[/\\](?:bin|lib|Scripts)\b|[/\\]envs[/\\]tf\b")
 _TAKEN = re.compile(r"(?:(?<=-n )|(?<=conda activate )|(?<=~/)|(?<=-m venv ))tf(?![\w-])|^tf(?=\\Scripts)")
 _UNSET, _EXPORT = re.compile(r"\bunset ([A-Za-z_]\w*(?: [A-Za-z_]\w*){0,50})$"), re.compile(r"export (\w+)=([^$]*)")
 _OF_ITS_RELEASE = Fix(
@@ -136,20 +137,16 @@ class Fixes(Situation):
             fixes = tuple(one for one in fixes if not any(map(_OF_TENSORFLOW.search, (one.text, *one.commands))))
         fixes = tuple(self._in_an_image(self._apart(fix)) for fix in self._in_a_hosted_notebook(fixes))
         found = [(fix, self.where_it_belongs(fix)) for fix in fixes]
-        useful = tuple(here for fix, here in found if here.commands or not fix.commands)
-        return tuple(
-            map(self._named_anew, admitted(useful or tuple(here for _, here in found), self.facts, self.matrix))
-        )
+        useful = [here for fix, here in found if here.commands or not fix.commands]
+        return tuple(map(self._named_anew, admitted(useful or [here for _, here in found], self.facts, self.matrix)))
 
     def _named_anew(self, fix: Fix) -> Fix:
         """The fix with another name for its environment where one of that name is there.
 
         `conda create -y` removes it (conda/cli/main_create.py), and `python -m venv` keeps its Python.
         """
-        here = re.search(
-            r"[/\\]tf[/\\](?:bin|lib|Scripts)\b|[/\\]envs[/\\]tf\b", value_or(self.facts.python.executable, "")
-        )
-        if not here and not self.log.has("environment-named-tf"):
+        executable = value_or(self.facts.python.executable, "")
+        if not _NAMED_TF.search(executable) and not self.log.has("environment-named-tf"):
             return fix
         return structs.replace(fix, commands=tuple(_TAKEN.sub("tf-new", one) for one in fix.commands))
 
@@ -204,7 +201,8 @@ class Fixes(Situation):
             text = f"{fix.text} (in the Dockerfile, below FROM {self.image})"
             return structs.replace(fix, text=text, commands=lines)
         container = value_or(self.facts.host.container, "none")
-        if container == "apptainer" and self._changes_image(fix):
+        by_pip = self._of_text and any(map(_BY_PIP.search, fix.commands)) and not dockerfile(fix.commands)
+        if container == "apptainer" and by_pip:
             return structs.replace(fix, text=f"{fix.text}{_IN_POST}")
         if container == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
             return fix
@@ -217,10 +215,6 @@ class Fixes(Situation):
         if self._is_here:
             return _OF_A_PYTHON.sub(lambda found: f"{found[0]} --python {self.python}", command)
         return command if value_or(self.facts.host.os, None) else _BOUNDED.sub(r'"\1"', command)
-
-    def _changes_image(self, fix: Fix) -> bool:
-        """True if a fix of a text installs with pip, and in no environment that it makes."""
-        return self._of_text and any(map(_BY_PIP.search, fix.commands)) and not dockerfile(fix.commands)
 
     def _entered(self, fix: Fix) -> Fix:
         """The fix that also enters the environment of conda which it makes, for the program to run in it.
@@ -430,11 +424,9 @@ class Fixes(Situation):
             return own
         if row and self.target.python in (None, *row.python):
             return self.installation(row).requirements
-        version = self._with_a_wheel(version)
-        return self._by_version(version) if version else ()
-
-    def _by_version(self, version: str) -> tuple[str, ...]:
-        """That release, by the name of the package that is there, with the bounds that its metadata lacks."""
+        if not (version := self._with_a_wheel(version)):
+            return ()
+        # that release, by the name of the package that is there, with the bounds that its metadata lacks
         name = value_or(self.facts.tensorflow.distribution, "")
         names = ("tensorflow-gpu", "tensorflow")[name != "tensorflow-gpu" :]
         row = next(filter(None, (self.matrix.tensorflow(version, self.target.platform, one) for one in names)), None)
@@ -653,12 +645,8 @@ class Fixes(Situation):
             return ()
         for row in candidates(self.matrix, self.target.platform):
             same = row.cuda and row.cudnn and minor(row.cuda) == minor(cuda)
-            if (
-                same
-                and (not cudnn or major(row.cudnn) == major(cudnn))
-                and self.target.python in (None, *row.python)
-                and self.can_use(row)
-            ):
+            same = same and (not cudnn or major(row.cudnn) == major(cudnn))
+            if same and self.target.python in (None, *row.python) and self.can_use(row):
                 text = f"Install TensorFlow {row.version}, which is built for CUDA {minor(cuda)} and cuDNN {row.cudnn}"
                 if lacks_cudnn and not self.installation(row).cuda_from_pip:
                     text = f"Install TensorFlow {row.version} in an environment of its own"
@@ -670,14 +658,9 @@ class Fixes(Situation):
         """The published image of a release, where the program runs in another one."""
         if self.image or value_or(self.facts.host.container, "none") == "none":
             return ()
-        return tuple(
-            Fix(
-                f"Use the image of this release: it has CUDA {option.cuda} and cuDNN {option.cudnn}",
-                option.commands["docker"],
-            )
-            for option in self._images(f"=={minor(row.version)}.*")
-            if option.package == PUBLISHED
-        )
+        own = [one for one in self._images(f"=={minor(row.version)}.*") if one.package == PUBLISHED]
+        text = "Use the image of this release: it has"
+        return tuple(Fix(f"{text} CUDA {one.cuda} and cuDNN {one.cudnn}", one.commands["docker"]) for one in own)
 
     def can_use(self, row: Release) -> bool:
         """Whether a release can use the GPU here; the one that is there may wait for a driver, or compile its PTX."""

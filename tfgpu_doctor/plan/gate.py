@@ -71,8 +71,11 @@ class Situation:
 
     @cached_property
     def image(self) -> str | None:
-        """The image that holds this TensorFlow; None where pip or conda installed it, or nothing tells."""
-        return tensorflow_image(self.facts)
+        """The image that a text names and that holds its TensorFlow; None where somebody installs TensorFlow."""
+        named = [one.values.get("image", "") for one in self.log.all("image-named")]
+        listed = any(one.name in TENSORFLOW for one in value_or(self.facts.python.packages, ()))
+        installed = listed or self.log.has("tensorflow-installed")
+        return named[-1] if named and not installed and holds_tensorflow(named[-1]) else None
 
     @property
     def container(self) -> Container | None:
@@ -127,11 +130,9 @@ class Situation:
         variants = [one.values for one in self.log.all("conda-build")]
         if variants and variants[-1].get("variant") == "cpu":
             return variants[-1].get("version") or self.version or ""
-        build, own = (
-            value_or(self.facts.tensorflow.build, None),
-            value_or(self.facts.tensorflow.distribution, "tensorflow"),
-        )
-        listed = {own} | {one.name for one in value_or(self.facts.python.packages, ()) if one.name in TENSORFLOW}
+        tensorflow, packages = self.facts.tensorflow, value_or(self.facts.python.packages, ())
+        build, own = value_or(tensorflow.build, None), value_or(tensorflow.distribution, "tensorflow")
+        listed = {own} | {one.name for one in packages if one.name in TENSORFLOW}
         lacks = build is not None and not (build.is_cuda_build or build.is_rocm_build)
         return (self.version or "") if lacks and listed == {"tensorflow"} else None
 
@@ -139,15 +140,6 @@ class Situation:
     def version(self) -> str | None:
         """The TensorFlow that is there, as far as it is known for sure."""
         return value_or(self.facts.tensorflow.version, None) or self.has("tensorflow")
-
-
-def tensorflow_image(facts: Facts) -> str | None:
-    """The image that a text names and that holds its TensorFlow; none where somebody installs TensorFlow himself."""
-    messages = value_or(facts.messages, ())
-    named = [one.values.get("image", "") for one in messages if one.kind == "image-named"]
-    listed = any(one.name in TENSORFLOW for one in value_or(facts.python.packages, ()))
-    installed = listed or any(one.kind == "tensorflow-installed" for one in messages)
-    return named[-1] if named and not installed and holds_tensorflow(named[-1]) else None
 
 
 def has_pip(image: str) -> bool:

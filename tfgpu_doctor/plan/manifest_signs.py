@@ -77,7 +77,7 @@ from tfgpu_doctor.plan.planned import (
     with_cudnn,
     without_wheel,
 )
-from tfgpu_doctor.plan.resolving import Universe, holds, solve, specifier
+from tfgpu_doctor.plan.resolving import holds, solve, specifier
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 _SEARCHES: dict[tuple[str, tuple[str, ...]], list[Search]] = {}
@@ -311,21 +311,15 @@ def environment_beside_the_image_s(view: PlannedEnvironment) -> Iterator[Problem
     """Poetry, uv and their like install a project into an environment of its own, without the image's packages."""
     if view.apart and view.base:
         command, place = view.apart
-        own = Fix(
-            f"In the build, instead of {command} in {place}, install the project by pip: python3 -m pip install ."
-        )
-        share = Fix(
-            f"In the build, above {place}, let poetry use the image's Python", ("ENV POETRY_VIRTUALENVS_CREATE=false",)
-        )
+        need, docs = "the Python of the image", "https://python-poetry.org/docs/configuration"
+        text, lines = f"instead of {command} in {place}, install the project by pip: python3 -m pip install .", ""
+        if command.startswith("poetry"):
+            text, lines = f"above {place}, let poetry use the image's Python", "ENV POETRY_VIRTUALENVS_CREATE=false"
         yield Problem(
             title=f"The TensorFlow of {view.base.image.reference} is not in the environment that {command} makes",
             cause="it makes a virtual environment, whose Python does not see the packages of the image",
-            evidence=(
-                evidence(
-                    command, str(place), "the Python of the image", "https://python-poetry.org/docs/configuration"
-                ),
-            ),
-            fixes=(share if command.startswith("poetry") else own,),
+            evidence=(evidence(command, str(place), need, docs),),
+            fixes=(Fix(f"In the build, {text}", (lines,) if lines else ()),),
             severity=Severity.WARNING,
         )
 
@@ -459,12 +453,12 @@ def _python_2(image: Image, packages: list[Requirement]) -> Iterator[Problem]:
             )
 
 
+@in_manifests("tf.package-removed")
 def _removed(view: PlannedEnvironment) -> Iterator[Problem]:
     """tensorflow-gpu or tf-nightly-gpu is required; conda-forge keeps the former as a metapackage."""
     for one in _discontinued(view):
-        nothing = (
-            is_empty(one) or at_least(pinned(one), "2.12") is True or view.target.os == "macos"
-        )  # had none since 1.2
+        # macOS had none since 1.2
+        nothing = is_empty(one) or at_least(pinned(one), "2.12") is True or view.target.os == "macos"
         nothing = nothing or (one is view.tensorflow and view.release is None)
         better = _under_another_name(view, one)
         if pinned(one) and not (nothing or better):
@@ -476,9 +470,6 @@ def _removed(view: PlannedEnvironment) -> Iterator[Problem]:
             fixes=(write_release(view, one, better),) if better else (),
             severity=Severity.ERROR if nothing else Severity.NOTE if pinned(one) else Severity.WARNING,
         )
-
-
-in_manifests("tf.package-removed")(_removed)
 
 
 @in_manifests("tf.package-removed")
@@ -552,12 +543,16 @@ def _cannot_work(view: PlannedEnvironment, line: Requirement) -> bool:
 
 def _said_of(view: PlannedEnvironment, conflict: Conflict) -> tuple[str, str, Severity]:
     """What happens to lines that exclude each other: one command is refused, a later one replaces what is there."""
-    last, texts = max(one.step for one in conflict.lines), [one.text for one in conflict.lines]
-    if not any(one.step < last for one in conflict.lines):
-        title = f"{' and '.join(texts)} {'exclude each other' if texts[1:] else _without_wheel(view)}"
-        return title, "the installer finds no versions that meet all requirements, and installs nothing", Severity.ERROR
+    last = max(one.step for one in conflict.lines)
     later = [one for one in conflict.lines if one.step == last]
-    return _installed_later(view, conflict, " and ".join(one.text for one in conflict.lines if one.step < last), later)
+    earlier = " and ".join(one.text for one in conflict.lines if one.step < last)
+    if not earlier:
+        # of a Python that is named nowhere, why it is this one
+        chosen = f", the newest for TensorFlow {view.release.version}" if view.pythons is None and view.release else ""
+        alone = f"cannot be installed with Python {view.resolved.universe.python}{chosen}"
+        title = f"{' and '.join(one.text for one in later)} {'exclude each other' if later[1:] else alone}"
+        return title, "the installer finds no versions that meet all requirements, and installs nothing", Severity.ERROR
+    return _installed_later(view, conflict, earlier, later)
 
 
 def _installed_later(
@@ -623,12 +618,6 @@ def keras_2_without_its_package(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=_seen(line, f"tf-keras{bound}", "tensorflow/python/util/lazy_loader.py"),
             fixes=(write_beside(line, f"tf-keras{bound}"),),
         )
-
-
-def _without_wheel(view: PlannedEnvironment) -> str:
-    """What is wrong with a line of which there is no wheel; of a Python that is named nowhere, why it is this one."""
-    chosen = f", the newest for TensorFlow {view.release.version}" if view.pythons is None and view.release else ""
-    return f"cannot be installed with Python {view.resolved.universe.python}{chosen}"
 
 
 def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> Iterator[Problem]:
@@ -730,12 +719,8 @@ def replaces_a_build_of_nvidia(view: PlannedEnvironment) -> Iterator[Problem]:
 def replaces_the_image_s_tensorflow(view: PlannedEnvironment) -> Iterator[Problem]:
     """pip takes the newest tf-keras, which requires its own TensorFlow, and replaces that of the image, CUDA or not."""
     base, line, universe = view.base, view.requirement("tf-keras"), view.resolved.universe
-    if (
-        view.tensorflow
-        or line is None
-        or line.installer != "pip"
-        or not (base and base.of_tensorflow and base.tensorflow)
-    ):
+    is_there = base and base.of_tensorflow and not view.tensorflow
+    if line is None or line.installer != "pip" or base is None or not base.tensorflow or not is_there:
         return
     package = universe.package(line.name)
     newest = max(package.allowed(line.specifier), default=None)
@@ -788,9 +773,8 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
     yield from (outside := [*_outside_bounds(view, "numpy", bound)])
     if row and bound and not outside and not view.conda and (line := _brings_numpy_2(view, bound)):
         why = "a later command of pip replaces NumPy 1" if bound == row.numpy else "it is compiled for NumPy 1"
-        some = (
-            view.pythons and not view.python and any(capability(one) < (3, 9) for one in row.python)
-        )  # have no NumPy 2
+        # before 3.9 there is no NumPy 2
+        some = view.pythons and not view.python and any(capability(one) < (3, 9) for one in row.python)
         yield Problem(
             title=f"TensorFlow {row.version} will be installed with NumPy 2, and cannot be imported with it",
             cause=f"{why}, and pip is not told of an upper bound",
@@ -821,24 +805,20 @@ def numpy_over_nvidias(view: PlannedEnvironment) -> Iterator[Problem]:
 def numpy_built_from_source(view: PlannedEnvironment) -> Iterator[Problem]:
     """A command of its own installs a NumPy before 1.26 for Python 3.12 or later, which has no distutils."""
     row, universe = view.release, view.resolved.universe
-    if row is None or not view.python or not at_least(view.python, "3.12"):
+    if row is None or not at_least(view.python, "3.12"):
         return
     step = view.tensorflow.step if view.tensorflow else -1
+    later = [one for one in universe.package("numpy").versions if one >= Version("1.26")]
     for one in view.environment.requirements:
-        if one.fatal and one.step not in (0, step) and _is_before(universe, one, "1.26"):
+        wanted = specifier(one.specifier) if one.name == "numpy" and universe.is_judged(one) else None
+        is_apart = one.fatal and one.step not in (0, step)
+        if is_apart and wanted is not None and not any(map(wanted.contains, later)):
             yield Problem(
                 title=f"{one.text} cannot be installed with Python {view.python}",
                 cause="pip finds no wheel, and builds it from source, which fails: distutils is gone since 3.12",
                 evidence=_seen(one, "NumPy 1.26 or later", "release notes of NumPy 1.26.0"),
                 fixes=(write(one, f"numpy{bound}"),) if (bound := row.numpy or numpy_bound(row)) else (),
             )
-
-
-def _is_before(universe: Universe, one: Requirement, version: str) -> bool:
-    """Whether a line asks for a NumPy before a version."""
-    wanted = specifier(one.specifier) if one.name == "numpy" and universe.is_judged(one) else None
-    later = [each for each in universe.package("numpy").versions if each >= Version(version)]
-    return wanted is not None and not any(map(wanted.contains, later))
 
 
 def _brings_numpy_2(view: PlannedEnvironment, bound: str) -> Requirement | None:
@@ -902,13 +882,14 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     if environment.kind not in _REQUESTS or (environment.kind == "workflow" and request is None):
         return
     expected, fix, docs, why = _REQUESTS[environment.kind]
-    image = environment.image.reference if environment.image else ""
     if request and request.problem:
+        image, gpus = environment.image.reference if environment.image else "", f"/gpu: {request.count or 1}"
+        lines = tuple(line.replace("IMAGE", image).replace("/gpu: 1", gpus) for line in fix)
         yield Problem(
             title=f"{environment.label.partition(' (')[0]} gets no GPU: {request.problem}",
             cause=why if environment.kind == "workflow" else "the request is in the file, but brings no GPU",
             evidence=(evidence(request.text, str(request.place), expected, docs),),
-            fixes=(Fix("Instead of that, write", tuple(_filled_in(line, image, request.count) for line in fix)),),
+            fixes=(Fix("Instead of that, write", lines),),
         )
     elif view.wants_gpu and request is None and not environment.no_gpu:
         found = view.base.image.reference if view.base else environment.label
@@ -918,11 +899,6 @@ def no_request_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=(evidence(found, str(environment.place), expected, docs),),
             fixes=(add_to_container(view, fix),),
         )
-
-
-def _filled_in(line: str, image: str, count: int | None) -> str:
-    """A line of a request, with the image and the number that the file has."""
-    return line.replace("IMAGE", image).replace("/gpu: 1", f"/gpu: {count or 1}")
 
 
 _DRIVERS = re.compile(r"(?:lib)?nvidia-(?:compute|utils|driver|gl|decode)-\d+.*|cuda-drivers.*|nvidia-driver-.*")
@@ -1012,17 +988,14 @@ def _driver_for_other_cards(view: PlannedEnvironment, *, newer: bool) -> Iterato
     is_newer = request.branch_to_go_back_to is not None
     if not why or is_newer != newer or not (view.tensorflow or (base and base.gpu)):
         return
-    needed = (
-        request.least_branch,
-        base and driver_of(base, view.matrix),
-        row and row.gpu and request.driver_needed(row),
-    )
+    of_image, of_row = base and driver_of(base, view.matrix), row and row.gpu and request.driver_needed(row)
+    needed = [one for one in (request.least_branch, of_image, of_row) if one]
     expected = f"driver {request.last_branch} or older" if newer else f"driver {request.least_branch} or newer"
     yield Problem(
         title=why,
         cause="the driver does not list the GPU then: nvidia-smi finds no devices, and TensorFlow runs on the CPU",
         evidence=(evidence(f"driver {view.target.driver}", "--driver", expected, "compat_matrix.yaml, gpus"),),
-        fixes=driver_change(request, max((one for one in needed if one), key=numbers, default=None))[1:],
+        fixes=driver_change(request, max(needed, key=numbers, default=None))[1:],
         severity=Severity.WARNING if view.drives else Severity.ERROR,
     )
 
@@ -1140,14 +1113,12 @@ def required_on_windows(view: PlannedEnvironment) -> Iterator[Problem]:
     row, tensorflow = view.release, view.tensorflow
     if row is None or not _is_windows_native(view) or not view.wants_gpu:
         return
-    fixes = [Fix("Run it in WSL2")]
-    if tensorflow and (better := replacement(view, "2.11")):
-        fixes.append(write_release(view, tensorflow, better))
+    better = replacement(view, "2.11")
     yield Problem(
         title=f"TensorFlow {row.version} has no CUDA on Windows",
         cause=DECLARATIONS["tf.windows-native"].cause,
         evidence=(evidence(f"TensorFlow {row.version} on Windows", view.where, "2.10, or WSL2", GUIDE),),
-        fixes=tuple(fixes),
+        fixes=(Fix("Run it in WSL2"), *((write_release(view, tensorflow, better),) if tensorflow and better else ())),
     )
 
 
@@ -1346,9 +1317,8 @@ def nothing_brings_it_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 
 def _without_an_extra(tensorflow: Requirement) -> str:
     """Why a release before 2.14 has no CUDA."""
-    return (
-        "TensorFlow has an extra and-cuda since 2.14; before, pip only warns. " if tensorflow.extras else ""
-    ) + OF_THE_SYSTEM
+    why = "TensorFlow has an extra and-cuda since 2.14; before, pip only warns. " if tensorflow.extras else ""
+    return why + OF_THE_SYSTEM
 
 
 def _lacks_cuda(view: PlannedEnvironment) -> bool:
@@ -1377,13 +1347,11 @@ def conda_folder_not_searched(view: PlannedEnvironment) -> Iterator[Problem]:
         return
     # nor into those of pip's packages: readelf -d of libtensorflow_framework.so.2 in 2.13.1 has $ORIGIN alone
     of_pip = not release.extra and {one.by for one in view.cudnns} == {"pip"}
-    title = f"TensorFlow {release.version} of pip does not look for CUDA in conda's lib folder"
-    issue, need = (
-        "https://github.com/tensorflow/tensorflow/issues/52988",
-        "LD_LIBRARY_PATH with the environment's lib folder",
-    )
+    nor = ", nor for cuDNN in that of pip's package" if of_pip else ""
+    need = "LD_LIBRARY_PATH with the environment's lib folder"
+    issue = "https://github.com/tensorflow/tensorflow/issues/52988"
     yield Problem(
-        title=title + (", nor for cuDNN in that of pip's package" if of_pip else ""),
+        title=f"TensorFlow {release.version} of pip does not look for CUDA in conda's lib folder{nor}",
         cause="up to 2.6 it found the libraries there; later releases need the folder in LD_LIBRARY_PATH",
         evidence=tuple(evidence(one.text, one.place, need, issue) for one in conda),
         fixes=(_with_folder_of_conda(view, links=of_pip),),
@@ -1394,10 +1362,8 @@ def conda_folder_not_searched(view: PlannedEnvironment) -> Iterator[Problem]:
 def _with_folder_of_conda(view: PlannedEnvironment, *, links: bool) -> Fix:
     """Set the variable; in a container, where what is started activates nothing, for all programs."""
     (path, text), prefix = dockerfile_of(view.environment), "$CONDA_PREFIX"
-    where, lines = (
-        "Once, in the activated environment, let its activation set it",
-        conda_library_path(f"{prefix}/etc/conda"),
-    )
+    where = "Once, in the activated environment, let its activation set it"
+    lines = conda_library_path(f"{prefix}/etc/conda")
     if path:
         prefix = _prefix_of_conda(view.environment, text)
         where, lines = f"At the end of {path}, add the environment's lib folder", (f"ENV LD_LIBRARY_PATH={prefix}/lib",)
@@ -1448,15 +1414,13 @@ def no_such_cudatoolkit(view: PlannedEnvironment) -> Iterator[Problem]:
         version = pinned(one) if one.installer == "conda" and one.name == "cudatoolkit" else None
         if version and at_least(version, "12"):
             out, own = remove(one), write_best(view) if view.release and view.release.extra else ()
-            both = [
-                Fix(f"{out.text}, which TensorFlow's own line brings; {fix.text}", edits=out.edits + fix.edits)
-                for fix in own
-            ]
+            text = f"{out.text}, which TensorFlow's own line brings"
+            both = tuple(Fix(f"{text}; {fix.text}", edits=out.edits + fix.edits) for fix in own)
             yield Problem(
                 title=f"conda has no cudatoolkit {version}",
                 cause=f"{_LAST_CUDATOOLKIT} was the last; conda cannot solve the environment",
                 evidence=_seen(one, f"cudatoolkit {_LAST_CUDATOOLKIT} or older", "conda-forge"),
-                fixes=tuple(both) or (out,),
+                fixes=both or (out,),
             )
 
 
@@ -1492,11 +1456,13 @@ def cudnn_of_a_later_torch(view: PlannedEnvironment) -> Iterator[Problem]:
         need, source = f"cuDNN {release.cudnn}", f"TensorFlow {release.version}"
         later = f"python3 -m pip install '{name}>={release.cudnn},<{int(major(release.cudnn or '')) + 1}'"
         repair = Fix(f"In the build, below {torch.place}, run: {later}; PyTorch runs with it, too")
+        if major(pins[name]) != major(release.cudnn):
+            repair = Fix("Install PyTorch in an environment of its own")
         yield Problem(
             title=f"{source} needs {need}, but PyTorch {version} replaces it by {pins[name]}",
             cause="each pip command installs what its own packages require, and only warns of what it breaks",
             evidence=(evidence(torch.text, str(torch.place), need, source),),
-            fixes=(repair if major(pins[name]) == major(release.cudnn) else _APART,),
+            fixes=(repair,),
         )
 
 
@@ -1507,9 +1473,6 @@ def _newest(view: PlannedEnvironment, line: Requirement) -> tuple[Version | None
     later = {one.name for one in view.environment.requirements if one.step > line.step}
     pins = {one.name: one.specifier.removeprefix("==") for one in package.requires(version)} if version else {}
     return version, {name: pin for name, pin in pins.items() if name not in later}
-
-
-_APART = Fix("Install PyTorch in an environment of its own")
 
 
 def _other_cudnn(view: PlannedEnvironment, release: Release, wrong: Cuda) -> tuple[Fix, ...]:
@@ -1524,10 +1487,8 @@ def _other_cudnn(view: PlannedEnvironment, release: Release, wrong: Cuda) -> tup
 
 def _is_built(view: PlannedEnvironment) -> bool:
     """Whether commands of a file make the environment; a service or a pod starts an image as it is."""
-    image, environment = view.environment.image, view.environment
-    return environment.kind in ("dockerfile", "singularity") or bool(
-        image and image.place.path != environment.place.path
-    )
+    image, one = view.environment.image, view.environment
+    return one.kind in ("dockerfile", "singularity") or bool(image and image.place.path != one.place.path)
 
 
 def _images_that_run(view: PlannedEnvironment, wanted: str) -> list[str]:
@@ -1627,14 +1588,20 @@ def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     yield from _known_bugs(view, about_protobuf=False)
 
 
+_INSTALLED = re.compile(r"tensorflow==(\d[\d.]*)")
+
+
 def _known_bugs(view: PlannedEnvironment, *, about_protobuf: bool) -> Iterator[Problem]:
     """The bugs of what will be installed, or that its metadata has no upper bound for protobuf."""
     row, line = view.release, view.tensorflow
-    nearest = _without_its_bug(view, row) if row else ()
+    nearest, own = (_without_its_bug(view, row), minor(row.version)) if row else ((), None)
     for issue, gravity in _bugs(view, row) if row else ():
         if row is None or (issue.about == "protobuf") != about_protobuf:
             continue
-        fixes, need = (*nearest, Fix(issue.fix, _of_this_minor(row, issue.commands))), "another release"
+        # an issue of several minor versions has commands for each
+        others = [one for one in issue.commands if (found := _INSTALLED.search(one)) and minor(found[1]) != own]
+        commands = tuple(one for one in issue.commands if one not in others)
+        fixes, need = (*nearest, Fix(issue.fix, commands)), "another release"
         if about_protobuf:
             need = f"protobuf{protobuf_bound(row)}"
             fixes = fixes if nearest or line is None else (write_beside(line, "protobuf<3.21"),)
@@ -1665,8 +1632,14 @@ def _bugs(view: PlannedEnvironment, row: Release) -> Iterator[tuple[KnownIssue, 
 
 
 def _without_its_bug(view: PlannedEnvironment, row: Release) -> tuple[Fix, ...]:
-    """The edit that writes a release without the bugs of the one that is there."""
-    return write_best(view) if row.extra and replacement(view) != requirement(row) else _write_patched(view, row)
+    """The edit that writes a release without the bugs of the one that is there; without an extra, its last patch."""
+    if row.extra:
+        return write_best(view) if replacement(view) != requirement(row) else ()
+    one, better = view.asked, _patched(view, row)
+    if one is None or better is None or pinned(one) is None or one.installer != "pip":
+        return ()
+    name = "tensorflow" if one.name == "tensorflow-gpu" and at_least(better.version, "2.1") else one.name
+    return (write_release(view, one, f"{name}=={better.version}"),)
 
 
 def _patched(view: PlannedEnvironment, row: Release) -> Release | None:
@@ -1682,21 +1655,6 @@ def _patched(view: PlannedEnvironment, row: Release) -> Release | None:
     return next((one for one in same if not is_broken(one) and not Version(one.version).is_prerelease), None)
 
 
-def _of_this_minor(row: Release, commands: tuple[str, ...]) -> tuple[str, ...]:
-    """The commands; none that installs another minor version where the issue is one of several."""
-    named = {one: re.search(r"tensorflow==(\d[\d.]*)", one) for one in commands}
-    return tuple(one for one, found in named.items() if not found or minor(found[1]) == minor(row.version))
-
-
-def _write_patched(view: PlannedEnvironment, row: Release) -> tuple[Fix, ...]:
-    """Write the last patch instead, under the name that still is one."""
-    one, better = view.asked, None if row.extra else _patched(view, row)
-    if one is None or better is None or pinned(one) is None or one.installer != "pip":
-        return ()
-    name = "tensorflow" if one.name == "tensorflow-gpu" and at_least(better.version, "2.1") else one.name
-    return (write_release(view, one, f"{name}=={better.version}"),)
-
-
 def _gravity(view: PlannedEnvironment, issue: KnownIssue) -> Severity:
     """How grave a bug is as the files are: a plan warns of what it can install something else beside."""
     if forgets_folders(issue) and any(one.name == "LD_LIBRARY_PATH" for one in view.environment.settings):
@@ -1704,12 +1662,10 @@ def _gravity(view: PlannedEnvironment, issue: KnownIssue) -> Severity:
     return Severity.ERROR if lacks_bound(issue) else Severity(issue.severity)
 
 
-def _has_other_cuda(view: PlannedEnvironment, issue: KnownIssue) -> bool:
-    """Whether another finding judges it: the minor version of CUDA, and images without nvcc."""
-    is_devel = bool(view.base and view.base.flavour == "devel")
-    return issue.about == "cuda-minor" or (
-        issue.about == "nvcc" and (is_devel or not any(one.by for one in view.cudas))
-    )
+def _is_about_other_nvcc(view: PlannedEnvironment, issue: KnownIssue) -> bool:
+    """Whether it is about images without nvcc, where the environment has it, or no CUDA at all."""
+    is_devel = view.base is not None and view.base.flavour == "devel"
+    return issue.about == "nvcc" and (is_devel or not any(one.by for one in view.cudas))
 
 
 def _is_in_the_image(view: PlannedEnvironment, issue: KnownIssue) -> bool:
@@ -1754,11 +1710,11 @@ def _asks_for(view: PlannedEnvironment, name: str, bound: str) -> bool:
 
 
 def _concerns(view: PlannedEnvironment, issue: KnownIssue) -> bool:
-    """Whether it appears when the release is installed or run as planned; GPUs and NumPy have findings of their own."""
+    """Whether it appears when the release is installed or run as planned, and no finding of its own is about it."""
     condition = issue.condition
-    if issue.severity not in ("error", "warning") or is_about_architecture(condition) or issue.about == "numpy":
+    if issue.about in ("numpy", "cuda-minor") or is_about_architecture(condition) or issue.severity == "note":
         return False
-    if _has_other_cuda(view, issue) or _is_met(view, issue) or _is_in_the_image(view, issue):
+    if _is_about_other_nvcc(view, issue) or _is_met(view, issue) or _is_in_the_image(view, issue):
         return False
     if issue.affects == "install":  # an image has what was current when it was built
         return view.tensorflow is not None and bool(view.extra or not (condition.extra or issue.about == "extra"))

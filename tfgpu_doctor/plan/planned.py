@@ -152,12 +152,8 @@ def with_cudnn(base: Base, wanted: str, matrix: Matrix) -> str | None:
     cuda = numbers(base.cuda or "")
     there = "7" if cuda < (11,) else "8" if cuda < (12, 3) else "9" if cuda >= (12, 3, 2) else None
     has = _cudnn_in(base.cuda or "", there, matrix) if there else None
-    if (
-        cuda < (9,)
-        or there != major(wanted)
-        or (has and at_least(has.cudnn, minor(wanted)) is False)
-        or base.flavour not in ("runtime", "devel")
-    ):
+    is_older = has is not None and at_least(has.cudnn, minor(wanted)) is False
+    if cuda < (9,) or there != major(wanted) or is_older or base.flavour not in ("runtime", "devel"):
         return None
     word = "cudnn" if cuda >= (12, 4) else f"cudnn{there}"
     made = replace(base.image, tag=re.sub(f"-(?={base.flavour})", f"-{word}-", base.image.tag or "", count=1))
@@ -190,6 +186,12 @@ def _cuda_of(version: str | None, matrix: Matrix) -> str | None:
     return next((row.cuda for row in wheels if row and row.cuda), None)
 
 
+def _of_minor(rows: Iterable[Container], version: str | None) -> list[Container]:
+    """The image of a release first, then those of its minor version, whose CUDA a patch release has, too."""
+    same = (one for one in rows if version and minor(one.tensorflow) == minor(version))
+    return sorted(same, key=lambda one: one.tensorflow != version)
+
+
 def missing_tag(image: Image) -> tuple[bool, str | None]:
     """Whether the registry lacks a tag of nvidia/cuda; and the tag of the last patch of its CUDA, which it has."""
     name, tag = image.name.removeprefix("docker.io/").removeprefix("nvcr.io/"), image.tag or ""
@@ -200,12 +202,6 @@ def missing_tag(image: Image) -> tuple[bool, str | None]:
     is_superseded = last is not None and cuda != last and at_least(cuda, "11.2") is True
     is_old = at_least(cuda, "11") is False or cuda.count(".") < 2
     return is_old or is_superseded, f"{image.name}:{last}{tag[len(cuda) :]}" if last else None
-
-
-def _of_minor(rows: Iterable[Container], version: str | None) -> list[Container]:
-    """The image of a release first, then those of its minor version, whose CUDA a patch release has, too."""
-    same = (one for one in rows if version and minor(one.tensorflow) == minor(version))
-    return sorted(same, key=lambda one: one.tensorflow != version)
 
 
 def _listed(image: Image, matrix: Matrix, name: str, tag: str) -> Base:
@@ -477,9 +473,8 @@ class PlannedEnvironment:
         if not required or not narrowing or required[0].installer != "pip":
             return next(iter(required), None)
         line = required[0] if required[0].specifier else narrowing[0]
-        return replace(
-            required[0], specifier=bounds_of_all((required[0], *narrowing)), place=line.place, text=line.text
-        )
+        bounds = bounds_of_all((required[0], *narrowing))
+        return replace(required[0], specifier=bounds, place=line.place, text=line.text)
 
     def _applies(self, one: Requirement) -> bool:
         return bool(_for_which(one, self.target.platform, self.pythons or PYTHONS))
@@ -561,9 +556,8 @@ class PlannedEnvironment:
         if self.base and (inside := self.matrix.tensorflow(self.base.tensorflow or "", self.target.platform)):
             needs = universe.package(inside.package).requires(Version(inside.version))
             bounds |= {one.name: str(one.specifier) for one in needs} | {"numpy": numpy_bound(inside) or ""}
-        pins = [
-            Wanted(name, met) for name, bound in bounds.items() if (met := _nearest(universe, name, bound)) is not None
-        ]
+        met = {name: _nearest(universe, name, bound) for name, bound in bounds.items()}
+        pins = [Wanted(name, bound) for name, bound in met.items() if bound is not None]
         together = solve(universe, pins) or {}
         newest = {one.name: max(universe.package(one.name).allowed(one.specifier)) for one in pins}
         return {name: together.get(name, str(version)) for name, version in newest.items()}
@@ -642,8 +636,13 @@ def _tensorflows(
     found = _by_name(environment, platform, pythons)
     first = min(found, key=lambda one: (one.name != "tensorflow", one.name == CONDA_BASE), default=None)
     if base and len(found) == 1 and _has_already(base, found[0]):
-        first = _with_extra(base, found[0], matrix) if found[0].extras else None
-        return first, ()
+        if not found[0].extras:
+            return None, ()
+        # the release of the image is kept where pip can install its extra; else pip takes any other (tried)
+        row = None if base.of_a_month else matrix.tensorflow(base.tensorflow or "", "linux_x86_64")
+        issues = matrix.issues_for(row, python=base.python, extra=True) if row else ()
+        is_kept = row and not any(issue.condition.extra and issue.affects == "install" for issue in issues)
+        return replace(found[0], specifier=f"=={base.tensorflow}") if is_kept else found[0], ()
     return first, tuple(one for one in found if one is not first)
 
 
@@ -657,14 +656,6 @@ def _by_name(environment: Environment, platform: str, pythons: Sequence[str]) ->
         newest = max((holds_for[one][-1] for one in named), key=numbers)
         found.append(_together([one for one in named if newest in holds_for[one]]))
     return found
-
-
-def _with_extra(base: Base, one: Requirement, matrix: Matrix) -> Requirement:
-    """Keep the release of the image where pip can install its extra; else pip takes any other (tried)."""
-    row = None if base.of_a_month else matrix.tensorflow(base.tensorflow or "", "linux_x86_64")
-    issues = matrix.issues_for(row, python=base.python, extra=True) if row else ()
-    refused = any(issue.condition.extra and issue.affects == "install" for issue in issues)
-    return replace(one, specifier=f"=={base.tensorflow}") if row and not refused else one
 
 
 def _under_its_name(one: Requirement | None) -> Requirement | None:
@@ -704,16 +695,16 @@ def pinned(one: Requirement) -> str | None:
     return found[1] if found else None
 
 
-def is_empty(one: Requirement) -> bool:
-    """Whether a requirement admits the 2.12.0 of a discontinued package, which is empty, and fails to be built."""
-    wanted = specifier(one.specifier) if one.name in ("tensorflow-gpu", "tf-nightly-gpu") else None
-    return wanted is not None and wanted.contains("2.12.0")
-
-
 def _floor(one: Requirement) -> str:
     """The version that a range of conda's cudatoolkit begins with, where it stays within one minor version."""
     found = re.search(r">=\s*(\d+\.\d+)", one.specifier) if "<" in one.specifier else None
     return found[1] if found and one.name == "cudatoolkit" else ""
+
+
+def is_empty(one: Requirement) -> bool:
+    """Whether a requirement admits the 2.12.0 of a discontinued package, which is empty, and fails to be built."""
+    wanted = specifier(one.specifier) if one.name in ("tensorflow-gpu", "tf-nightly-gpu") else None
+    return wanted is not None and wanted.contains("2.12.0")
 
 
 # ----------------------------------------------------------------------------------- lines that exclude each other

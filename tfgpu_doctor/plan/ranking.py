@@ -82,11 +82,10 @@ def make_plan(
     wrong = [*problems(planner.request, no_gpu=known.no_gpu, driver_hangs=known.driver_hangs)]
     no_way = target.gpus and all(one.kind == "cpu" for one in options) and not outside_wsl(target)
     if no_way and (row := planner.best(frozenset({"driver", "python"}), by_hand=True)):
-        wrong.append(
-            f"TensorFlow {row.version} needs CUDA {row.cuda}, which neither pip nor conda has: it can no longer be "
-            "installed with a command"
-        )
+        why = f"needs CUDA {row.cuda}, which neither pip nor conda has: it can no longer be installed with a command"
+        wrong.append(f"TensorFlow {row.version} {why}")
     wrong += _whatever_release(planner, options, state) if specifier else ()
+    of_others = known.no_gpu or target.os == "macos" or outside_wsl(target)
     return Plan(
         schema=SCHEMA,
         tool=Tool(name="tfgpu", version=__version__),
@@ -96,9 +95,7 @@ def make_plan(
         tensorflow=None if specifier is None else str(specifier),
         problems=tuple(wrong),
         options=options,
-        ruled_out=()
-        if known.no_gpu or target.os == "macos" or outside_wsl(target)
-        else tuple(planner.ruled_out(options)),
+        ruled_out=() if of_others else tuple(planner.ruled_out(options)),
         last_driver_branch=planner.request.last_branch,
     )
 
@@ -139,15 +136,12 @@ class Planner:
         driver = None if option.first else self.target.driver
         then = structs.replace(self.target, driver=driver, python=option.python, **in_wsl)
         now, changed, matrix = to_facts(self.target), to_facts(then), self.request.matrix
+        ways = {key: admitted((Fix(option.title, way),), changed, matrix) for key, way in option.commands.items()}
         return structs.replace(
             option,
             first=admitted(option.first, now, matrix),
             missing=admitted(option.missing, changed, matrix),
-            commands={
-                tool: fix.commands
-                for tool, commands in option.commands.items()
-                for fix in admitted((Fix(option.title, commands),), changed, matrix)
-            },
+            commands={tool: fix.commands for tool, fixes in ways.items() for fix in fixes},
             then=admitted(option.then, changed, matrix),
         )
 
@@ -218,11 +212,8 @@ class Planner:
         """
         for row in candidates(self.request.matrix, self.target.platform, pre=pre):
             broken = broken_within(self.request, row, given_up)
-            if (
-                broken is not None
-                and self._can_change(row, broken)
-                and by_hand != bool(self._installation(row).commands)
-            ):
+            can_change = broken is not None and self._can_change(row, broken)
+            if can_change and by_hand != bool(self._installation(row).commands):
                 return row
         return None
 
@@ -284,14 +275,7 @@ class Planner:
         if not installation.cuda_from_pip and (bug := next(filter(forgets_folders, row.known_issues), None)):
             yield f"TensorFlow {row.version} has a bug: {bug.title}. They are linked where it looks"
         yield from self._notes_on_gpus()
-        found = self.request.matrix.issues_for(
-            row,
-            python=installation.python,
-            compute_capabilities=self.target.capabilities,
-            driver=self.target.driver,
-            extra=installation.self_contained,
-        )
-        for issue in found:
+        for issue in self.request.issues(row, installation.python, extra=installation.self_contained):
             if issue.severity == "warning" and issue.affects == "run":
                 yield f"{issue.title}. {issue.fix}"
 

@@ -27,9 +27,9 @@ class Option(Record, frozen=True, kw_only=True):
     tensorflow: str
     package: str  # distribution, or what brings it ("nvcr.io/nvidia/tensorflow", "conda-forge")
     python: str | None
-    cuda: str | None  # that it is built with
-    cudnn: str | None
-    min_driver: str | None  # for the target's operating system; None: unknown
+    cuda: str | None = None  # that it is built with
+    cudnn: str | None = None
+    min_driver: str | None = None  # for the target's operating system; None: unknown
     released: str | None = None  # "2025-08-13"; None: unknown
     pythons: tuple[str, ...] = ()  # that would do as well
     first: tuple[Fix, ...] = ()  # what has to be done before

@@ -145,13 +145,11 @@ class Package:
             bounds = SpecifierSet(",".join(text for text in texts if specifier(text) is not None))
             pins = any(one.operator in ("==", "===") and not one.version.endswith(".*") for one in bounds)
             candidates = self.installable | self._yanked if pins else self.installable
-            older = {_OLDER} if self._has_older() and not any(map(self._excludes_older, bounds)) else ()
+            # the matrix has all of TensorFlow; of others, older versions may be there for this Python
+            has_older = self.name not in TENSORFLOW and self.versions[-1] in self.installable
+            older = {_OLDER} if has_older and not any(map(self._excludes_older, bounds)) else ()
             self._allowed[texts] = frozenset((*older, *bounds.filter(candidates, prereleases=True)))
         return self._allowed[texts]
-
-    def _has_older(self) -> bool:
-        """Whether versions that the matrix lacks may be there for this Python; of TensorFlow it has all."""
-        return self.name not in TENSORFLOW and self.versions[-1] in self.installable
 
     def _excludes_older(self, bound: Specifier) -> bool:
         """Whether nothing before the first known version meets a bound."""
@@ -271,18 +269,13 @@ def _is_constraint(one: _Line) -> bool:
     return isinstance(one, Requirement) and one.is_constraint
 
 
-def can_be_met(universe: Universe, wanted: Sequence[_Line]) -> bool:
-    """Return True if the requirements can be met, or that is unknown."""
-    return solve(universe, wanted) is not None
-
-
 def smallest_conflict(universe: Universe, wanted: Sequence[_Line]) -> tuple[int, ...]:
     """Return the positions of requirements that exclude each other, of which none can be left out; empty: none do."""
-    if can_be_met(universe, wanted):
+    if solve(universe, wanted) is not None:
         return ()
     kept = [index for index, one in enumerate(wanted) if universe.is_judged(one)]
     for index in tuple(kept):
         without = [one for one in kept if one != index]
-        if not can_be_met(universe, [wanted[one] for one in without]):
+        if solve(universe, [wanted[one] for one in without]) is None:
             kept = without
     return tuple(kept)

@@ -93,11 +93,6 @@ class Target(Record, frozen=True, kw_only=True):
         return f"linux_{'aarch64' if is_arm else 'x86_64'}"
 
     @property
-    def has_windows_driver(self) -> bool:
-        """True if the driver is that of Windows, which WSL2 uses as well."""
-        return self.os in ("windows", "wsl2")
-
-    @property
     def left_out(self) -> dict[str, int]:
         """The GPUs that TensorFlow leaves out beside a larger one, and the multiprocessors of each."""
         names = [(gpu.name or "").removeprefix("NVIDIA ") for gpu in self.gpus]
@@ -341,7 +336,6 @@ def read_specifier(text: str) -> SpecifierSet:
         for one in specifier:
             one.contains("1")  # only now is its version read
     except ValueError as error:
-        raise TargetError(
-            f"{text[:60]!r} is not a TensorFlow version such as 2.15, nor a range such as '>=2.12,<2.16'"
-        ) from error
+        ways = "a TensorFlow version such as 2.15, nor a range such as '>=2.12,<2.16'"
+        raise TargetError(f"{text[:60]!r} is not {ways}") from error
     return specifier
