@@ -44,6 +44,7 @@ from tfgpu_doctor.findings.library_fixes import (
 )
 from tfgpu_doctor.matrix.compatibility import dropped_by, forgets_folders
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.parsers.lines import any_case
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Findings about the CUDA libraries that TensorFlow opens by name.
@@ -236,12 +237,8 @@ def extra_that_there_is_not(
 def plain_pip_lists_no_gpu(messages: MessageLog, cards: Cards, reported_cuda: ReportedCuda, os: str) -> Problem | None:
     """TensorFlow lists no GPU on a Linux that has one, and pip installed it without the extra."""
     lines = messages.all("tensorflow-installed") or messages.all("no-gpu-listed")
-    if (
-        os not in ("linux", "wsl2")
-        or not cards
-        or not messages.has("no-gpu-listed")
-        or not reported_cuda.newest_without_extra
-    ):
+    misses_one = os in ("linux", "wsl2") and cards and messages.has("no-gpu-listed")
+    if not misses_one or not reported_cuda.newest_without_extra:
         return None
     return Problem(possible=True, cause=WITHOUT_EXTRA, evidence=message_evidence(*lines, most=1))
 
@@ -439,22 +436,15 @@ _DISABLES = "TensorFlow disables all GPUs if cuDNN cannot be loaded"
 _OLD_RULE = "this TensorFlow works with the minor version of cuDNN alone that it was compiled with"
 
 
-def _same_minor(messages: MessageLog | None) -> bool:
+def _same_minor(messages: MessageLog) -> bool:
     """Whether a later minor version is refused, too: old releases compare "compatibility versions"."""
-    return messages is not None and any("compatibility" in one.text for one in messages.all("cudnn-version-differs"))
-
-
-def _cudnn_to_install(context: Context) -> str | None:
-    """The cuDNN that is compiled against, where neither pip nor an image brings it for the release that is there."""
-    log, remedies = value_or(fetch("messages", context), MessageLog(())), context.remedies
-    compiled = next(map(dotted, log.values("cudnn-version-differs", "compiled")), None)
-    return None if remedies.image or remedies.kept_release() else compiled
+    return any("compatibility" in one.text for one in messages.all("cudnn-version-differs"))
 
 
 def _that_serves(context: Context, needed: str) -> tuple[Fix, ...]:
     """Install a cuDNN that serves a TensorFlow compiled with `needed`; nothing where one is there."""
-    log, reported = (value_or(fetch(name, context), None) for name in ("messages", "reported_cudnn"))
-    later = minor(needed) if _same_minor(log) else major(needed)
+    reported = value_or(fetch("reported_cudnn", context), None)
+    later = minor(needed) if _same_minor(context.log) else major(needed)
     there = [version for version, _ in reported.installed] if reported else []
     if any(version.startswith(later) and at_least(version, minor(needed)) for version in there):
         return ()
@@ -485,10 +475,12 @@ def _wrong_first(context: Context) -> Fix:
 
 
 def _one_version(context: Context) -> tuple[Fix, ...]:
-    wrong = _wrong_first(context)
-    if not context.probed and (needed := _cudnn_to_install(context)):
-        return (*_that_serves(context, needed), wrong)
-    right = install_libraries(context) or context.remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
+    remedies, wrong = context.remedies, _wrong_first(context)
+    compiled = next(map(dotted, context.log.values("cudnn-version-differs", "compiled")), None)
+    # neither pip nor an image brings it for the release that is there
+    if compiled and not (context.probed or remedies.image or remedies.kept_release()):
+        return (*_that_serves(context, compiled), wrong)
+    right = install_libraries(context) or remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
     return (*right, *(() if context.probed else (wrong,)))
 
 
@@ -700,9 +692,7 @@ CUDNN_DEPENDENCY = finding(
     explained_by=("cuda.missing", "cuda.version-mismatch", "tf.install-damaged"),
     docs=libraries.CUDNN_GUIDE,
 )
-_HELPERS = re.compile(
-    r"zlibwapi|libz\.so|libnvrtc|nvrtc64|libcublasLt|cublasLt64|libcublas\.so|libcuda\.so(?!\.)", re.IGNORECASE
-)
+_HELPERS = any_case(r"zlibwapi|libz\.so|libnvrtc|nvrtc64|libcublasLt|cublasLt64|libcublas\.so|libcuda\.so(?!\.)")
 _FILE = re.compile(r"[\w./+-]+")
 _NAMES_THE_REASON = re.compile(r"Error code (?:126|127|193)|NULL Error|undefined symbol")
 _FIND_DEPENDENCIES = Fix(

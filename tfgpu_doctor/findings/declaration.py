@@ -118,12 +118,12 @@ class Declaration:
 
         return register
 
-    def printed(self, *kinds: str, unless: tuple[str, ...] = ()) -> None:
-        """Register the sign that a program prints a message of one of these kinds."""
+    def printed(self, *kinds: str, unless: tuple[str, ...] = (), **shown: Any) -> None:
+        """Register the sign that a program prints a message of one of these kinds, with what it shows beside it."""
 
         @self.sign(unless=unless)
         def printed(messages: MessageLog) -> Problem | None:
-            return Problem(evidence=message_evidence(*messages.all(*kinds)))
+            return Problem(evidence=message_evidence(*messages.all(*kinds)), **shown)
 
 
 DECLARATIONS: dict[str, Declaration] = {}  # by id, in the order of declaration

@@ -36,12 +36,8 @@ _RESET_OR_REBOOT = Fix(
 )
 
 
-def _of_firmware(log: MessageLog) -> list[Message]:
-    return [one for one in log.all("xid") if one.values.get("number") in inputs.FIRMWARE_XIDS]
-
-
 def _let_it_answer(context: Context) -> tuple[Fix, ...]:
-    if _of_firmware(context.log):
+    if {*inputs.FIRMWARE_XIDS} & {*context.log.values("xid", "number")}:
         return (_RESET_OR_REBOOT, _WITHOUT_GSP, inputs.KERNEL_LOG)
     slow = "If it starts slowly (many GPUs), keep it loaded"
     return (inputs.KERNEL_LOG, inputs.RESTART, Fix(slow, ("sudo systemctl enable --now nvidia-persistenced",)))
@@ -74,10 +70,11 @@ def hung_task_message(messages: MessageLog) -> Problem | None:
 @UNRESPONSIVE.sign()
 def firmware_without_answer(messages: MessageLog) -> Problem | None:
     """Xid 119 and 120: RPC of the driver to the GPU's own processor; whatever calls the driver then waits."""
+    failed = (one for one in messages.all("xid") if one.values.get("number") in inputs.FIRMWARE_XIDS)
     return Problem(
         title="The GPU's firmware (GSP) does not answer the driver",
         cause="calls into the driver wait for the GPU System Processor, which has stopped; import and nvidia-smi hang",
-        evidence=message_evidence(*_of_firmware(messages)),
+        evidence=message_evidence(*failed),
     )
 
 
@@ -595,10 +592,6 @@ TOO_OLD = finding(
 )
 
 
-def _is_of_windows(context: Context) -> bool:
-    return value_or(context.facts.host.os, None) in ("windows", "wsl2")  # also below an image
-
-
 def _system(context: Context) -> str | None:
     """Return the system whose minimum drivers count; where CUDA starts in WSL2, those of Windows do."""
     os, init = value_or(context.facts.host.os, None), value_or(context.facts.driver.cuda_init, None)
@@ -728,7 +721,7 @@ def _requirement(
     """The oldest driver that is needed here, and what needs it."""
     oldest, published = _drivers(context, cuda)
     if of_image := context.remedies.image_cuda():  # an image starts on the driver that its CUDA was published with
-        needed = published if _is_of_windows(context) else of_image[1]
+        needed = published if value_or(context.facts.host.os, None) in ("windows", "wsl2") else of_image[1]
         return needed, f"CUDA {cuda} of {context.remedies.image}"
     needed = published if ptx or refused else oldest
     if release:

@@ -19,10 +19,6 @@ from tfgpu_doctor.matrix.names import known_library
 TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")  # messages about a GPU that is newer than the build
 
 
-def _named(gpu: Gpu) -> str:
-    return f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
-
-
 _COUNTERS = Fix("Check the error counters", ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",))
 _RESTART = Fix(
     "Restart the machine, if need be by switching it off and on; if the error returns, reseat the GPU and its power "
@@ -55,11 +51,11 @@ def error_counters(context: Context, gpus: Gpus) -> Problem | None:
     found = []
     for gpu in gpus:
         if (fault := value_or(gpu.fault, None)) is not None:
-            found.append(evidence(f"{_named(gpu)}: {fault}", source, "an answer"))
+            found.append(evidence(f"{inputs.gpu_name(gpu)}: {fault}", source, "an answer"))
         if errors := value_or(gpu.ecc_uncorrected, 0):
-            found.append(evidence(f"{_named(gpu)}: {errors} uncorrectable ECC errors", source, "0"))
+            found.append(evidence(f"{inputs.gpu_name(gpu)}: {errors} uncorrectable ECC errors", source, "0"))
         if value_or(gpu.remapped_rows_failed, False):
-            found.append(evidence(f"{_named(gpu)}: row remapping failed", source, "no failure"))
+            found.append(evidence(f"{inputs.gpu_name(gpu)}: row remapping failed", source, "no failure"))
     return Problem(evidence=tuple(found))
 
 
@@ -190,24 +186,22 @@ def slowdown(context: Context, gpus: Gpus) -> Problem | None:
     for gpu in gpus:
         degrees = f" at {gpu.temperature.value} °C" if isinstance(gpu.temperature, Known) else ""
         for reason in (one for one in value_or(gpu.throttle_reasons, ()) if one in _THROTTLES):
-            found.append(evidence(f"{_named(gpu)}: {reason}{degrees}", source, f"none; {_THROTTLES[reason]}"))
+            found.append(evidence(f"{inputs.gpu_name(gpu)}: {reason}{degrees}", source, f"none; {_THROTTLES[reason]}"))
         width, widest = value_or(gpu.pcie_width, None), value_or(gpu.pcie_width_max, None)
         if width and widest and width < widest and width <= 4:
-            found.append(evidence(f"{_named(gpu)}: PCIe x{width}", source, f"x{widest}"))
+            found.append(evidence(f"{inputs.gpu_name(gpu)}: PCIe x{width}", source, f"x{widest}"))
         generation, newest = value_or(gpu.pcie_generation, None), value_or(gpu.pcie_generation_max, None)
         if generation and newest and generation < newest and value_or(gpu.utilization, 0) >= _BUSY:
-            text = f"{_named(gpu)}: PCIe generation {generation} under load"
+            text = f"{inputs.gpu_name(gpu)}: PCIe generation {generation} under load"
             found.append(evidence(text, source, f"generation {newest}"))
     return Problem(evidence=tuple(found))
 
 
-@THROTTLED.sign()
-def slower_with_time_message(messages: MessageLog) -> Problem | None:
-    """A job that gets slower the longer it runs: heat, or a graph to which every step adds."""
-    cause = "a GPU that gets hot lowers its clocks; a program that adds to its graph slows down as well"
-    return Problem(cause=cause, evidence=message_evidence(*messages.all("slower-with-time")), possible=True)
-
-
+THROTTLED.printed(
+    "slower-with-time",
+    cause="a GPU that gets hot lowers its clocks; a program that adds to its graph slows down as well",
+    possible=True,
+)
 THROTTLED.printed("slowdown")  # in the output of nvidia-smi -q
 
 

@@ -438,19 +438,20 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
     )
 
 
-def _find_where_it_waits(context: Context) -> tuple[Fix, ...]:
-    code = "'import faulthandler; faulthandler.dump_traceback_later(60, exit=True); import tensorflow'"
-    see = Fix("See where it waits: Python prints its stack after 60 s", (f"{context.remedies.python} -c {code}",))
-    return (see, Fix("On a slow disk, allow more time", (context.remedies.doctor("--timeout 600"),)))
-
-
+_WHERE_IT_WAITS = "'import faulthandler; faulthandler.dump_traceback_later(60, exit=True); import tensorflow'"
 IMPORT_HANG = finding(
     "tf.import-hang",
     layer="TensorFlow",
     title="The import of TensorFlow does not finish",
     cause="it waits for something (a network file system, a lock, a driver that does not answer, PTX compilation), or "
     "it needs more time",
-    fixes=_find_where_it_waits,
+    fixes=lambda context: (
+        Fix(
+            "See where it waits: Python prints its stack after 60 s",
+            (f"{context.remedies.python} -c {_WHERE_IT_WAITS}",),
+        ),
+        Fix("On a slow disk, allow more time", (context.remedies.doctor("--timeout 600"),)),
+    ),
     explained_by=("driver.unresponsive", "gpu.arch-too-new", "tf.shadowed", "env.pythonpath"),
     docs=_ERRORS_GUIDE,
 )

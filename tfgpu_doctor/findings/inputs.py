@@ -14,6 +14,7 @@ from tfgpu_doctor.facts.facts import (
     ComputeCheck,
     CudnnFile,
     Fact,
+    Gpu,
     Gpus,
     Known,
     LibraryFile,
@@ -417,6 +418,10 @@ def driver_messages(log: MessageLog) -> tuple[Message, ...]:
 
 # what tells the compute capability of a card
 _CAPABILITY_KINDS = ("gpu-created", "no-kernels-for-gpu", "cuda-capability")
+
+
+def gpu_name(gpu: Gpu) -> str:
+    return f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
 
 
 def needs(gpu: Card, expected: str | None, source: str | None) -> Evidence:

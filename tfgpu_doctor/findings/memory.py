@@ -19,7 +19,7 @@ from tfgpu_doctor.findings.declaration import (
     is_wrong,
     message_evidence,
 )
-from tfgpu_doctor.findings.inputs import Cards, Checks, Variables, visible_devices
+from tfgpu_doctor.findings.inputs import Cards, Checks, Variables, gpu_name, visible_devices
 from tfgpu_doctor.findings.library_fixes import growth
 
 _UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
@@ -127,11 +127,7 @@ def different_results_message(context: Context, messages: MessageLog) -> Problem
             return replace(doubt, title="Training in float16 gives NaN", cause=_OVERFLOWS, fixes=(_SCALE, verify))
         return doubt
     alone = messages.speaks_only_of("wrong-result", "nan-result")
-    return Problem(
-        severity=None if alone else Severity.WARNING,
-        evidence=found,
-        fixes=(verify, _NO_TF32),
-    )
+    return Problem(severity=None if alone else Severity.WARNING, evidence=found, fixes=(verify, _NO_TF32))
 
 
 _FULL_FLOAT32 = Fix(
@@ -185,8 +181,8 @@ def _processes(context: Context, gpu: Gpu) -> list[Evidence]:
         for one in value_or(gpu.processes, ())[:8]
     ]
     found = found or ["no process is listed: it runs in another container, or as another user"]
-    name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
-    first = evidence(f"{name}: {free:.1f} of {total:.1f} GiB free", context.source("gpus"), "nearly all free")
+    shown = f"{gpu_name(gpu)}: {free:.1f} of {total:.1f} GiB free"
+    first = evidence(shown, context.source("gpus"), "nearly all free")
     return [first, *(evidence(text, context.source("gpus")) for text in found)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from tfgpu_doctor.facts.facts import Gpus, Message, Phases, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
@@ -23,7 +22,7 @@ from tfgpu_doctor.findings.declaration import (
     message_evidence,
     was_cut_short,
 )
-from tfgpu_doctor.findings.inputs import Checks
+from tfgpu_doctor.findings.inputs import Checks, gpu_name
 from tfgpu_doctor.findings.library_fixes import IN_COMPAT
 
 NCCL_GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
@@ -252,16 +251,13 @@ def written_for_tensorflow_1(messages: MessageLog, tensorflow_version: str = "")
     )
 
 
-@RUN_FAILED.sign()
-def device_not_there(messages: MessageLog) -> Problem | None:
-    """A program places work on a GPU that TensorFlow does not list, where it lists another."""
-    return Problem(
-        title="The program asks for a GPU that TensorFlow does not list; it lists another",
-        cause="TensorFlow numbers the GPUs that CUDA_VISIBLE_DEVICES leaves from GPU:0",
-        evidence=message_evidence(*messages.all("gpu-not-among-devices")),
-        fixes=_ON_ANOTHER,
-        answers=True,
-    )
+RUN_FAILED.printed(
+    "gpu-not-among-devices",
+    title="The program asks for a GPU that TensorFlow does not list; it lists another",
+    cause="TensorFlow numbers the GPUs that CUDA_VISIBLE_DEVICES leaves from GPU:0",
+    fixes=_ON_ANOTHER,
+    answers=True,
+)
 
 
 _FIRST_OF_ALL = Fix(
@@ -270,13 +266,14 @@ _FIRST_OF_ALL = Fix(
 )
 
 
-@RUN_FAILED.sign()
-def devices_are_fixed(messages: MessageLog) -> Problem | None:
-    """A program sets up the GPUs after TensorFlow has opened them."""
-    found, title = messages.all("devices-fixed"), "The program sets up the GPUs after TensorFlow has opened them"
-    why = "what is set then holds until the process ends; nothing is wrong with TensorFlow or the GPUs"
-    shown = Problem(title=title, cause=why, evidence=message_evidence(*found), fixes=(_FIRST_OF_ALL,), answers=True)
-    return replace(shown, severity=Severity.WARNING)
+RUN_FAILED.printed(
+    "devices-fixed",
+    title="The program sets up the GPUs after TensorFlow has opened them",
+    cause="what is set then holds until the process ends; nothing is wrong with TensorFlow or the GPUs",
+    fixes=(_FIRST_OF_ALL,),
+    answers=True,
+    severity=Severity.WARNING,
+)
 
 
 _SHORTER = Fix("Make each step shorter: a smaller batch or smaller operations; or give the display another GPU")
@@ -304,16 +301,13 @@ _FOR_EVERY_GPU = Fix(
 )
 
 
-@RUN_FAILED.sign()
-def growth_of_some(messages: MessageLog) -> Problem | None:
-    """A program lets the memory of one GPU grow, and not that of the others."""
-    return Problem(
-        title="The program sets memory growth for some of its GPUs only",
-        cause="TensorFlow takes one setting for all GPUs that it uses",
-        evidence=message_evidence(*messages.all("growth-differs")),
-        fixes=(_FOR_EVERY_GPU,),
-        answers=True,
-    )
+RUN_FAILED.printed(
+    "growth-differs",
+    title="The program sets memory growth for some of its GPUs only",
+    cause="TensorFlow takes one setting for all GPUs that it uses",
+    fixes=(_FOR_EVERY_GPU,),
+    answers=True,
+)
 
 
 @RUN_FAILED.sign()
@@ -518,8 +512,7 @@ def low_under_load(context: Context, gpus: Gpus) -> Problem | None:
         clock, most = value_or(gpu.sm_clock, None), value_or(gpu.sm_clock_max, None)
         load, reasons = value_or(gpu.utilization, 0), value_or(gpu.throttle_reasons, ())
         if clock and most and load >= _BUSY and clock < _LOW * most and _EXPECTED.isdisjoint(reasons):
-            name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
-            text = f"{name}: {clock} MHz, {load} % busy; reasons: {', '.join(reasons) or 'none'}"
+            text = f"{gpu_name(gpu)}: {clock} MHz, {load} % busy; reasons: {', '.join(reasons) or 'none'}"
             found.append(evidence(text, context.source("gpus"), f"up to {most} MHz"))
     return Problem(evidence=tuple(found))
 
