@@ -8,26 +8,9 @@ from collections.abc import Iterable
 from tfgpu_doctor.facts.facts import CudnnFile, DamagedPackage, Message, Nvcc, Package, Packages, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, dotted, major, minor
-from tfgpu_doctor.findings import libraries, symptoms
-from tfgpu_doctor.findings.declaration import (
-    OF_ANY_CRASH,
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-)
-from tfgpu_doctor.findings.inputs import (
-    WSL_LIBRARIES_FIRST,
-    Cards,
-    Checks,
-    Devices,
-    Sonames,
-    Toolkits,
-    Variables,
-    fetch,
-)
+from tfgpu_doctor.findings import declaration, inputs, libraries, symptoms
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
+from tfgpu_doctor.findings.inputs import Cards, Checks, Devices, Sonames, Toolkits, Variables
 from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
 from tfgpu_doctor.findings.library_fixes import (
     CUDNN_9,
@@ -260,7 +243,7 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
             Fix(f"{ignored}install CUDA with conda, or name the folder in the program", (folder,)),
         )
     conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
-    cuda: ReportedCuda | None = value_or(fetch("reported_cuda", context), None)
+    cuda: ReportedCuda | None = value_or(inputs.fetch("reported_cuda", context), None)
     missing = {message.values["library"] for _, message in cuda.not_opened} if cuda else set()
     # before 11, a library's name tells the CUDA, and with it the folder; the link may be to another one
     is_exact = cuda is not None and "." in minor(cuda.wanted) and at_least(cuda.wanted, "11") is False
@@ -443,12 +426,12 @@ def _same_minor(messages: MessageLog) -> bool:
 
 def _that_serves(context: Context, needed: str) -> tuple[Fix, ...]:
     """Install a cuDNN that serves a TensorFlow compiled with `needed`; nothing where one is there."""
-    reported = value_or(fetch("reported_cudnn", context), None)
+    reported = value_or(inputs.fetch("reported_cudnn", context), None)
     later = minor(needed) if _same_minor(context.log) else major(needed)
     there = [version for version, _ in reported.installed] if reported else []
     if any(version.startswith(later) and at_least(version, minor(needed)) for version in there):
         return ()
-    gpus = [card.compute_capability for card in value_or(fetch("cards", context), ())]
+    gpus = [card.compute_capability for card in value_or(inputs.fetch("cards", context), ())]
     limit = dropped_by(context.matrix, needed, "12", gpus)  # which has no kernels for the GPU
     if major(needed) == "9":  # of pip, which PyTorch pins to another one
         package = f"nvidia-cudnn-cu12>={minor(needed)},<{limit or '10'}"
@@ -549,7 +532,7 @@ def other_cudnn_reported(
     """cuDNN cannot be opened, or is refused when it is first used, and only one that does not serve is installed."""
     cudnn, compiled = reported_cudnn, gpu_release.cudnn if gpu_release else None
     no_gpu = gpu_release is not None and devices is not None and not lists_gpu(devices)
-    fails = cudnn.not_opened or cudnn.unnamed or (no_gpu and messages.speaks_only_of(*OF_ANY_CRASH))
+    fails = cudnn.not_opened or cudnn.unnamed or (no_gpu and messages.speaks_only_of(*declaration.OF_ANY_CRASH))
     installed = cudnn.installed if cudnn.only_other_major and fails else _older(messages, cudnn, compiled)
     need = (f"cuDNN {compiled}", libraries.needed_by(gpu_release)) if gpu_release and compiled else (None, None)
     lines = message_evidence(*cudnn.not_opened, *messages.all("no-dnn-library"), most=3)
@@ -627,7 +610,7 @@ def cudnn_not_opened(
 def _find_cudnn(context: Context) -> tuple[Fix, ...]:
     """Let the loader find a cuDNN that a text shows to be installed."""
     if context.remedies.os != "windows":
-        reported: ReportedCudnn | None = value_or(fetch("reported_cudnn", context), None)
+        reported: ReportedCudnn | None = value_or(inputs.fetch("reported_cudnn", context), None)
         if reported and any("nvidia-cudnn" in where for _, where in reported.same_major):
             return (PIP_FOLDERS,)
         conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
@@ -766,7 +749,7 @@ def dependency_message(context: Context, messages: MessageLog, os: str | None = 
     windows = os == "windows" or any(".dll" in message.text.lower() for message in lines)
     asked = " ".join(message.text for message in lines)
     if re.search(r"libcuda\.so(?!\.)", asked):
-        link = WSL_LIBRARIES_FIRST if os == "wsl2" else _LINK_LIBCUDA
+        link = inputs.WSL_LIBRARIES_FIRST if os == "wsl2" else _LINK_LIBCUDA
         return Problem(evidence=message_evidence(*lines), fixes=(link,), sure=True)
     nvrtc = re.search(r"libnvrtc\.so(?!\.)", asked)
     first = _ZLIB_ON_WINDOWS if windows else (_LINK_NVRTC if nvrtc else _FIND_DEPENDENCIES,)

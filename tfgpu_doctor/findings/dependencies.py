@@ -17,10 +17,9 @@ from tfgpu_doctor.findings.declaration import (
     Problem,
     evidence,
     finding,
-    import_fails,
-    import_phase,
     message_evidence,
 )
+from tfgpu_doctor.findings.phases import import_fails, import_phase
 from tfgpu_doctor.findings.requirements import (
     KERAS_3,
     allows,

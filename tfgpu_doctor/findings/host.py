@@ -7,16 +7,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from tfgpu_doctor.facts.facts import (
-    CallResult,
-    Gpus,
-    Limit,
-    Message,
-    SmiResult,
-    TemporaryFolder,
-    lists_gpu,
-    value_or,
-)
+from tfgpu_doctor.facts.facts import CallResult, Gpus, Limit, Message, SmiResult, TemporaryFolder, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import memory_size
 from tfgpu_doctor.findings import inputs, symptoms

@@ -15,20 +15,10 @@ from tfgpu_doctor.facts.facts import DamagedPackage, Message, Package, Packages,
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings import inputs
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    how_it_ended,
-    import_phase,
-    last_lines,
-    message_evidence,
-    was_cut_short,
-)
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Libraries, Variables
 from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW, off_library_path
+from tfgpu_doctor.findings.phases import how_it_ended, import_phase, last_lines, was_cut_short
 from tfgpu_doctor.findings.requirements import SELDOM_USED, companion_bound, from_wheel, requirements
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.names import VC_RUNTIME as RUNTIME_DLLS

@@ -36,8 +36,9 @@ from tfgpu_doctor.facts.facts import (
 )
 from tfgpu_doctor.facts.report import Evidence, Fix
 from tfgpu_doctor.facts.versions import capability, capability_of
-from tfgpu_doctor.findings.declaration import Context, MessageLog, evidence, import_fails, message_evidence
+from tfgpu_doctor.findings.declaration import Context, MessageLog, evidence, message_evidence
 from tfgpu_doctor.findings.libraries import reported_cuda, reported_cudnn
+from tfgpu_doctor.findings.phases import import_fails
 from tfgpu_doctor.findings.requirements import unusable
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release

@@ -10,17 +10,10 @@ from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import GIB, KIB, MIB, TIB
 from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.findings import symptoms
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    is_wrong,
-    message_evidence,
-)
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Cards, Checks, Variables, gpu_name, visible_devices
 from tfgpu_doctor.findings.library_fixes import growth
+from tfgpu_doctor.findings.phases import is_wrong
 
 _UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
 FREE = 0.5  # share of a GPU's memory; when less is free as TensorFlow starts, another process uses the rest

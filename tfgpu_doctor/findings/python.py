@@ -12,16 +12,8 @@ from tfgpu_doctor.facts.distributions import ANY, TENSORFLOW
 from tfgpu_doctor.facts.facts import Kernel, Message, OtherPython, Packages, Phases, ShadowedModule, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, minor
-from tfgpu_doctor.findings import symptoms
-from tfgpu_doctor.findings.declaration import (
-    OTHER_RELEASE,
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-)
+from tfgpu_doctor.findings import declaration, symptoms
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Sonames, Variables
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.library_fixes import IN_COMPAT, jetpack, with_metal
@@ -658,7 +650,7 @@ def _environment_for(context: Context, asked: Release | None = None, first: tupl
     if asked:
         commands = _and_its_file(context, commands)
     elif major(value_or(context.facts.tensorflow.version, row.version)) != major(row.version):
-        text = f"{OTHER_RELEASE}c{text[1:]}"
+        text = f"{declaration.OTHER_RELEASE}c{text[1:]}"
     return (Fix(text, (*first, *commands)),) if commands else ()
 
 

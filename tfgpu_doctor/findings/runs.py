@@ -8,22 +8,11 @@ from tfgpu_doctor.facts.facts import Gpus, Message, Phases, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.units import MIB
 from tfgpu_doctor.facts.versions import at_least
-from tfgpu_doctor.findings import symptoms
-from tfgpu_doctor.findings.declaration import (
-    OF_ANY_CRASH,
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    how_it_ended,
-    is_wrong,
-    last_lines,
-    message_evidence,
-    was_cut_short,
-)
+from tfgpu_doctor.findings import declaration, symptoms
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Checks, gpu_name
 from tfgpu_doctor.findings.library_fixes import IN_COMPAT
+from tfgpu_doctor.findings.phases import how_it_ended, is_wrong, last_lines, was_cut_short
 
 NCCL_GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
 _DOCKERS_SHM = 64 * MIB  # what Docker and containerd give a container that asks for nothing
@@ -247,7 +236,7 @@ def written_for_tensorflow_1(messages: MessageLog, tensorflow_version: str = "")
         fixes=(_SEE_PLAN,) if gone else (IN_COMPAT, _SEE_PLAN),
         severity=Severity.WARNING,
         possible=not is_2,
-        answers=messages.speaks_only_of("no-attribute", "module-not-found", *OF_ANY_CRASH),
+        answers=messages.speaks_only_of("no-attribute", "module-not-found", *declaration.OF_ANY_CRASH),
     )
 
 
