@@ -11,7 +11,15 @@ from tfgpu_doctor.facts.facts import Message, Packages, value_or
 from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import minor
-from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
+from tfgpu_doctor.findings.declaration import (
+    Context,
+    Declaration,
+    MessageLog,
+    Problem,
+    evidence,
+    finding,
+    message_evidence,
+)
 from tfgpu_doctor.findings.inputs import LIST_GPUS, Cards, Devices, Sonames
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.library_fixes import without_bug
@@ -66,7 +74,7 @@ WHICH = finding(
 # its sign is plan's: plan/diagnosis.py
 
 
-def _answer(finding_id: str, about: dict[str, tuple[Any, ...]], *fixes: Fix, **texts: Any) -> None:
+def _answer(finding_id: str, about: dict[str, tuple[Any, ...]], *fixes: Fix, **texts: Any) -> Declaration:
     """Declare the answer to questions about something, each with a title and a fix of its own, or those of the finding.
 
     It is given where somebody asks, and nothing in the text fails.
@@ -83,6 +91,8 @@ def _answer(finding_id: str, about: dict[str, tuple[Any, ...]], *fixes: Fix, **t
         title, *own = about.get(served, about[topic]) or (None,)
         idle, seen = messages.has("low-utilization"), message_evidence(found)
         return Problem(title=title, evidence=seen, fixes=(*own,) or fixes, rank_first=True, answers=idle)
+
+    return declared
 
 
 def _is_open(found: Message, messages: MessageLog, devices: Devices | None) -> bool:
@@ -108,7 +118,7 @@ _OWN_IMAGE = Fix(
 )
 
 
-_answer(
+TOOLKIT = _answer(
     "cuda.toolkit-not-needed",
     {
         "toolkit": (),
@@ -124,7 +134,7 @@ _answer(
 )
 # https://devblogs.microsoft.com/directx/gpus-in-the-task-manager
 _GRAPH = Fix("Instead of 3D, Copy and Video choose its graph Cuda, or see GPU-Util of", ("nvidia-smi",))
-_answer(
+IN_USE = _answer(
     "gpu.usage-unknown",
     {"in-use": (), "enable": (), "load": ("Windows' Task Manager leaves CUDA out of its first graphs", _GRAPH)},
     Fix("List the GPUs that TensorFlow sees (TensorFlow 1: tf.test.is_gpu_available())", (LIST_GPUS,)),
@@ -150,7 +160,7 @@ _HIDE = Fix(
     "Without an NVIDIA GPU, install the package tensorflow where a guide names tensorflow-gpu, of the same release, "
     "and neither CUDA nor cuDNN; beside a GPU, hide it before the program starts: CUDA_VISIBLE_DEVICES=-1"
 )
-_answer(
+CHOICE = _answer(
     "gpu.choice",
     {"choice": (), "cpu": (_ON_CPU, _HIDE)},
     Fix("Set CUDA_VISIBLE_DEVICES before the program starts: 1 is the second GPU, 0,1 are the first two, -1 is none"),
@@ -160,7 +170,7 @@ _answer(
     "where there is none; a program needs a change only where its code names devices or sets this variable itself",
     docs="https://www.tensorflow.org/guide/gpu",
 )
-_answer(
+SEVERAL = _answer(
     "gpu.several",
     {"several": ()},
     Fix(
@@ -179,7 +189,7 @@ _OF_A_SERVER = Fix(
     "Give tensorflow_model_server its share, in docker run behind the name of the image: "
     "--per_process_gpu_memory_fraction=0.5; or let it grow with TF_FORCE_GPU_ALLOW_GROWTH=true, in docker run after -e"
 )
-_answer(
+SHARE = _answer(
     "memory.limit",
     {"memory": (), "server-memory": ("TensorFlow Serving takes nearly all memory of a GPU", _OF_A_SERVER)},
     Fix("Let TensorFlow take memory as it needs it: set TF_FORCE_GPU_ALLOW_GROWTH=true before the program starts"),
@@ -193,7 +203,7 @@ _answer(
     cause="it shares out the memory itself, and never gives it back; a limit is for a process, not a model",
     docs="https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth",
 )
-_answer(
+FIRST_RUN = _answer(
     "perf.first-run",
     {"first-run": ()},
     Fix("Run one step before you measure, and leave it out; keep shapes the same, so that it stays the only one"),

@@ -242,9 +242,6 @@ def lists_no_gpu_and_seeks_none(messages: MessageLog) -> Problem | None:
     )
 
 
-_OF_A_CPU_WHEEL = ("cudart-not-found", "no-gpu-listed")  # since 2.12 the builds for the CPU miss libcudart, too
-
-
 @CPU_BUILD.sign()
 def wheel_on_jetson(context: Context, messages: MessageLog, devices: Devices | None = None) -> Problem | None:
     """A Jetson that lists no GPU, and no other complaint."""
@@ -252,7 +249,8 @@ def wheel_on_jetson(context: Context, messages: MessageLog, devices: Devices | N
     misses_one = devices is not None or messages.has("no-gpu-listed", "gpu-fails-said")
     in_image = any("/l4t-" in image for image in messages.values("image-named", "image"))  # which holds that build
     misses_one |= bool({"release", "works"} & {*messages.values("question", "about")})
-    complains = messages.complains and not messages.speaks_only_of(*_OF_A_CPU_WHEEL)
+    # since 2.12 the builds for the CPU miss libcudart, too
+    complains = messages.complains and not messages.speaks_only_of("cudart-not-found", "no-gpu-listed")
     if in_image or not (jetson and misses_one) or complains or messages.has("gpu-found") or lists_gpu(devices):
         return None
     return Problem(

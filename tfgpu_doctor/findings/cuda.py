@@ -416,9 +416,6 @@ def cuda_not_opened_though_installed(
 _DISABLES = "TensorFlow disables all GPUs if cuDNN cannot be loaded"
 
 
-_OLD_RULE = "this TensorFlow works with the minor version of cuDNN alone that it was compiled with"
-
-
 def _same_minor(messages: MessageLog) -> bool:
     """Whether a later minor version is refused, too: old releases compare "compatibility versions"."""
     return any("compatibility" in one.text for one in messages.all("cudnn-version-differs"))
@@ -515,9 +512,10 @@ def comparison_message(messages: MessageLog) -> Problem | None:
         return None
     runtime, compiled = (next(iter(messages.values("cudnn-version-differs", n)), None) for n in ("runtime", "compiled"))
     known = runtime and compiled and compiled.strip(".")
+    old_rule = "this TensorFlow works with the minor version of cuDNN alone that it was compiled with"
     return Problem(
         title=f"cuDNN {runtime} is loaded, but TensorFlow was compiled with {known}" if known else None,
-        cause=_OLD_RULE if _same_minor(messages) else None,
+        cause=old_rule if _same_minor(messages) else None,
         evidence=message_evidence(*differs, *mixed, *messages.all("no-dnn-library"), most=3),
     )
 

@@ -478,21 +478,18 @@ def libraries_without_module(
     return Problem(cause=cause, evidence=tuple(found), fixes=(fix,))
 
 
-_OPEN_VARIANT = "Install the open variant of the driver's package; where the driver is from NVIDIA's .run installer"
-
-
 # NVIDIA's driver README, "Open Linux Kernel Modules": Blackwell and later need them; Ubuntu's packages end in -open
 @NOT_LOADED.sign(unless=("gpu.none",))
 def proprietary_module(messages: MessageLog, driver_version: str | None = None) -> Problem | None:
     """The kernel module is loaded, and refuses a GPU that only the open one drives."""
     branch = (driver_version or "BRANCH").split(".")[0]
     of_packages = (f"sudo apt-get install nvidia-driver-{branch}-open", "sudo reboot")
-    installer = "sudo sh NVIDIA-Linux-x86_64-VERSION.run -m=kernel-open"
+    text = "Install the open variant of the driver's package; where the driver is from NVIDIA's .run installer, instead"
     return Problem(
         title="This GPU needs the open kernel modules of NVIDIA's driver",
         cause="the proprietary kernel module is loaded, and does not drive GPUs of the Blackwell generation and later",
         evidence=message_evidence(*messages.all("open-module-needed")),
-        fixes=(Fix(f"{_OPEN_VARIANT}, instead {installer}", of_packages),),
+        fixes=(Fix(f"{text} sudo sh NVIDIA-Linux-x86_64-VERSION.run -m=kernel-open", of_packages),),
         sure=True,
     )
 

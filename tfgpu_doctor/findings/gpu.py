@@ -371,9 +371,6 @@ NOT_VISIBLE = finding(
 )
 
 
-_WHY_EMPTY = Fix("If it is, find out why", ("tfgpu doctor",))
-
-
 @NOT_VISIBLE.sign()
 def no_gpu_listed(context: Context, devices: Devices) -> Problem | None:
     """The symptom that brings most users here."""
@@ -393,7 +390,7 @@ def no_gpu_listed(context: Context, devices: Devices) -> Problem | None:
         title="TensorFlow uses no GPU, according to this text" if said else None,
         cause="the text says so, and nothing in it explains it" if said else None,
         evidence=(evidence("no GPU", context.source("tensorflow.devices"), "at least one"),),
-        fixes=(see, _WHY_EMPTY) if said else (more,),  # what somebody says is decided first
+        fixes=(see, Fix("If it is, find out why", ("tfgpu doctor",))) if said else (more,),  # first it is decided
     )
 
 
@@ -580,13 +577,10 @@ def _is_newer(gpu: str, release: Release | None) -> bool:
     return runs_on(release, gpu) != "sass" and all(capability(gpu) > capability(kernel) for kernel in kernels)
 
 
-_KEEP_CACHE = Fix("Keep what the driver compiles for later runs", ("export CUDA_CACHE_MAXSIZE=4294967296",))
-
-
 def _newer_release(context: Context) -> tuple[Fix, ...]:
     """A build with kernels for the GPU; where nothing tells which one it is, how to see that."""
-    is_refused = context.log.has(*_REFUSED)
-    kept = () if is_refused else (_KEEP_CACHE,)
+    keep = Fix("Keep what the driver compiles for later runs", ("export CUDA_CACHE_MAXSIZE=4294967296",))
+    kept = () if context.log.has(*_REFUSED) else (keep,)
     if not context.remedies.knows_gpu:
         return (_WHICH_BUILD, *kept)
     others = _other_release(context, "it has kernels for this GPU")
@@ -609,13 +603,7 @@ ARCH_TOO_NEW = finding(
 
 # what PTX does that is compiled at the first use, or that the driver refuses
 _OF_COMPILING = (
-    "job-hangs",
-    "slow",
-    "slow-start",
-    "time-on-both",
-    "nan-result",
-    "invalid-handle",
-    "launch-failed",
+    *("job-hangs", "slow", "slow-start", "time-on-both", "nan-result", "invalid-handle", "launch-failed"),
     *TOO_NEW,
 )
 
@@ -629,9 +617,6 @@ def _of_ptx(context: Context, messages: MessageLog | None, gpus: Cards) -> Sever
     brief = all(gpu.version < symptoms.AMPERE for gpu in gpus) and not messages.has(*_OF_COMPILING, *_NO_KERNEL)
     calm = not context.probed and (works or brief)
     return Severity.NOTE if calm else Severity.WARNING if _is_stated(context) else None
-
-
-_COMPILED_ONCE = Fix("Nothing has to be done: the first start takes longer, and later ones use what was compiled")
 
 
 @ARCH_TOO_NEW.sign(conclusive=False)
@@ -654,7 +639,8 @@ def no_machine_code(
         severity = _of_ptx(context, messages, tuple(new))
         if severity is Severity.NOTE:
             title = "The driver compiles this TensorFlow's kernels for the GPU, once"
-            return Problem(title=title, evidence=found, severity=severity, fixes=(_COMPILED_ONCE,))
+            nothing = Fix("Nothing has to be done: the first start takes longer, and later ones use what was compiled")
+            return Problem(title=title, evidence=found, severity=severity, fixes=(nothing,))
         return Problem(evidence=found, severity=severity)
     return Problem(
         cause="the wheel contains neither SASS nor PTX that this GPU can run",

@@ -473,21 +473,11 @@ _DRIVER_OF_HOST = Fix(
     ("nvidia-smi",),
 )
 _GPU_WANTED = (
-    "trouble-said",
-    "failure-said",
-    "no-gpu-listed",
-    "gpu-fails-said",
-    "only-printed",
-    "few-words",
-    "question",
+    *("trouble-said", "failure-said", "no-gpu-listed", "gpu-fails-said", "only-printed", "few-words", "question"),
 )
 # what fails in a container that has a GPU
 _WITH_ANY_ACCESS = (
-    "kubernetes-taint",
-    "no-capabilities",
-    "driver-versions-differ",
-    "nvml-mismatch",
-    "apptainer-no-driver",
+    *("kubernetes-taint", "no-capabilities", "driver-versions-differ", "nvml-mismatch", "apptainer-no-driver"),
     "forward-compatibility",
 )
 _RUN_LATER = Fix(
@@ -771,9 +761,6 @@ def library_of_windows_missing(messages: MessageLog, os: str) -> Problem | None:
     return Problem(evidence=message_evidence(*missing), cause=_NO_GPU_FROM_WINDOWS, fixes=(UPDATE_WSL,), sure=True)
 
 
-_TO_WDDM = ("nvidia-smi -dm 0", "wsl.exe --shutdown")  # microsoft/WSL issues 9952 and 13027
-
-
 def _of_the_toolkit(messages: MessageLog) -> Fix:
     return _CGROUPS if _blocked_by_the_system(messages) else inputs.UPDATE_TOOLKIT
 
@@ -792,11 +779,12 @@ def wsl_message(
     if without_device := _without_device(messages):
         return without_device
     if tcc := messages.all("tcc"):
+        to_wddm = ("nvidia-smi -dm 0", "wsl.exe --shutdown")  # microsoft/WSL issues 9952 and 13027
         return Problem(
             title="The GPU is in the driver model TCC, which WSL2 does not pass on",
             cause="WSL2 shows GPUs that Windows runs in WDDM or MCDM alone",
             evidence=message_evidence(*tcc),
-            fixes=(Fix("In Windows as administrator, switch it to WDDM; a GPU without it works in Linux", _TO_WDDM),),
+            fixes=(Fix("In Windows as administrator, switch it to WDDM; a GPU without it works in Linux", to_wddm),),
         )
     linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))

@@ -123,12 +123,6 @@ def different_results_message(context: Context, messages: MessageLog) -> Problem
     return Problem(severity=None if alone else Severity.WARNING, evidence=found, fixes=(verify, _NO_TF32))
 
 
-_FULL_FLOAT32 = Fix(
-    "Where all digits count, compute in full float32, several times slower: "
-    "tf.config.experimental.enable_tensor_float_32_execution(False)"
-)
-
-
 @WRONG_RESULT.sign(unless=("driver.*", "gpu.arch-*", "gpu.fault"))
 def rounded_to_tf32(context: Context, messages: MessageLog, cards: Cards) -> Problem | None:
     """From 8.0 and TensorFlow 2.4 on (its API docs), products of float32 keep 10 bits of the mantissa."""
@@ -139,7 +133,12 @@ def rounded_to_tf32(context: Context, messages: MessageLog, cards: Cards) -> Pro
         title="TensorFlow computes float32 products in TF32 on this GPU, which keeps three digits",
         cause="TF32 is the default from compute capability 8.0 on: inputs are rounded to 10 bits, about 1e-3",
         evidence=message_evidence(*messages.all("float32-differs")),
-        fixes=(_FULL_FLOAT32,),
+        fixes=(
+            Fix(
+                "Where all digits count, compute in full float32, several times slower: "
+                "tf.config.experimental.enable_tensor_float_32_execution(False)"
+            ),
+        ),
         severity=Severity.NOTE,
         answers=True,
         sure=True,

@@ -146,9 +146,6 @@ _WITHOUT_NCCL = Fix(
 )
 
 
-_WITH_NCCL = Alternative("Run it on Linux or in WSL2, whose builds have NCCL, or on one GPU")
-
-
 @ERROR.sign()
 def no_kernel_of_nccl(messages: MessageLog) -> Problem | None:
     """TensorFlow has no kernel for an operation of NCCL, though it has GPUs, on which alone there are some."""
@@ -156,7 +153,8 @@ def no_kernel_of_nccl(messages: MessageLog) -> Problem | None:
     if not found or messages.has("no-gpu-listed"):
         return None
     cause = "this build of TensorFlow has no kernels of NCCL, as none for Windows has"
-    return Problem(cause=cause, evidence=message_evidence(*found), fixes=(_WITHOUT_NCCL, _WITH_NCCL))
+    elsewhere = Alternative("Run it on Linux or in WSL2, whose builds have NCCL, or on one GPU")
+    return Problem(cause=cause, evidence=message_evidence(*found), fixes=(_WITHOUT_NCCL, elsewhere))
 
 
 @ERROR.sign()
@@ -214,10 +212,6 @@ def later_phase_failed(context: Context, phases: Phases, checks: Checks = ()) ->
 
 
 _SEE_PLAN = Alternative("Run it with TensorFlow 1.15 and Python 3.7; see how", ("tfgpu plan --tensorflow 1.15",))
-_ON_ANOTHER = (
-    Fix("In the program, name a listed GPU, or let TensorFlow choose: tf.config.set_soft_device_placement(True)"),
-    Fix("Of more GPUs in this machine (nvidia-smi -L shows all), CUDA_VISIBLE_DEVICES may hide some: unset it"),
-)
 
 
 @RUN_FAILED.sign(unless=(*RUN_FAILED.explained_by, "tf.python-unsupported", "tf.wrong-env", "tf.not-installed"))
@@ -244,22 +238,23 @@ RUN_FAILED.printed(
     "gpu-not-among-devices",
     title="The program asks for a GPU that TensorFlow does not list; it lists another",
     cause="TensorFlow numbers the GPUs that CUDA_VISIBLE_DEVICES leaves from GPU:0",
-    fixes=_ON_ANOTHER,
+    fixes=(
+        Fix("In the program, name a listed GPU, or let TensorFlow choose: tf.config.set_soft_device_placement(True)"),
+        Fix("Of more GPUs in this machine (nvidia-smi -L shows all), CUDA_VISIBLE_DEVICES may hide some: unset it"),
+    ),
     answers=True,
 )
-
-
-_FIRST_OF_ALL = Fix(
-    "Call it once in a process, before all else; for a part on the CPU: with tf.device('/CPU:0'); for another choice "
-    "of GPUs: a new process, with CUDA_VISIBLE_DEVICES"
-)
-
 
 RUN_FAILED.printed(
     "devices-fixed",
     title="The program sets up the GPUs after TensorFlow has opened them",
     cause="what is set then holds until the process ends; nothing is wrong with TensorFlow or the GPUs",
-    fixes=(_FIRST_OF_ALL,),
+    fixes=(
+        Fix(
+            "Call it once in a process, before all else; for a part on the CPU: with tf.device('/CPU:0'); for another "
+            "choice of GPUs: a new process, with CUDA_VISIBLE_DEVICES"
+        ),
+    ),
     answers=True,
     severity=Severity.WARNING,
 )
@@ -282,19 +277,17 @@ def display_interrupted(context: Context, messages: MessageLog) -> Problem | Non
     )
 
 
-# https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth
-_FOR_EVERY_GPU = Fix(
-    "Set it for every GPU, before all else: for gpu in tf.config.list_physical_devices('GPU'): "
-    "tf.config.experimental.set_memory_growth(gpu, True); or set TF_FORCE_GPU_ALLOW_GROWTH=true before the program "
-    "starts"
-)
-
-
 RUN_FAILED.printed(
     "growth-differs",
     title="The program sets memory growth for some of its GPUs only",
     cause="TensorFlow takes one setting for all GPUs that it uses",
-    fixes=(_FOR_EVERY_GPU,),
+    fixes=(
+        Fix(  # https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth
+            "Set it for every GPU, before all else: for gpu in tf.config.list_physical_devices('GPU'): "
+            "tf.config.experimental.set_memory_growth(gpu, True); or set TF_FORCE_GPU_ALLOW_GROWTH=true before the "
+            "program starts"
+        ),
+    ),
     answers=True,
 )
 

@@ -155,12 +155,6 @@ def python(text: str) -> str | None:
     return match[1] if match else None
 
 
-def driver(text: str) -> str | None:
-    """The version of the NVIDIA driver: "535.113.01", "440.82"."""
-    match = _DRIVER.search(text[:LONGEST])
-    return match[1] if match else None
-
-
 def names_no_gpu(text: str) -> bool:
     """Whether the field for the GPU says in words that there is none: "None", "CPU only"."""
     return _NO_GPU.match(text.strip()) is not None
@@ -182,11 +176,6 @@ def gpu(text: str) -> str | None:
     return " ".join(name.split()) or None
 
 
-def any_text(text: str) -> str | None:
-    """What was written, in lower case."""
-    return " ".join(text[:LONGEST].lower().split()).strip("*_` ") or None
-
-
 # ------------------------------------------------------------------------------------------ labels
 
 MARKS = " \t#*_`>-•·+|"  # of Markdown, around a label
@@ -199,9 +188,9 @@ _READERS: dict[str, Callable[[str], str | None]] = {
     "os": system,
     "python": python,
     "tensorflow": tensorflow,
-    "driver": driver,
+    "driver": lambda text: next(iter(_DRIVER.findall(text[:LONGEST])), None),  # "535.113.01", "440.82"
     "gpu": gpu,
-    "install": any_text,
+    "install": lambda text: " ".join(text[:LONGEST].lower().split()).strip("*_` ") or None,
     "compiler": lambda _text: None,  # nobody asks for it; the label tells where another field ends
 }
 
