@@ -15,7 +15,12 @@ from tfgpu_doctor.matrix.loader import Release
 GUIDE = "https://www.tensorflow.org/install/pip"
 # what only a build with CUDA prints, whatever version is stated
 _OF_A_CUDA_BUILD = (
-    *("library-not-opened", "library-opened", "gpu-created", "gpu-found", "cuinit-failed", "cudart-not-found"),
+    "library-not-opened",
+    "library-opened",
+    "gpu-created",
+    "gpu-found",
+    "cuinit-failed",
+    "cudart-not-found",
 )
 
 
@@ -139,13 +144,6 @@ def build_without_cuda(
     )
 
 
-def _as_a_whole(context: Context, release: Release) -> bool:
-    """True if pip does not replace the package: that of conda, or of a Jetson."""
-    packages = value_or(context.facts.python.packages, ())
-    of_conda = any((one.name, one.installer) == (release.package, "conda") for one in packages)
-    return of_conda or context.remedies.on_jetson
-
-
 def _gpu_build(context: Context, release: Release | None) -> tuple[Fix, ...]:
     """A build for GPUs in the place of this one, or of one of which nothing tells the release."""
     if release is None and context.log.has("image-named", "container-start"):
@@ -160,7 +158,8 @@ def _gpu_build(context: Context, release: Release | None) -> tuple[Fix, ...]:
 
 def _in_its_place(context: Context, release: Release, best: tuple[Fix, ...]) -> Iterator[Fix]:
     """Before 2.1, but for 1.15.0, the GPU build of a release was a package of its own."""
-    if _as_a_whole(context, release):
+    packages = value_or(context.facts.python.packages, ())
+    if any((one.name, one.installer) == (release.package, "conda") for one in packages):  # which pip does not replace
         yield from best
         return
     uninstall = context.remedies.pip_uninstall(release.package)
@@ -222,14 +221,12 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
     )
 
 
-_WORDS_UNTIL_2_2 = "was not compiled to use"  # of the line about the CPU's instructions
-
-
 @CPU_BUILD.sign()
 def lists_no_gpu_and_seeks_none(messages: MessageLog) -> Problem | None:
     """An old release lists its devices; a build with CUDA logs the GPU then, or why there is none."""
     listed = messages.all("no-gpu-listed")
-    words = [one for one in messages.all("harmless") if _WORDS_UNTIL_2_2 in one.text]
+    # until 2.2 it says so of the CPU's instructions
+    words = [one for one in messages.all("harmless") if "was not compiled to use" in one.text]
     if not listed or not words or messages.has(*_OF_A_CUDA_BUILD, "no-cuda-device", "loader-error"):
         return None
     return Problem(
@@ -245,9 +242,6 @@ def lists_no_gpu_and_seeks_none(messages: MessageLog) -> Problem | None:
     )
 
 
-_OF_A_CPU_WHEEL = ("cudart-not-found", "no-gpu-listed")  # since 2.12 the builds for the CPU miss libcudart, too
-
-
 @CPU_BUILD.sign()
 def wheel_on_jetson(context: Context, messages: MessageLog, devices: Devices | None = None) -> Problem | None:
     """A Jetson that lists no GPU, and no other complaint."""
@@ -255,7 +249,8 @@ def wheel_on_jetson(context: Context, messages: MessageLog, devices: Devices | N
     misses_one = devices is not None or messages.has("no-gpu-listed", "gpu-fails-said")
     in_image = any("/l4t-" in image for image in messages.values("image-named", "image"))  # which holds that build
     misses_one |= bool({"release", "works"} & {*messages.values("question", "about")})
-    complains = messages.complains and not messages.speaks_only_of(*_OF_A_CPU_WHEEL)
+    # since 2.12 the builds for the CPU miss libcudart, too
+    complains = messages.complains and not messages.speaks_only_of("cudart-not-found", "no-gpu-listed")
     if in_image or not (jetson and misses_one) or complains or messages.has("gpu-found") or lists_gpu(devices):
         return None
     return Problem(

@@ -8,26 +8,9 @@ from collections.abc import Iterable
 from tfgpu_doctor.facts.facts import CudnnFile, DamagedPackage, Message, Nvcc, Package, Packages, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, dotted, major, minor
-from tfgpu_doctor.findings import libraries, symptoms
-from tfgpu_doctor.findings.declaration import (
-    OF_ANY_CRASH,
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-)
-from tfgpu_doctor.findings.inputs import (
-    WSL_LIBRARIES_FIRST,
-    Cards,
-    Checks,
-    Devices,
-    Sonames,
-    Toolkits,
-    Variables,
-    fetch,
-)
+from tfgpu_doctor.findings import declaration, inputs, libraries, symptoms
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
+from tfgpu_doctor.findings.inputs import Cards, Checks, Devices, Sonames, Toolkits, Variables
 from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
 from tfgpu_doctor.findings.library_fixes import (
     CUDNN_9,
@@ -44,6 +27,7 @@ from tfgpu_doctor.findings.library_fixes import (
 )
 from tfgpu_doctor.matrix.compatibility import dropped_by, forgets_folders
 from tfgpu_doctor.matrix.loader import Release
+from tfgpu_doctor.parsers.lines import any_case
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Findings about the CUDA libraries that TensorFlow opens by name.
@@ -236,12 +220,8 @@ def extra_that_there_is_not(
 def plain_pip_lists_no_gpu(messages: MessageLog, cards: Cards, reported_cuda: ReportedCuda, os: str) -> Problem | None:
     """TensorFlow lists no GPU on a Linux that has one, and pip installed it without the extra."""
     lines = messages.all("tensorflow-installed") or messages.all("no-gpu-listed")
-    if (
-        os not in ("linux", "wsl2")
-        or not cards
-        or not messages.has("no-gpu-listed")
-        or not reported_cuda.newest_without_extra
-    ):
+    misses_one = os in ("linux", "wsl2") and cards and messages.has("no-gpu-listed")
+    if not misses_one or not reported_cuda.newest_without_extra:
         return None
     return Problem(possible=True, cause=WITHOUT_EXTRA, evidence=message_evidence(*lines, most=1))
 
@@ -263,7 +243,7 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
             Fix(f"{ignored}install CUDA with conda, or name the folder in the program", (folder,)),
         )
     conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
-    cuda: ReportedCuda | None = value_or(fetch("reported_cuda", context), None)
+    cuda: ReportedCuda | None = value_or(inputs.fetch("reported_cuda", context), None)
     missing = {message.values["library"] for _, message in cuda.not_opened} if cuda else set()
     # before 11, a library's name tells the CUDA, and with it the folder; the link may be to another one
     is_exact = cuda is not None and "." in minor(cuda.wanted) and at_least(cuda.wanted, "11") is False
@@ -440,29 +420,19 @@ def cuda_not_opened_though_installed(
 _DISABLES = "TensorFlow disables all GPUs if cuDNN cannot be loaded"
 
 
-_OLD_RULE = "this TensorFlow works with the minor version of cuDNN alone that it was compiled with"
-
-
-def _same_minor(messages: MessageLog | None) -> bool:
+def _same_minor(messages: MessageLog) -> bool:
     """Whether a later minor version is refused, too: old releases compare "compatibility versions"."""
-    return messages is not None and any("compatibility" in one.text for one in messages.all("cudnn-version-differs"))
-
-
-def _cudnn_to_install(context: Context) -> str | None:
-    """The cuDNN that is compiled against, where neither pip nor an image brings it for the release that is there."""
-    log, remedies = value_or(fetch("messages", context), MessageLog(())), context.remedies
-    compiled = next(map(dotted, log.values("cudnn-version-differs", "compiled")), None)
-    return None if remedies.image or remedies.kept_release() else compiled
+    return any("compatibility" in one.text for one in messages.all("cudnn-version-differs"))
 
 
 def _that_serves(context: Context, needed: str) -> tuple[Fix, ...]:
     """Install a cuDNN that serves a TensorFlow compiled with `needed`; nothing where one is there."""
-    log, reported = (value_or(fetch(name, context), None) for name in ("messages", "reported_cudnn"))
-    later = minor(needed) if _same_minor(log) else major(needed)
+    reported = value_or(inputs.fetch("reported_cudnn", context), None)
+    later = minor(needed) if _same_minor(context.log) else major(needed)
     there = [version for version, _ in reported.installed] if reported else []
     if any(version.startswith(later) and at_least(version, minor(needed)) for version in there):
         return ()
-    gpus = [card.compute_capability for card in value_or(fetch("cards", context), ())]
+    gpus = [card.compute_capability for card in value_or(inputs.fetch("cards", context), ())]
     limit = dropped_by(context.matrix, needed, "12", gpus)  # which has no kernels for the GPU
     if major(needed) == "9":  # of pip, which PyTorch pins to another one
         package = f"nvidia-cudnn-cu12>={minor(needed)},<{limit or '10'}"
@@ -489,10 +459,12 @@ def _wrong_first(context: Context) -> Fix:
 
 
 def _one_version(context: Context) -> tuple[Fix, ...]:
-    wrong = _wrong_first(context)
-    if not context.probed and (needed := _cudnn_to_install(context)):
-        return (*_that_serves(context, needed), wrong)
-    right = install_libraries(context) or context.remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
+    remedies, wrong = context.remedies, _wrong_first(context)
+    compiled = next(map(dotted, context.log.values("cudnn-version-differs", "compiled")), None)
+    # neither pip nor an image brings it for the release that is there
+    if compiled and not (context.probed or remedies.image or remedies.kept_release()):
+        return (*_that_serves(context, compiled), wrong)
+    right = install_libraries(context) or remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
     return (*right, *(() if context.probed else (wrong,)))
 
 
@@ -544,9 +516,10 @@ def comparison_message(messages: MessageLog) -> Problem | None:
         return None
     runtime, compiled = (next(iter(messages.values("cudnn-version-differs", n)), None) for n in ("runtime", "compiled"))
     known = runtime and compiled and compiled.strip(".")
+    old_rule = "this TensorFlow works with the minor version of cuDNN alone that it was compiled with"
     return Problem(
         title=f"cuDNN {runtime} is loaded, but TensorFlow was compiled with {known}" if known else None,
-        cause=_OLD_RULE if _same_minor(messages) else None,
+        cause=old_rule if _same_minor(messages) else None,
         evidence=message_evidence(*differs, *mixed, *messages.all("no-dnn-library"), most=3),
     )
 
@@ -561,7 +534,7 @@ def other_cudnn_reported(
     """cuDNN cannot be opened, or is refused when it is first used, and only one that does not serve is installed."""
     cudnn, compiled = reported_cudnn, gpu_release.cudnn if gpu_release else None
     no_gpu = gpu_release is not None and devices is not None and not lists_gpu(devices)
-    fails = cudnn.not_opened or cudnn.unnamed or (no_gpu and messages.speaks_only_of(*OF_ANY_CRASH))
+    fails = cudnn.not_opened or cudnn.unnamed or (no_gpu and messages.speaks_only_of(*declaration.OF_ANY_CRASH))
     installed = cudnn.installed if cudnn.only_other_major and fails else _older(messages, cudnn, compiled)
     need = (f"cuDNN {compiled}", libraries.needed_by(gpu_release)) if gpu_release and compiled else (None, None)
     lines = message_evidence(*cudnn.not_opened, *messages.all("no-dnn-library"), most=3)
@@ -639,7 +612,7 @@ def cudnn_not_opened(
 def _find_cudnn(context: Context) -> tuple[Fix, ...]:
     """Let the loader find a cuDNN that a text shows to be installed."""
     if context.remedies.os != "windows":
-        reported: ReportedCudnn | None = value_or(fetch("reported_cudnn", context), None)
+        reported: ReportedCudnn | None = value_or(inputs.fetch("reported_cudnn", context), None)
         if reported and any("nvidia-cudnn" in where for _, where in reported.same_major):
             return (PIP_FOLDERS,)
         conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
@@ -704,9 +677,7 @@ CUDNN_DEPENDENCY = finding(
     explained_by=("cuda.missing", "cuda.version-mismatch", "tf.install-damaged"),
     docs=libraries.CUDNN_GUIDE,
 )
-_HELPERS = re.compile(
-    r"zlibwapi|libz\.so|libnvrtc|nvrtc64|libcublasLt|cublasLt64|libcublas\.so|libcuda\.so(?!\.)", re.IGNORECASE
-)
+_HELPERS = any_case(r"zlibwapi|libz\.so|libnvrtc|nvrtc64|libcublasLt|cublasLt64|libcublas\.so|libcuda\.so(?!\.)")
 _FILE = re.compile(r"[\w./+-]+")
 _NAMES_THE_REASON = re.compile(r"Error code (?:126|127|193)|NULL Error|undefined symbol")
 _FIND_DEPENDENCIES = Fix(
@@ -780,7 +751,7 @@ def dependency_message(context: Context, messages: MessageLog, os: str | None = 
     windows = os == "windows" or any(".dll" in message.text.lower() for message in lines)
     asked = " ".join(message.text for message in lines)
     if re.search(r"libcuda\.so(?!\.)", asked):
-        link = WSL_LIBRARIES_FIRST if os == "wsl2" else _LINK_LIBCUDA
+        link = inputs.WSL_LIBRARIES_FIRST if os == "wsl2" else _LINK_LIBCUDA
         return Problem(evidence=message_evidence(*lines), fixes=(link,), sure=True)
     nvrtc = re.search(r"libnvrtc\.so(?!\.)", asked)
     first = _ZLIB_ON_WINDOWS if windows else (_LINK_NVRTC if nvrtc else _FIND_DEPENDENCIES,)

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from tfgpu_doctor.facts.about import LAYERS
-from tfgpu_doctor.facts.facts import ComputeCheck, Facts, Known, Message, Phase, Phases, Unknown, look_up, value_or
+from tfgpu_doctor.facts.facts import Facts, Known, Message, Unknown, look_up, value_or
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.parsers import messages as catalogue
@@ -118,12 +118,12 @@ class Declaration:
 
         return register
 
-    def printed(self, *kinds: str, unless: tuple[str, ...] = ()) -> None:
-        """Register the sign that a program prints a message of one of these kinds."""
+    def printed(self, *kinds: str, unless: tuple[str, ...] = (), **shown: Any) -> None:
+        """Register the sign that a program prints a message of one of these kinds, with what it shows beside it."""
 
         @self.sign(unless=unless)
         def printed(messages: MessageLog) -> Problem | None:
-            return Problem(evidence=message_evidence(*messages.all(*kinds)))
+            return Problem(evidence=message_evidence(*messages.all(*kinds)), **shown)
 
 
 DECLARATIONS: dict[str, Declaration] = {}  # by id, in the order of declaration
@@ -379,50 +379,3 @@ def message_evidence(*messages: Message | None, need: str | None = None, most: i
             source = f"{message.source}, " if message.source else ""
             found.setdefault(message.line, Evidence(message.text, f"{source}line {message.line}{times}", need))
     return tuple(found.values())[:most]
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# How the phases of the examination ended, in words, and what their computations came to.
-
-
-_ENOUGH = 20.0  # seconds; every phase that needs TensorFlow has as many where no limit is set
-
-
-def import_phase(phases: Phases) -> Phase | None:
-    """The phase that imports TensorFlow."""
-    return next((phase for phase in phases if phase.name == "import"), None)
-
-
-def import_fails(phases: Phases | None) -> bool:
-    """Whether importing TensorFlow or tf.keras raises, hangs, or ends the process."""
-    steps = [phase for phase in phases or () if phase.name in ("import", "keras") and not was_cut_short(phase)]
-    return any(phase.outcome in ("raised", "died", "timeout") for phase in steps)
-
-
-def was_cut_short(phase: Phase) -> bool:
-    """Whether a limit that the user set ended a phase before it had the time that it may need."""
-    return phase.outcome == "timeout" and phase.idle is None and (phase.seconds or 0.0) < _ENOUGH
-
-
-def how_it_ended(phase: Phase) -> str:
-    """Say in words how a phase ended."""
-    note = f" ({phase.note})" if phase.note else ""
-    if phase.outcome == "timeout":
-        return f"no end after {phase.seconds or 0:.0f} s{note}"
-    if phase.outcome == "died":
-        ended = f"the process ended with exit code {phase.exit_code}"
-        return f"killed by {phase.signal}{note}" if phase.signal else ended
-    return phase.exception or phase.outcome
-
-
-def last_lines(phase: Phase) -> tuple[Evidence, ...]:
-    """The end of the traceback, or of what was written to standard error."""
-    lines = phase.traceback[-1:] or phase.log_tail[-3:]
-    return tuple(
-        evidence(line, f"last lines of phase {phase.name}") for line in lines if line and line != phase.exception
-    )
-
-
-def is_wrong(check: ComputeCheck) -> bool:
-    """Whether there was a result, which names its device, and it was wrong; without one, the computation failed."""
-    return not check.ok and (check.placed_on is not None or not check.error)

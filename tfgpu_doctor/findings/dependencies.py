@@ -17,10 +17,9 @@ from tfgpu_doctor.findings.declaration import (
     Problem,
     evidence,
     finding,
-    import_fails,
-    import_phase,
     message_evidence,
 )
+from tfgpu_doctor.findings.phases import import_fails, import_phase
 from tfgpu_doctor.findings.requirements import (
     KERAS_3,
     allows,
@@ -123,10 +122,6 @@ def _keep_one(context: Context) -> tuple[Fix, ...]:
     return (Fix(text, (version, context.remedies.pip_uninstall("tensorflow"), again)),)
 
 
-_REDIST = Fix(
-    "Install a newer SciSharp.TensorFlow.Redist package (that for the CPU where the GPU's is missing), or the "
-    "TensorFlow.NET of the native library's release"
-)
 PACKAGE_CONFLICT = finding(
     "tf.package-conflict",
     layer="Python",
@@ -140,15 +135,17 @@ PACKAGE_CONFLICT = finding(
 )
 
 
-@PACKAGE_CONFLICT.sign()
-def native_library_too_old(messages: MessageLog) -> Problem | None:
-    """TensorFlow.NET calls a function of the C API that its native library, another package, does not have."""
-    return Problem(
-        title="The native TensorFlow library is older than the TensorFlow.NET that calls it",
-        cause="TensorFlow.NET and its native library are two packages, and belong to the same release of TensorFlow",
-        evidence=message_evidence(*messages.all("native-entry-missing")),
-        fixes=(_REDIST,),
-    )
+PACKAGE_CONFLICT.printed(
+    "native-entry-missing",
+    title="The native TensorFlow library is older than the TensorFlow.NET that calls it",
+    cause="TensorFlow.NET and its native library are two packages, and belong to the same release of TensorFlow",
+    fixes=(
+        Fix(
+            "Install a newer SciSharp.TensorFlow.Redist package (that for the CPU where the GPU's is missing), or the "
+            "TensorFlow.NET of the native library's release"
+        ),
+    ),
+)
 
 
 @PACKAGE_CONFLICT.sign(unless=("tf.package-removed",))
@@ -421,9 +418,7 @@ def _or_newer(context: Context, name: str) -> tuple[Fix, ...]:
 def _unmet(messages: MessageLog, name: str, *, ends: bool = False) -> list[Message]:
     """pip's warnings about NumPy, protobuf or all other packages; those that end an import, where only they count."""
     found = [one for one in messages.all("requirement-conflict") if _TENSORFLOW.match(one.values["package"])]
-    about = [
-        m for m in found if (m.values["other"] == name if name else m.values["other"] not in ("numpy", "protobuf"))
-    ]
+    about = [m for m in found if m.values["other"] == name or not (name or m.values["other"] in _BOUND_OF)]
     return [m for m in about if not ends or requirements.stops(name, m.values["has"], m.values.get("version", ""))]
 
 
@@ -570,9 +565,8 @@ def _too_old_for(context: Context, seen: tuple[Message, ...], name: str, release
     if (since := _ADDED_IN.get(name)) is None:
         return None
     bound = (numpy_bound(release) if release else None) or ""
-    requirement = (
-        f"numpy{bound if bound.startswith('>=') and at_least(bound[2:].split(',')[0], since) else f'>={since}'}"
-    )
+    suits = bound.startswith(">=") and at_least(bound[2:].split(",")[0], since)
+    requirement = f"numpy{bound if suits else f'>={since}'}"
     return Problem(
         title=f"np.{name} is missed, which came with NumPy {since}",
         cause="an older NumPy is installed",
@@ -588,30 +582,16 @@ def _of_numpy_1(
     old = {one.name: one for one in packages if at_least(one.version, _SINCE_NUMPY_2.get(one.name, "0")) is False}
     if not old or release is None or not at_least(release.version, "2.18"):
         return None
-    python, platform = (
-        value_or(fact, None) for fact in (context.facts.python.version, context.facts.python.wheel_platform)
-    )
-    asked = bounds_of(packages, python or "3.12", platform)
+    python = context.facts.python
+    asked = bounds_of(packages, value_or(python.version, "3.12"), value_or(python.wheel_platform, None))
     own = {name: [bound for _, bound in asked.get(name, ())] for name in old}
     needs = [f"{name}{narrowed([*own[name], f'>={_SINCE_NUMPY_2[name]}'])}" for name in old]
-    which = ", ".join(f"{one.name} {one.version}" for one in old.values())
     return Problem(
-        title=f"{which}: compiled for NumPy 1, and NumPy 2 is installed",
+        title=f"{', '.join(map(_listed, old.values()))}: compiled for NumPy 1, and NumPy 2 is installed",
         cause="NumPy 2 refuses modules that were compiled for NumPy 1",
-        evidence=(
-            *message_evidence(*seen),
-            *(evidence(f"{one.name} {one.version}", _where(one)) for one in old.values()),
-        ),
+        evidence=(*message_evidence(*seen), *(evidence(_listed(one), _where(one)) for one in old.values())),
         fixes=context.remedies.installing(f"Install {' '.join(needs)}, and restart Python", *needs),
     )
-
-
-def _one_numpy(context: Context, requirement: str) -> Fix:
-    """Remove conda's NumPy, which lies over pip's, and pip's, and install one."""
-    text = f"Where conda's numpy-base lies over pip's NumPy, remove both, and install {requirement}"
-    install = context.remedies.pip_install(requirement)
-    pip = f"{context.remedies.python} -m pip uninstall -y numpy"
-    return Fix(text, ("conda remove -y --force numpy numpy-base", pip, *install))
 
 
 def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Release | None) -> Problem:
@@ -626,7 +606,10 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
     edit = Alternative(f"Replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
     newer = _or_newer(context, "NumPy") if in_tensorflow else ()
     if any(one.name == "numpy-base" for one in value_or(context.facts.python.packages, ())):
-        newer = (_one_numpy(context, requirement), *newer)
+        text = f"Where conda's numpy-base lies over pip's NumPy, remove both, and install {requirement}"
+        pip = f"{context.remedies.python} -m pip uninstall -y numpy"
+        install = context.remedies.pip_install(requirement)
+        newer = (Fix(text, ("conda remove -y --force numpy numpy-base", pip, *install)), *newer)
     return Problem(
         title=f"NumPy {removed_in} removed np.{name}, which this program uses",
         cause=f"NumPy {removed_in} or newer is installed; numpy<{removed_in} has the name",

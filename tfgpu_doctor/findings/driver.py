@@ -36,12 +36,8 @@ _RESET_OR_REBOOT = Fix(
 )
 
 
-def _of_firmware(log: MessageLog) -> list[Message]:
-    return [one for one in log.all("xid") if one.values.get("number") in inputs.FIRMWARE_XIDS]
-
-
 def _let_it_answer(context: Context) -> tuple[Fix, ...]:
-    if _of_firmware(context.log):
+    if {*inputs.FIRMWARE_XIDS} & {*context.log.values("xid", "number")}:
         return (_RESET_OR_REBOOT, _WITHOUT_GSP, inputs.KERNEL_LOG)
     slow = "If it starts slowly (many GPUs), keep it loaded"
     return (inputs.KERNEL_LOG, inputs.RESTART, Fix(slow, ("sudo systemctl enable --now nvidia-persistenced",)))
@@ -74,10 +70,11 @@ def hung_task_message(messages: MessageLog) -> Problem | None:
 @UNRESPONSIVE.sign()
 def firmware_without_answer(messages: MessageLog) -> Problem | None:
     """Xid 119 and 120: RPC of the driver to the GPU's own processor; whatever calls the driver then waits."""
+    failed = (one for one in messages.all("xid") if one.values.get("number") in inputs.FIRMWARE_XIDS)
     return Problem(
         title="The GPU's firmware (GSP) does not answer the driver",
         cause="calls into the driver wait for the GPU System Processor, which has stopped; import and nvidia-smi hang",
-        evidence=message_evidence(*_of_firmware(messages)),
+        evidence=message_evidence(*failed),
     )
 
 
@@ -481,21 +478,18 @@ def libraries_without_module(
     return Problem(cause=cause, evidence=tuple(found), fixes=(fix,))
 
 
-_OPEN_VARIANT = "Install the open variant of the driver's package; where the driver is from NVIDIA's .run installer"
-
-
 # NVIDIA's driver README, "Open Linux Kernel Modules": Blackwell and later need them; Ubuntu's packages end in -open
 @NOT_LOADED.sign(unless=("gpu.none",))
 def proprietary_module(messages: MessageLog, driver_version: str | None = None) -> Problem | None:
     """The kernel module is loaded, and refuses a GPU that only the open one drives."""
     branch = (driver_version or "BRANCH").split(".")[0]
     of_packages = (f"sudo apt-get install nvidia-driver-{branch}-open", "sudo reboot")
-    installer = "sudo sh NVIDIA-Linux-x86_64-VERSION.run -m=kernel-open"
+    text = "Install the open variant of the driver's package; where the driver is from NVIDIA's .run installer, instead"
     return Problem(
         title="This GPU needs the open kernel modules of NVIDIA's driver",
         cause="the proprietary kernel module is loaded, and does not drive GPUs of the Blackwell generation and later",
         evidence=message_evidence(*messages.all("open-module-needed")),
-        fixes=(Fix(f"{_OPEN_VARIANT}, instead {installer}", of_packages),),
+        fixes=(Fix(f"{text} sudo sh NVIDIA-Linux-x86_64-VERSION.run -m=kernel-open", of_packages),),
         sure=True,
     )
 
@@ -593,10 +587,6 @@ TOO_OLD = finding(
     symptoms=(symptoms.OLD_DRIVER,),
     docs="https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/index.html",
 )
-
-
-def _is_of_windows(context: Context) -> bool:
-    return value_or(context.facts.host.os, None) in ("windows", "wsl2")  # also below an image
 
 
 def _system(context: Context) -> str | None:
@@ -728,7 +718,7 @@ def _requirement(
     """The oldest driver that is needed here, and what needs it."""
     oldest, published = _drivers(context, cuda)
     if of_image := context.remedies.image_cuda():  # an image starts on the driver that its CUDA was published with
-        needed = published if _is_of_windows(context) else of_image[1]
+        needed = published if value_or(context.facts.host.os, None) in ("windows", "wsl2") else of_image[1]
         return needed, f"CUDA {cuda} of {context.remedies.image}"
     needed = published if ptx or refused else oldest
     if release:

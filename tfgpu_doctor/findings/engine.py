@@ -65,6 +65,7 @@ from tfgpu_doctor.findings.gpu import FEWER_THAN_REQUIRED
 from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS, fetch, smi_works, unreadable
 from tfgpu_doctor.findings.symptoms import SYMPTOMS, nothing_fails, situation, trouble
 from tfgpu_doctor.matrix.loader import Matrix
+from tfgpu_doctor.parsers.own_report import with_facts
 from tfgpu_doctor.parsers.resemblance import NO_CAUSE
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -194,12 +195,9 @@ def hypotheses(context: Context) -> Iterator[Context]:
     facts_by_path = {path: look_up(context.facts, path) for path in fact_paths() if "." in path}
     several = {path: one.one_of for path, one in facts_by_path.items() if isinstance(one, Unknown) and one.one_of}
     for values in islice(product(*several.values()), _MOST_HYPOTHESES) if several else ():
-        facts = context.facts
-        for path, value in zip(several, values, strict=True):
-            section, _, name = path.partition(".")
-            known = Known(value, f"{ONE_OF}{', '.join(several[path])}", "inferred")
-            facts = structs.replace(facts, **{section: structs.replace(getattr(facts, section), **{name: known})})
-        yield replace(context, facts=facts, derived={})
+        pairs = zip(several, values, strict=True)
+        known = {path: Known(value, f"{ONE_OF}{', '.join(several[path])}", "inferred") for path, value in pairs}
+        yield replace(context, facts=with_facts(context.facts, known), derived={})
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -679,7 +677,8 @@ def _weighed(judged: Mapping[str, Judged], context: Context) -> tuple[list[Shown
     if text.in_container:  # it can have no driver of its own
         opened.sort(key=lambda one: one.id == "driver.missing")
     if _is_calm(text, certain, opened, unwanted=_wants_cpu(context)):
-        certain, opened = _with_answer(certain), []  # no guess beside lines that are known to be harmless
+        # they are the answer, and beside them nothing is guessed
+        certain, opened = [one.changed(answers=True) if one.id in HARMLESS else one for one in certain], []
     return certain, opened, likely if text.tells_enough else {}
 
 
@@ -705,10 +704,6 @@ def _is_suggested(one: Shown, unwanted: bool) -> bool:
     return (
         (one.problem.cause in LIKE_OTHERS and not unwanted) if one.declared.about_gpus else one.problem.cause != GUESSED
     )
-
-
-def _with_answer(certain: list[Shown]) -> list[Shown]:
-    return [one.changed(answers=True) if one.id in HARMLESS else one for one in certain]
 
 
 @dataclass(frozen=True)

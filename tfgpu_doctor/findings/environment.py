@@ -17,11 +17,11 @@ from tfgpu_doctor.findings.declaration import (
     Problem,
     evidence,
     finding,
-    import_fails,
     message_evidence,
 )
 from tfgpu_doctor.findings.inputs import Cards, Sonames, Variables, XlaFiles
 from tfgpu_doctor.findings.library_fixes import off_library_path, on_library_path
+from tfgpu_doctor.findings.phases import import_fails
 from tfgpu_doctor.findings.requirements import KERAS_2_VALUES, KERAS_3
 from tfgpu_doctor.matrix.loader import Release
 

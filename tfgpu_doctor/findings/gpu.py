@@ -19,10 +19,6 @@ from tfgpu_doctor.matrix.names import known_library
 TOO_NEW = ("no-kernels-for-gpu", "invalid-ptx")  # messages about a GPU that is newer than the build
 
 
-def _named(gpu: Gpu) -> str:
-    return f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
-
-
 _COUNTERS = Fix("Check the error counters", ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",))
 _RESTART = Fix(
     "Restart the machine, if need be by switching it off and on; if the error returns, reseat the GPU and its power "
@@ -55,11 +51,11 @@ def error_counters(context: Context, gpus: Gpus) -> Problem | None:
     found = []
     for gpu in gpus:
         if (fault := value_or(gpu.fault, None)) is not None:
-            found.append(evidence(f"{_named(gpu)}: {fault}", source, "an answer"))
+            found.append(evidence(f"{inputs.gpu_name(gpu)}: {fault}", source, "an answer"))
         if errors := value_or(gpu.ecc_uncorrected, 0):
-            found.append(evidence(f"{_named(gpu)}: {errors} uncorrectable ECC errors", source, "0"))
+            found.append(evidence(f"{inputs.gpu_name(gpu)}: {errors} uncorrectable ECC errors", source, "0"))
         if value_or(gpu.remapped_rows_failed, False):
-            found.append(evidence(f"{_named(gpu)}: row remapping failed", source, "no failure"))
+            found.append(evidence(f"{inputs.gpu_name(gpu)}: row remapping failed", source, "no failure"))
     return Problem(evidence=tuple(found))
 
 
@@ -190,24 +186,22 @@ def slowdown(context: Context, gpus: Gpus) -> Problem | None:
     for gpu in gpus:
         degrees = f" at {gpu.temperature.value} °C" if isinstance(gpu.temperature, Known) else ""
         for reason in (one for one in value_or(gpu.throttle_reasons, ()) if one in _THROTTLES):
-            found.append(evidence(f"{_named(gpu)}: {reason}{degrees}", source, f"none; {_THROTTLES[reason]}"))
+            found.append(evidence(f"{inputs.gpu_name(gpu)}: {reason}{degrees}", source, f"none; {_THROTTLES[reason]}"))
         width, widest = value_or(gpu.pcie_width, None), value_or(gpu.pcie_width_max, None)
         if width and widest and width < widest and width <= 4:
-            found.append(evidence(f"{_named(gpu)}: PCIe x{width}", source, f"x{widest}"))
+            found.append(evidence(f"{inputs.gpu_name(gpu)}: PCIe x{width}", source, f"x{widest}"))
         generation, newest = value_or(gpu.pcie_generation, None), value_or(gpu.pcie_generation_max, None)
         if generation and newest and generation < newest and value_or(gpu.utilization, 0) >= _BUSY:
-            text = f"{_named(gpu)}: PCIe generation {generation} under load"
+            text = f"{inputs.gpu_name(gpu)}: PCIe generation {generation} under load"
             found.append(evidence(text, source, f"generation {newest}"))
     return Problem(evidence=tuple(found))
 
 
-@THROTTLED.sign()
-def slower_with_time_message(messages: MessageLog) -> Problem | None:
-    """A job that gets slower the longer it runs: heat, or a graph to which every step adds."""
-    cause = "a GPU that gets hot lowers its clocks; a program that adds to its graph slows down as well"
-    return Problem(cause=cause, evidence=message_evidence(*messages.all("slower-with-time")), possible=True)
-
-
+THROTTLED.printed(
+    "slower-with-time",
+    cause="a GPU that gets hot lowers its clocks; a program that adds to its graph slows down as well",
+    possible=True,
+)
 THROTTLED.printed("slowdown")  # in the output of nvidia-smi -q
 
 
@@ -377,9 +371,6 @@ NOT_VISIBLE = finding(
 )
 
 
-_WHY_EMPTY = Fix("If it is, find out why", ("tfgpu doctor",))
-
-
 @NOT_VISIBLE.sign()
 def no_gpu_listed(context: Context, devices: Devices) -> Problem | None:
     """The symptom that brings most users here."""
@@ -399,7 +390,7 @@ def no_gpu_listed(context: Context, devices: Devices) -> Problem | None:
         title="TensorFlow uses no GPU, according to this text" if said else None,
         cause="the text says so, and nothing in it explains it" if said else None,
         evidence=(evidence("no GPU", context.source("tensorflow.devices"), "at least one"),),
-        fixes=(see, _WHY_EMPTY) if said else (more,),  # what somebody says is decided first
+        fixes=(see, Fix("If it is, find out why", ("tfgpu doctor",))) if said else (more,),  # first it is decided
     )
 
 
@@ -586,13 +577,10 @@ def _is_newer(gpu: str, release: Release | None) -> bool:
     return runs_on(release, gpu) != "sass" and all(capability(gpu) > capability(kernel) for kernel in kernels)
 
 
-_KEEP_CACHE = Fix("Keep what the driver compiles for later runs", ("export CUDA_CACHE_MAXSIZE=4294967296",))
-
-
 def _newer_release(context: Context) -> tuple[Fix, ...]:
     """A build with kernels for the GPU; where nothing tells which one it is, how to see that."""
-    is_refused = context.log.has(*_REFUSED)
-    kept = () if is_refused else (_KEEP_CACHE,)
+    keep = Fix("Keep what the driver compiles for later runs", ("export CUDA_CACHE_MAXSIZE=4294967296",))
+    kept = () if context.log.has(*_REFUSED) else (keep,)
     if not context.remedies.knows_gpu:
         return (_WHICH_BUILD, *kept)
     others = _other_release(context, "it has kernels for this GPU")
@@ -615,13 +603,7 @@ ARCH_TOO_NEW = finding(
 
 # what PTX does that is compiled at the first use, or that the driver refuses
 _OF_COMPILING = (
-    "job-hangs",
-    "slow",
-    "slow-start",
-    "time-on-both",
-    "nan-result",
-    "invalid-handle",
-    "launch-failed",
+    *("job-hangs", "slow", "slow-start", "time-on-both", "nan-result", "invalid-handle", "launch-failed"),
     *TOO_NEW,
 )
 
@@ -635,9 +617,6 @@ def _of_ptx(context: Context, messages: MessageLog | None, gpus: Cards) -> Sever
     brief = all(gpu.version < symptoms.AMPERE for gpu in gpus) and not messages.has(*_OF_COMPILING, *_NO_KERNEL)
     calm = not context.probed and (works or brief)
     return Severity.NOTE if calm else Severity.WARNING if _is_stated(context) else None
-
-
-_COMPILED_ONCE = Fix("Nothing has to be done: the first start takes longer, and later ones use what was compiled")
 
 
 @ARCH_TOO_NEW.sign(conclusive=False)
@@ -660,7 +639,8 @@ def no_machine_code(
         severity = _of_ptx(context, messages, tuple(new))
         if severity is Severity.NOTE:
             title = "The driver compiles this TensorFlow's kernels for the GPU, once"
-            return Problem(title=title, evidence=found, severity=severity, fixes=(_COMPILED_ONCE,))
+            nothing = Fix("Nothing has to be done: the first start takes longer, and later ones use what was compiled")
+            return Problem(title=title, evidence=found, severity=severity, fixes=(nothing,))
         return Problem(evidence=found, severity=severity)
     return Problem(
         cause="the wheel contains neither SASS nor PTX that this GPU can run",

@@ -7,16 +7,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from tfgpu_doctor.facts.facts import (
-    CallResult,
-    Gpus,
-    Limit,
-    Message,
-    SmiResult,
-    TemporaryFolder,
-    lists_gpu,
-    value_or,
-)
+from tfgpu_doctor.facts.facts import CallResult, Gpus, Limit, Message, SmiResult, TemporaryFolder, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import memory_size
 from tfgpu_doctor.findings import inputs, symptoms
@@ -185,11 +176,6 @@ def no_device_on_bus(context: Context, has_gpu: bool, cuda_init: CallResult | No
     return Problem(evidence=(evidence("no NVIDIA device", context.source("host.pci_gpus"), "an NVIDIA GPU"),))
 
 
-def _is_for_others(context: Context) -> bool:
-    """Whether the build is made for GPUs of every maker."""
-    return value_or(context.facts.tensorflow.distribution, None) == "tensorflow-directml"
-
-
 @GPU_NONE.sign()
 def other_graphics_message(
     context: Context,
@@ -202,8 +188,9 @@ def other_graphics_message(
     """A text names GPUs of other vendors only, or lspci shows none of NVIDIA's."""
     reported = messages.all("no-gpu-present")
     driver = driver_version and not context.is_stated("driver.version")  # one that a person names may be a left-over
+    of_every_maker = value_or(context.facts.tensorflow.distribution, None) == "tensorflow-directml"
     seen = gpus or driver or pci_gpus or messages.has("gpu-created")
-    if seen or _is_for_others(context) or not (pci_gpus == () or reported):
+    if seen or of_every_maker or not (pci_gpus == () or reported):
         return None
     found = message_evidence(*reported)
     if pci_gpus == ():
@@ -365,8 +352,10 @@ _STARTS = re.compile(
 )
 
 
-def _request(context: Context, container: str) -> Fix:
+def _request(context: Context, container: str, *, requested: bool) -> Fix:
     """How it asks for a GPU; of Apptainer the command that the text shows, with --nv, else one that tests it."""
+    if container == "kubernetes" and requested and context.log.has("k3s") and not context.log.has("runtime-class"):
+        return _RUNTIME_CLASS  # k3s starts pods without NVIDIA's runtime, request or not
     if container != "apptainer":
         return _REQUEST[container]
     started = (
@@ -385,7 +374,7 @@ def access(context: Context, container: str | None, *, requested: bool = False) 
     """How a container of that kind gets access to a GPU; `requested`: the command that started it asks for GPUs."""
     host = context.remedies.host
     if container in _REQUEST:
-        return (_of_kind(context, container, requested=requested),)
+        return (_request(context, container, requested=requested),)
     if host == "macos":
         return (Fix("Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU"),)
     if host == "linux" and context.log.has("docker-desktop"):
@@ -409,12 +398,6 @@ def access(context: Context, container: str | None, *, requested: bool = False) 
     configure = ("sudo nvidia-ctk runtime configure --runtime=docker", restart, *then)
     commands = (*_BY_DISTRIBUTION.get(distribution, _APT), *configure)
     return (*first, Fix(f"{text}restarted, which stops all running containers", commands))
-
-
-def _of_kind(context: Context, container: str, *, requested: bool) -> Fix:
-    """How containers beside Docker's get a GPU; some clusters start pods without NVIDIA's runtime, request or not."""
-    lacks_class = context.log.has("k3s") and not context.log.has("runtime-class")
-    return _RUNTIME_CLASS if container == "kubernetes" and requested and lacks_class else _request(context, container)
 
 
 # nvidia-container-toolkit issue 85, microsoft/WSL issues 9938 and 9962; the option is for Docker without root
@@ -498,21 +481,11 @@ _DRIVER_OF_HOST = Fix(
     ("nvidia-smi",),
 )
 _GPU_WANTED = (
-    "trouble-said",
-    "failure-said",
-    "no-gpu-listed",
-    "gpu-fails-said",
-    "only-printed",
-    "few-words",
-    "question",
+    *("trouble-said", "failure-said", "no-gpu-listed", "gpu-fails-said", "only-printed", "few-words", "question"),
 )
 # what fails in a container that has a GPU
 _WITH_ANY_ACCESS = (
-    "kubernetes-taint",
-    "no-capabilities",
-    "driver-versions-differ",
-    "nvml-mismatch",
-    "apptainer-no-driver",
+    *("kubernetes-taint", "no-capabilities", "driver-versions-differ", "nvml-mismatch", "apptainer-no-driver"),
     "forward-compatibility",
 )
 _RUN_LATER = Fix(
@@ -553,21 +526,17 @@ def container_message(
 
 
 # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration: nodes with one are left out first
-_TOLERATE = Fix(
-    "Add to the pod's spec, beside its containers",
-    ("tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]",),
+NO_GPU.printed(
+    "kubernetes-taint",
+    title="The pod does not tolerate the taint of the nodes with GPUs",
+    cause="these nodes take only pods that tolerate their taint",
+    fixes=(
+        Fix(
+            "Add to the pod's spec, beside its containers",
+            ("tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]",),
+        ),
+    ),
 )
-
-
-@NO_GPU.sign()
-def pod_does_not_tolerate(messages: MessageLog) -> Problem | None:
-    """The nodes with GPUs are those with the taint."""
-    return Problem(
-        title="The pod does not tolerate the taint of the nodes with GPUs",
-        cause="these nodes take only pods that tolerate their taint",
-        evidence=message_evidence(*messages.all("kubernetes-taint")),
-        fixes=(_TOLERATE,),
-    )
 
 
 # https://catalog.ngc.nvidia.com/orgs/nvidia/containers/l4t-tensorflow
@@ -586,16 +555,13 @@ def jetson_without_runtime(context: Context, messages: MessageLog, devices: Devi
     )
 
 
-@NO_GPU.sign()
-def reservation_without_capabilities(messages: MessageLog) -> Problem | None:
-    """A device in Compose's file that no driver serves."""
-    return Problem(
-        title="The service's reservation of a GPU lacks its capabilities",
-        cause="Compose requires the field, and Docker finds no driver for a device without any",
-        evidence=message_evidence(*messages.all("no-capabilities")),
-        fixes=(Fix("Name them in the service in Compose's file, and run docker compose up again", COMPOSE_REQUEST),),
-        sure=True,
-    )
+NO_GPU.printed(
+    "no-capabilities",
+    title="The service's reservation of a GPU lacks its capabilities",
+    cause="Compose requires the field, and Docker finds no driver for a device without any",
+    fixes=(Fix("Name them in the service in Compose's file, and run docker compose up again", COMPOSE_REQUEST),),
+    sure=True,
+)
 
 
 def _wonders(context: Context, log: MessageLog) -> bool:
@@ -659,7 +625,10 @@ def _not_given(context: Context, messages: MessageLog, kind: str, *, of_hook: bo
     elif of_hook:
         fixes = (_DRIVER_OF_HOST, inputs.RUN_ON_HOST)
     elif kind == "docker" and not refused and _lacks_capabilities(context, messages):
-        fixes = (_with_capabilities(_image(context)), inputs.RUN_ON_HOST)
+        # what older toolkits give an image that names no capabilities is utility alone (NVIDIA Container Toolkit)
+        run = "docker run --rm --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility {} nvidia-smi"
+        ask = Fix("Ask for the driver's libraries for computing by name", (run.format(_image(context)),))
+        fixes = (ask, inputs.RUN_ON_HOST)
     else:
         fixes = access(context, kind, requested=refused or _requests_gpus(messages))
     return Problem(title=title, evidence=(), fixes=(*later, *fixes))
@@ -669,12 +638,6 @@ def _lacks_capabilities(context: Context, log: MessageLog) -> bool:
     """Whether a container that Docker gave its GPUs has no libcuda, and nothing else of the driver is missed."""
     given = _requests_gpus(log) and not log.has("ngc-no-driver", "smi-not-found")
     return given and inputs.no_libcuda(log) and context.remedies.host != "windows"
-
-
-def _with_capabilities(image: str) -> Fix:
-    """What older toolkits give an image that names no capabilities is utility alone (NVIDIA Container Toolkit)."""
-    command = f"docker run --rm --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility {image} nvidia-smi"
-    return Fix("Ask for the driver's libraries for computing by name", (command,))
 
 
 def _inside(
@@ -787,18 +750,14 @@ def _without_device(messages: MessageLog) -> Problem | None:
     old = [m for m in messages.all("windows-build") if int(m.values["build"]) < 19044]
     update = Fix("Update Windows to 21H2 or later, then WSL", ("wsl.exe --update",)) if old else UPDATE_WSL
     if first := messages.all("wsl-1"):
+        convert = _to_wsl_2(*messages.values("wsl-1", "distribution")[:1])
         cause = "this is WSL 1, which has no Linux kernel and no GPU"
-        return Problem(
-            cause=cause,
-            evidence=message_evidence(*first, *old),
-            fixes=(_to_wsl_2(*messages.values("wsl-1", "distribution")[:1]),),
-        )
+        return Problem(cause=cause, evidence=message_evidence(*first, *old), fixes=(convert,))
     # so NVIDIA's tool finds it: docker/for-win issue 10379, NVIDIA/nvidia-docker issue 1786 (of a PC without one)
     refused = inputs.hook_failures(messages, "driver error: failed to process request|no adapters were found")
     seen = message_evidence(*messages.all("no-dxg"), *old, *refused)
-    fixes = (update, _to_wsl_2())
     cause = f"{_NO_GPU_FROM_WINDOWS}; or the computer has no NVIDIA GPU"
-    return Problem(cause=cause, evidence=seen, fixes=fixes, sure=bool(refused)) if seen else None
+    return Problem(cause=cause, evidence=seen, fixes=(update, _to_wsl_2()), sure=bool(refused)) if seen else None
 
 
 @SETUP.sign()
@@ -808,9 +767,6 @@ def library_of_windows_missing(messages: MessageLog, os: str) -> Problem | None:
     named = messages.libraries("loader-error") if os == "wsl2" else ()
     missing = [message for name, message in named if name.startswith(("libd3d12", "libdxcore"))]
     return Problem(evidence=message_evidence(*missing), cause=_NO_GPU_FROM_WINDOWS, fixes=(UPDATE_WSL,), sure=True)
-
-
-_TO_WDDM = ("nvidia-smi -dm 0", "wsl.exe --shutdown")  # microsoft/WSL issues 9952 and 13027
 
 
 def _of_the_toolkit(messages: MessageLog) -> Fix:
@@ -831,11 +787,12 @@ def wsl_message(
     if without_device := _without_device(messages):
         return without_device
     if tcc := messages.all("tcc"):
+        to_wddm = ("nvidia-smi -dm 0", "wsl.exe --shutdown")  # microsoft/WSL issues 9952 and 13027
         return Problem(
             title="The GPU is in the driver model TCC, which WSL2 does not pass on",
             cause="WSL2 shows GPUs that Windows runs in WDDM or MCDM alone",
             evidence=message_evidence(*tcc),
-            fixes=(Fix("In Windows as administrator, switch it to WDDM; a GPU without it works in Linux", _TO_WDDM),),
+            fixes=(Fix("In Windows as administrator, switch it to WDDM; a GPU without it works in Linux", to_wddm),),
         )
     linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))

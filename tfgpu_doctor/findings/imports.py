@@ -15,20 +15,10 @@ from tfgpu_doctor.facts.facts import DamagedPackage, Message, Package, Packages,
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings import inputs
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    how_it_ended,
-    import_phase,
-    last_lines,
-    message_evidence,
-    was_cut_short,
-)
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Libraries, Variables
 from tfgpu_doctor.findings.library_fixes import CONDA_TENSORFLOW, off_library_path
+from tfgpu_doctor.findings.phases import how_it_ended, import_phase, last_lines, was_cut_short
 from tfgpu_doctor.findings.requirements import SELDOM_USED, companion_bound, from_wheel, requirements
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.names import VC_RUNTIME as RUNTIME_DLLS
@@ -438,19 +428,20 @@ def dll_load_failed(messages: MessageLog, gpu_release: Release | None = None, os
     )
 
 
-def _find_where_it_waits(context: Context) -> tuple[Fix, ...]:
-    code = "'import faulthandler; faulthandler.dump_traceback_later(60, exit=True); import tensorflow'"
-    see = Fix("See where it waits: Python prints its stack after 60 s", (f"{context.remedies.python} -c {code}",))
-    return (see, Fix("On a slow disk, allow more time", (context.remedies.doctor("--timeout 600"),)))
-
-
+_WHERE_IT_WAITS = "'import faulthandler; faulthandler.dump_traceback_later(60, exit=True); import tensorflow'"
 IMPORT_HANG = finding(
     "tf.import-hang",
     layer="TensorFlow",
     title="The import of TensorFlow does not finish",
     cause="it waits for something (a network file system, a lock, a driver that does not answer, PTX compilation), or "
     "it needs more time",
-    fixes=_find_where_it_waits,
+    fixes=lambda context: (
+        Fix(
+            "See where it waits: Python prints its stack after 60 s",
+            (f"{context.remedies.python} -c {_WHERE_IT_WAITS}",),
+        ),
+        Fix("On a slow disk, allow more time", (context.remedies.doctor("--timeout 600"),)),
+    ),
     explained_by=("driver.unresponsive", "gpu.arch-too-new", "tf.shadowed", "env.pythonpath"),
     docs=_ERRORS_GUIDE,
 )

@@ -14,6 +14,7 @@ from tfgpu_doctor.facts.facts import (
     ComputeCheck,
     CudnnFile,
     Fact,
+    Gpu,
     Gpus,
     Known,
     LibraryFile,
@@ -35,8 +36,9 @@ from tfgpu_doctor.facts.facts import (
 )
 from tfgpu_doctor.facts.report import Evidence, Fix
 from tfgpu_doctor.facts.versions import capability, capability_of
-from tfgpu_doctor.findings.declaration import Context, MessageLog, evidence, import_fails, message_evidence
+from tfgpu_doctor.findings.declaration import Context, MessageLog, evidence, message_evidence
 from tfgpu_doctor.findings.libraries import reported_cuda, reported_cudnn
+from tfgpu_doctor.findings.phases import import_fails
 from tfgpu_doctor.findings.requirements import unusable
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
@@ -417,6 +419,10 @@ def driver_messages(log: MessageLog) -> tuple[Message, ...]:
 
 # what tells the compute capability of a card
 _CAPABILITY_KINDS = ("gpu-created", "no-kernels-for-gpu", "cuda-capability")
+
+
+def gpu_name(gpu: Gpu) -> str:
+    return f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
 
 
 def needs(gpu: Card, expected: str | None, source: str | None) -> Evidence:

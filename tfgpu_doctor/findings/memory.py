@@ -10,17 +10,10 @@ from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import GIB, KIB, MIB, TIB
 from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.findings import symptoms
-from tfgpu_doctor.findings.declaration import (
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    is_wrong,
-    message_evidence,
-)
-from tfgpu_doctor.findings.inputs import Cards, Checks, Variables, visible_devices
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
+from tfgpu_doctor.findings.inputs import Cards, Checks, Variables, gpu_name, visible_devices
 from tfgpu_doctor.findings.library_fixes import growth
+from tfgpu_doctor.findings.phases import is_wrong
 
 _UNITS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
 FREE = 0.5  # share of a GPU's memory; when less is free as TensorFlow starts, another process uses the rest
@@ -127,17 +120,7 @@ def different_results_message(context: Context, messages: MessageLog) -> Problem
             return replace(doubt, title="Training in float16 gives NaN", cause=_OVERFLOWS, fixes=(_SCALE, verify))
         return doubt
     alone = messages.speaks_only_of("wrong-result", "nan-result")
-    return Problem(
-        severity=None if alone else Severity.WARNING,
-        evidence=found,
-        fixes=(verify, _NO_TF32),
-    )
-
-
-_FULL_FLOAT32 = Fix(
-    "Where all digits count, compute in full float32, several times slower: "
-    "tf.config.experimental.enable_tensor_float_32_execution(False)"
-)
+    return Problem(severity=None if alone else Severity.WARNING, evidence=found, fixes=(verify, _NO_TF32))
 
 
 @WRONG_RESULT.sign(unless=("driver.*", "gpu.arch-*", "gpu.fault"))
@@ -150,7 +133,12 @@ def rounded_to_tf32(context: Context, messages: MessageLog, cards: Cards) -> Pro
         title="TensorFlow computes float32 products in TF32 on this GPU, which keeps three digits",
         cause="TF32 is the default from compute capability 8.0 on: inputs are rounded to 10 bits, about 1e-3",
         evidence=message_evidence(*messages.all("float32-differs")),
-        fixes=(_FULL_FLOAT32,),
+        fixes=(
+            Fix(
+                "Where all digits count, compute in full float32, several times slower: "
+                "tf.config.experimental.enable_tensor_float_32_execution(False)"
+            ),
+        ),
         severity=Severity.NOTE,
         answers=True,
         sure=True,
@@ -185,8 +173,8 @@ def _processes(context: Context, gpu: Gpu) -> list[Evidence]:
         for one in value_or(gpu.processes, ())[:8]
     ]
     found = found or ["no process is listed: it runs in another container, or as another user"]
-    name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
-    first = evidence(f"{name}: {free:.1f} of {total:.1f} GiB free", context.source("gpus"), "nearly all free")
+    shown = f"{gpu_name(gpu)}: {free:.1f} of {total:.1f} GiB free"
+    first = evidence(shown, context.source("gpus"), "nearly all free")
     return [first, *(evidence(text, context.source("gpus")) for text in found)]
 
 

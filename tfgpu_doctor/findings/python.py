@@ -12,16 +12,8 @@ from tfgpu_doctor.facts.distributions import ANY, TENSORFLOW
 from tfgpu_doctor.facts.facts import Kernel, Message, OtherPython, Packages, Phases, ShadowedModule, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, minor
-from tfgpu_doctor.findings import symptoms
-from tfgpu_doctor.findings.declaration import (
-    OTHER_RELEASE,
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    message_evidence,
-)
+from tfgpu_doctor.findings import declaration, symptoms
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Sonames, Variables
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.library_fixes import IN_COMPAT, jetpack, with_metal
@@ -190,6 +182,9 @@ NOT_INSTALLED = finding(
 )
 
 
+_EXPLAINED_ELSEWHERE = ("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed")
+
+
 @NOT_INSTALLED.sign()
 def no_package(
     context: Context, packages: Packages, tensorflow_paths: tuple[str, ...], executable: str | None = None
@@ -203,24 +198,26 @@ def no_package(
     )
 
 
-@NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
+@NOT_INSTALLED.sign(unless=_EXPLAINED_ELSEWHERE)
 def no_module_message(messages: MessageLog, packages: Packages = ()) -> Problem | None:
     """No module named tensorflow, and nothing indicates that it was installed."""
     missing = () if _is_installed_somewhere(messages, packages) else _no_module(messages)
     return Problem(evidence=message_evidence(*missing))
 
 
-@NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
+@NOT_INSTALLED.sign(unless=_EXPLAINED_ELSEWHERE)
 def installation_failed(context: Context, messages: MessageLog) -> Problem | None:
     """pip stopped, or was not even asked, and nothing else fails."""
     kind = next((one for one in _STOPPED if messages.has(one)), None)
     if kind is None or not messages.speaks_only_of(*_STOPPED, "no-space-left", "no-distribution", "build-failed"):
         return None
+    cause, text = _STOPPED[kind]
+    again = context.remedies.installing(text, *context.remedies.tensorflow) if text else (_END_THEM,)
     return Problem(
         title="The installation of TensorFlow failed",
-        cause=_STOPPED[kind][0],
+        cause=cause,
         evidence=message_evidence(*messages.all(kind)),
-        fixes=_go_on(context, kind),
+        fixes=_past_the_proxy(context) or again,
         sure=True,
     )
 
@@ -232,27 +229,17 @@ _LONG_PATHS = (
 )
 
 
-def _go_on(context: Context, kind: str) -> tuple[Fix, ...]:
-    """The command again, after what stopped it."""
-    if text := _STOPPED[kind][1]:
-        return _past_the_proxy(context) or context.remedies.installing(text, *context.remedies.tensorflow)
-    return (_END_THEM,)
-
-
-@NOT_INSTALLED.sign(unless=("tf.python-unsupported", "tf.package-removed", "tf.wrong-env", "tf.shadowed"))
-def path_too_long(messages: MessageLog) -> Problem | None:
-    """Windows refuses the long names of TensorFlow's files."""
-    allow = Fix(
-        "In PowerShell as administrator, allow longer paths; then install again in a new console", (_LONG_PATHS,)
-    )
-    short = Alternative("Install into a virtual environment with a short path", ("py -m venv C:\\tf",))
-    return Problem(
-        title="The installation of TensorFlow failed",
-        cause="Windows refuses paths of 260 characters or more, which some of TensorFlow's files have there",
-        evidence=message_evidence(*messages.all("path-too-long")),
-        fixes=(allow, short),
-        sure=True,
-    )
+NOT_INSTALLED.printed(
+    "path-too-long",
+    unless=_EXPLAINED_ELSEWHERE,
+    title="The installation of TensorFlow failed",
+    cause="Windows refuses paths of 260 characters or more, which some of TensorFlow's files have there",
+    fixes=(
+        Fix("In PowerShell as administrator, allow longer paths; then install again in a new console", (_LONG_PATHS,)),
+        Alternative("Install into a virtual environment with a short path", ("py -m venv C:\\tf",)),
+    ),
+    sure=True,
+)
 
 
 _END_THEM = Fix(
@@ -267,9 +254,8 @@ def _past_the_proxy(context: Context) -> tuple[Fix, ...]:
         return ()
     pip, file = f"{context.remedies.python} -m pip", "company-ca.pem"
     text = f"A proxy signs this connection: get its certificate ({file}) from whoever runs the network, and name it"
-    with_system = tuple(
-        f"{one} --use-feature=truststore" for one in context.remedies.pip_install(*context.remedies.tensorflow)
-    )
+    install = context.remedies.pip_install(*context.remedies.tensorflow)
+    with_system = tuple(f"{one} --use-feature=truststore" for one in install)
     first = (f"{pip} config set global.cert {context.remedies.quote(f'/path/to/{file}')}",)
     return (
         *context.remedies.installing(text, *context.remedies.tensorflow, first=first),
@@ -572,10 +558,9 @@ def _nothing_offered(context: Context, row: Release | None, title: str | None, s
     """Say what to do where pip's list is empty: a Python that a release which was asked for has wheels for."""
     have = minor(value_or(context.facts.python.version, ""))
     of_row = f"pip finds no wheel of TensorFlow {row.version} for this Python or system" if row else None
-    platform, version = (
-        value_or(one, "") for one in (context.facts.python.wheel_platform, context.facts.tensorflow.version)
-    )
-    named = row or (context.matrix.tensorflow(version, platform) if platform == "windows_amd64" else None)
+    version, on_windows = value_or(context.facts.tensorflow.version, ""), "windows_amd64"
+    is_there = value_or(context.facts.python.wheel_platform, "") == on_windows
+    named = row or (context.matrix.tensorflow(version, on_windows) if is_there else None)
     here = named if named and have in named.python else None
     fixes = _where_offered(context, here) if here or not row else _environment_for(context, row)
     fixes = fixes or _another_python_for_pip(context)
@@ -668,7 +653,7 @@ def _environment_for(context: Context, asked: Release | None = None, first: tupl
     if asked:
         commands = _and_its_file(context, commands)
     elif major(value_or(context.facts.tensorflow.version, row.version)) != major(row.version):
-        text = f"{OTHER_RELEASE}c{text[1:]}"
+        text = f"{declaration.OTHER_RELEASE}c{text[1:]}"
     return (Fix(text, (*first, *commands)),) if commands else ()
 
 

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from tfgpu_doctor.facts.facts import Gpus, Message, Phases, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.units import MIB
 from tfgpu_doctor.facts.versions import at_least
-from tfgpu_doctor.findings import symptoms
-from tfgpu_doctor.findings.declaration import (
-    OF_ANY_CRASH,
-    Context,
-    MessageLog,
-    Problem,
-    evidence,
-    finding,
-    how_it_ended,
-    is_wrong,
-    last_lines,
-    message_evidence,
-    was_cut_short,
-)
-from tfgpu_doctor.findings.inputs import Checks
+from tfgpu_doctor.findings import declaration, symptoms
+from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
+from tfgpu_doctor.findings.inputs import Checks, gpu_name
 from tfgpu_doctor.findings.library_fixes import IN_COMPAT
+from tfgpu_doctor.findings.phases import how_it_ended, is_wrong, last_lines, was_cut_short
 
 NCCL_GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
 _DOCKERS_SHM = 64 * MIB  # what Docker and containerd give a container that asks for nothing
@@ -158,9 +146,6 @@ _WITHOUT_NCCL = Fix(
 )
 
 
-_WITH_NCCL = Alternative("Run it on Linux or in WSL2, whose builds have NCCL, or on one GPU")
-
-
 @ERROR.sign()
 def no_kernel_of_nccl(messages: MessageLog) -> Problem | None:
     """TensorFlow has no kernel for an operation of NCCL, though it has GPUs, on which alone there are some."""
@@ -168,7 +153,8 @@ def no_kernel_of_nccl(messages: MessageLog) -> Problem | None:
     if not found or messages.has("no-gpu-listed"):
         return None
     cause = "this build of TensorFlow has no kernels of NCCL, as none for Windows has"
-    return Problem(cause=cause, evidence=message_evidence(*found), fixes=(_WITHOUT_NCCL, _WITH_NCCL))
+    elsewhere = Alternative("Run it on Linux or in WSL2, whose builds have NCCL, or on one GPU")
+    return Problem(cause=cause, evidence=message_evidence(*found), fixes=(_WITHOUT_NCCL, elsewhere))
 
 
 @ERROR.sign()
@@ -226,10 +212,6 @@ def later_phase_failed(context: Context, phases: Phases, checks: Checks = ()) ->
 
 
 _SEE_PLAN = Alternative("Run it with TensorFlow 1.15 and Python 3.7; see how", ("tfgpu plan --tensorflow 1.15",))
-_ON_ANOTHER = (
-    Fix("In the program, name a listed GPU, or let TensorFlow choose: tf.config.set_soft_device_placement(True)"),
-    Fix("Of more GPUs in this machine (nvidia-smi -L shows all), CUDA_VISIBLE_DEVICES may hide some: unset it"),
-)
 
 
 @RUN_FAILED.sign(unless=(*RUN_FAILED.explained_by, "tf.python-unsupported", "tf.wrong-env", "tf.not-installed"))
@@ -248,35 +230,34 @@ def written_for_tensorflow_1(messages: MessageLog, tensorflow_version: str = "")
         fixes=(_SEE_PLAN,) if gone else (IN_COMPAT, _SEE_PLAN),
         severity=Severity.WARNING,
         possible=not is_2,
-        answers=messages.speaks_only_of("no-attribute", "module-not-found", *OF_ANY_CRASH),
+        answers=messages.speaks_only_of("no-attribute", "module-not-found", *declaration.OF_ANY_CRASH),
     )
 
 
-@RUN_FAILED.sign()
-def device_not_there(messages: MessageLog) -> Problem | None:
-    """A program places work on a GPU that TensorFlow does not list, where it lists another."""
-    return Problem(
-        title="The program asks for a GPU that TensorFlow does not list; it lists another",
-        cause="TensorFlow numbers the GPUs that CUDA_VISIBLE_DEVICES leaves from GPU:0",
-        evidence=message_evidence(*messages.all("gpu-not-among-devices")),
-        fixes=_ON_ANOTHER,
-        answers=True,
-    )
-
-
-_FIRST_OF_ALL = Fix(
-    "Call it once in a process, before all else; for a part on the CPU: with tf.device('/CPU:0'); for another choice "
-    "of GPUs: a new process, with CUDA_VISIBLE_DEVICES"
+RUN_FAILED.printed(
+    "gpu-not-among-devices",
+    title="The program asks for a GPU that TensorFlow does not list; it lists another",
+    cause="TensorFlow numbers the GPUs that CUDA_VISIBLE_DEVICES leaves from GPU:0",
+    fixes=(
+        Fix("In the program, name a listed GPU, or let TensorFlow choose: tf.config.set_soft_device_placement(True)"),
+        Fix("Of more GPUs in this machine (nvidia-smi -L shows all), CUDA_VISIBLE_DEVICES may hide some: unset it"),
+    ),
+    answers=True,
 )
 
-
-@RUN_FAILED.sign()
-def devices_are_fixed(messages: MessageLog) -> Problem | None:
-    """A program sets up the GPUs after TensorFlow has opened them."""
-    found, title = messages.all("devices-fixed"), "The program sets up the GPUs after TensorFlow has opened them"
-    why = "what is set then holds until the process ends; nothing is wrong with TensorFlow or the GPUs"
-    shown = Problem(title=title, cause=why, evidence=message_evidence(*found), fixes=(_FIRST_OF_ALL,), answers=True)
-    return replace(shown, severity=Severity.WARNING)
+RUN_FAILED.printed(
+    "devices-fixed",
+    title="The program sets up the GPUs after TensorFlow has opened them",
+    cause="what is set then holds until the process ends; nothing is wrong with TensorFlow or the GPUs",
+    fixes=(
+        Fix(
+            "Call it once in a process, before all else; for a part on the CPU: with tf.device('/CPU:0'); for another "
+            "choice of GPUs: a new process, with CUDA_VISIBLE_DEVICES"
+        ),
+    ),
+    answers=True,
+    severity=Severity.WARNING,
+)
 
 
 _SHORTER = Fix("Make each step shorter: a smaller batch or smaller operations; or give the display another GPU")
@@ -296,24 +277,19 @@ def display_interrupted(context: Context, messages: MessageLog) -> Problem | Non
     )
 
 
-# https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth
-_FOR_EVERY_GPU = Fix(
-    "Set it for every GPU, before all else: for gpu in tf.config.list_physical_devices('GPU'): "
-    "tf.config.experimental.set_memory_growth(gpu, True); or set TF_FORCE_GPU_ALLOW_GROWTH=true before the program "
-    "starts"
+RUN_FAILED.printed(
+    "growth-differs",
+    title="The program sets memory growth for some of its GPUs only",
+    cause="TensorFlow takes one setting for all GPUs that it uses",
+    fixes=(
+        Fix(  # https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth
+            "Set it for every GPU, before all else: for gpu in tf.config.list_physical_devices('GPU'): "
+            "tf.config.experimental.set_memory_growth(gpu, True); or set TF_FORCE_GPU_ALLOW_GROWTH=true before the "
+            "program starts"
+        ),
+    ),
+    answers=True,
 )
-
-
-@RUN_FAILED.sign()
-def growth_of_some(messages: MessageLog) -> Problem | None:
-    """A program lets the memory of one GPU grow, and not that of the others."""
-    return Problem(
-        title="The program sets memory growth for some of its GPUs only",
-        cause="TensorFlow takes one setting for all GPUs that it uses",
-        evidence=message_evidence(*messages.all("growth-differs")),
-        fixes=(_FOR_EVERY_GPU,),
-        answers=True,
-    )
 
 
 @RUN_FAILED.sign()
@@ -518,8 +494,7 @@ def low_under_load(context: Context, gpus: Gpus) -> Problem | None:
         clock, most = value_or(gpu.sm_clock, None), value_or(gpu.sm_clock_max, None)
         load, reasons = value_or(gpu.utilization, 0), value_or(gpu.throttle_reasons, ())
         if clock and most and load >= _BUSY and clock < _LOW * most and _EXPECTED.isdisjoint(reasons):
-            name = f"GPU {gpu.index} ({value_or(gpu.name, 'unknown model')})"
-            text = f"{name}: {clock} MHz, {load} % busy; reasons: {', '.join(reasons) or 'none'}"
+            text = f"{gpu_name(gpu)}: {clock} MHz, {load} % busy; reasons: {', '.join(reasons) or 'none'}"
             found.append(evidence(text, context.source("gpus"), f"up to {most} MHz"))
     return Problem(evidence=tuple(found))
 

@@ -24,16 +24,15 @@ _ERAS = (
 _CONDA_VARIANT = re.compile(r"(?P<cpu>mkl|eigen|cpu)|(?P<gpu>gpu|cuda)")
 _FIRST_OF_CONDA_FORGE = "2.6"  # with CUDA: tensorflow-feedstock, issue 10 and pull request 157
 # a distribution's packages with the driver's libraries or its kernel module (not nvidia-container-toolkit)
-_LINUX_DRIVER = re.compile(
+_LINUX_DRIVER = any_case(
     r"\b(?:apt-get|apt|aptitude|dnf|yum|zypper)(?: +-[\w-]{1,31}){0,9} +install\b[^\n;&|`#>]{0,200}[ \"']"
     r"(?:nvidia-(?:driver|dkms|kernel|utils|\d{3})|libnvidia-|cuda-drivers|cuda(?:-\d+-\d+)?(?![\w-]))"
     r"|\binstall\w*\b[^.?!]{0,60}\b(?:nvidia|linux) drivers?\b[^.?!]{0,60}\b(?:inside|within|with apt|apt-get)\b"
     r"|\bnvidia-driver-\d{3}\b",
-    re.IGNORECASE,
 )
 # the lines with which a job asks Slurm for anything, and those that ask for a GPU
 _LOGIN_NODE = re.compile(r"@login[\w-]*[ :~\]]|(?:for host|hostname): login")
-_OF_SLURM = re.compile(r"\b(?:sinfo|squeue|sbatch|srun|salloc|slurm)\b", re.IGNORECASE)
+_OF_SLURM = any_case(r"\b(?:sinfo|squeue|sbatch|srun|salloc|slurm)\b")
 _SLURM = re.compile(r"^\s*#SBATCH\b|(?:^|[$#>%`] ?)(?:srun|salloc)\b.*\s-(?:-pty|-partition|p|-mem|n|N|c|-time|t|A)\b")
 _OF_SLURM_A_GPU = re.compile(r"--gres|--gpus|\s-G\b|--tres\S{0,60}gpu")
 _GRANTED = re.compile(r"gres[/:]gpu|TresPerNode=.*gpu|SLURM_JOB_GPUS=\d|SLURM_GPUS\w*=\d")
@@ -42,19 +41,17 @@ _NOTEBOOK = any_case(
     r"\bjupyter\b|\bnotebook\b|\bipykernel\b|In ?\[\d*\]:|<ipython-input|\bkernelspec\b|\bspyder\b"
     r"|\bpycharm\b|\bvs ?code\b"
 )
-_FROM_SOURCE = re.compile(
-    r"(?:from |built from |compiled from )?sources?\b(?! *(?:or|/|and) *bin).{0,40}", re.IGNORECASE
-)
+_FROM_SOURCE = any_case(r"(?:from |built from |compiled from )?sources?\b(?! *(?:or|/|and) *bin).{0,40}")
 _MADE_TO_USE = any_case(
     r"\bhow (?:do|can|could|would|should|to)\b[^.?!]{0,20}\b(?:get|make|let|force|tell)\b[^.?!]{0,30}"
     r"\b(?:us(?:e|ing)|see|find|detect|recogni[sz]e)\b[^.?!]{0,15}\bgpu"
 )
-_PACKAGED = re.compile(r"(?:pip3?|conda|virtualenv|venv|anaconda)\b.{0,40}", re.IGNORECASE)
+_PACKAGED = any_case(r"(?:pip3?|conda|virtualenv|venv|anaconda)\b.{0,40}")
 _BUILT_BY_USER = any_case(
     r"(?<!if )\b(?:built|compiled)(?: it| tensorflow| tf)? (?:locally )?from (?:the )?sources?\b"
     r"|bazel-bin/tensorflow/tools/pip_package|//tensorflow/tools/pip_package:"
 )
-_PYTORCH = re.compile(r"\btorch\b|pytorch", re.IGNORECASE)
+_PYTORCH = any_case(r"\btorch\b|pytorch")
 _RAISED_BY_JAX = re.compile(r"\b(?:jaxlib|xla_extension|XlaRuntimeError|JaxRuntimeError)\b")
 # a program that is linked to CUDA says so; Python opens libraries, and says it in an ImportError
 _NATIVE = re.compile(  # or a binding of another language
@@ -136,8 +133,7 @@ def derived_messages(text: ParsedText) -> Iterator[Message]:
     """What was done around the failure, as messages; their roles stand in parsers/messages.py."""
     for read in (
         *(_of_container, _of_commands, _of_installers, _of_packages, _of_patterns, _source_build, _other_versions),
-        _works_before_avx,
-        *(_of_tensorflow, _no_gpu_listed, _of_a_linked_program, _of_another_program, _without_gpu, _nobody_complains),
+        *(_works_before_avx, _of_tensorflow, _no_gpu_listed, _of_another_program, _without_gpu, _nobody_complains),
     ):
         yield from read(text)
 
@@ -196,8 +192,7 @@ def _of_patterns(text: ParsedText) -> Iterator[Message]:
         if found := text.find(pattern):
             yield _message(text, "log-era", found[1], cuda=cuda)
             break
-    pairs = (("jetson", _JETSON), ("notebook", _NOTEBOOK), ("hosted-notebook", _HOSTED))
-    for kind, pattern in pairs:
+    for kind, pattern in (("jetson", _JETSON), ("notebook", _NOTEBOOK), ("hosted-notebook", _HOSTED)):
         if found := text.find(pattern):
             named = text.find(_JETPACK) if kind == "jetson" else None
             yield _message(text, kind, found[1], **({"jetpack": named[0]["version"]} if named else {}))
@@ -290,24 +285,17 @@ def _no_gpu_listed(text: ParsedText) -> Iterator[Message]:
         yield from _without_a_gpu_of_slurm(text)
     if line := re.match(r"line (\d+)", none):
         yield _message(text, "no-gpu-listed", int(line[1]))
-    elif listed == NOT_IN_TEXT and (said := first_said(text, prose.gpu_fails) or _asks_for_use(text)):
-        yield _message(text, "gpu-fails-said", said)
-
-
-def _asks_for_use(text: ParsedText) -> int | None:
-    """The line that asks how to make an installed TensorFlow use the GPU: it does not, as it is."""
-    asked = text.find(_MADE_TO_USE) if text.messages_of("tensorflow-installed") else None
-    return asked[1] if asked else None
-
-
-def _of_a_linked_program(text: ParsedText) -> Iterator[Message]:
-    """A program that is linked to CUDA, and not started by Python, fails to load it."""
-    if native := text.find(_NATIVE):
-        yield _message(text, "another-program", native[1], program="the program")
+    elif listed == NOT_IN_TEXT:
+        # who asks how to make an installed TensorFlow use the GPU has one that does not
+        asked = text.find(_MADE_TO_USE) if text.messages_of("tensorflow-installed") else None
+        if said := first_said(text, prose.gpu_fails) or (asked and asked[1]):
+            yield _message(text, "gpu-fails-said", said)
 
 
 def _of_another_program(text: ParsedText) -> Iterator[Message]:
-    """A failure that need not be TensorFlow's, in a text that does not name TensorFlow, or that JAX reports."""
+    """A program that is linked to CUDA; a failure in a text that does not name TensorFlow, or that JAX reports."""
+    if native := text.find(_NATIVE):
+        yield _message(text, "another-program", native[1], program="the program")
     failed, full = text.messages_of(*_OF_ANY_PROGRAM), text.messages_of("out-of-memory")
     named, program = text.find(NAMES_TENSORFLOW), ""
     if not named and (other := text.find(OTHER_FRAMEWORK)):

@@ -66,8 +66,8 @@ _CAPABILITY = any_case(
     r"(?P<capability>\d{1,2}\.\d)\b"
 )
 _SERIES = any_case(r"^(?:nvidia |geforce )*rtx[ -]?[2-5]000(?: series)?$")  # where another card is named, too
-_NVIDIA_WORD = re.compile(r"nvidia", re.IGNORECASE)
-_NVIDIA_CARD = re.compile(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b", re.IGNORECASE)
+_NVIDIA_WORD = any_case(r"nvidia")
+_NVIDIA_CARD = any_case(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b")
 
 
 def cards(text: ParsedText, matrix: Matrix | None) -> Fact[tuple[PciGpu, ...]]:
@@ -146,17 +146,14 @@ def driver(text: ParsedText) -> Driver:
     module = (kernel.values.get("version") or kernel.values.get("module")) if kernel else None
     stopped = text.messages_of("kernel-driver-not-running", "smi-no-driver")
     supported = text.smi.cuda_version
-    mismatch = [
-        one for one in text.messages_of("nvml-mismatch") if _OF_NVML.search(one.text)
-    ]  # CUDA has one of its own
+    # CUDA has one of its own
+    mismatch = [one for one in text.messages_of("nvml-mismatch") if _OF_NVML.search(one.text)]
     xids = text.messages_of("xid")
     return Driver(
         version=_driver_version(text, fact_from(_trimmed(module), kernel)),
         cuda_supported=Known(supported, text.smi_at) if supported else text.stated_fact("supported", in_sentences=True),
         kernel_module=fact_from(_trimmed(module), kernel),
-        kernel_module_loaded=fact_from(
-            True if module else False if stopped else None, kernel if module else None, *stopped
-        ),
+        kernel_module_loaded=fact_from(True, kernel) if module else fact_from(False, *stopped),
         libcuda=_libcuda(text),
         nvml_init=fact_from(CallResult(18, mismatch[0].text) if mismatch else None, *mismatch),
         cuda_init=_cuinit(text),
@@ -192,18 +189,13 @@ _SMI_FAILS = any_case(
     r"|\[|^\s*[$#>(]"
 )
 _OF_SMI = ("smi-no-driver", "smi-not-found", "smi-no-devices", "smi-no-libcuda", "nvml-mismatch")
-_OF_NVML = re.compile(r"driver/library version mismatch|lib_rm_version_mismatch", re.IGNORECASE)
+_OF_NVML = any_case(r"driver/library version mismatch|lib_rm_version_mismatch")
 
 
 def _cuinit(text: ParsedText) -> Fact[CallResult]:
     for message in text.messages_of("cuinit-failed"):
         values = message.values
-        numbers = (
-            values.get("code"),
-            values.get("result"),
-            values.get("number"),
-            _STATUS.get(values.get("status", "")),
-        )
+        numbers = (*map(values.get, ("code", "result", "number")), _STATUS.get(values.get("status", "")))
         number = next(filter(None, numbers), None)
         code = CURESULTS.get(values.get("name", ""), int(number) if number else None)
         if code is not None:
@@ -281,7 +273,7 @@ _INSTALLED_BY = re.compile(
     r"(?<![\w-])(?P<name>cudatoolkit|cuda-toolkit|cuda-runtime|cudnn|cuda-nvcc)==?(?P<version>\d+(?:\.\d+)*)"
 )
 _CUDNN_BY_PIP = re.compile(r"\binstall\b.{0,200}?\b(?P<name>nvidia-cudnn-cu1\d)==(?P<version>\d+(?:\.\d+)*)")
-_FOLDER = re.compile(r"[/\\]cuda(?:-|[/\\]v)(?P<version>\d{1,2}\.\d)\b", re.IGNORECASE)
+_FOLDER = any_case(r"[/\\]cuda(?:-|[/\\]v)(?P<version>\d{1,2}\.\d)\b")
 _RUNTIME_FILE = any_case(
     r"\bcudart64_(?P<digits>(?:[5-9]\d|1[01]\d))\.dll\b|\blibcudart\.so\.(?P<version>\d{1,2}\.\d)(?=\.?\d*\b)"
     r"|\blib(?:cublas|cufft|curand|cusolver|cusparse)\.so\.(?P<alike>7\.[05]|8\.0|9\.[0-2]|10\.0)(?=\.?\d*\b)"
@@ -423,11 +415,9 @@ TF_LOG = re.compile(r"tensorflow/|external/local_(?:tsl|xla)/|\b[EWI]0000 00:00:
 _OF_A_PROGRAM = re.compile(
     r"task manager|^\d{4}-\d\d-|\b[EWI]\d{4} |\.cc:\d|\.py:\d|\w(?:Error|Warning): |^ *(?:\||File )|\braise \w+\("
 )
-_TF_INSTALLED = re.compile(
-    r"\b(?:install|add)\b[^|;]{0,80}\btensorflow\b|^\s*tensorflow(?:-gpu)?[= ]+\d", re.IGNORECASE
-)
-NAMES_TENSORFLOW = re.compile(r"tensor ?flow|\btf\b|keras|tfgpu", re.IGNORECASE)
-OTHER_FRAMEWORK = re.compile(r"\b(?:jax(?:lib)?|torch|pytorch)\b|TORCH_USE_CUDA_DSA", re.IGNORECASE)
+_TF_INSTALLED = any_case(r"\b(?:install|add)\b[^|;]{0,80}\btensorflow\b|^\s*tensorflow(?:-gpu)?[= ]+\d")
+NAMES_TENSORFLOW = any_case(r"tensor ?flow|\btf\b|keras|tfgpu")
+OTHER_FRAMEWORK = any_case(r"\b(?:jax(?:lib)?|torch|pytorch)\b|TORCH_USE_CUDA_DSA")
 # an operation runs there, or TensorFlow shares out its memory, or it is busy, whatever people say of it
 _PLACED = any_case(
     r'_device="/job:[^"]*GPU:\d|gpu_bfc_allocator\.cc|\bAllocator \(GPU_\d|\bDMA: 0\b'

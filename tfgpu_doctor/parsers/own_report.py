@@ -44,18 +44,7 @@ from typing import Any
 from msgspec import structs
 
 from tfgpu_doctor.facts.about import LAYERS
-from tfgpu_doctor.facts.facts import (
-    Build,
-    Fact,
-    Facts,
-    Gpu,
-    Known,
-    Message,
-    Package,
-    PciGpu,
-    TfDevice,
-    Toolkit,
-)
+from tfgpu_doctor.facts.facts import Build, Fact, Facts, Gpu, Known, Message, Package, PciGpu, TfDevice, Toolkit
 from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.parsers import platform_hints
 from tfgpu_doctor.parsers.lines import Line

@@ -28,7 +28,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.lines import Line, any_case
 
 # ------------------------------------------------------------------------------------------ package rows
 
@@ -51,15 +51,12 @@ _EXPORT = re.compile(
 )
 
 # of these nearly every environment has one, so a run of rows with one of them is a list of packages
-KNOWN = re.compile(
+KNOWN = any_case(
     r"(?:tensorflow|tensorboard|keras|tf[-_]|nvidia[-_]|numpy|six|wheel|setuptools|pip$|protobuf|h5py|grpcio|absl[-_]|cudatoolkit"
     r"|cudnn|cuda[-_]|libcu|ml[-_]dtypes|opt[-_]einsum|scipy|pandas|certifi|requests|torch|jax|termcolor|astunparse|gast|flatbuffers"
     r"|google-|libclang|markdown|typing|wrapt|werkzeug|matplotlib|scikit|ipython|jupyter|_tflow|_libgcc|python$|openssl)",
-    re.IGNORECASE,
 )
-NEVER_PIP = re.compile(
-    r"(?:python|cuda|cudnn|ubuntu|debian|windows|linux|driver|gcc|nvcc|conda version)$", re.IGNORECASE
-)
+NEVER_PIP = any_case(r"(?:python|cuda|cudnn|ubuntu|debian|windows|linux|driver|gcc|nvcc|conda version)$")
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,7 @@ _IN_PASSING = ("gpu", "python")  # a sentence about them is as good as a form's 
 _SMI_ROW = re.compile(r"NVIDIA-SMI \d|MiB ?/|Driver Version|[\d.] ?MiB \||rocesses:|MIG devices")
 # what another library logs or raises in these words says nothing of TensorFlow
 _IN_THE_SAME_WORDS = (
-    "driver-insufficient",
-    "library-not-opened",
-    "loader-error",
-    "cudnn-version-differs",
-    "no-dnn-library",
+    *("driver-insufficient", "library-not-opened", "loader-error", "cudnn-version-differs", "no-dnn-library"),
 )
 _WHOSE = {
     "PyTorch": re.compile(r"-packages[/\\]torch[/\\]|UserWarning: CUDA initialization"),

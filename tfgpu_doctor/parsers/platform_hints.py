@@ -25,7 +25,7 @@ _LONGEST_NAME = 400
 
 # the ids of os-release
 _DISTRIBUTIONS = {
-    identifier: re.compile(pattern, re.IGNORECASE)
+    identifier: any_case(pattern)
     for identifier, pattern in {
         "ubuntu": r"k?x?l?ubuntu",
         "debian": r"debian",
@@ -48,7 +48,7 @@ _DISTRIBUTIONS = {
         "elementary": r"elementary",
     }.items()
 }
-_VERSION = re.compile(r"[a-z()/:.\" -]{0,40}?(\d{1,5}(?:\.\d{1,2}){0,2})", re.IGNORECASE)
+_VERSION = any_case(r"[a-z()/:.\" -]{0,40}?(\d{1,5}(?:\.\d{1,2}){0,2})")
 
 
 def distribution(text: str) -> tuple[str | None, str | None]:
@@ -122,16 +122,14 @@ _SYSTEMS = {
         r"|\b\w+\.dll\b|Microsoft Windows \[|\b(?:[Ww]in(?:dows)?|WIN):? ?(?:7|8|8\.1|10|11|server)(?![\dA-Za-z])"
         r"|WinError|win_amd64|\(Windows\)|\bVisual Studio 20\d\d\b|\bVS ?20\d\d\b|\b[Aa]naconda [Pp]rompt\b"
     ),
-    "macos": re.compile(
+    "macos": any_case(
         r"\bon darwin\b|/Library/Frameworks/Python\.framework/"
         r"|/Users/\w{1,60}/(?!.{0,300}\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-5]\b"
         r"|\bMacBook\b|\biMac\b|\bMac (?:mini|Studio|Pro|M[1-5])\b|\b(?:my|on|on a) Mac\b|\.dylib\b|macosx_\d",
-        re.IGNORECASE,
     ),
-    "linux": re.compile(
+    "linux": any_case(
         r"\bon linux2?\b|/home/\w|/usr/(?:local/)?lib|\blib\w+\.so\b|\b(?:ubuntu|debian|centos|fedora|red ?hat"
         r"|rhel|arch linux|manjaro|gentoo|linux mint|opensuse|rocky|almalinux)\b|\bapt(?:-get)? install|\blinux\b",
-        re.IGNORECASE,
     ),
 }
 # the system that a form states; where it states several, none of them is meant

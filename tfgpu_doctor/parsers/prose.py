@@ -79,11 +79,11 @@ _TENSORFLOW_GOT = any_case(
     r"\W{1,3}(?:me |version |tensorflow )?v?(?P<number>[12]\.\d{1,2}\.\d{1,2})(?![\d%]|\.\d)"
 )
 _VERSIONS = (
-    *((key, re.compile(rf"(?P<name>{name}){_LINK}{_NUMBER}", re.IGNORECASE)) for key, name in _NAMED.items()),
+    *((key, any_case(rf"(?P<name>{name}){_LINK}{_NUMBER}")) for key, name in _NAMED.items()),
     ("tensorflow", _TENSORFLOW),
     ("tensorflow", _TENSORFLOW_GOT),
     ("driver", any_case(r"(?<![\d.])(?P<number>[345]\d\d\.\d{2,3}(?:\.\d{2})?) (?:nvidia|geforce)[- ]drivers?\b")),
-    ("cuda", re.compile(r"(?<![\d.])(?P<number>(?:[7-9]|1[0-3])\.\d) (?P<name>cuda)\b", re.IGNORECASE)),
+    ("cuda", any_case(r"(?<![\d.])(?P<number>(?:[7-9]|1[0-3])\.\d) (?P<name>cuda)\b")),
     ("cuda", any_case(r"\bversion of cuda (?:\w+ ){1,4}is (?P<number>\d{1,2}\.\d)\b")),
 )
 _TELLING = (
@@ -135,8 +135,8 @@ _WANTED = any_case(
     r"|or (?:earlier|later|newer|above|higher|below)|download|from this url|you may install"
     r"|tutorials?|read ?me|wheels? (?:is |are )?(?:for|with)|必须|需要|吗|cuda version:)"
 )
-_OWN = re.compile(r"\bmy (?:installed |current |local )?$", re.IGNORECASE)  # "my CUDA 10.2 is not compatible with it"
-_IS_WHAT = re.compile(r"\s*is what (?!i\b|we\b)", re.IGNORECASE)  # "CUDA 9.2 is what it needs"
+_OWN = any_case(r"\bmy (?:installed |current |local )?$")  # "my CUDA 10.2 is not compatible with it"
+_IS_WHAT = any_case(r"\s*is what (?!i\b|we\b)")  # "CUDA 9.2 is what it needs"
 _PART = re.compile(r"[,，、;(]|\b(?:and|so|then|when|y|und|et)\b")
 _SUPPORTED = any_case(r"nvidia[- ]?smi|driver (?:supports?|reports?|shows?|says?)|\bCUDA Version *:")
 _TOOLKIT = any_case(r"nvcc|toolkit|install")
@@ -167,9 +167,7 @@ _EXCHANGES = any_case(
 )
 _FOR_ANOTHER = re.compile(r"(?i)\W{0,3}(?:\w+\W+){0,2}?(?:with|for|by|against|на|durch|gegen|por|par|pour)\b")
 # "it works with CUDA 10" is of another set-up; "does it work with an RTX 3090" asks about this one
-_WORKS_WITH = re.compile(
-    r"\bwork(?:s|ed) (?:fine |well |perfectly |ok |great )?(?:on|with|in|under|for)\b", re.IGNORECASE
-)
+_WORKS_WITH = any_case(r"\bwork(?:s|ed) (?:fine |well |perfectly |ok |great )?(?:on|with|in|under|for)\b")
 # "2.3.1 works fine", and another one does not; on the CPU, or in a shell, it is this one
 _WORKS = re.compile(
     r"(?:[^.;!?]|\.(?=\w)){0,45}?\b(?:works|worked) (?:fine|well|perfectly|great|ok)\b"
@@ -242,7 +240,7 @@ def _of_other_makers(clause: str) -> Iterator[re.Match[str]]:
     return iter(()) if _CHOICE.search(clause) else _OTHER_GPU.finditer(clause)
 
 
-_FOR_ALONE = re.compile(r"\bonly for (?:the |an? )?$", re.IGNORECASE)
+_FOR_ALONE = any_case(r"\bonly for (?:the |an? )?$")
 
 
 def card_in(text: str) -> str | None:
@@ -367,7 +365,7 @@ _NOT_OF_ALL = any_case(
     r"|\bone gpu only|gpus? (?:memory|ram)\b|gpus? of others|cannot run it\b|\bgpu docs"
     r"|\bseem (?!to (?:be|use|work|find|detect|see|recogni|run|have)|used)"
 )
-_GPU_PACKAGE = re.compile(r"\b(?:tensorflow|tf|node|nightly|latest)\d?[-_]gpu\b", re.IGNORECASE)
+_GPU_PACKAGE = any_case(r"\b(?:tensorflow|tf|node|nightly|latest)\d?[-_]gpu\b")
 _SENTENCE_ENDS = re.compile(r"(?<!\d)[.!?]\)?\s+[A-Z]")
 # "my GPU does not work": which is wrong, and not what TensorFlow lists
 _VAGUE = any_case(

@@ -39,27 +39,23 @@ _NOTHING = any_case(
 )
 _NUMBER = r"\d{1,2}(?:\.\d{1,3}){0,3}"
 # installers and archives carry both versions in their names
-_CUDNN_OLD = re.compile(r"cudnn-(\d{1,2}\.\d)-[a-z]+\d*-[a-z0-9]+-v(\d[\d.]*\d|\d)", re.IGNORECASE)
-_CUDNN_NEW = re.compile(
-    r"cudnn-(?:windows|linux)-[a-z0-9_]+?-(\d{1,2}(?:\.\d+){2,3})(?:_cuda(\d{1,2}(?:\.\d+)?))?", re.IGNORECASE
-)
-_CUDA_INSTALLER = re.compile(r"cuda_(\d{1,2}\.\d+(?:\.\d+)?)_(?:\d{3}\.\d+(?:\.\d+)?|[a-z])", re.IGNORECASE)
-_NVCC = re.compile(r"release (\d{1,2}\.\d),? *V\d{1,2}\.\d\.\d{1,3}", re.IGNORECASE)
+_CUDNN_OLD = any_case(r"cudnn-(\d{1,2}\.\d)-[a-z]+\d*-[a-z0-9]+-v(\d[\d.]*\d|\d)")
+_CUDNN_NEW = any_case(r"cudnn-(?:windows|linux)-[a-z0-9_]+?-(\d{1,2}(?:\.\d+){2,3})(?:_cuda(\d{1,2}(?:\.\d+)?))?")
+_CUDA_INSTALLER = any_case(r"cuda_(\d{1,2}\.\d+(?:\.\d+)?)_(?:\d{3}\.\d+(?:\.\d+)?|[a-z])")
+_NVCC = any_case(r"release (\d{1,2}\.\d),? *V\d{1,2}\.\d\.\d{1,3}")
 # "10.2.89-5" is the fifth package of CUDA 10.2.89 in a distribution
 _PACKAGE_OF = re.compile(r"(\d+\.\d+\.\d+)-\d(?![.\d])")
 _REVISION = re.compile(r"(?<=\d)-1(?:\+cuda[\d.]+)?(?![\w.])")  # of a package of Debian or Ubuntu
-_ASIDE = re.compile(r"\((?![^()]*(?:cuda|cudnn))[^()]*\)", re.IGNORECASE)
-_TOKEN = re.compile(rf"(?P<label>cuda|cudnn)|(?<![\d.])v?(?P<number>{_NUMBER})(?![\d]|\.\d)", re.IGNORECASE)
+_ASIDE = any_case(r"\((?![^()]*(?:cuda|cudnn))[^()]*\)")
+_TOKEN = any_case(rf"(?P<label>cuda|cudnn)|(?<![\d.])v?(?P<number>{_NUMBER})(?![\d]|\.\d)")
 
 _TF_VERSION = any_case(
     r"(?<![\d.])(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)(?:\.?(dev\d{1,10})|[-.]?((?:rc|alpha|beta|a|b)\d{1,2}))?(?![\d])"
 )
 _BOUND = re.compile(r"(?:[<>~]\s?=?|^=)\s?\Z")  # "> =2.2" is no release
-_GIT_DESCRIBE = re.compile(
-    r"v\d+\.\d+\.\d+[\w.-]{0,40}-g[0-9a-f]{6,}|v\d+\.\d+\.\d+[\w.-]{0,40}-\d+-g[0-9a-f]+", re.IGNORECASE
-)
+_GIT_DESCRIBE = any_case(r"v\d+\.\d+\.\d+[\w.-]{0,40}-g[0-9a-f]{6,}|v\d+\.\d+\.\d+[\w.-]{0,40}-\d+-g[0-9a-f]+")
 _PYTHON = re.compile(r"(?<![\d.])([23]\.\d{1,2}(?:\.\d{1,2})?)(?!\d)")
-_PYTHON_WORD = re.compile(r"python *(?:version *)?(?:[:=] *)?v?([23]\.\d{1,2}(?:\.\d{1,2})?)", re.IGNORECASE)
+_PYTHON_WORD = any_case(r"python *(?:version *)?(?:[:=] *)?v?([23]\.\d{1,2}(?:\.\d{1,2})?)")
 _DRIVER = re.compile(r"(?<![\d.])(\d{3}\.\d{1,3}(?:\.\d{1,3})?)(?![\d.]*\d)")
 
 _OS = any_case(
@@ -72,9 +68,7 @@ _GPU = any_case(
     r"|apple|\bm[1-4]\b|\b(?:gt|gts|mx|rx|nvs)[ -]?\d{3,4}|\b[agpktvlhb][ -]?\d{1,4}[a-z]{0,2}\b|\bgrid\b|\bvega\b"
     r"|grace|blackwell|ampere|\b\d{3,4} ?(?:ti|m|super|max-?q)\b|\b[1-5]0[5-9]0\b|\bdgx\b|\brtx"
 )
-_NO_GPU = re.compile(
-    r"[(]?(?:none\b|no$|no gpu\b|(?:only )?cpu\b|without (?:a )?gpu|no (?:nvidia|dedicated)|integrated)", re.IGNORECASE
-)
+_NO_GPU = any_case(r"[(]?(?:none\b|no$|no gpu\b|(?:only )?cpu\b|without (?:a )?gpu|no (?:nvidia|dedicated)|integrated)")
 _MEMORY = any_case(
     r"[\s,;:/|(@+&-]{0,20}(?:\b(?:and|with)\b[\s(]{0,20})?(?<![A-Za-z\d.])\d{1,3}(?:[.,]\d{1,2})? ?(?:gi?b?s?|mi?b)\b"
     r"(?: *(?:of )?(?:d?ram|v-?ram|gddr\d\w?|memory|video memory))?[\s).]*|[\s,;/(]{1,20}\d{4,6} ?(?:mi?b)\b[\s).]*"
@@ -83,9 +77,9 @@ _COUNT = re.compile(r"^(?:\d{1,2} ?[x×*] ?|\d{1,2} (?=[A-Za-z]))|\s*[(]?[x×] ?
 
 
 # what people list behind the card, on the same line
-_OTHER_PARTS = re.compile(r"\s*[,;/]\s*(?:cuda|cudnn|driver|python|tensorflow|ubuntu|windows) ?v?\d.*", re.IGNORECASE)
+_OTHER_PARTS = any_case(r"\s*[,;/]\s*(?:cuda|cudnn|driver|python|tensorflow|ubuntu|windows) ?v?\d.*")
 
-_NONE_THERE = re.compile(r"\W*(?:no|none|not|n/?a)\b(?! ?[\d.:])", re.IGNORECASE)
+_NONE_THERE = any_case(r"\W*(?:no|none|not|n/?a)\b(?! ?[\d.:])")
 _NO_CUDA = re.compile(r"[56](?:\.\d)?$|7\.[1-46-9]|8\.[1-9]|9\.(?:[3-9]|1\d)")
 
 
@@ -161,12 +155,6 @@ def python(text: str) -> str | None:
     return match[1] if match else None
 
 
-def driver(text: str) -> str | None:
-    """The version of the NVIDIA driver: "535.113.01", "440.82"."""
-    match = _DRIVER.search(text[:LONGEST])
-    return match[1] if match else None
-
-
 def names_no_gpu(text: str) -> bool:
     """Whether the field for the GPU says in words that there is none: "None", "CPU only"."""
     return _NO_GPU.match(text.strip()) is not None
@@ -188,11 +176,6 @@ def gpu(text: str) -> str | None:
     return " ".join(name.split()) or None
 
 
-def any_text(text: str) -> str | None:
-    """What was written, in lower case."""
-    return " ".join(text[:LONGEST].lower().split()).strip("*_` ") or None
-
-
 # ------------------------------------------------------------------------------------------ labels
 
 MARKS = " \t#*_`>-•·+|"  # of Markdown, around a label
@@ -205,9 +188,9 @@ _READERS: dict[str, Callable[[str], str | None]] = {
     "os": system,
     "python": python,
     "tensorflow": tensorflow,
-    "driver": driver,
+    "driver": lambda text: next(iter(_DRIVER.findall(text[:LONGEST])), None),  # "535.113.01", "440.82"
     "gpu": gpu,
-    "install": any_text,
+    "install": lambda text: " ".join(text[:LONGEST].lower().split()).strip("*_` ") or None,
     "compiler": lambda _text: None,  # nobody asks for it; the label tells where another field ends
 }
 
@@ -264,16 +247,14 @@ _LONGEST_MENTION = 160
 
 _START = re.compile(r"^[\s>#*•·+`_-]*(?:\d[.)]\s)?[\s*_`]*")
 _COMMA = re.compile(r"\s*[,;，；]\s*")
-_PART = re.compile(r"\s*(?:[,;，；+&]|\b(?:and|with|on|under)\b| - )\s*", re.IGNORECASE)
+_PART = any_case(r"\s*(?:[,;，；+&]|\b(?:and|with|on|under)\b| - )\s*")
 _OPENING = any_case(
     r"(?:i'?m |i am |i )?(?:use|using|have|running|run|tried|installed?|my|our|for|version|the|in|a|an|nvidia)\s+"
 )
 _BETWEEN = r"\s*(?:(?:version|ver\.?|v\.?|toolkit|release|is)\s*)?(?:is\s*)?(?:(?::|=(?!=))\s*)?[vr]?"
 _MENTIONED_NUMBER = r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,3}(?:[-.]?(?:rc|a|b|dev)\d+)?)"
 _END = r"(?:\.x|\.)?(?: ?(?:lts|x64|64[ -]?bits?|\(?gpu\)?|toolkit|installed|x|rc\d?))?"
-_MENTION = re.compile(
-    rf"(?P<label>[a-z][a-z ._/-]{{0,30}}?)(?![a-z]{{2}}){_BETWEEN}{_MENTIONED_NUMBER}{_END}", re.IGNORECASE
-)
+_MENTION = any_case(rf"(?P<label>[a-z][a-z ._/-]{{0,30}}?)(?![a-z]{{2}}){_BETWEEN}{_MENTIONED_NUMBER}{_END}")
 _VERSIONED = ("cuda", "cudnn", "tensorflow", "python", "driver")
 _SYSTEM = any_case(
     r"(?:linux |gnu/linux |wsl ?2? )?(?:[klx]?ubuntu(?: mate)?|debian(?: gnu/linux)?|centos|fedora|rhel"
@@ -282,7 +263,7 @@ _SYSTEM = any_case(
     r" ?(?:release |server |leap )?v?\d*(?:\.\d{1,3}){0,2}(?: (?:lts|home|pro|professional|enterprise|x64|64[ -]?bit"
     r"|\d\dh\d|server|desktop|\d{2}\.\d\d|monterey|ventura|sonoma|catalina|big sur|in docker))*"
 )
-_PLAIN_SYSTEM = re.compile(r"windows|linux|mac|macos|wsl", re.IGNORECASE)
+_PLAIN_SYSTEM = any_case(r"windows|linux|mac|macos|wsl")
 _CARD = any_case(
     r"(?:nvidia )?(?:(?:(?:geforce|quadro|tesla|titan|gtx|rtx|gt|mx) ?)+(?:[a-z]{0,3} ?\d{2,4}[a-z]{0,2}|xp?|v|rtx)?"
     r"|[ahlvtpkb]\d{1,3}[a-z]?)(?: ?(?:ti|super|mobile|laptop|max-q|xp|black|z|notebook|d|gpu|-?pcie"
@@ -384,7 +365,7 @@ _ANSWER = re.compile(
 )
 
 
-_EXPECTED = re.compile(r"\W{0,8}(?:describe the )?expected (?:behaviou?r|results?|outputs?)\W{0,4}\s*", re.IGNORECASE)
+_EXPECTED = any_case(r"\W{0,8}(?:describe the )?expected (?:behaviou?r|results?|outputs?)\W{0,4}\s*")
 _LISTS_A_GPU = re.compile(r"device:GPU|GPU:\d|device_type='GPU'")
 _NEXT_PART = any_case(
     r"\s*(?:#{1,6}\s+\S|\*\*[^*]{2,80}\*\*\s*:?\s*$"
@@ -406,8 +387,8 @@ def without_expected(lines: Sequence[Line]) -> tuple[Line, ...]:
     return tuple(kept)
 
 
-_BROWSER = re.compile(r"[\s*_#-]*browser\b", re.IGNORECASE)
-_HOSTED = re.compile(r"\b(?:sagemaker|studio lab|colab|kaggle|paperspace|databricks)\b", re.IGNORECASE)
+_BROWSER = any_case(r"[\s*_#-]*browser\b")
+_HOSTED = any_case(r"\b(?:sagemaker|studio lab|colab|kaggle|paperspace|databricks)\b")
 
 
 def without_browser(lines: Sequence[Line]) -> tuple[Line, ...]:

@@ -18,7 +18,7 @@ from msgspec import structs
 from tfgpu_doctor.facts.facts import Fact, Known, PciGpu
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.parsers import platform_hints
-from tfgpu_doctor.parsers.lines import Line
+from tfgpu_doctor.parsers.lines import Line, any_case
 
 # ------------------------------------------------------------------------------------------ pci names
 
@@ -264,9 +264,9 @@ _FILE = (
     rf"|(?P<dll>(?:cudart|cublas|cublasLt|cufft|cufftw|curand|cusolver|cusparse|cudnn|cudnn_\w{{1,30}}|nvrtc"
     rf"|nvrtc-builtins|nvJitLink|cupti)(?:64)?_[\d_]{{1,12}}\.dll|nvcuda\.dll|zlibwapi\.dll))"
 )
-_DLL_DIGITS = re.compile(r"_(\d{1,3})\.dll$", re.IGNORECASE)
+_DLL_DIGITS = any_case(r"_(\d{1,3})\.dll$")
 _NAME = re.compile(_FILE)
-_LIBRARY_WORDS = re.compile(r"lib(?:cu|nv|nccl)|\.dll", re.IGNORECASE)
+_LIBRARY_WORDS = any_case(r"lib(?:cu|nv|nccl)|\.dll")
 _LISTING = re.compile(r"\s*[-lrwxsdT.+@]{10,12}\s+\d+\s+\S+\s+\S+\s+[\d.,]+[KMG]?\s+.{5,40}?\s(?=\S+(?: -> |\s*$))")
 _ARROW = re.compile(
     rf"\s*(?P<folder>~?/?(?:[^\s/:]{{1,100}}/){{0,20}})(?P<soname>{_FILE})(?P<flags> \([^()]{{1,80}}\))?"
@@ -274,9 +274,7 @@ _ARROW = re.compile(
 )
 _TOKEN = re.compile(rf"(?P<folder>~?/?(?:[^\s/:]{{1,100}}/){{0,20}})(?P<soname>{_FILE})[@*]?")
 _OTHER_FILE = re.compile(r"[\w./+-]{0,200}\.(?:a|so|dylib|h)[\d.]{0,20}")
-_WINDOWS_LIBRARY = re.compile(
-    rf"\s*(?P<folder>[A-Za-z]:\\(?:[^\\/:*?\"<>|]{{1,100}}\\){{0,20}})(?P<soname>{_FILE})\s*", re.IGNORECASE
-)
+_WINDOWS_LIBRARY = any_case(rf"\s*(?P<folder>[A-Za-z]:\\(?:[^\\/:*?\"<>|]{{1,100}}\\){{0,20}})(?P<soname>{_FILE})\s*")
 
 
 @dataclass(frozen=True)

@@ -153,12 +153,12 @@ _ARM_MACHINE = any_case(
     r"|servidor|сервер\w*)\b[^.;,\n]{0,20}\b(?:arm(?:64|v8)?|aarch64)\b(?! wheel)|\b(?:arm(?:64|v8)?"
     r"|aarch64)[ -](?:Ubuntu|Linux|server|machine|CPU|processor|board|host|node|laptop)\b"
 )
-_NO_WHEEL = re.compile(r"nvcr\.io|\bNGC\b|jetson|jetpack|\bbazel\b|(?:from|compiled the) sources?\b", re.IGNORECASE)
+_NO_WHEEL = any_case(r"nvcr\.io|\bNGC\b|jetson|jetpack|\bbazel\b|(?:from|compiled the) sources?\b")
 _DISTRIBUTION_NAMED = any_case(
     r"\b(?:Ubuntu|Debian|Fedora|Arch|Manjaro|CentOS|RHEL|Red ?Hat(?: Enterprise Linux)?|Rocky|AlmaLinux|openSUSE"
     r"|Linux Mint|Amazon Linux)\b(?= ?v?\d| Linux|,)(?: Linux)?(?: ?v?\d{1,2}(?:\.\d{1,2})?)?"
 )
-_OF_AN_IMAGE = re.compile(r"^\s*FROM |docker (?:run|pull|build)|\b(?:image|container)\b", re.IGNORECASE)
+_OF_AN_IMAGE = any_case(r"^\s*FROM |docker (?:run|pull|build)|\b(?:image|container)\b")
 _PLACEHOLDER = re.compile(r"[$%]\{?[A-Za-z_]|^%|<|\.\.\.|^\[|path/to")
 _LIBTENSORFLOW = re.compile(r"\blibtensorflow-(?:gpu|cpu)-\w{3,10}-x86_64-(?P<version>\d+\.\d+\.\d+)")
 # of a server's image for developing, the tag is that of the server alone
@@ -182,17 +182,16 @@ _SITE = any_case(
 _BARE_VERSION = re.compile(r"^(?P<version>(?:1\.1[0-5]|2\.\d{1,2})\.\d{1,2})(?: (?:True|False|\[).*)?$")
 _ASKS_VERSION = re.compile(r"print\([^#\n]{0,80}\b(?:tf|tensorflow)\.__version__, ")
 _CONDA_PYTHON = re.compile(r"\b(?:conda|mamba) create\b[^#\n]{0,120} python=(?P<version>[23]\.\d{1,2})\b")
-_PYTHON_32 = re.compile(  # a path, pip's tags, uname, a system
+_PYTHON_32 = any_case(  # a path, pip's tags, uname, a system
     r"[/\\]Python[23]\d{1,2}-32[/\\]|\('cp3\d{1,2}', '\w{2,6}', 'win32'\)|\bi[3-6]86 GNU/Linux"
     r"|\b(?:Ubuntu|Debian)\b[ \w.]{0,12}\(?32[ -]?bit",
-    re.IGNORECASE,
 )
 _PYTHON_BITS = any_case(r"\bpython(?: version)?:? ?3(?:[.,]\d{1,2}){1,2},? \(?(?:x(?P<x>64)|(?P<bits>32|64)[ -]?bit)\b")
 _TF_PINNED = re.compile(
     r"\b(?:install(?:ed)?|create|add)\b.{0,80}\btensorflow(?:-gpu"
     r"|-cpu)?(?:\[[\w,-]{1,30}\])?={1,2}(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b"
 )
-_NO_INSTALL = re.compile(r"\bERROR\b|\b(?:should|you can|try|please)\b", re.IGNORECASE)
+_NO_INSTALL = any_case(r"\bERROR\b|\b(?:should|you can|try|please)\b")
 _OF_A_GPU_BUILD = ("library-opened", "library-not-opened", "cuinit-failed", "cuda-error", "driver-insufficient")
 
 
