@@ -148,13 +148,9 @@ def also_load(matrix: Matrix, filters: Filters) -> tuple[Release, ...]:
     everything = Filters(platform=filters.platform, package=filters.package, gpu_only=True)
     later = [row for row in releases(matrix, everything) if _of_the_major(row, wanted, later=True)]
     others = structs.replace(filters, cuda=None, cudnn=None, gpu_only=True)
-    return tuple(
-        row
-        for row in releases(matrix, others)
-        if _of_the_major(row, wanted, later=False)
-        and takes_cudnn(row, filters.cudnn)
-        and any(_same_names(row, proof) for proof in later)
-    )
+    rows = (row for row in releases(matrix, others) if _of_the_major(row, wanted, later=False))
+    usable = (row for row in rows if takes_cudnn(row, filters.cudnn))
+    return tuple(row for row in usable if any(_same_names(row, proof) for proof in later))
 
 
 def _of_the_major(row: Release, cuda: str, *, later: bool) -> bool:

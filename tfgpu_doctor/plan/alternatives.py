@@ -283,18 +283,14 @@ def on_cpu(request: PlanRequest, interpreter: str | None, others: Mapping[str, s
         others: programs that are other Pythons there, by version.
     """
     target, matrix = request.target, request.matrix
-    rows = [
-        row
-        for row in matrix.stable(platform=target.platform, package="tensorflow")
-        if row.python and not any(CONSTRAINTS[name](request, row) for name in ("tensorflow", "glibc", "yanked"))
-    ]
+    names = ("tensorflow", "glibc", "yanked")
+    known = (row for row in matrix.stable(platform=target.platform, package="tensorflow") if row.python)
+    rows = [row for row in known if not any(CONSTRAINTS[name](request, row) for name in names)]
     here = next((row for row in rows if target.python in row.python), None)
     found = [_cpu_option(request, here, str(target.python), interpreter)] if here else []
-    found += [
-        _cpu_option(request, row, *(python_for(row, others) if target.python else (row.python[-1], interpreter)))
-        for row in rows[:1]
-        if row is not here
-    ]
+    if rows and rows[0] is not here:
+        python, program = python_for(rows[0], others) if target.python else (rows[0].python[-1], interpreter)
+        found.append(_cpu_option(request, rows[0], python, program))
     return iter(sorted(found, key=lambda one: older_than_five_years(matrix, one.released)))
 
 

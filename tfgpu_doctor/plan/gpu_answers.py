@@ -147,12 +147,9 @@ def _last_cudnn(matrix: Matrix, card: Architecture) -> dict[str, str]:
     """For the CUDA major versions that know the card."""
     first, last = (numbers(edge)[0] if edge else None for edge in (card.min_cuda, card.max_cuda))
     majors = sorted({major for line in matrix.data.cudnn for major in line.cuda_majors}, key=numbers)
-    return {
-        major: version
-        for major in majors
-        if (first or 0) <= int(major) <= (last or int(major))
-        and (version := last_cudnn(matrix, card.compute_capability, major)) is not None
-    }
+    known = [major for major in majors if (first or 0) <= int(major) <= (last or int(major))]
+    found = {major: last_cudnn(matrix, card.compute_capability, major) for major in known}
+    return {major: version for major, version in found.items() if version is not None}
 
 
 def _sources(matrix: Matrix, architecture: str, peak: Peak | None, name: str | None) -> dict[str, str]:

@@ -547,17 +547,14 @@ class PlannedEnvironment:
 
     def _before(self, universe: Universe) -> dict[str, str]:
         """What conda, or an image, which has what its TensorFlow requires and the NumPy of its time, has installed."""
-        bounds = {
-            name: one.specifier
-            for one in self.environment.requirements
-            if one.installer == "conda"
-            for name in _KNOWN_TO_PIP_AS.get(one.name, (one.name,))
-        }
+        of_conda = [one for one in self.environment.requirements if one.installer == "conda"]
+        bounds = {name: one.specifier for one in of_conda for name in _KNOWN_TO_PIP_AS.get(one.name, (one.name,))}
         if self.base and (inside := self.matrix.tensorflow(self.base.tensorflow or "", self.target.platform)):
             needs = universe.package(inside.package).requires(Version(inside.version))
             bounds |= {one.name: str(one.specifier) for one in needs} | {"numpy": numpy_bound(inside) or ""}
-        met = {name: _nearest(universe, name, bound) for name, bound in bounds.items()}
-        pins = [Wanted(name, bound) for name, bound in met.items() if bound is not None]
+        pins = [
+            Wanted(name, met) for name, bound in bounds.items() if (met := _nearest(universe, name, bound)) is not None
+        ]
         together = solve(universe, pins) or {}
         newest = {one.name: max(universe.package(one.name).allowed(one.specifier)) for one in pins}
         return {name: together.get(name, str(version)) for name, version in newest.items()}

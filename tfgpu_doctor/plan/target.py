@@ -196,10 +196,9 @@ def has_no_gpu(facts: Facts) -> bool:
 
 def _gpus_in(facts: Facts, matrix: Matrix) -> tuple[TargetGpu, ...]:
     """What the driver reports; without a driver what the PCI bus tells; else the card that TensorFlow prints."""
-    found: list[TargetGpu | None] = [
-        seen_gpu(value_or(gpu.name, None), value_or(gpu.compute_capability, None), matrix)
-        for gpu in value_or(facts.gpus, ())
-    ]
+    gpus = value_or(facts.gpus, ())
+    reported = ((value_or(gpu.name, None), value_or(gpu.compute_capability, None)) for gpu in gpus)
+    found = [seen_gpu(*one, matrix) for one in reported]
     for one in () if found else value_or(facts.host.pci_gpus, ()):
         name = (one.name or "").partition("[")[2].rstrip("]") or one.name  # "AD102 [GeForce RTX 4090]" of pci.ids
         # the device id tells the chip, which a name that was sold with several does not
