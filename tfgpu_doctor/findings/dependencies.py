@@ -20,15 +20,7 @@ from tfgpu_doctor.findings.declaration import (
     message_evidence,
 )
 from tfgpu_doctor.findings.phases import import_fails, import_phase
-from tfgpu_doctor.findings.requirements import (
-    KERAS_3,
-    allows,
-    bounds_of,
-    first_of_each,
-    narrowed,
-    required_by,
-    without_gaps,
-)
+from tfgpu_doctor.findings.requirements import allows, bounds_of, first_of_each, narrowed, required_by, without_gaps
 from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound, requirement
 from tfgpu_doctor.matrix.loader import Release
 
@@ -755,7 +747,7 @@ def _within_keras_2(
 
 def _before_keras_3(context: Context, release: Release | None) -> bool:
     version, python = release.version if release else None, value_or(context.facts.python.version, None)
-    return at_least(version, KERAS_3) is False or at_least(python, _FIRST_PYTHON) is False
+    return at_least(version, requirements.KERAS_3) is False or at_least(python, _FIRST_PYTHON) is False
 
 
 _OTHER_KERAS = "Another release of Keras is asked for than the one that is installed"
@@ -781,7 +773,9 @@ def _keras_fixes(context: Context, release: Release | None, packages: Packages) 
         code = '-c "import sys, tf_keras; print(sys.executable, tf_keras.__version__)"'
         yield Fix("Check that tf-keras is installed in the Python that fails", (f"{remedies.python} {code}",))
         yield _SELECT
-    elif release and at_least(release.version, KERAS_3) is False:  # Keras 2, of which tf-keras is no older one
+    elif (
+        release and at_least(release.version, requirements.KERAS_3) is False
+    ):  # Keras 2, of which tf-keras is no older one
         own = f", with keras{release.keras}" if release.keras else ""
         made = f"a release of that code or package that was made for TensorFlow {wanted}"
         yield Fix(f"Install {made}{own}; or the TensorFlow that it was made for")

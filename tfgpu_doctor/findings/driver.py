@@ -14,14 +14,8 @@ from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import MISMATCH, Card, Cards, Libraries, PciGpus, Variables
 from tfgpu_doctor.findings.library_fixes import first_on_loader_path, off_library_path
-from tfgpu_doctor.matrix.compatibility import (
-    FIRST_IN_WSL2,
-    WSL2_GUIDE,
-    driver_on,
-    driver_reaches,
-    oldest_driver,
-    why_driver,
-)
+from tfgpu_doctor.matrix import compatibility
+from tfgpu_doctor.matrix.compatibility import driver_on, driver_reaches, oldest_driver, why_driver
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.rows import PtxOnly
 
@@ -299,11 +293,8 @@ def libcuda_message(
     has_gpu: bool | None = None,
 ) -> Problem | None:
     """libcuda cannot be opened; the kernel module may be loaded all the same, and the machine may have no GPU."""
-    absent = (
-        inputs.no_libcuda(messages)
-        or messages.has("smi-no-libcuda", *_NO_DRIVER_SAID)
-        or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED)
-    )
+    absent = inputs.no_libcuda(messages) or inputs.has_code(cuda_init, inputs.LIBCUDA_NOT_OPENED)
+    absent = absent or messages.has("smi-no-libcuda", *_NO_DRIVER_SAID)
     fails = messages.has("cuinit-failed", "no-cuda-device") or _lacks_the_driver(messages)
     if not absent and not (messages.has("smi-not-found") and fails):
         return None
@@ -669,8 +660,8 @@ def below_minimum(
         why = why_driver(gpu_release, [card.compute_capability for card in cards], _system(context))
         expected = f"{needed} or newer for {why}", "compat_matrix.yaml, CUDA toolkits"
         of_release = f"{cuda} of TensorFlow {gpu_release.version}"
-        if needed == FIRST_IN_WSL2:
-            expected, of_release = (expected[0], WSL2_GUIDE), "in WSL2"
+        if needed == compatibility.FIRST_IN_WSL2:
+            expected, of_release = (expected[0], compatibility.WSL2_GUIDE), "in WSL2"
         problem = _newer_driver(context, (evidence(found, where, *expected),), of_release, driver_version, needed)
         of_ptx = f"CUDA {of_release} requires driver {oldest} or newer, and {why} driver {needed}"
         return replace(problem, cause=of_ptx) if needed != oldest else problem

@@ -358,9 +358,8 @@ def _request(context: Context, container: str, *, requested: bool) -> Fix:
         return _RUNTIME_CLASS  # k3s starts pods without NVIDIA's runtime, request or not
     if container != "apptainer":
         return _REQUEST[container]
-    started = (
-        found[0].strip() for one in context.log.all("container-start") if (found := _OF_APPTAINER.search(one.text))
-    )
+    named = (_OF_APPTAINER.search(one.text) for one in context.log.all("container-start"))
+    started = (found[0].strip() for found in named if found)
     commands = (re.sub(r"(?<= )(?:run|exec|shell|instance start)\b", r"\g<0> --nv", one, count=1) for one in started)
     return structs.replace(_REQUEST["apptainer"], commands=tuple(commands) or _REQUEST["apptainer"].commands)
 

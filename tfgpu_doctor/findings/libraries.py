@@ -132,14 +132,10 @@ class ReportedCuda:
     def not_opened(self) -> tuple[tuple[Library, Message], ...]:
         """Libraries of CUDA that could not be opened, and are needed."""
         # cuDNN's own helpers; TensorRT's plugins want others, too, and nobody needs them
-        of_cudnn = {name for name, _ in self.log.libraries("cudnn-part-missing")}
+        of_cudnn = {"libnvrtc.so", *(name for name, _ in self.log.libraries("cudnn-part-missing"))}
         of_others = {message.line for message in self.log.all("cudnn-part-missing")}
         of_others |= {m.line for name, m in self.log.libraries("library-not-opened") if "nvinfer" in name}
-        named = (
-            (known_library(name), m)
-            for name, m in self.log.libraries(*_NOT_OPENED)
-            if name not in {"libnvrtc.so", *of_cudnn}
-        )
+        named = ((known_library(name), m) for name, m in self.log.libraries(*_NOT_OPENED) if name not in of_cudnn)
         needed = ((one, m) for one, m in named if one and not one.optional and m.line not in of_others)
         return tuple((one, m) for one, m in needed if one.component not in ("cuda", "cudnn"))
 

@@ -109,10 +109,9 @@ def _for_tensorflow(context: Context) -> tuple[Fix, ...]:
 
 def _from_where(fix: Fix) -> Fix:
     """The same, with where the CUDA libraries come from: pip has none of CUDA 10 and before."""
-    by_conda = any("cudatoolkit" in command for command in fix.commands)
-    return (
-        structs.replace(fix, text=fix.text.replace("libraries from pip", "libraries from conda")) if by_conda else fix
-    )
+    if not any("cudatoolkit" in command for command in fix.commands):
+        return fix
+    return structs.replace(fix, text=fix.text.replace("libraries from pip", "libraries from conda"))
 
 
 def _of_another_build(context: Context) -> Fix | None:

@@ -38,10 +38,8 @@ def how_it_ended(phase: Phase) -> str:
 
 def last_lines(phase: Phase) -> tuple[Evidence, ...]:
     """The end of the traceback, or of what was written to standard error."""
-    lines = phase.traceback[-1:] or phase.log_tail[-3:]
-    return tuple(
-        evidence(line, f"last lines of phase {phase.name}") for line in lines if line and line != phase.exception
-    )
+    lines = (line for line in phase.traceback[-1:] or phase.log_tail[-3:] if line and line != phase.exception)
+    return tuple(evidence(line, f"last lines of phase {phase.name}") for line in lines)
 
 
 def is_wrong(check: ComputeCheck) -> bool:

@@ -47,10 +47,8 @@ def _with_the_other_python(context: Context) -> tuple[Fix, ...]:
         if any(map(_IDE.search, (one.text for one in context.log.all("notebook")))):
             return (Fix(text + _INTERPRETERS, (finds,)),)
         text += "With that one, register it as a kernel, and choose the kernel in the notebook"
-        kernel = (
-            f"{remedies.python} -m pip install ipykernel",
-            f"{remedies.python} -m ipykernel install --user --name tf",
-        )
+        python = remedies.python
+        kernel = f"{python} -m pip install ipykernel", f"{python} -m ipykernel install --user --name tf"
         return (Fix(text, (finds, *kernel)),)
     text = "Start the program with the Python that imports TensorFlow (in an IDE, choose it as the interpreter; R: "
     text += "reticulate::use_python){}; the first command prints the path of the one that runs"
@@ -314,10 +312,8 @@ def _for_64_bits(context: Context, row: Release | None = None) -> tuple[Fix, ...
     if context.remedies.os != "windows":
         text = "Use a 64-bit system and Python: where this prints i686, the system is the 32-bit one"
         return (Fix(text, ("uname -m", f"{context.remedies.python} {_BITS}")),)
-    made = (
-        f"py -{python}-64 -m venv tf",
-        *context.remedies.pip_install(*context.remedies.bounded(row), python=r"tf\Scripts\python"),
-    )
+    install = context.remedies.pip_install(*context.remedies.bounded(row), python=r"tf\Scripts\python")
+    made = (f"py -{python}-64 -m venv tf", *install)
     if value_or(context.facts.python.bits, None):
         return (Fix(text, made),)
     return (Fix(f"{text} (the first command prints 32 now)", (f"python {_BITS}", *made)),)

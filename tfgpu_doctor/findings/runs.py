@@ -160,9 +160,8 @@ def no_kernel_of_nccl(messages: MessageLog) -> Problem | None:
 @ERROR.sign()
 def nccl_message(context: Context, messages: MessageLog) -> Problem | None:
     """NCCL reports an error, or its library is missing."""
-    warned = [
-        m for m in messages.all("nccl-warning") if not re.search(r"libibverbs|\bibv_|libnccl-net|[Nn]o plugin", m.text)
-    ]
+    benign = r"libibverbs|\bibv_|libnccl-net|[Nn]o plugin"
+    warned = [m for m in messages.all("nccl-warning") if not re.search(benign, m.text)]
     loader = messages.libraries("loader-error", "library-not-opened")
     missing = [message for name, message in loader if name.startswith("libnccl")]
     errors = [m for m in messages.all("nccl-error", "nccl-timeout") if not _OF_NO_KERNEL.search(m.text)]

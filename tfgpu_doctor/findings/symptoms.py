@@ -76,9 +76,8 @@ def _old_driver(messages: MessageLog) -> Messages:
 
 def _no_memory_for_a_handle(messages: MessageLog) -> Messages:
     handles = messages.all("cublas-handle", "cudnn-handle", "cudnn-status")
-    return tuple(
-        m for m in handles if re.search(r"ALLOC|NOT_INIT|launch failed|not initialized|allocation failed", m.text)
-    )
+    words = r"ALLOC|NOT_INIT|launch failed|not initialized|allocation failed"
+    return tuple(m for m in handles if re.search(words, m.text))
 
 
 def failed_launches(messages: MessageLog) -> Messages:

@@ -56,9 +56,8 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
 
 def _with_its_folder(context: Context, wheel: tuple[Fix, ...]) -> tuple[Fix, ...]:
     """Where nothing tells the release: what is before 2.14 does not look into the package."""
-    text = (
-        "Install NVIDIA's compiler package (TensorFlow 2.14 and before: nvidia-cuda-nvcc-cu11), and tell XLA its folder"
-    )
+    before = "TensorFlow 2.14 and before: nvidia-cuda-nvcc-cu11"
+    text = f"Install NVIDIA's compiler package ({before}), and tell XLA its folder"
     return tuple(Fix(text, (*one.commands, context.remedies.xla_data_dir(XLA_COMPILER))) for one in wheel)
 
 

@@ -178,8 +178,7 @@ def _of_commands(text: ParsedText) -> Iterator[Message]:
     for asked, line in itertools.pairwise(text.lines):
         if _PRIME.search(asked.text) and line.text.strip() == "intel":
             yield _message(text, "module-not-loaded", line.number)
-    nodes = text.find(_NODE) if text.find(_LISTS_NODES) and not text.find(_UVM) else None
-    if nodes:
+    if text.find(_LISTS_NODES) and not text.find(_UVM) and (nodes := text.find(_NODE)):
         yield _message(text, "no-uvm-node", nodes[1])
     for line in text.lines_with(" install") if text.hints.os == "wsl2" else ():
         if _LINUX_DRIVER.search(line.text):

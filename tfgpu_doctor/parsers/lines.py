@@ -324,10 +324,8 @@ class _Chooser:
         """What was kept, decoded, in the order of the text."""
         for number, line in self._tail:
             self._keep(number, line, MOST + TAIL)
-        pieces = {
-            number: list(_pieces(self._kept[number].decode("utf-8", "replace"), self._page))
-            for number in sorted(self._kept)
-        }
+        kept = ((number, line.decode("utf-8", "replace")) for number, line in sorted(self._kept.items()))
+        pieces = {number: list(_pieces(text, self._page)) for number, text in kept}
         share = _fitting(map(len, pieces.values()), _SHARES, MOST_PIECES)
         sizes = [len(text) for texts in pieces.values() for text in texts[:share]]
         room = MOST_CHARACTERS - sum(size for size in sizes if size <= _SHORT)

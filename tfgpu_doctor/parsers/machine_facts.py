@@ -85,12 +85,8 @@ def cards(text: ParsedText, matrix: Matrix | None) -> Fact[tuple[PciGpu, ...]]:
 def _stated_cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
     """The cards that somebody names, which is no proof that a driver sees them; none, when they are all others'."""
     named = text.all_stated("gpu")
-    cards = [
-        one
-        for one in named
-        if not names_no_gpu(one.value) and (not _NOT_NVIDIA.search(one.value) or _NVIDIA.search(one.value))
-    ]
-    if cards:
+    cards = [one for one in named if not _NOT_NVIDIA.search(one.value) or _NVIDIA.search(one.value)]
+    if cards := [one for one in cards if not names_no_gpu(one.value)]:
         cards.sort(key=lambda one: _SERIES.search(one.value) is not None)
         found = tuple(PciGpu(address="", device_id="", name=card_in(one.value) or one.value) for one in cards[:1])
         return Known(found, stated_at(cards[0]), "stated")

@@ -83,9 +83,8 @@ def _gpus(text: str) -> Iterator[Gpu]:
     nameless = 0
     for line in [*text.splitlines(), "+"]:
         row = line.strip().strip(">").strip()
-        cells = (
-            [cell.strip() for cell in row.strip("|").split("|")] if row.startswith("|") and len(row) <= LONGEST else []
-        )
+        is_row = row.startswith("|") and len(row) <= LONGEST
+        cells = [cell.strip() for cell in row.strip("|").split("|")] if is_row else []
         if len(cells) == 3 and _FIRST_CELL.fullmatch(cells[0]) and _BUS_CELL.fullmatch(cells[1]):
             rows = [cells]
         elif len(cells) == 3 and rows:

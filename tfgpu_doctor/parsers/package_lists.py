@@ -139,8 +139,7 @@ class _Reader:
             if len(text) > _LONGEST_ROW or not (_ROW_BEGINS.match(text) or any(word in text for word in _WORDS)):
                 yield from self._no_row(text)
                 continue
-            found = self._sure(text, line.number, place)
-            if found:
+            if found := self._sure(text, line.number, place):
                 yield from self._flush()
                 yield from found
                 self._others = 0

@@ -58,12 +58,8 @@ class ParsedText:
         # what a tool prints of the system, before what somebody states
         system = [one.value for one in (self.system.facts.get("os"), *self.all_stated("os")) if one]
         self.hints = platform_hints.read(self.lines, next(iter(system), None))
-        self.messages = (
-            *own,
-            *self._logged(),
-            *questions.compared(self.lines),
-            *questions.parse(self.lines, self.prose),
-        )
+        asked = (*questions.compared(self.lines), *questions.parse(self.lines, self.prose))
+        self.messages = (*own, *self._logged(), *asked)
         self.smi_line = next((line.number for line in self.lines if _SMI_ROW.search(line.text)), None)
         self.smi = nvidia_smi.parse("\n".join(line.text for line in self.lines) if self.smi_line else "")
 
@@ -75,9 +71,8 @@ class ParsedText:
 
     def _program_of(self, message: Message) -> str:
         """The other library whose line it is, by that line or by the last frame of its traceback; else empty."""
-        near = [
-            one for one in self.lines if -_FRAMES <= one.number - message.line <= _BEHIND and _FRAME.match(one.text)
-        ]
+        around = (one for one in self.lines if -_FRAMES <= one.number - message.line <= _BEHIND)
+        near = [one for one in around if _FRAME.match(one.text)]
         near.sort(key=lambda one: (one.number > message.line, -one.number))
         jax = "jax" if any("jax" in one.text.lower() for one in self.lines) else ""
         told = message.text.split("LD_LIBRARY_PATH")[0]

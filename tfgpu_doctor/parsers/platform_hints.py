@@ -204,9 +204,8 @@ def read(lines: Sequence[Line], stated_os: str | None = None) -> Surroundings:
     kind, line = _container(lines)
     if kind is None and os in (None, "linux") and (blocked := _first(_BLOCKED, lines)) is not None:
         os, os_line = "wsl2", blocked
-    images = [
-        (m["image"], one.number) for one in lines for m in [_FROM.match(one.text) or _IMAGE.search(one.text)] if m
-    ]
+    named = ((_FROM.match(one.text) or _IMAGE.search(one.text), one.number) for one in lines)
+    images = [(found["image"], number) for found, number in named if found]
     image, image_line = images[-1] if images else (None, None)
     return Surroundings(
         os=os,

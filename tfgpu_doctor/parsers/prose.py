@@ -266,10 +266,8 @@ def stance(clause: str, start: int, end: int) -> str:
     """Whether what stands there is here, wanted or elsewhere, by the words around it."""
     if _COMPARED.search(clause, start, end):
         return "wanted"
-    before, after = (
-        clause[max(start - _AROUND, 0) : start],
-        _PART.split(clause[end : end + _AROUND // 2], maxsplit=1)[0],
-    )
+    before = clause[max(start - _AROUND, 0) : start]
+    after = _PART.split(clause[end : end + _AROUND // 2], maxsplit=1)[0]
     if _OF_OTHERS.search(before, max((match.start() for match in _MINE.finditer(before)), default=0)):
         return "elsewhere"
     exchanged = _EXCHANGES.search(before) and _FOR_ANOTHER.match(clause, end)

@@ -498,10 +498,6 @@ def _is_of_nvidia_smi(lines: Sequence[Line], place: int) -> bool:
     text = lines[place].text
     if "version" not in text.lower():
         return False
-    before = lines[place - 1].text if place else ""
-    return bool(
-        _WIDE_COLON.search(text)
-        or text.rstrip().endswith("|")
-        or "NVIDIA-SMI" in before[:LONGEST]
-        or "NVRM" in before[:LONGEST]
-    )
+    before = lines[place - 1].text[:LONGEST] if place else ""
+    is_row = text.rstrip().endswith("|") or _WIDE_COLON.search(text) is not None
+    return is_row or "NVIDIA-SMI" in before or "NVRM" in before

@@ -323,9 +323,8 @@ def _libraries_of(text: str, number: int) -> Iterator[LibrarySeen]:
 def _seen(match: re.Match[str], number: int, via: str, target: str | None = None) -> LibrarySeen:
     """The record; a link's target or the file that the loader found may tell more of the version."""
     dll = match["dll"] or ""  # "cudnn" of cudnn64_8.dll, "cuda" of nvcuda.dll
-    component = match["stem"] or re.sub(
-        r"(?:64)?(?:_[\d_]{1,40})?\.dll$", "", dll.removeprefix("nv" if dll == "nvcuda.dll" else "")
-    )
+    name = "cuda.dll" if dll == "nvcuda.dll" else dll
+    component = match["stem"] or re.sub(r"(?:64)?(?:_[\d_]{1,40})?\.dll$", "", name)
     path = match["folder"] + match["soname"] if match["folder"] else None
     return LibrarySeen(match["soname"], component, True, number, via, path, _version_of(match, component, target))
 

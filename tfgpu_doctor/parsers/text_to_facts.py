@@ -233,9 +233,8 @@ def _host(text: ParsedText, matrix: Matrix | None) -> Host:
     where, shown = text.hints, text.system.facts
     stated = next(iter(text.all_stated("os")), None)
     source = f"line {where.os_line}" if where.os_line else stated_at(stated) if stated else "the text"
-    at, (distribution_id, version) = "", (None, None)
-    if stated:
-        at, (distribution_id, version) = stated_at(stated), platform_hints.distribution(stated.value)
+    at = stated_at(stated) if stated else ""
+    distribution_id, version = platform_hints.distribution(stated.value if stated else "")
     named = text.find(_DISTRIBUTION_NAMED, but=_OF_AN_IMAGE) if where.os == "linux" else None  # an image is no host
     if named and not distribution_id:
         at, (distribution_id, version) = f"line {named[1]}", platform_hints.distribution(named[0][0])
@@ -302,12 +301,8 @@ def _bits(text: ParsedText, version: Fact[str]) -> Fact[int]:
     own = f"cp{''.join(value_or(version, '').split('.')[:2])}-"
     by_wheel = isinstance(version, Known) and version.source.endswith("the wheel's name")
     for event in text.events:
-        if (
-            event.tags.startswith(own)
-            and event.tags.endswith("win_amd64")
-            and event.kind == "wheel-refused"
-            and not by_wheel
-        ):
+        is_its_own = event.tags.startswith(own) and event.tags.endswith("win_amd64")
+        if is_its_own and event.kind == "wheel-refused" and not by_wheel:
             return Known(32, f"line {event.line}: this Python refuses its 64-bit wheel", "inferred")
     return NOT_IN_TEXT
 
@@ -360,12 +355,8 @@ def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, message
     if isinstance(version, Unknown) and matrix is not None:
         wheel = not any(message.kind in OTHER_BUILDS for message in messages)
         version = remaining_releases(text, matrix, python, wheel=wheel) or version
-    return TensorFlow(
-        version=version,
-        distribution=_distribution(text, value_or(version, None)),
-        build=build(text),
-        devices=devices(text),
-    )
+    package = _distribution(text, value_or(version, None))
+    return TensorFlow(version=version, distribution=package, build=build(text), devices=devices(text))
 
 
 def _releases(text: ParsedText) -> Iterator[Fact[str]]:
