@@ -521,7 +521,7 @@ def container_message(
         title = "The container has probably lost access to its GPUs while it was running"
         return Problem(title=title, cause=cause, evidence=seen, fixes=kept_access(context, host_container))
     problem = _no_access(context, messages, host_container, of_hook=bool(hooks))
-    return replace(problem, cause=cause, evidence=seen, possible=_wonders(context, messages))
+    return replace(problem, cause=cause or problem.cause, evidence=seen, possible=_wonders(context, messages))
 
 
 # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration: nodes with one are left out first
@@ -584,6 +584,7 @@ def _why_without(context: Context, log: MessageLog, hooks: tuple[Message, ...]) 
 # the folder: container-engine-accelerators, cmd/nvidia_gpu, -container-path
 _LIBRARY_IN_POD = Problem(
     title="The container requests a GPU, and the loader does not find the driver's library in it",
+    cause="the cluster mounts the driver's libraries into a folder of the container, which its image must search",
     evidence=(),
     fixes=(
         Fix(
