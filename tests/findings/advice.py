@@ -79,7 +79,11 @@ class Watched:
         reason = refused(fix, situation)
         if reason is None:
             self.passed += (*gate.joined((fix,)), *gate.joined((fix, fix))[1:])
-        elif reason not in (gate.is_for_another_program, gate.is_of_another_major):  # who reads it decides
+        elif reason not in (
+            gate.is_for_another_program,
+            gate.is_of_another_major,
+            gate.was_tried,
+        ):  # the reader decides
             self.refused.append((reason.__name__, fix))
         return reason
 

@@ -164,7 +164,6 @@ RIGHT = {
     "a scheduler, a board or instances that a line names": {"gpu.hidden", "tf.cpu-build", "gpu.mig"},
     "which cuDNN is loaded, and what installed it": {"gpu.arch-too-old", "cudnn.version-mismatch"},
     "whether a Python is 32-bit, and its C library is musl": {"tf.python-unsupported"},
-    "whether the program fails, which a text alone has to be repaired for": {"gpu.none"},
     "that conda refuses, for a program that may run on another machine": {"driver.missing"},
     "whose memory nvidia-smi shows: a pasted table may show that of this very program": {"memory.taken"},
 }

@@ -101,6 +101,7 @@ def kept(option: Option, target: Target) -> bool:
         if not forward and not driver_reaches(target.driver, option.min_driver):
             return False
     brings_python = elsewhere or option.kind == "pre-release" or "python" in option.kind
+    brings_python |= "with its Python" in option.title  # JetPack's
     row = MATRIX.tensorflow(option.tensorflow, target.platform, option.package)
     has_kernels = row is None or not row.gpu or all(runs_on(row, one) == "sass" for one in target.capabilities)
     return (brings_python or target.python in (None, option.python)) and (has_kernels or elsewhere)

@@ -597,16 +597,17 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
     in_tensorflow = removed_in == "1.24" and release is not None and at_least(release.version, "2.7") is False
     edit = Alternative(f"Replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
     newer = _or_newer(context, "NumPy") if in_tensorflow else ()
+    older = _install(context, wanted) if available else ()
     if any(one.name == "numpy-base" for one in value_or(context.facts.python.packages, ())):
         text = f"Where conda's numpy-base lies over pip's NumPy, remove both, and install {requirement}"
         pip = f"{context.remedies.python} -m pip uninstall -y numpy"
         install = context.remedies.pip_install(requirement)
-        newer = (Fix(text, ("conda remove -y --force numpy numpy-base", pip, *install)), *newer)
+        older = (Fix(text, ("conda remove -y --force numpy numpy-base", pip, *install)),)
     return Problem(
         title=f"NumPy {removed_in} removed np.{name}, which this program uses",
         cause=f"NumPy {removed_in} or newer is installed; numpy<{removed_in} has the name",
         evidence=message_evidence(*seen, need=requirement),
-        fixes=(*(_install(context, wanted) if available else ()), *newer, edit),
+        fixes=(*older, *newer, edit),
     )
 
 

@@ -719,7 +719,8 @@ class Fixes(Situation):
         """That of the image, where TensorFlow is part of one; none that is as old as the driver which does not do."""
         have = self.target.driver
         if self.image:
-            minimum = max(filter(None, (minimum, self.driver_of_image)), key=numbers, default=None)
+            own = self.driver_of_image  # where it is unknown, the number would be a guess
+            minimum = max(filter(None, (minimum, own)), key=numbers) if own else None
         if minimum and (first := self.request.least_branch):  # an older one does not know the card
             minimum = max(minimum, first, key=numbers)
         return None if minimum and have and driver_reaches(have, minimum) else minimum
