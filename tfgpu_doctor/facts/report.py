@@ -157,6 +157,7 @@ class ReadFile(Record, frozen=True):
     label: str  # "requirements.txt", "compose.yaml, service trainer"
     path: str
     content: str  # "tensorflow==2.15.1; Python 3.11"
+    unread: bool = False  # the file is broken
 
 
 class Checked(Document, frozen=True):

@@ -1619,11 +1619,10 @@ def _bugs(view: PlannedEnvironment, row: Release) -> Iterator[tuple[KnownIssue, 
     pythons = () if view.conda else view.pythons_of(row)
     if not pythons:
         return  # with no Python that is allowed, it is not installed
-    cards, driver = view.target.capabilities, view.target.driver
-    of_release = partial(view.matrix.issues_for, row, compute_capabilities=cards, driver=driver, extra=view.extra)
-    issues = list(of_release(python=view.python))
+    request = PlanRequest(view.matrix, view.target)
+    issues = request.issues(row, view.python, extra=view.extra)
     # without a Python, most likely the newest for which there is a wheel
-    likely = of_release(python=pythons[-1]) if view.python is None else ()
+    likely = request.issues(row, pythons[-1], extra=view.extra) if view.python is None else ()
     supposed = [one for one in likely if one not in issues]
     for issue in (*issues, *supposed):
         if _concerns(view, issue):

@@ -27,7 +27,6 @@ _MEANING: dict[Verdict, str] = {
     "unknown": "these files name no TensorFlow",
 }
 _NOT_KNOWN = "what these files install is not known"
-UNREAD = "cannot be read"
 _COMMAND = "tfgpu check"
 _ON_CPU = ("cuda.missing", "tf.cpu-build")
 
@@ -59,7 +58,7 @@ def checks(checked: Checked, fail_on: FailOn = "error", folder: str = "") -> Che
         name += f" ({number})" if (number := taken[name, file]) > 1 else ""
         case = Case(name, file if file in cases else "tfgpu.check")
         cases.get(file, alone).append(finding_case(case, finding, titles, fail_on))
-    unread = {one.path for one in checked.files if one.content == UNREAD}
+    unread = {one.path for one in checked.files if one.unread}
     found = (Suite(file, tuple(here) or (_read_case(report, file, file in unread),)) for file, here in cases.items())
     marked = zip(annotated(report.findings, titles), report.findings, strict=True)
     return Checks(
@@ -76,7 +75,9 @@ def checks(checked: Checked, fail_on: FailOn = "error", folder: str = "") -> Che
 
 def _read_case(report: Report, file: str, unread: bool) -> Case:
     why = next((one.reason for one in report.undetermined if one.reason.startswith(file)), "")
-    return Case("it can be read", file, "error", "unread", why) if unread else Case("no problems found", file)
+    return (
+        Case("it can be read", file, "error", "could not determine", why) if unread else Case("no problems found", file)
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------- words
@@ -93,8 +94,8 @@ def read_file(seen: PlannedEnvironment) -> ReadFile:
     """What an environment names, in a line."""
     one = seen.environment
     content = f"is {one.part_of}" if one.part_of else "; ".join(_content(seen)) or "nothing"
-    content = UNREAD if one.unread else content
-    return ReadFile(label=one.label, path=one.place.path, content=content)
+    content = "cannot be read" if one.unread else content
+    return ReadFile(label=one.label, path=one.place.path, content=content, unread=one.unread)
 
 
 def _content(seen: PlannedEnvironment) -> Iterator[str]:
