@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
@@ -38,9 +39,18 @@ class IncludeError(Exception):
         super().__init__(reason)
 
 
+_PASSWORD = re.compile(r"(?<=://)[^/@\s]{1,1000}@")
+
+
+def without_password(text: str) -> str:
+    """A part of a file without the user and the password of its addresses: reports go into the logs of CI."""
+    return _PASSWORD.sub("", text) if "://" in text else text
+
+
 def quoted(text: str) -> str:
-    """A part of a file at a length that a message can have."""
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    """A part of a file as a message can have it: at some length, and without a password."""
+    shown = without_password(text)
+    return shown if len(shown) <= 80 else f"{shown[:77]}..."
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-from tfgpu_doctor.manifests import Place, Requirement
+from tfgpu_doctor.manifests import Place, Requirement, without_password
 
 
 def poetry_specifier(version: str) -> str:
@@ -84,7 +84,7 @@ _USUAL_CHANNELS = ("conda-forge", "defaults", "main", "anaconda", "pkgs/main", "
 def other_index(text: str) -> str:
     """The index that the options of a pip command or of a list name beside the usual one, or nothing."""
     named = (found[1] for found in _OPTION_OF_INDEX.finditer(text) if "://" in found[1])
-    return next((one for one in named if not _USUAL_INDEX.search(one)), "")
+    return without_password(next((one for one in named if not _USUAL_INDEX.search(one)), ""))
 
 
 _NOT_A_NAME = re.compile(r"-|\.{1,2}(?:/|$|\[)|/|[a-z]+://|[a-z]+\+|\$")
@@ -117,7 +117,8 @@ def pip_requirement(text: str, place: Place) -> Requirement | None:
         raise ValueError("its marker is nested too deeply") from error
     if parsed.url and (wheel := _wheel(parsed.url, place)) is not None:
         name = canonicalize_name(parsed.name)
-        return replace(wheel, name=name, text=text, elsewhere="" if wheel.name == name else "a file of another name")
+        elsewhere = "" if wheel.name == name else "a file of another name"
+        return replace(wheel, name=name, text=without_password(text), elsewhere=elsewhere)
     return Requirement(
         name=canonicalize_name(parsed.name),
         specifier=str(parsed.specifier),
@@ -138,7 +139,7 @@ def _wheel(address: str, place: Place) -> Requirement | None:
         name, version, *_ = parse_wheel_filename(file)
     except InvalidWheelFilename:
         return None
-    return Requirement(name=name, specifier=f"=={version}", place=place, text=address)
+    return Requirement(name=name, specifier=f"=={version}", place=place, text=without_password(address))
 
 
 def conda_requirement(text: str, place: Place) -> Requirement:

@@ -23,6 +23,7 @@ from tfgpu_doctor.manifests import (
     Setting,
     environment_of,
     quoted,
+    without_password,
 )
 from tfgpu_doctor.manifests.pip import Include, Lines, Node, documents
 from tfgpu_doctor.manifests.pyproject import read_pyproject
@@ -315,7 +316,7 @@ def _add(installer: Installer, text: str, place: Place, found: Installed, of_com
         found.not_understood.append(complaint(place, text, later if "$" in text else error, quote=True))
     else:
         if one:
-            found.requirements.append(replace(one, text=text, **of_command))
+            found.requirements.append(replace(one, text=without_password(text), **of_command))
         elif text.startswith("$"):
             found.not_understood.append(f"{place}: {quoted(text)} is known only when it is built; give it a default")
 

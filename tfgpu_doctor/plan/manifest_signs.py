@@ -17,6 +17,7 @@ from msgspec.structs import replace as replaced
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, minor, numbers
 from tfgpu_doctor.findings.answers import is_about_architecture
@@ -32,6 +33,7 @@ from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
 from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
 from tfgpu_doctor.manifests.dockerfile import instructions
+from tfgpu_doctor.manifests.requirement import pip_requirement
 from tfgpu_doctor.matrix.compatibility import (
     driver_reaches,
     dropped_by,
@@ -330,6 +332,8 @@ _REFUSED = re.compile(
     r"(?:(?P<operator>=|=>|=<|~) ?(?P<version>\d[\w.]*)|~= ?(?P<line_of>\d[\w.]*\.\*)"
     r"|== ?(?P<any>\d[\d.]*)\.x)): (?!not a valid)"
 )
+# ... or one that begins as a requirement with a version, and goes on
+_SEVERAL = re.compile(r"(?P<path>[^\n]+):(?P<line>\d+): (?P<text>[\w.\[\],-]+[=~!<>]=\S+ \S.*): Expected ")
 _MEANT = {"=": "==", "=>": ">=", "=<": "<=", "~": "~="}
 
 
@@ -350,6 +354,25 @@ def refused_by_pip(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=_seen(line, f"{found['head']}{wanted}", "PEP 440"),
             fixes=(write(line, f"{found['head']}{wanted}"),) if works else (),
         )
+    for found in filter(None, map(_SEVERAL.match, view.environment.not_understood)):
+        line = Requirement("", "", Place(found["path"], int(found["line"])), found["text"])
+        several = found["text"].split()
+        if view.environment.kind == "requirements" and _are_requirements(several, line.place, view):
+            yield Problem(
+                title=f"pip refuses {line.text}, and installs nothing",
+                cause="a line of a requirements file names one package",
+                evidence=_seen(line, "one requirement a line", "pip's documentation, Requirements File Format"),
+                fixes=(Fix(f"In {line.place}, write each on a line of its own: {', '.join(several)}"),),
+            )
+
+
+def _are_requirements(words: list[str], place: Place, view: PlannedEnvironment) -> bool:
+    """Whether each word is a requirement, and TensorFlow is one, or another line's."""
+    try:
+        names = [one.name if (one := pip_requirement(word, place)) else "" for word in words]
+    except ValueError:
+        return False
+    return len(names) > 1 and all(names) and bool(view.tensorflow or any(name in TENSORFLOW for name in names))
 
 
 # why apt-get update fails in an image, where that is written, and what mends it (Debian: masif-neosurf pull request 30)
