@@ -21,6 +21,7 @@ from tfgpu_doctor.facts.report import Edit, Finding, Fix, Report, Severity
 from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.manifests.pyproject import loads
 from tfgpu_doctor.manifests.reading import joined, read
+from tfgpu_doctor.matrix.schema import PLATFORMS
 from tfgpu_doctor.plan.check import judge
 from tfgpu_doctor.plan.file_edits import FileEdits
 from tfgpu_doctor.plan.planned import PlannedEnvironment
@@ -331,6 +332,20 @@ ANSWERS = [
     for line in Path(__file__).with_name("resolvable.txt").read_text(encoding="utf-8").splitlines()
     if not line.startswith("#")
 ]
+
+
+@pytest.mark.parametrize("platform", usual(PLATFORMS, lambda platform: platform == "linux_x86_64"))
+def test_every_release_can_be_installed_alone(platform: str) -> None:
+    refused = [
+        f"{row.package} {row.version} for Python {python}"
+        for package in ("tensorflow", "tensorflow-gpu", "tensorflow-cpu")
+        for row in MATRIX.releases(platform, package)
+        for python in row.python
+        if solve(universe_of(MATRIX, platform, python), [Wanted(package, f"=={row.version}")]) is None
+    ]
+    assert not refused
+
+
 UNIVERSE = universe_of(MATRIX, "linux_x86_64", "3.11")
 
 

@@ -1624,7 +1624,8 @@ def _known_bugs(view: PlannedEnvironment, *, about_protobuf: bool) -> Iterator[P
         # an issue of several minor versions has commands for each
         others = [one for one in issue.commands if (found := _INSTALLED.search(one)) and minor(found[1]) != own]
         commands = tuple(one for one in issue.commands if one not in others)
-        fixes, need = (*nearest, Fix(issue.fix, commands)), "another release"
+        by_release = bool(nearest) and all(map(_INSTALLED.search, commands))  # which the edit says, too
+        fixes, need = nearest if by_release else (*nearest, Fix(issue.fix, commands)), "another release"
         if about_protobuf:
             need = f"protobuf{protobuf_bound(row)}"
             fixes = fixes if nearest or line is None else (write_beside(line, "protobuf<3.21"),)
@@ -1637,6 +1638,9 @@ def _known_bugs(view: PlannedEnvironment, *, about_protobuf: bool) -> Iterator[P
         )
 
 
+_JUDGED_ALONE = ("numpy", "protobuf")  # by findings of their own
+
+
 def _bugs(view: PlannedEnvironment, row: Release) -> Iterator[tuple[KnownIssue, Severity]]:
     """The bugs of a release that appear in this environment, and how grave each is there."""
     pythons = () if view.conda else view.pythons_of(row)
@@ -1647,7 +1651,9 @@ def _bugs(view: PlannedEnvironment, row: Release) -> Iterator[tuple[KnownIssue, 
     # without a Python, most likely the newest for which there is a wheel
     likely = request.issues(row, pythons[-1], extra=view.extra) if view.python is None else ()
     supposed = [one for one in likely if one not in issues]
-    for issue in (*issues, *supposed):
+    beside = {name: one for name, one in view.installed[-1][0].items() if name not in _JUDGED_ALONE}
+    brought = (one for one in view.matrix.issues_for(row, beside=beside) if one.condition.beside)
+    for issue in (*issues, *supposed, *brought):
         if _concerns(view, issue):
             grave = issue not in supposed or lacks_bound(issue)
             yield issue, _gravity(view, issue) if grave else Severity.WARNING

@@ -23,11 +23,13 @@ from packaging.version import Version
 from resolvelib import AbstractProvider, BaseReporter, ResolutionImpossible, ResolutionTooDeep, Resolver
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
+from tfgpu_doctor.facts.versions import numbers
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.schema import PackageRow
 
 _OLDER = Version("0.dev0")  # in place of all versions before the first that the matrix has
+_FIRST_PYTHON = (3, 6)  # for which the matrix names the wheels of packages
 _BUILT = frozenset({"pandas", "shap"})  # by pip, from an archive, where a version has no wheel
 MOST_STEPS = 2_000  # of a search; beyond that the answer is unknown, and nothing is refused
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[(?P<extras>[^\]]*)\])?(?P<specifier>[^;]*)(?:;\s*(?P<marker>.*))?")
@@ -103,7 +105,7 @@ class Universe:
     def is_judged(self, one: _Line) -> bool:
         """Return True if the matrix knows a version that is asked for: it has neither all old ones nor all to come."""
         bounds = specifier(one.specifier)
-        if one.name not in self.matrix.packages or bounds is None:
+        if one.name not in self.matrix.packages or bounds is None or numbers(self.python) < _FIRST_PYTHON:
             return False
         package = self.package(one.name)
         return any(map(bounds.contains, package.installable if one.name in _BUILT else package.versions))
@@ -123,6 +125,7 @@ class Package:
         python, platform = universe.python, universe.platform
         own = {_version(one.version): one.python for one in universe.matrix.releases(platform, row.package)}
         self.installable, self._yanked, known = set[Version](), set[Version](), set[Version]()
+        later_python = set[Version]()  # whose first Python is a later one
         for group in row.releases:
             versions = {_version(one) for one in group.versions}
             known |= versions
@@ -131,7 +134,11 @@ class Package:
             if has_wheel and (bounds is None or admits(bounds, python)):
                 usable = {one for one in versions if python in own.get(one, (python,))}
                 (self._yanked if group.yanked else self.installable).update(usable)
+            least = [one.version for one in bounds or () if one.operator[0] in ">~"]
+            if any(several and numbers(python) < min(map(numbers, several)) for several in (least, group.wheels)):
+                later_python |= versions
         self.versions = sorted(known, reverse=True)
+        self._may_be_older = self.versions[-1] in self.installable | self._yanked | later_python
         self.name, self._universe, self._allowed = row.package, universe, dict[tuple[str, ...], frozenset[Version]]()
         self._requires: dict[tuple[Version, tuple[str, ...]], tuple[Wanted, ...]] = {}
         self._lines = [(_read(text), tuple(_spans(versions))) for text, versions in row.requires.items()]
@@ -146,7 +153,7 @@ class Package:
             pins = any(one.operator in ("==", "===") and not one.version.endswith(".*") for one in bounds)
             candidates = self.installable | self._yanked if pins else self.installable
             # the matrix has all of TensorFlow; of others, older versions may be there for this Python
-            has_older = self.name not in TENSORFLOW and self.versions[-1] in self.installable
+            has_older = self.name not in TENSORFLOW and self._may_be_older
             older = {_OLDER} if has_older and not any(map(self._excludes_older, bounds)) else ()
             self._allowed[texts] = frozenset((*older, *bounds.filter(candidates, prereleases=True)))
         return self._allowed[texts]
