@@ -279,7 +279,8 @@ class Fixes(Situation):
         """
         is_set = "XLA_FLAGS" in value_or(self.facts.variables, {})
         if self.os == "windows":
-            return f'set "XLA_FLAGS={"%XLA_FLAGS% " if is_set else ""}--xla_gpu_cuda_data_dir="{folder}""'
+            # XLA takes a backslash between double quotes for an escape (xla/parse_flags_from_env.cc)
+            return f"""set "XLA_FLAGS={"%XLA_FLAGS% " if is_set else ""}--xla_gpu_cuda_data_dir='{folder}'\""""
         site, below = SITE.format(python=self.python), folder == XLA_COMPILER
         if is_set:
             path = f"{site}/{folder}" if below else shlex.quote(folder)
