@@ -76,8 +76,8 @@ LONGEST = 2_000  # characters of one requirement, without its options
 _OPTION_OF_INDEX = re.compile(
     r"(?:^|\s)(?:-i|--(?:extra-)?index-url|--index|--default-index|-f|--find-links)[\s=]+['\"]?(\S+?)['\"]?(?=\s|$)"
 )
-# mirrors of the usual index have its name in theirs; NVIDIA's and PyTorch's hold no TensorFlow
-_USUAL_INDEX = re.compile(r"pypi|pytorch", re.IGNORECASE)
+# mirrors of the usual index have its name in theirs; NVIDIA's and those of these projects hold no TensorFlow
+_USUAL_INDEX = re.compile(r"pypi|pytorch|jax-|libtpu|pyg\.org|dgl\.ai|openmmlab|fbaipublicfiles", re.IGNORECASE)
 _USUAL_CHANNELS = ("conda-forge", "defaults", "main", "anaconda", "pkgs/main", "")
 
 
