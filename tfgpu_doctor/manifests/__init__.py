@@ -39,6 +39,14 @@ class IncludeError(Exception):
         super().__init__(reason)
 
 
+class UnreadList(str):
+    """A line of `not_understood` about a list that is installed from and not read: more may be installed."""
+
+
+class UnreadProject(str):
+    """A line of `not_understood` about a project that is installed and not read: it may bound what is installed."""
+
+
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]{1,1000}@")
 
 

@@ -339,7 +339,7 @@ def _pairs(one: Instruction) -> Iterator[tuple[str, str, int]]:
         yield found[1], unquoted(found[2]), one.lines[bisect_right(ends, found.start())][0]
 
 
-_HEADER = re.compile(r"\s*(bootstrap|from|stage)\s*:\s*(\S+)\s*(?:#.*)?", re.IGNORECASE)
+_HEADER = re.compile(r"\s*(bootstrap|from|stage|osversion|mirrorurl)\s*:\s*(\S+)\s*(?:#.*)?", re.IGNORECASE)
 _SECTION = re.compile(r"%(\w+)")
 # sh -e runs %post, unless the section names another shell; a line that only looks like a command of it may stand in a
 # here-document
@@ -361,9 +361,12 @@ def read_definition(path: str, text: str, include: Include) -> tuple[Environment
             header[found[1].lower()] = (found[2], number)
         else:
             sections.setdefault(section, []).append((number, line))
-    reference, line_of_image = header.get("from", ("", 1))
+    bootstrap = header.get("bootstrap", ("",))[0].lower()
+    reference, line_of_image = header.get("osversion" if bootstrap == "debootstrap" else "from", ("", 1))
+    if bootstrap == "debootstrap":  # the same system as the image of the distribution: ubuntu:bionic
+        reference = f"{'ubuntu' if 'ubuntu' in header.get('mirrorurl', ('',))[0] else 'debian'}:{reference}"
     place = Place(path, line_of_image)
-    of_docker = header.get("bootstrap", ("",))[0].lower() in ("docker", "docker-daemon", "oras")
+    of_docker = bootstrap in ("docker", "docker-daemon", "oras", "debootstrap")
     image = read_image(reference, place) if reference and of_docker else None
     files = [line.split() for _, line in sections.get("files", [])]
     installed = Installed(copied=[(words[0], words[-1]) for words in files if words])

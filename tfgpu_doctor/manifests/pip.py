@@ -18,6 +18,7 @@ from tfgpu_doctor.manifests import (
     ManifestError,
     Place,
     Requirement,
+    UnreadList,
     bounds_of_all,
     environment_of,
     quoted,
@@ -118,7 +119,7 @@ class Lines:
             text = self._include(name)
         except IncludeError as error:
             self._seen.add(seen)
-            self.not_understood.append(f"{place}: {quoted(name)} {error}")
+            self.not_understood.append(UnreadList(f"{place}: {quoted(name)} {error}"))
         else:
             self.read(name, text, constraint=constraint)
 

@@ -19,6 +19,7 @@ from tfgpu_doctor.manifests import (
     ManifestError,
     Place,
     Requirement,
+    UnreadList,
     quoted,
     variables,
 )
@@ -269,7 +270,7 @@ def _completed(
     if built := dockerfiles.get(posixpath.normpath(one.build_context)) if one.build_context else None:
         return replace(merged(one, built), read=(*one.read, _path(built), *built.read))
     if one.build_context:
-        note = f"{one.place}: {one.build_context} cannot be read; if it lies elsewhere, name it, too"
+        note = UnreadList(f"{one.place}: {one.build_context} cannot be read; if it lies elsewhere, name it, too")
         return replace(one, not_understood=(*one.not_understood, note))
     beside = pythons.get(posixpath.dirname(_path(one))) if one.kind in _IN_A_PROJECT else None
     return replace(one, python=(*beside.python, *one.python), read=(*one.read, _path(beside))) if beside else one

@@ -21,6 +21,8 @@ from tfgpu_doctor.manifests import (
     Place,
     Requirement,
     Setting,
+    UnreadList,
+    UnreadProject,
     environment_of,
     quoted,
     without_password,
@@ -50,17 +52,28 @@ class Word:
 
 
 def commands(code: list[tuple[int, str]]) -> Iterator[list[Word]]:
-    """Split numbered lines into commands: at &&, ||, ;, |, & and the ends of lines, outside quotes."""
+    """Split numbered lines into commands: at &&, ||, ;, |, & and the ends of lines, outside quotes.
+
+    Of installations of which one is tried if the other fails, the last is returned: `pip install A || pip install B`.
+    """
     text = "\n".join(line for _, line in code)
     words: list[Word] = []
     row = before = 0
+    tried: list[Word] = []
     for found in _TOKEN.finditer(text):
         row, before = row + text.count("\n", before, found.start()), found.start()
         if found["word"]:
             words.append(Word(unquoted(found["word"]), code[row][0]))
         elif found["end"]:
-            yield words
+            installs = _installation(_texts(words)) is not None
+            if tried and not installs:
+                yield tried
+            tried = words if installs and found["end"] == "||" else []
+            if not tried:
+                yield words
             words = []
+    if tried and _installation(_texts(words)) is None:
+        yield tried
     yield words
 
 
@@ -116,6 +129,8 @@ _REDIRECTION = re.compile(r"\d?(>>?|<)")
 
 # the default of its installers; a release comes for several Pythons: Miniconda's release notes, 26.9.4-1
 MINICONDA_LATEST = "3.13"
+# of NVIDIA's, run by itself or by a shell: cuda_10.0.130_410.48_linux, cuda_11.8.0_520.61.05_linux.run
+_RUNFILE = re.compile(r"(?<![^/])cuda_(?P<major>\d{1,2})\.(?P<minor>\d{1,2})\.[\d._]{1,40}_linux[\w.]*$")
 _MINICONDA = re.compile(r"Miniconda3-(?:latest|py3(?P<minor>\d{1,2})_)[\w.-]*\.sh")
 
 
@@ -164,12 +179,15 @@ class Installed:
 def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> None:
     """Read the commands on numbered lines, which belong to one RUN; what stands between if and fi may not be run."""
     depth, values, begin, before = 0, dict[str, str](), len(found.requirements), list[Word]()
+    tested = ""  # by the condition, a file, from which pip then installs where it is there
     for words in commands(code):
         words = [replace(word, text=fill(word.text, values)) for word in words] if values else words
         words, before = _of_xargs(words, before), words
         first = next((word.text for word in words if word.text not in ("then", "else", "do")), "")
         depth = max(0, depth + (first == "if") - (first == "fi"))
-        if not depth:
+        if first == "if":
+            tested = words[3].text if _texts(words)[1:3] in (["[", "-f"], ["test", "-f"]) and words[3:] else ""
+        if not depth or (depth == 1 and tested in _texts(words) and first != "if"):
             values |= _assigned(words)
             found.updates += _updates(words, path)
             found.named += [one for one in words if _NAMED_PYTHON.search(one.text) and _APT.isdisjoint(_texts(words))]
@@ -204,11 +222,13 @@ def _updates(words: list[Word], path: str) -> list[Place | None]:
 
 
 def _assigned(words: list[Word]) -> dict[str, str]:
-    """The variables of the shell that a command sets: URL=... or export URL=..."""
-    texts = [text for text in _texts(words) if text != "export"]
+    """The variables of the shell that a command sets: URL=..., export URL=... or declare -r URL=..."""
+    texts = [text for text in _texts(words) if text not in _DECLARES]
     pairs = [re.fullmatch(r"([A-Za-z_]\w*)=(.*)", text[:LONGEST]) for text in texts]
     return {one[1]: one[2] for one in pairs if one} if all(pairs) else {}
 
+
+_DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset", "-r", "-x", "-rx"})
 
 # what mends apt in an old image: NVIDIA's new key, its list taken out, the archive of a distribution
 SOURCES = re.compile(r"3bf863cc|A4B469963BF863CC|cuda-keyring|sources\.list|archive\.debian")
@@ -220,6 +240,9 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
     if conda := _MINICONDA.search(" ".join(texts)):
         version = f"3.{conda['minor']}" if conda["minor"] else MINICONDA_LATEST
         found.pythons.append(Requirement("python", f"=={version}.*", Place(path, words[0].line), conda[0]))
+    if toolkit := next(filter(None, map(_RUNFILE.search, texts[:2])), None):  # as the package of apt
+        name = f"cuda-toolkit-{toolkit['major']}-{toolkit['minor']}"
+        found.requirements.append(Requirement(name, "", Place(path, words[0].line), toolkit[0], installer="apt"))
     if "uv" in texts:
         _uv_python(words[texts.index("uv") + 1 :], path, found)
     named = _installation(texts)
@@ -240,7 +263,9 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
             found.files.append(File("project", ".", place, _parts(texts)))
     for kind, word in arguments:
         place = Place(path, word.line)
-        if kind is not None:
+        if kind == "requirements" and posixpath.basename(word.text) == "pyproject.toml":  # of uv
+            found.files.append(File("project", ".", place, _parts(texts), **of_command))
+        elif kind is not None:
             by_line = _BY_LINE.search(" ".join(texts)) is not None
             found.files.append(File(kind, word.text, place, by_line=by_line, **of_command))
         elif project := _project(word.text, place):
@@ -451,7 +476,8 @@ def environment(
             inside = _candidates(wanted, installed.copied[:MOST_SOURCES])
             name, text = _look((posixpath.join(one, name) for one in contexts for name in inside), include)
         except IncludeError as error:
-            lines.not_understood.append(f"{file.place}: {quoted(wanted)} {error}")
+            unread = UnreadProject if file.kind == "project" else UnreadList
+            lines.not_understood.append(unread(f"{file.place}: {quoted(wanted)} {error}"))
             continue
         before, lines.step = len(lines.requirements), file.step
         _follow(file, name, text, base, lines, include)

@@ -155,7 +155,7 @@ def _environment(
 
     installed, python = Installed(), list[Requirement]()
     labels = filled(_labels(job))
-    for step in job.items("steps"):
+    for step in (one for one in job.items("steps") if _may_run(one.string("if") or "", matrix)):
         begin, other = len(installed.requirements), [*_python_of_workflow(step, filled)]
         python = other or python
         if (run := step.get("run")) and run.text:
@@ -180,6 +180,19 @@ def _environment(
         gpu=_gpu(job, labels),
         matrix=tuple(_chosen(job, matrix)),
         **_runner(labels),
+    )
+
+
+_COMPARED = re.compile(r"matrix\.([\w-]+)\s*(==|!=)\s*(?:'([^']*)'|([\d.]+))")
+
+
+def _may_run(condition: str, matrix: Mapping[str, str]) -> bool:
+    """Whether a step runs for a combination: no part of its condition compares a value that it has not."""
+    bare = condition.strip().removeprefix("${{").removesuffix("}}")
+    parts = [] if "||" in bare else map(_COMPARED.fullmatch, map(str.strip, bare.split("&&")))
+    return all(
+        one is None or one[1] not in matrix or (matrix[one[1]] == (one[3] or one[4] or "")) == (one[2] == "==")
+        for one in parts
     )
 
 

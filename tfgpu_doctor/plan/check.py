@@ -6,7 +6,6 @@ The environments that files describe are judged by the same findings as a machin
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -31,7 +30,7 @@ from tfgpu_doctor.facts.report import (
 from tfgpu_doctor.facts.versions import minor
 from tfgpu_doctor.findings.catalogue import DECLARATIONS, RANK
 from tfgpu_doctor.findings.engine import SEVERITIES, diagnose
-from tfgpu_doctor.manifests import Environment
+from tfgpu_doctor.manifests import Environment, UnreadList
 from tfgpu_doctor.manifests.requirement import pip_requirement
 from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.plan.alternatives import doubts_of, is_data_centre
@@ -53,7 +52,7 @@ def judge(environments: Iterable[Environment], target: Target, matrix: Matrix, c
     """
     views = [PlannedEnvironment(one, target, matrix) for one in environments if one.part_of is None]
     found: dict[object, Finding] = {}
-    reasons = dict.fromkeys(line for one in views for line in one.environment.not_understood)
+    reasons = dict.fromkeys(str(line) for one in views for line in one.environment.not_understood)
     undetermined = [Undetermined(id="tf.python-unsupported", reason=reason) for reason in reasons]
     with_extra = {one.environment.place.path for one in views if one.environment.kind == "pyproject" and one.extra}
     for view in views:
@@ -98,14 +97,12 @@ def _is_for_extra(finding: Finding, view: PlannedEnvironment, with_extra: set[st
 
 
 _MISTYPED = 0.9  # a letter too many, too few, or in another place
-# a list that is installed from, so that more may be installed than is judged
-_UNREAD = re.compile(r"(?<!pyproject\.toml) (?:cannot be read|lies outside)\b")
 
 
 def _is_known(view: PlannedEnvironment) -> bool:
     """Whether it names a TensorFlow of the usual places, of which something is known, or an image that has one."""
     one, base = view.tensorflow, view.base
-    if any(map(_UNREAD.search, view.environment.not_understood)):
+    if any(isinstance(line, UnreadList) for line in view.environment.not_understood):
         return False
     if one and not one.elsewhere:
         return bool(view.conda or view.allowed) or view.release is not None

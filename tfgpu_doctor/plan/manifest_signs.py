@@ -28,10 +28,10 @@ from tfgpu_doctor.findings.engine import SEVERITIES
 from tfgpu_doctor.findings.host import COMPOSE_REQUEST
 from tfgpu_doctor.findings.library_fixes import CUDNN_9
 from tfgpu_doctor.findings.python import GUIDE, MUSL, MUSL_TITLE, pythons_of
-from tfgpu_doctor.findings.requirements import KERAS_2_VALUES, companion_bound
+from tfgpu_doctor.findings.requirements import KERAS_2_VALUES, KERAS_3, companion_bound
 from tfgpu_doctor.findings.runs import POD_SHM
 from tfgpu_doctor.findings.xla import KERAS_SINCE
-from tfgpu_doctor.manifests import Environment, Image, Place, Requirement
+from tfgpu_doctor.manifests import Environment, Image, Place, Requirement, UnreadProject
 from tfgpu_doctor.manifests.dockerfile import instructions
 from tfgpu_doctor.manifests.requirement import pip_requirement
 from tfgpu_doctor.matrix.compatibility import (
@@ -675,11 +675,14 @@ def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
         releases = {pinned(one) for one in (first, *others)}  # since 2.1 the same files under two names
         same = names == {"tensorflow-gpu"} and len(releases) == 1 and at_least(releases.pop(), "2.1") is True
         why = "removing one breaks the other" if same else "the order of installation decides which files remain"
+        with_gpu = (one for one in (first, *others) if any(row.gpu for row in view.matching(one)))
+        on_gpu = next(with_gpu, first)  # up to 1.14, and in 2.0, tensorflow is a CPU build
+        surplus = [one for one in (first, *others) if one is not on_gpu]
         yield Problem(
             title=f"{first.name} and {', '.join(sorted(names))} overwrite each other",
             cause=f"each of them installs the folder tensorflow/; {why}",
-            evidence=tuple(line for one in others for line in _seen(one, f"{first.name} alone", GUIDE)),
-            fixes=tuple(remove(one) for one in others),
+            evidence=tuple(line for one in surplus for line in _seen(one, f"{on_gpu.name} alone", GUIDE)),
+            fixes=tuple(map(remove, surplus)),
             severity=Severity.WARNING if same else Severity.ERROR,
         )
 
@@ -709,17 +712,26 @@ _PROBABILITY = {**{f"0.{number}": f"2.{number - 8}" for number in range(12, 25)}
 
 @in_manifests("tf.package-conflict")
 def probability_of_a_later_tensorflow(view: PlannedEnvironment) -> Iterator[Problem]:
-    """TensorFlow Probability names no TensorFlow in its metadata, and refuses an older one when it is imported."""
+    """TensorFlow Probability names no TensorFlow in its metadata, and refuses an older one when it is imported.
+
+    Before 0.24 it cannot be imported with Keras 3 either, which TensorFlow has had since 2.16.
+    """
     row, line = view.release, view.requirement("tensorflow-probability")
     version = view.installed[-1][0].get("tensorflow-probability")
     needed = _PROBABILITY.get(minor(version)) if version else None
-    if row is None or line is None or line.installer != "pip" or at_least(row.version, needed or "0") is not False:
+    if row is None or line is None or line.installer != "pip":
         return
-    extras = f"[{','.join(line.extras)}]" if line.extras else ""
+    is_old = at_least(version, "0.24") is False and at_least(row.version, KERAS_3) and not _asks_for_keras_2(view)
+    if not is_old and at_least(row.version, needed or "0") is not False:
+        return
+    extras = f"[{','.join(line.extras)}]" if line.extras else "[tf]" if at_least(row.version, KERAS_3) else ""
     better = next((one for one, least in [*_PROBABILITY.items()][::-1] if at_least(row.version, least)), None)
     yield Problem(
-        title=f"{line.text} brings TensorFlow Probability {version}, which needs TensorFlow {needed} or later",
-        cause='its import fails: "This version of TensorFlow Probability requires TensorFlow version >="',
+        title=f"{line.text} brings TensorFlow Probability {version}, which needs "
+        + ("Keras 2" if is_old else f"TensorFlow {needed} or later"),
+        cause="its import fails: \"module 'keras._tf_keras.keras' has no attribute '__internal__'\""
+        if is_old
+        else 'its import fails: "This version of TensorFlow Probability requires TensorFlow version >="',
         evidence=_seen(line, f"one for TensorFlow {row.version}", "its __init__.py"),
         fixes=(write(line, f"{line.name}{extras}=={better}.*"),) if better else (),
         severity=Severity.WARNING,
@@ -798,6 +810,7 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
         why = "a later command of pip replaces NumPy 1" if bound == row.numpy else "it is compiled for NumPy 1"
         # before 3.9 there is no NumPy 2
         some = view.pythons and not view.python and any(capability(one) < (3, 9) for one in row.python)
+        some = some or any(isinstance(each, UnreadProject) for each in view.environment.not_understood)
         yield Problem(
             title=f"TensorFlow {row.version} will be installed with NumPy 2, and cannot be imported with it",
             cause=f"{why}, and pip is not told of an upper bound",
@@ -814,8 +827,10 @@ def numpy_over_nvidias(view: PlannedEnvironment) -> Iterator[Problem]:
     if view.tensorflow or line is None or not (base and base.of_a_month and base.of_tensorflow):
         return
     # the last one of them, of February 2025, has 2.17
-    package, old = universe.package("numpy"), at_least((base.tensorflow or "2").partition("+")[0], "2.18") is False
-    if old and universe.is_judged(line) and not package.allowed(line.specifier, "<2"):
+    # of every Python, since that of an image without a row is not known
+    numpy_1 = (one for one in universe.package("numpy").versions if one < Version("2"))
+    bounds, old = specifier(line.specifier), at_least((base.tensorflow or "2").partition("+")[0], "2.18") is False
+    if old and universe.is_judged(line) and bounds is not None and not any(map(bounds.contains, numpy_1)):
         yield Problem(
             title=f"{line.text} replaces the NumPy 1 that TensorFlow needs in {base.image.reference}",
             cause="it is compiled for NumPy 1, and cannot be imported with NumPy 2",
@@ -1068,7 +1083,7 @@ def _with_an_older_driver(
     return (refuses + unless, Severity.WARNING) if is_open else (refuses, Severity.ERROR)
 
 
-@in_manifests("gpu.arch-too-new", unless=(*_NOT_INSTALLED, "tf.not-installed"))
+@in_manifests("gpu.arch-too-new", unless=(*_NOT_INSTALLED, "tf.not-installed", "tf.cpu-build"))
 def built_before_ampere(view: PlannedEnvironment) -> Iterator[Problem]:
     """A GPU is meant, and the CUDA is one without kernels for those of 2020 and later; of pip, where none is named."""
     one, cards = view.tensorflow, view.target.capabilities
@@ -1192,7 +1207,8 @@ def _means_a_gpu(view: PlannedEnvironment) -> bool:
 def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A GPU is to be used, but what will be installed contains no CUDA; Anaconda's tensorflow-gpu goes with each."""
     row, tensorflow = view.release, view.tensorflow
-    if tensorflow is None or not _means_a_gpu(view):
+    beside = (row.gpu for one in view.others_together if one.installer == "pip" for row in view.matching(one))
+    if tensorflow is None or not _means_a_gpu(view) or any(beside):  # of several, one is kept
         return
     build, fixes = tensorflow.build or "", write_best(view) or (_OTHER_HARDWARE,)
     if re.match("mkl_|eigen_", build):
@@ -1272,7 +1288,7 @@ def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """
     rows = [row for row in _conda_builds(view) if row.cuda]
     builds = [cuda for row in rows for cuda in row.cuda]
-    for pin in view.cudas if rows else ():
+    for pin in (one for one in view.cudas if rows and one.by == "conda"):
         taken = (major(pin.version) == major(cuda) and at_least(pin.version, minor(cuda)) for cuda in builds)
         if "." in pin.version and not any(taken):
             title, need = f"build of TensorFlow {rows[0].version} for CUDA {pin.version}", ", ".join(rows[0].cuda)
@@ -1724,9 +1740,13 @@ _ASKED = re.compile(r"'([\w.-]+)([<>=!~][^']+)'")  # of a command of pip
 
 def _is_met(view: PlannedEnvironment, issue: KnownIssue) -> bool:
     """Whether the files ask already for what the issue's command installs."""
-    own = view.requirement("protobuf") if issue.about == "protobuf" else None
-    if own and own.specifier:
-        return True  # it is judged by itself
+    if issue.about == "protobuf":
+        own, bound = view.requirement("protobuf"), protobuf_bound(view.release) if view.release else None
+        installed, wanted = view.installed[-1][0].get("protobuf"), specifier(bound or "")
+        if own and own.specifier:
+            return True  # it is judged by itself
+        if installed and bound and wanted is not None and wanted.contains(installed):
+            return True  # an earlier command installs it, and pip keeps it
     asked = _ASKED.findall(" ".join(issue.commands))
     return bool(asked) and all(_asks_for(view, name, bound) for name, bound in asked)
 
