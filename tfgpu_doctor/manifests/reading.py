@@ -282,12 +282,15 @@ def _owners(found: list[Environment]) -> dict[str, str]:
     Two that include each other are both judged, so that nothing is left out.
     """
     included = {path for one in found for path in one.read if path != _path(one)}
-    owners = _of_services(found)
+    owners, shared = _of_services(found), set[str]()
     for one in found:
         outermost = _path(one) not in included and one.part_of is None and one.kind in _MADE_FROM
         parts = _parts(one) if outermost else _narrowed_files(one) if one.kind == "workflow" else set()
+        own = {posixpath.normpath(each.place.path) for each in one.requirements}  # of a file's services, the one
         for path in parts - {_path(one)}:
-            owners.setdefault(path, one.label)
+            if owners.setdefault(path, one.label) != one.label and path in own - shared:
+                owners[path] = one.label
+        shared |= own
     for one in found:
         if one.kind == "requirements" and one.place.path.endswith(".txt"):
             owners.setdefault(f"{_path(one).removesuffix('.txt')}.in", one.label)
