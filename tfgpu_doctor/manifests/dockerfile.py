@@ -361,13 +361,9 @@ def read_definition(path: str, text: str, include: Include) -> tuple[Environment
             header[found[1].lower()] = (found[2], number)
         else:
             sections.setdefault(section, []).append((number, line))
-    bootstrap = header.get("bootstrap", ("",))[0].lower()
-    reference, line_of_image = header.get("osversion" if bootstrap == "debootstrap" else "from", ("", 1))
-    if bootstrap == "debootstrap":  # the same system as the image of the distribution: ubuntu:bionic
-        reference = f"{'ubuntu' if 'ubuntu' in header.get('mirrorurl', ('',))[0] else 'debian'}:{reference}"
+    reference, line_of_image = _system(header)
     place = Place(path, line_of_image)
-    of_docker = bootstrap in ("docker", "docker-daemon", "oras", "debootstrap")
-    image = read_image(reference, place) if reference and of_docker else None
+    image = read_image(reference, place) if reference else None
     files = [line.split() for _, line in sections.get("files", [])]
     installed = Installed(copied=[(words[0], words[-1]) for words in files if words])
     read_commands(sections.get("post", []), path, installed)
@@ -376,6 +372,16 @@ def read_definition(path: str, text: str, include: Include) -> tuple[Environment
     made: dict[str, Any] = {"image": image, "place": place, "settings": settings}
     made["system_pip"] = None if _POST_GOES_ON.search(text) else _system_pip(sections, path)
     return (environment("singularity", path, installed, include, **made),)
+
+
+def _system(header: dict[str, tuple[str, int]]) -> tuple[str, int]:
+    """The image of a header, and its line; of debootstrap, which has no image, that of the same distribution."""
+    kind = header.get("bootstrap", ("", 1))[0].lower()
+    if kind == "debootstrap" and "osversion" in header:
+        release, line = header["osversion"]
+        return f"{'ubuntu' if 'ubuntu' in header.get('mirrorurl', ('', 1))[0] else 'debian'}:{release}", line
+    reference, line = header.get("from", ("", 1))
+    return reference if kind in ("docker", "docker-daemon", "oras") else "", line
 
 
 def _system_pip(sections: dict[str, list[tuple[int, str]]], path: str) -> Place | None:

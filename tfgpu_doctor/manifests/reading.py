@@ -282,15 +282,12 @@ def _owners(found: list[Environment]) -> dict[str, str]:
     Two that include each other are both judged, so that nothing is left out.
     """
     included = {path for one in found for path in one.read if path != _path(one)}
-    owners, shared = _of_services(found), set[str]()
+    owners = _of_services(found)
     for one in found:
         outermost = _path(one) not in included and one.part_of is None and one.kind in _MADE_FROM
         parts = _parts(one) if outermost else _narrowed_files(one) if one.kind == "workflow" else set()
-        own = {posixpath.normpath(each.place.path) for each in one.requirements}  # of a file's services, the one
         for path in parts - {_path(one)}:
-            if owners.setdefault(path, one.label) != one.label and path in own - shared:
-                owners[path] = one.label
-        shared |= own
+            owners.setdefault(path, one.label)
     for one in found:
         if one.kind == "requirements" and one.place.path.endswith(".txt"):
             owners.setdefault(f"{_path(one).removesuffix('.txt')}.in", one.label)
@@ -303,9 +300,12 @@ def _parts(one: Environment) -> set[str]:
 
 
 def _of_services(found: list[Environment]) -> dict[str, str]:
-    """The Dockerfiles of services, with the label of the first that is built from each."""
-    built = [(posixpath.normpath(one.image.place.path), one) for one in found if one.kind == "compose" and one.image]
-    return {path: one.label for path, one in reversed(built) if path != _path(one)}
+    """The Dockerfiles of services and the lists they install from, with the label of the first that uses each."""
+    services = [one for one in found if one.kind == "compose" and one.image]
+    built = ((one.image.place.path if one.image else "", one) for one in services)
+    lists = ((each.place.path, one) for one in services for each in one.requirements)
+    used = ((posixpath.normpath(path), one) for path, one in reversed([*built, *lists]))
+    return {path: one.label for path, one in used if path != _path(one)}
 
 
 def _narrowed_files(one: Environment) -> set[str]:

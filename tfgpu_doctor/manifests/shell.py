@@ -177,23 +177,33 @@ class Installed:
 
 
 def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> None:
-    """Read the commands on numbered lines, which belong to one RUN; what stands between if and fi may not be run."""
-    depth, values, begin, before = 0, dict[str, str](), len(found.requirements), list[Word]()
-    tested = ""  # by the condition, a file, from which pip then installs where it is there
+    """Read the commands on numbered lines, which belong to one RUN.
+
+    What stands between if and fi may not be run, but for `if [ -f FILE ]; then pip install -r FILE; fi`.
+    """
+    values, begin, before = dict[str, str](), len(found.requirements), list[Word]()
+    conditions: list[str] = []  # of the ifs that are open: the file that is asked for, else ""
     for words in commands(code):
         words = [replace(word, text=fill(word.text, values)) for word in words] if values else words
         words, before = _of_xargs(words, before), words
-        first = next((word.text for word in words if word.text not in ("then", "else", "do")), "")
-        depth = max(0, depth + (first == "if") - (first == "fi"))
-        if first == "if":
-            tested = words[3].text if _texts(words)[1:3] in (["[", "-f"], ["test", "-f"]) and words[3:] else ""
-        if not depth or (depth == 1 and tested in _texts(words) and first != "if"):
+        if _is_run(words, conditions):
+            texts = _texts(words)
             values |= _assigned(words)
             found.updates += _updates(words, path)
-            found.named += [one for one in words if _NAMED_PYTHON.search(one.text) and _APT.isdisjoint(_texts(words))]
+            found.named += [one for one in words if _NAMED_PYTHON.search(one.text) and _APT.isdisjoint(texts)]
             read_command(words, path, found)
     if all(_PLAIN_PIP.fullmatch(line) for _, line in code):
         found.requirements[begin:] = [replace(one, fatal=True) for one in found.requirements[begin:]]
+
+
+def _is_run(words: list[Word], conditions: list[str]) -> bool:
+    """Keep the conditions that are open, and return whether they let a command run."""
+    texts = [word.text for word in words if word.text not in ("then", "else", "do")]
+    if texts[:1] == ["if"]:
+        conditions.append("".join(texts[3:4]) if texts[1:3] in (["[", "-f"], ["test", "-f"]) else "")
+    elif texts[:1] == ["fi"]:
+        conditions[-1:] = []
+    return all(one in texts for one in conditions)
 
 
 def _of_xargs(words: list[Word], before: list[Word]) -> list[Word]:
@@ -237,14 +247,7 @@ SOURCES = re.compile(r"3bf863cc|A4B469963BF863CC|cuda-keyring|sources\.list|arch
 def read_command(words: list[Word], path: str, found: Installed) -> None:
     """Read one command."""
     texts = [word.text for word in words]
-    if conda := _MINICONDA.search(" ".join(texts)):
-        version = f"3.{conda['minor']}" if conda["minor"] else MINICONDA_LATEST
-        found.pythons.append(Requirement("python", f"=={version}.*", Place(path, words[0].line), conda[0]))
-    if toolkit := next(filter(None, map(_RUNFILE.search, texts[:2])), None):  # as the package of apt
-        name = f"cuda-toolkit-{toolkit['major']}-{toolkit['minor']}"
-        found.requirements.append(Requirement(name, "", Place(path, words[0].line), toolkit[0], installer="apt"))
-    if "uv" in texts:
-        _uv_python(words[texts.index("uv") + 1 :], path, found)
+    _by_installers(words, path, found)
     named = _installation(texts)
     if named is None:
         return
@@ -272,6 +275,19 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
             found.files.append(replace(project, **of_command))
         else:
             _add(installer, word.text, place, found, of_command)
+
+
+def _by_installers(words: list[Word], path: str, found: Installed) -> None:
+    """Read what installers of their own bring: the Python of Miniconda and of uv, the CUDA of a runfile."""
+    texts = _texts(words)
+    if conda := _MINICONDA.search(" ".join(texts)):
+        version = f"3.{conda['minor']}" if conda["minor"] else MINICONDA_LATEST
+        found.pythons.append(Requirement("python", f"=={version}.*", Place(path, words[0].line), conda[0]))
+    if toolkit := next(filter(None, map(_RUNFILE.search, texts[:2])), None):  # as the package of apt
+        name = f"cuda-toolkit-{toolkit['major']}-{toolkit['minor']}"
+        found.requirements.append(Requirement(name, "", Place(path, words[0].line), toolkit[0], installer="apt"))
+    if "uv" in texts:
+        _uv_python(words[texts.index("uv") + 1 :], path, found)
 
 
 def _project(text: str, place: Place) -> File | None:

@@ -155,7 +155,7 @@ def _environment(
 
     installed, python = Installed(), list[Requirement]()
     labels = filled(_labels(job))
-    for step in (one for one in job.items("steps") if _may_run(one.string("if") or "", matrix)):
+    for step in _steps(job, matrix):
         begin, other = len(installed.requirements), [*_python_of_workflow(step, filled)]
         python = other or python
         if (run := step.get("run")) and run.text:
@@ -183,17 +183,17 @@ def _environment(
     )
 
 
-_COMPARED = re.compile(r"matrix\.([\w-]+)\s*(==|!=)\s*(?:'([^']*)'|([\d.]+))")
+_COMPARED = re.compile(r"matrix\.([\w-]+)\s*(==|!=)\s*'?([^'\s]*)'?")
 
 
-def _may_run(condition: str, matrix: Mapping[str, str]) -> bool:
-    """Whether a step runs for a combination: no part of its condition compares a value that it has not."""
-    bare = condition.strip().removeprefix("${{").removesuffix("}}")
-    parts = [] if "||" in bare else map(_COMPARED.fullmatch, map(str.strip, bare.split("&&")))
-    return all(
-        one is None or one[1] not in matrix or (matrix[one[1]] == (one[3] or one[4] or "")) == (one[2] == "==")
-        for one in parts
-    )
+def _steps(job: Node, matrix: Mapping[str, str]) -> Iterator[Node]:
+    """The steps that a combination has: no part of whose condition compares with another value than its own."""
+    for step in job.items("steps"):
+        bare = (step.string("if") or "").strip().removeprefix("${{").removesuffix("}}")
+        parts = [] if "||" in bare else filter(None, map(_COMPARED.fullmatch, map(str.strip, bare.split("&&"))))
+        compared = (((matrix[one[1]] == one[3]) == (one[2] == "==")) for one in parts if one[1] in matrix)
+        if all(compared):
+            yield step
 
 
 def _chosen(job: Node, matrix: Mapping[str, str]) -> Iterator[Setting]:

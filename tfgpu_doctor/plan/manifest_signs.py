@@ -7,7 +7,7 @@ adds them; `tfgpu check` does so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -661,7 +661,7 @@ def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> I
 
 def _beside_its_bug(view: PlannedEnvironment, row: Release, line: Requirement) -> tuple[Fix, ...]:
     """The edit that leaves a broken release, and takes another one's Keras with it."""
-    is_grave = any(gravity is Severity.ERROR for _, gravity in _bugs(view, row))
+    is_grave = any(gravity is Severity.ERROR for _, gravity in _bugs(view))
     moved, place = _without_its_bug(view, row) if is_grave else (), (line.place.path, line.place.line)
     return tuple(fix for fix in moved if place in {(one.path, one.line) for one in fix.edits})
 
@@ -675,8 +675,7 @@ def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
         releases = {pinned(one) for one in (first, *others)}  # since 2.1 the same files under two names
         same = names == {"tensorflow-gpu"} and len(releases) == 1 and at_least(releases.pop(), "2.1") is True
         why = "removing one breaks the other" if same else "the order of installation decides which files remain"
-        with_gpu = (one for one in (first, *others) if any(row.gpu for row in view.matching(one)))
-        on_gpu = next(with_gpu, first)  # up to 1.14, and in 2.0, tensorflow is a CPU build
+        on_gpu = next(_with_cuda(view, (first, *others)), first)
         surplus = [one for one in (first, *others) if one is not on_gpu]
         yield Problem(
             title=f"{first.name} and {', '.join(sorted(names))} overwrite each other",
@@ -685,6 +684,11 @@ def two_tensorflows_required(view: PlannedEnvironment) -> Iterator[Problem]:
             fixes=tuple(map(remove, surplus)),
             severity=Severity.WARNING if same else Severity.ERROR,
         )
+
+
+def _with_cuda(view: PlannedEnvironment, lines: Iterable[Requirement]) -> Iterator[Requirement]:
+    """Those of pip that admit a release with CUDA; up to 1.14, and in 2.0, tensorflow is a CPU build."""
+    return (one for one in lines if one.installer == "pip" and any(row.gpu for row in view.matching(one)))
 
 
 # whose wheels install the folder tensorboard/: 94 files of tensorflow-tensorboard 1.5.1
@@ -712,26 +716,33 @@ _PROBABILITY = {**{f"0.{number}": f"2.{number - 8}" for number in range(12, 25)}
 
 @in_manifests("tf.package-conflict")
 def probability_of_a_later_tensorflow(view: PlannedEnvironment) -> Iterator[Problem]:
-    """TensorFlow Probability names no TensorFlow in its metadata, and refuses an older one when it is imported.
-
-    Before 0.24 it cannot be imported with Keras 3 either, which TensorFlow has had since 2.16.
-    """
-    row, line = view.release, view.requirement("tensorflow-probability")
-    version = view.installed[-1][0].get("tensorflow-probability")
+    """TensorFlow Probability names no TensorFlow in its metadata, and refuses an older one when it is imported."""
+    row, version = view.release, view.installed[-1][0].get("tensorflow-probability")
     needed = _PROBABILITY.get(minor(version)) if version else None
-    if row is None or line is None or line.installer != "pip":
-        return
-    is_old = at_least(version, "0.24") is False and at_least(row.version, KERAS_3) and not _asks_for_keras_2(view)
-    if not is_old and at_least(row.version, needed or "0") is not False:
+    if row and needed and at_least(row.version, needed) is False:
+        why = 'its import fails: "This version of TensorFlow Probability requires TensorFlow version >="'
+        yield from _other_probability(view, row, f"{version}, which needs TensorFlow {needed} or later", why)
+
+
+@in_manifests("tf.package-conflict")
+def probability_before_keras_3(view: PlannedEnvironment) -> Iterator[Problem]:
+    """TensorFlow Probability before 0.24 cannot be imported beside Keras 3 (its issues 1774 and 1795)."""
+    row, version = view.release, view.installed[-1][0].get("tensorflow-probability")
+    is_old = at_least(version, "0.24") is False
+    if row and is_old and at_least(row.version, KERAS_3) and not _asks_for_keras_2(view):
+        why = "its import fails: \"module 'keras._tf_keras.keras' has no attribute '__internal__'\""
+        yield from _other_probability(view, row, f"{version}, which needs Keras 2", why)
+
+
+def _other_probability(view: PlannedEnvironment, row: Release, brings: str, why: str) -> Iterator[Problem]:
+    line = view.requirement("tensorflow-probability")
+    if line is None or line.installer != "pip":
         return
     extras = f"[{','.join(line.extras)}]" if line.extras else "[tf]" if at_least(row.version, KERAS_3) else ""
     better = next((one for one, least in [*_PROBABILITY.items()][::-1] if at_least(row.version, least)), None)
     yield Problem(
-        title=f"{line.text} brings TensorFlow Probability {version}, which needs "
-        + ("Keras 2" if is_old else f"TensorFlow {needed} or later"),
-        cause="its import fails: \"module 'keras._tf_keras.keras' has no attribute '__internal__'\""
-        if is_old
-        else 'its import fails: "This version of TensorFlow Probability requires TensorFlow version >="',
+        title=f"{line.text} brings TensorFlow Probability {brings}",
+        cause=why,
         evidence=_seen(line, f"one for TensorFlow {row.version}", "its __init__.py"),
         fixes=(write(line, f"{line.name}{extras}=={better}.*"),) if better else (),
         severity=Severity.WARNING,
@@ -878,7 +889,6 @@ def protobuf_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A protobuf that does not support the release's generated code."""
     yield from _refused(view, "protobuf")
     yield from _outside_bounds(view, "protobuf", protobuf_bound(view.release) if view.release else None)
-    yield from _known_bugs(view, about_protobuf=True)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -1108,8 +1118,7 @@ def _cuda_before_11(view: PlannedEnvironment) -> str | None:
     row, base = view.release, view.base
     cuda = row.cuda if row and view.tensorflow else base.cuda if base and base.of_tensorflow else None
     is_meant = view.wants_gpu or view.package == "tensorflow-gpu" or "conda" in [each.by for each in view.cudas]
-    bugs = (one for about in (True, False) for one in _known_bugs(view, about_protobuf=about))
-    graver = [one.severity for one in (*bugs, *nothing_brings_it_planned(view))]
+    graver = [gravity for _, gravity in _bugs(view)] + [one.severity for one in nothing_brings_it_planned(view)]
     old = is_meant and at_least(cuda, "11") is False and Severity.ERROR not in graver
     return cuda if old else None
 
@@ -1207,9 +1216,8 @@ def _means_a_gpu(view: PlannedEnvironment) -> bool:
 def cpu_build_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """A GPU is to be used, but what will be installed contains no CUDA; Anaconda's tensorflow-gpu goes with each."""
     row, tensorflow = view.release, view.tensorflow
-    beside = (row.gpu for one in view.others_together if one.installer == "pip" for row in view.matching(one))
-    if tensorflow is None or not _means_a_gpu(view) or any(beside):  # of several, one is kept
-        return
+    if tensorflow is None or not _means_a_gpu(view) or any(_with_cuda(view, view.others_together)):
+        return  # of several, one is kept
     build, fixes = tensorflow.build or "", write_best(view) or (_OTHER_HARDWARE,)
     if re.match("mkl_|eigen_", build):
         search = (f"conda search {tensorflow.name}",)
@@ -1624,55 +1632,66 @@ def image_without_compiler(view: PlannedEnvironment) -> Iterator[Problem]:
 @in_manifests("tf.known-bug", unless=(*_DECIDED_BY_PACKAGE, "gpu.arch-too-new", "gpu.arch-too-old"))
 def bug_of_required_release(view: PlannedEnvironment) -> Iterator[Problem]:
     """What will be installed has a bug in this environment."""
-    yield from _known_bugs(view, about_protobuf=False)
+    for issue, gravity in _bugs(view):
+        if issue.about != "protobuf" and view.release is not None:
+            yield _bug(view.release, view, issue, gravity, "another release", _without_bug(view, view.release, issue))
+
+
+@in_manifests("tf.abi-protobuf", unless=("tf.package-removed",))
+def fresh_protobuf(view: PlannedEnvironment) -> Iterator[Problem]:
+    """What pip brings, since the metadata of the release has no upper bound for protobuf."""
+    row, line = view.release, view.tensorflow
+    for issue, gravity in _bugs(view):
+        if issue.about == "protobuf" and row is not None and line is not None:
+            fixes = _without_its_bug(view, row) or (write_beside(line, "protobuf<3.21"),)
+            yield _bug(row, view, issue, gravity, f"protobuf{protobuf_bound(row)}", fixes)
+
+
+def _bug(
+    row: Release, view: PlannedEnvironment, issue: KnownIssue, gravity: Severity, need: str, fixes: tuple[Fix, ...]
+) -> Problem:
+    seen = evidence(f"TensorFlow {row.version}", view.where, need, issue.source)
+    title = f"TensorFlow {row.version}: {issue.title}"
+    return Problem(title=title, cause=issue.symptom, evidence=(seen,), fixes=fixes, severity=gravity)
 
 
 _INSTALLED = re.compile(r"tensorflow==(\d[\d.]*)")
 
 
-def _known_bugs(view: PlannedEnvironment, *, about_protobuf: bool) -> Iterator[Problem]:
-    """The bugs of what will be installed, or that its metadata has no upper bound for protobuf."""
-    row, line = view.release, view.tensorflow
-    nearest, own = (_without_its_bug(view, row), minor(row.version)) if row else ((), None)
-    for issue, gravity in _bugs(view, row) if row else ():
-        if row is None or (issue.about == "protobuf") != about_protobuf:
-            continue
-        # an issue of several minor versions has commands for each
-        others = [one for one in issue.commands if (found := _INSTALLED.search(one)) and minor(found[1]) != own]
-        commands = tuple(one for one in issue.commands if one not in others)
-        by_release = bool(nearest) and all(map(_INSTALLED.search, commands))  # which the edit says, too
-        fixes, need = nearest if by_release else (*nearest, Fix(issue.fix, commands)), "another release"
-        if about_protobuf:
-            need = f"protobuf{protobuf_bound(row)}"
-            fixes = fixes if nearest or line is None else (write_beside(line, "protobuf<3.21"),)
-        yield Problem(
-            title=f"TensorFlow {row.version}: {issue.title}",
-            cause=issue.symptom,
-            evidence=(evidence(f"TensorFlow {row.version}", view.where, need, issue.source),),
-            fixes=fixes,
-            severity=gravity,
-        )
+def _without_bug(view: PlannedEnvironment, row: Release, issue: KnownIssue) -> tuple[Fix, ...]:
+    """The edit that writes another release, and what the matrix advises, as far as that says more."""
+    nearest, own = _without_its_bug(view, row), minor(row.version)
+    # an issue of several minor versions has commands for each
+    others = [one for one in issue.commands if (found := _INSTALLED.search(one)) and minor(found[1]) != own]
+    commands = tuple(one for one in issue.commands if one not in others)
+    by_release = bool(nearest) and all(map(_INSTALLED.search, commands))
+    return nearest if by_release else (*nearest, Fix(issue.fix, commands))
 
 
 _JUDGED_ALONE = ("numpy", "protobuf")  # by findings of their own
 
 
-def _bugs(view: PlannedEnvironment, row: Release) -> Iterator[tuple[KnownIssue, Severity]]:
-    """The bugs of a release that appear in this environment, and how grave each is there."""
-    pythons = () if view.conda else view.pythons_of(row)
-    if not pythons:
+def _bugs(view: PlannedEnvironment) -> Iterator[tuple[KnownIssue, Severity]]:
+    """The bugs of the release that appear in this environment, and how grave each is there."""
+    row = view.release
+    pythons = view.pythons_of(row) if row and not view.conda else ()
+    if row is None or not pythons:
         return  # with no Python that is allowed, it is not installed
     request = PlanRequest(view.matrix, view.target)
     issues = request.issues(row, view.python, extra=view.extra)
     # without a Python, most likely the newest for which there is a wheel
     likely = request.issues(row, pythons[-1], extra=view.extra) if view.python is None else ()
     supposed = [one for one in likely if one not in issues]
-    beside = {name: one for name, one in view.installed[-1][0].items() if name not in _JUDGED_ALONE}
-    brought = (one for one in view.matrix.issues_for(row, beside=beside) if one.condition.beside)
-    for issue in (*issues, *supposed, *brought):
+    for issue in (*issues, *supposed, *_of_what_is_beside(view, row)):
         if _concerns(view, issue):
             grave = issue not in supposed or lacks_bound(issue)
             yield issue, _gravity(view, issue) if grave else Severity.WARNING
+
+
+def _of_what_is_beside(view: PlannedEnvironment, row: Release) -> Iterator[KnownIssue]:
+    """The issues of a release with what pip brings beside it."""
+    beside = {name: one for name, one in view.installed[-1][0].items() if name not in _JUDGED_ALONE}
+    return (one for one in view.matrix.issues_for(row, beside=beside) if one.condition.beside)
 
 
 def _without_its_bug(view: PlannedEnvironment, row: Release) -> tuple[Fix, ...]:

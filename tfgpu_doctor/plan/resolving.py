@@ -26,7 +26,7 @@ from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.versions import numbers
 from tfgpu_doctor.manifests import Requirement
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.matrix.schema import PackageRow
+from tfgpu_doctor.matrix.schema import PackageReleases, PackageRow
 
 _OLDER = Version("0.dev0")  # in place of all versions before the first that the matrix has
 _FIRST_PYTHON = (3, 6)  # for which the matrix names the wheels of packages
@@ -129,13 +129,10 @@ class Package:
         for group in row.releases:
             versions = {_version(one) for one in group.versions}
             known |= versions
-            bounds = specifier(group.python or "")
-            has_wheel = python in (group.wheels or (python,)) and platform in (group.platforms or (platform,))
-            if has_wheel and (bounds is None or admits(bounds, python)):
+            if _has_wheel(group, python, platform):
                 usable = {one for one in versions if python in own.get(one, (python,))}
                 (self._yanked if group.yanked else self.installable).update(usable)
-            least = [one.version for one in bounds or () if one.operator[0] in ">~"]
-            if any(several and numbers(python) < min(map(numbers, several)) for several in (least, group.wheels)):
+            elif _is_for_later(group, python):
                 later_python |= versions
         self.versions = sorted(known, reverse=True)
         self._may_be_older = self.versions[-1] in self.installable | self._yanked | later_python
@@ -173,6 +170,18 @@ class Package:
                 and self._universe.holds(marker, extras)
             )
         return self._requires[version, extras]
+
+
+def _has_wheel(group: PackageReleases, python: str, platform: str) -> bool:
+    bounds = specifier(group.python or "")
+    is_there = python in (group.wheels or (python,)) and platform in (group.platforms or (platform,))
+    return is_there and (bounds is None or admits(bounds, python))
+
+
+def _is_for_later(group: PackageReleases, python: str) -> bool:
+    """Whether the first Python of these versions is a later one, so that older versions may have served this one."""
+    least = [one.version for one in specifier(group.python or "") or () if one.operator[0] in ">~"]
+    return any(several and numbers(python) < min(map(numbers, several)) for several in (least, group.wheels))
 
 
 @lru_cache(maxsize=8192)
