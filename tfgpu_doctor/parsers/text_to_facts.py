@@ -144,7 +144,7 @@ def with_asks(facts: Facts) -> Facts:
 _ARM = re.compile(r"arm64|aarch64|\bm[1-5]\b|apple silicon|jetson|jetpack")
 _APPLE_SILICON = any_case(
     r"\b(?:MacBook|iMac|Mac(?: mini| Studio| Pro)?|Apple)\b.{0,30}?\bM[1-5]\b|\bM[1-5] (?:Mac|Pro|Max|Ultra)"
-    r"|Apple silicon|macosx_\d+_\d+_arm64|\bosx-arm64\b"
+    r"|Apple silicon|macosx_\d+_\d+_arm64|\bosx-arm64\b|/opt/homebrew/"  # docs.brew.sh/Installation: for Apple silicon
 )
 # processors by the names of machines; what runs in NVIDIA's images, on a Jetson or built from source is no wheel
 _ARM_MACHINE = any_case(
