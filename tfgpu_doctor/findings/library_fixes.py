@@ -174,7 +174,8 @@ def _newest_with_cudnn(context: Context) -> Release | None:
     cudnn, version = value_or(fetch("reported_cudnn", context), None), context.facts.tensorflow.version
     wanted = cudnn.wanted if cudnn and cudnn.not_opened else None
     left = version.one_of if isinstance(version, Unknown) else ()
-    rows = (row for row in context.matrix.releases(platform="linux_x86_64") if major(row.cudnn) == wanted)
+    platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
+    rows = (row for row in context.matrix.releases(platform=platform) if major(row.cudnn) == wanted)
     own = (row for row in rows if wanted == "6" or (wanted == "7" and row.version in left))  # conda has no older one
     return max(own, key=newest_for_most, default=None)
 

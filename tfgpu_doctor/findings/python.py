@@ -391,6 +391,8 @@ def _where_offered(context: Context, row: Release | None) -> tuple[Fix, ...]:
     fitting = [one for one in rows if have in one.python and (row or major(have) != "2")]
     if remedies.on_jetson:
         return (jetpack(context),)
+    if remedies.os == "macos" and fitting and not any(map(remedies.can_use, fitting)):
+        return _of_older_macos(context, fitting[-1])
     if not fitting:
         return _environment_for(context, row, () if have else (f"{remedies.python} {_SYSTEM}",))
     if remedies.os == "windows" and row and value_or(context.facts.python.bits, None) != 64:
@@ -401,6 +403,18 @@ def _where_offered(context: Context, row: Release | None) -> tuple[Fix, ...]:
     older = "".join(f"; an older release needs Python {one.python[-1]}" for one in rows[place + 1 : place + 2])
     since = f"Python {have} has wheels since {minor(rows[place].version)}, {_wheels_are(context)}"
     return (_update_pip(context, newest, f"{since}{older}", _for_installed_cuda(context)),)
+
+
+def _of_older_macos(context: Context, row: Release) -> tuple[Fix, ...]:
+    """The package for Apple silicon before TensorFlow's own, which an older macOS had; beside it, the newer macOS."""
+    have = minor(value_or(context.facts.python.version, ""))
+    rows = context.matrix.stable(row.platform, "tensorflow-macos")
+    older = next((one for one in rows if have in one.python and context.remedies.can_use(one)), None)
+    update = f"Update macOS: TensorFlow's wheels for Python {have} need {row.macos} or newer"
+    if older is None:
+        return (Fix(update),)
+    text = f"{update}; or install {older.package} {older.version}, also in the requirements file in place of tensorflow"
+    return (Fix(text, context.remedies.pip_install(*context.remedies.bounded(older))),)
 
 
 def _update_pip(context: Context, row: Release, why: str, built: tuple[Fix, ...] = ()) -> Fix:

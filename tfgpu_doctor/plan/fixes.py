@@ -21,7 +21,14 @@ from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches, olde
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.queries import takes_cudnn
 from tfgpu_doctor.plan.alternatives import PUBLISHED, alternatives, on_cpu
-from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, same_minor_releases, violations
+from tfgpu_doctor.plan.constraints import (
+    CONSTRAINTS,
+    PlanRequest,
+    broken_within,
+    candidates,
+    same_minor_releases,
+    violations,
+)
 from tfgpu_doctor.plan.gate import Repair, Situation, admitted, has_pip, needs_a_machine_of_its_own, refused
 from tfgpu_doctor.plan.install_commands import Installation, link_commands, python_for, xla_line, xla_line_command
 from tfgpu_doctor.plan.records import Option
@@ -666,7 +673,7 @@ class Fixes(Situation):
     def can_use(self, row: Release) -> bool:
         """Whether a release can use the GPU here; the one that is there may wait for a driver, or compile its PTX."""
         if not row.gpu:
-            return True
+            return not CONSTRAINTS["macos"](self.request, row)
         target = structs.replace(self.target, python=None)
         is_there = row.version == self._installed_version()
         later = {"known-issue", "python"} | ({"driver"} if is_there else set())

@@ -54,7 +54,8 @@ _SERVER = re.compile(r"/serving\b|/tritonserver\b")
 _OF_A_MACHINE = re.compile(r"\bconda create\b|\bvenv\b|\bdocker run\b|\breboot\b|NVIDIA driver|-archive\b")
 _OF_AN_API = re.compile(r"\b(?:[A-Z][a-z]+){3,}\b|\b[A-Za-z]+_\w{8,}\b")
 _LOOKS_UP = ("tfgpu matrix", "tfgpu plan")
-_OF_A_RELEASE = ("build", "gpu", "cudnn", "driver", "python", "glibc", "yanked")  # constraints that a fix must meet
+_OF_A_WHEEL = ("python", "glibc", "macos", "yanked")
+_OF_A_RELEASE = ("build", "gpu", "cudnn", "driver", *_OF_A_WHEEL)  # constraints that a fix must meet
 
 
 @dataclass(frozen=True)
@@ -171,12 +172,21 @@ class Repair:
 
     def releases(self, situation: Situation) -> Iterator[Release]:
         """The rows of the TensorFlow releases that pip is asked for."""
+        return filter(None, (row for _, row in self._pinned(situation)))
+
+    def lacks_wheel(self, situation: Situation) -> bool:
+        """True if a release that pip is asked for has wheels for other systems or processors alone."""
+        absent = {pinned for pinned, row in self._pinned(situation) if row is None}
+        return any((one.package, one.version) in absent for one in situation.matrix.data.tensorflow)
+
+    def _pinned(self, situation: Situation) -> Iterator[tuple[tuple[str, str], Release | None]]:
+        """Name and version of each pinned TensorFlow, with its row for this platform."""
         platform = "linux_x86_64" if self.in_wsl else situation.target.platform
         for one in self.requirements:
             version = next((each.version for each in one.specifier if each.operator == "=="), None)
-            known = version and one.name in TENSORFLOW and situation.matrix.tensorflow(version, platform, one.name)
-            if known and known.version == version:
-                yield known
+            if version and one.name in TENSORFLOW:
+                row = situation.matrix.tensorflow(version, platform, one.name)
+                yield (one.name, version), row if row and row.version == version else None
 
 
 def _written(line: str) -> Requirement | None:
@@ -215,11 +225,11 @@ def installs_what_cannot_work(repair: Repair, situation: Situation) -> bool:
     request = PlanRequest(situation.matrix, structs.replace(target, python=python), compiles=True)
     for row in repair.releases(situation):
         # a release without CUDA, or the one that is there, is refused only where pip could not install it
-        names: tuple[str, ...] = _OF_A_RELEASE if row.gpu else ("python", "glibc", "yanked")
+        names: tuple[str, ...] = _OF_A_RELEASE if row.gpu else _OF_A_WHEEL
         names = ("python",) if row.version == situation.version else names
         if any(CONSTRAINTS[name](request, row) for name in names):
             return True
-    return False
+    return repair.lacks_wheel(situation)
 
 
 def _python_made(repair: Repair, situation: Situation) -> str | None:
