@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from packaging.version import Version
 
 from tfgpu_doctor.facts.facts import Fact, Known, Unknown
-from tfgpu_doctor.facts.versions import capability, major, numbers
+from tfgpu_doctor.facts.versions import at_least, capability, major, numbers
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.matrix.schema import CondaBuild, JetPack, JetsonWheel
 
@@ -216,6 +216,14 @@ def dropped_by(matrix: Matrix, cudnn: str | None, cuda: str | None, capabilities
         if floor and Version(line.version) >= Version(cudnn) and capability(floor) > min(cards):
             return line.version
     return None
+
+
+def only_its_minor(row: Release) -> bool:
+    """True of a release that refuses later minor versions of its cuDNN: 1.4.1 and 1.6 do, 1.7 takes them.
+
+    tensorflow issue 17422 and voxelnet issue 50: "compatibility version 7000"; the rule changed in 1.7.
+    """
+    return at_least(row.version, "1.7") is False
 
 
 def newest_for_most(row: Release) -> tuple[tuple[int, ...], int, Version]:

@@ -132,6 +132,10 @@ def with_asks(facts: Facts) -> Facts:
         special = {**special, **_BEFORE_2_1}
     if any(one.values.get("program") == "the program" for one in value_or(facts.messages, ())):
         special = {**special, **{path: None for path, command in _ASKS.items() if "python" in command}}
+    messages = (one for one in value_or(facts.messages, ()) if one.kind in ("loader-error", "library-not-opened"))
+    names = [one.values.get("library", "") for one in messages]
+    if system != "windows" and names and all(re.fullmatch(r"libnccl[\w.-]*", one) for one in names):
+        special = {**special, "loader.sonames": f"ldconfig -p | grep libnccl; find / -name '{names[0]}' 2>/dev/null"}
     for path, command in {**_ASKS, **special}.items():
         fact = look_up(facts, path)
         if command is not None and isinstance(fact, Unknown) and fact.ask is None:

@@ -653,7 +653,7 @@ class Fixes(Situation):
             return ()
         for row in candidates(self.matrix, self.target.platform):
             same = row.cuda and row.cudnn and minor(row.cuda) == minor(cuda)
-            same = same and (not cudnn or major(row.cudnn) == major(cudnn))
+            same = same and (not cudnn or takes_cudnn(row, cudnn))
             if same and self.target.python in (None, *row.python) and self.can_use(row):
                 text = f"Install TensorFlow {row.version}, which is built for CUDA {minor(cuda)} and cuDNN {row.cudnn}"
                 if lacks_cudnn and not self.installation(row).cuda_from_pip:

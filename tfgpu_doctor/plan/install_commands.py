@@ -22,6 +22,7 @@ from tfgpu_doctor.matrix.compatibility import (
     lacks_bound,
     newer_pip,
     numpy_bound,
+    only_its_minor,
     protobuf_bound,
     requirement,
 )
@@ -166,6 +167,8 @@ class Installation:
             return {"pip": (f"py -{self.python} -m venv tf", f"tf\\Scripts\\python -m pip install {packages}")}
         if not self.on_cpu and (is_windows or not (self.self_contained or self.cuda_from_pip)):
             there = minor(self.row.cuda) in CONDA_TOOLKITS and at_least(self.row.cudnn or _OLDEST_CUDNN, _OLDEST_CUDNN)
+            # cuDNN 7.0, which 1.5 and 1.6 take alone, conda is known to have for CUDA 8.0 only (cudnn=7.0.5=cuda8.0_0)
+            there = there and not (only_its_minor(self.row) and major(self.row.cudnn or "") == "7")
             return {"conda": tuple(self._with_condas_cuda())} if there else {}
         made = self._environments(packages)
         links = self._links(f"~/tf/lib/python{'3.*' if self.starts_python == 'python3' else self.python}")
