@@ -25,7 +25,7 @@ from tfgpu_doctor.findings.library_fixes import (
     tell_apart,
     without_bug,
 )
-from tfgpu_doctor.matrix.compatibility import dropped_by, forgets_folders, only_its_minor
+from tfgpu_doctor.matrix.compatibility import dropped_by, forgets_folders, only_its_minor, takes_cudnn_7_0_alone
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.lines import any_case
 
@@ -482,7 +482,7 @@ def _one_version(context: Context) -> tuple[Fix, ...]:
     remedies, wrong = context.remedies, _wrong_first(context)
     compiled = next(map(dotted, context.log.values("cudnn-version-differs", "compiled")), None)
     release = value_or(inputs.fetch("gpu_release", context), None)
-    if release and only_its_minor(release):  # that of Linux: the wheels of Windows name the major version alone
+    if release and takes_cudnn_7_0_alone(release):  # that of Linux: the wheels of Windows name the major version alone
         row = context.matrix.tensorflow(release.version, "linux_x86_64", release.package)
         compiled = compiled or (row.cudnn if row else None)
     # neither pip nor an image brings it for the release that is there

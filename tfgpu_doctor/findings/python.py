@@ -18,6 +18,7 @@ from tfgpu_doctor.findings.inputs import Sonames, Variables
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.library_fixes import IN_COMPAT, jetpack, with_metal
 from tfgpu_doctor.findings.requirements import newest_minor, offered, python_offered_to, read_requirement, requested
+from tfgpu_doctor.matrix.compatibility import taking_later_cudnn
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
 
@@ -649,6 +650,7 @@ def _environment_for(context: Context, asked: Release | None = None, first: tupl
     remedies, row = context.remedies, _usable(context, asked)
     if row is None or remedies.image or remedies.on_jetson:
         return ()
+    row = taking_later_cudnn(context.matrix, row)
     if row.platform == "windows_amd64" and not row.gpu and remedies.knows_gpu:
         return (*remedies.use_wsl(),)  # on Windows itself it would compute on the CPU
     python, commands = remedies.python_for(row), _with_directml(context, remedies.new_environment(row))

@@ -279,6 +279,10 @@ class Fixes(Situation):
         files = " ".join("/*/".join(map(shlex.quote, folder.split("/*/"))) + "/*.so*" for folder in folders)
         return f"ln -sf {files} {shlex.quote(target + '/')}"
 
+    def in_site(self, path: str) -> str:
+        """A path below the site-packages of TensorFlow, as the shell can read it."""
+        return f"{SITE.format(python=self.python)}/{path}"
+
     def xla_data_dir(self, folder: str) -> str:
         """The command that tells XLA where its compiler is; a relative folder is below site-packages.
 
@@ -290,9 +294,10 @@ class Fixes(Situation):
             return f"""set "XLA_FLAGS={"%XLA_FLAGS% " if is_set else ""}--xla_gpu_cuda_data_dir='{folder}'\""""
         site, below = SITE.format(python=self.python), folder == XLA_COMPILER
         if is_set:
-            path = f"{site}/{folder}" if below else shlex.quote(folder)
+            path = self.in_site(folder) if below else shlex.quote(folder)
             return f'export XLA_FLAGS="$XLA_FLAGS --xla_gpu_cuda_data_dir="{path}'
-        return xla_line_command(xla_line("" if below else folder), site)
+        # a text does not tell what an earlier attempt has set
+        return xla_line_command(xla_line("" if below else folder, beside=self._of_text), site)
 
     def pip_install(self, *requirements: str, python: str | None = None) -> tuple[str, ...]:
         """Install `requirements` into the environment under test with the tool that works there.

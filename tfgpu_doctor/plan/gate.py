@@ -177,7 +177,8 @@ class Repair:
     def lacks_wheel(self, situation: Situation) -> bool:
         """True if a release that pip is asked for has wheels for other systems or processors alone."""
         absent = {pinned for pinned, row in self._pinned(situation) if row is None}
-        return any((one.package, one.version) in absent for one in situation.matrix.data.tensorflow)
+        rows = () if "Apple silicon" in self.fix.text else situation.matrix.data.tensorflow
+        return any((one.package, one.version) in absent for one in rows)
 
     def _pinned(self, situation: Situation) -> Iterator[tuple[tuple[str, str], Release | None]]:
         """Name and version of each pinned TensorFlow, with its row for this platform."""

@@ -22,9 +22,9 @@ from tfgpu_doctor.matrix.compatibility import (
     lacks_bound,
     newer_pip,
     numpy_bound,
-    only_its_minor,
     protobuf_bound,
     requirement,
+    takes_cudnn_7_0_alone,
 )
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.target import Target
@@ -167,8 +167,7 @@ class Installation:
             return {"pip": (f"py -{self.python} -m venv tf", f"tf\\Scripts\\python -m pip install {packages}")}
         if not self.on_cpu and (is_windows or not (self.self_contained or self.cuda_from_pip)):
             there = minor(self.row.cuda) in CONDA_TOOLKITS and at_least(self.row.cudnn or _OLDEST_CUDNN, _OLDEST_CUDNN)
-            # cuDNN 7.0, which 1.5 and 1.6 take alone, conda is known to have for CUDA 8.0 only (cudnn=7.0.5=cuda8.0_0)
-            there = there and not (only_its_minor(self.row) and major(self.row.cudnn or "") == "7")
+            there = there and not takes_cudnn_7_0_alone(self.row)
             return {"conda": tuple(self._with_condas_cuda())} if there else {}
         made = self._environments(packages)
         links = self._links(f"~/tf/lib/python{'3.*' if self.starts_python == 'python3' else self.python}")
@@ -290,13 +289,16 @@ def link_commands(row: Release, site: str, *, cuda_from_pip: bool, inside: str =
     return tuple(f"{inside} sh -c {shlex.quote(command)}" if inside else command for command in commands)
 
 
-def xla_line(folder: str = "") -> str:
+def xla_line(folder: str = "", *, beside: bool = False) -> str:
     """The line that Python executes when it starts and that tells XLA its compiler's folder, by default pip's.
 
-    A value that is set already is kept. `sitedir` is what site.py calls the folder of the file.
+    A value that is set already is kept; `beside` it this folder counts, as the last one. `sitedir` is what site.py
+    calls the folder of the file.
     """
     pip = f'"--xla_gpu_cuda_data_dir=" + sitedir + "/{XLA_COMPILER}"'
     value = f'"--xla_gpu_cuda_data_dir={folder}"' if folder else pip
+    if beside:
+        return f'import os; os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " " + {value}'
     return f'import os; os.environ.setdefault("XLA_FLAGS", {value})'
 
 
