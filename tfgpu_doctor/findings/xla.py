@@ -252,7 +252,10 @@ def ptxas_message(messages: MessageLog) -> Problem | None:
     version = next(iter(messages.values("ptxas-refused", "version")), None)
     # "Relying on driver to perform ptx compilation" is slower, and goes on
     lines = messages.all("ptxas-failed")
-    failed = lines and not messages.has("driver-compiles-ptx") and _unless_the_driver_compiles(lines)
+    goes_on = messages.has("driver-compiles-ptx") or not (
+        messages.has("gpu-fails-said", "no-gpu-listed") or _unless_the_driver_compiles(lines)
+    )
+    failed = lines and not goes_on
     fatal = any("F " in message.text[:40] for message in (*refused, *absent))
     return Problem(
         title=f"XLA refuses ptxas {version}" if version else None,

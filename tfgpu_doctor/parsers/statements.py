@@ -54,7 +54,6 @@ _TF_VERSION = any_case(
 )
 _BOUND = re.compile(r"(?:[<>~]\s?=?|^=)\s?\Z")  # "> =2.2" is no release
 _GIT_DESCRIBE = any_case(r"v\d+\.\d+\.\d+[\w.-]{0,40}-g[0-9a-f]{6,}|v\d+\.\d+\.\d+[\w.-]{0,40}-\d+-g[0-9a-f]+")
-_OF_A_NIGHTLY = re.compile(r"\bv1\.12\.1-\d{4,6}-g")
 _PYTHON = re.compile(r"(?<![\d.])([23]\.\d{1,2}(?:\.\d{1,2})?)(?!\d)")
 _PYTHON_WORD = any_case(r"python *(?:version *)?(?:[:=] *)?v?([23]\.\d{1,2}(?:\.\d{1,2})?)")
 _DRIVER = re.compile(r"(?<![\d.])(\d{3}\.\d{1,3}(?:\.\d{1,3})?)(?![\d.]*\d)")
@@ -143,8 +142,7 @@ def _plausible(version: str | None, low: int, high: int) -> str | None:
 def tensorflow(text: str) -> str | None:
     """The release; behind the output of git describe stands the version proper."""
     plain = _GIT_DESCRIBE.sub(" ", text[:LONGEST])
-    # of a nightly build, thousands of commits after that tag
-    match = _TF_VERSION.search(plain) or (not _OF_A_NIGHTLY.search(text) and _TF_VERSION.search(text[:LONGEST])) or None
+    match = _TF_VERSION.search(plain) or _TF_VERSION.search(text[:LONGEST])
     if match is None or int(major(match[1])) > 2 or _BOUND.search(match.string, 0, match.start()):
         return None
     stage = (match[3] or "").lower().replace("alpha", "a").replace("beta", "b")

@@ -577,7 +577,7 @@ class Fixes(Situation):
 
     def _for_tensorflow_1(self, best: Release, why: str) -> Iterator[Fix]:
         """The newest TensorFlow 1 that runs here, for a program of that, which the best release cannot run."""
-        if self.image or {*map(major, self._possible_releases)} != {"1"} or major(best.version) == "1":
+        if self.image or not self.runs_tensorflow_1 or major(best.version) == "1":
             return
         rows = (row for row in candidates(self.matrix, self.target.platform) if major(row.version) == "1" and row.gpu)
         without_image = self.os == "windows" and not self._installed_version()
@@ -588,8 +588,7 @@ class Fixes(Situation):
             yield from self.with_cuda_beside(row, text, why)
             return
         for option in self._images("<2"):
-            text = f"For a program of TensorFlow 1, use {option.title}"
-            yield Fix(text, option.commands["docker"])
+            yield self._in_container(option, f"For a program of TensorFlow 1, use {option.title}")
 
     def _images(self, wanted: str) -> Iterator[Option]:
         """Images of some releases that serve this machine."""
@@ -673,7 +672,20 @@ class Fixes(Situation):
             return ()
         own = [one for one in self._images(f"=={minor(row.version)}.*") if one.package == PUBLISHED]
         text = "Use the image of this release: it has"
-        return tuple(Fix(f"{text} CUDA {one.cuda} and cuDNN {one.cudnn}", one.commands["docker"]) for one in own)
+        return tuple(self._in_container(one, f"{text} CUDA {one.cuda} and cuDNN {one.cudnn}") for one in own)
+
+    def _in_container(self, option: Option, text: str) -> Fix:
+        """The image, which wants a driver and a toolkit that a text need not show, with the program's folder in it."""
+        commands = next(iter(option.commands.values()))
+        if option.kind != "container" or not self._of_text:
+            return Fix(text, commands)
+        driver = f"driver {option.min_driver} or newer, " * (self.target.driver is None and bool(option.min_driver))
+        has_docker = value_or(self.facts.host.container, "none") != "none"
+        docker = "Docker Desktop with WSL2" if self.os == "windows" else "Docker with the NVIDIA Container Toolkit"
+        needs = (driver + "" if has_docker else driver + docker).removesuffix(", ")
+        if self.os != "windows":
+            commands = tuple(one.replace(" -it ", ' -v "$PWD":/work -w /work -it ') for one in commands)
+        return Fix(f"{text} ({needs})" if needs else text, commands)
 
     def can_use(self, row: Release) -> bool:
         """Whether a release can use the GPU here; the one that is there may wait for a driver, or compile its PTX."""
@@ -691,7 +703,7 @@ class Fixes(Situation):
             other = [option for option in found if option.kind == "container" and image not in option.title]
             found = [] if self._serves else other
             found.sort(key=lambda option: not image.startswith(f"{option.package}:"))
-        return tuple(Fix(f"{option.title}: {why}", next(iter(option.commands.values()))) for option in found)
+        return tuple(self._in_container(option, f"{option.title}: {why}") for option in found)
 
     def new_environment(self, row: Release) -> tuple[str, ...]:
         """Make an environment in which a release works, by the tool that is there and can bring its Python along."""

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import Facts, value_or
+from tfgpu_doctor.facts.facts import Facts, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings.declaration import MessageLog
@@ -52,6 +52,7 @@ _ADDS = re.compile(r"\b(?:install|create|sync)\b|\bpacman -S|\bdocker run\b|\brp
 _REMOVES = re.compile(r"\b(?:uninstall|remove)\b")
 _SERVER = re.compile(r"/serving\b|/tritonserver\b")
 _OF_A_MACHINE = re.compile(r"\bconda create\b|\bvenv\b|\bdocker run\b|\breboot\b|NVIDIA driver|-archive\b")
+_BEFORE_2 = re.compile(r"\W{0,3}(?:201[5-8]|2019-0[1-9])-\d")  # the date of a line
 _OF_AN_API = re.compile(r"\b(?:[A-Z][a-z]+){3,}\b|\b[A-Za-z]+_\w{8,}\b")
 _LOOKS_UP = ("tfgpu matrix", "tfgpu plan")
 _OF_A_WHEEL = ("python", "glibc", "macos", "yanked")
@@ -136,6 +137,14 @@ class Situation:
         listed = {own} | {one.name for one in packages if one.name in TENSORFLOW}
         lacks = build is not None and not (build.is_cuda_build or build.is_rocm_build)
         return (self.version or "") if lacks and listed == {"tensorflow"} else None
+
+    @cached_property
+    def runs_tensorflow_1(self) -> bool:
+        """True if the release is known to be one, or a log was printed before 2.0 (30 September 2019)."""
+        version = self.facts.tensorflow.version
+        left = (self.version,) if self.version else version.one_of if isinstance(version, Unknown) else ()
+        dated = any(_BEFORE_2.match(one.text) for one in self.log.messages)
+        return all(at_least(one, "2.0") is False for one in left) if left else dated
 
     @property
     def version(self) -> str | None:
@@ -339,7 +348,7 @@ _NAMED_RELEASE = re.compile(
 def is_of_another_major(repair: Repair, situation: Situation) -> bool:
     """TensorFlow 2 for what runs on TensorFlow 1: its programs end with the first line that uses a session."""
     named = [one["major"] or one["tag"] for one in _NAMED_RELEASE.finditer(" ".join(repair.fix.commands))]
-    is_first = bool(named) and at_least(situation.version, "2.0") is False and all(at_least(one, "2") for one in named)
+    is_first = bool(named) and situation.runs_tensorflow_1 and all(at_least(one, "2") for one in named)
     asked = (one.values.get("requirement", "") for one in situation.log.messages)
     return is_first and not any(">=" in one and "<" not in one for one in asked)  # tensorflow>=1.7 is met by 2.20
 
