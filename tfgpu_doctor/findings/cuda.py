@@ -244,8 +244,7 @@ def _named_folder(context: Context) -> str:
     from_conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
     if from_conda or (context.log.has("conda-environment") and not folders):
         return _OF_CONDA
-    kits = (f"{kit.path}/lib64" for kit in value_or(context.facts.cuda.toolkits, ()) if kit.path.startswith("/"))
-    return next((one for one in (*reversed(folders), *kits) if one not in searched), "")
+    return next((one for one in reversed(folders) if one not in searched), "")
 
 
 def _add_to_path(context: Context) -> tuple[Fix, ...]:
@@ -258,9 +257,7 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
             Fix(f"{ignored}install CUDA with conda, or name the folder in the program", (folder,)),
         )
     cuda: ReportedCuda | None = value_or(inputs.fetch("reported_cuda", context), None)
-    missing = {
-        name for name, _ in context.log.libraries("library-not-opened", "loader-error") if "libcuda.so" not in name
-    }
+    missing = {name for name, _ in context.log.libraries(*_NOT_OPENED) if not name.startswith("libcuda.")}
     # before 11, a library's name tells the CUDA, and with it the folder; the link may be to another one
     is_exact = cuda is not None and "." in minor(cuda.wanted) and at_least(cuda.wanted, "11") is False
     toolkit = f"/usr/local/cuda-{minor(cuda.wanted)}/lib64" if cuda and cuda.not_opened and is_exact else ""

@@ -556,7 +556,7 @@ def module_message(
             return Problem(cause=cause, evidence=message_evidence(*told, *absent), fixes=(fix,))
     if built := _for_another_kernel(messages, host_kernel):
         cause = _NOT_REBUILT
-        return Problem(cause=cause, evidence=message_evidence(*built, *absent), fixes=(_REBUILD, _LOAD))
+        return Problem(cause=cause, evidence=message_evidence(*built, *absent), fixes=(_REBUILD,))
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
 
 

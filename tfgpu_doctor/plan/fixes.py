@@ -681,9 +681,9 @@ class Fixes(Situation):
             return Fix(text, commands)
         driver = f"driver {option.min_driver} or newer, " * (self.target.driver is None and bool(option.min_driver))
         has_docker = value_or(self.facts.host.container, "none") != "none"
-        docker = "Docker Desktop with WSL2" if self.os == "windows" else "Docker with the NVIDIA Container Toolkit"
+        docker = "Docker Desktop with WSL2" if self.host == "windows" else "Docker with the NVIDIA Container Toolkit"
         needs = (driver + "" if has_docker else driver + docker).removesuffix(", ")
-        if self.os != "windows":
+        if self.host != "windows":
             commands = tuple(one.replace(" -it ", ' -v "$PWD":/work -w /work -it ') for one in commands)
         return Fix(f"{text} ({needs})" if needs else text, commands)
 
