@@ -237,12 +237,12 @@ _NOT_OPENED = ("library-not-opened", "loader-error")
 _OF_CONDA, _ANY_FOLDER = "$CONDA_PREFIX/lib", "/folder/of/it"
 
 
-def _named_folder(context: Context) -> str:
+def _named_folder(context: Context, toolkit: str = "") -> str:
     """The folder of the libraries that a text names, or that of the environment of conda in which it is; else empty."""
     folders = context.log.values("loader-folder", "folder")
     searched = ":".join(context.log.values("loader-path", "path")).split(":")
     from_conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
-    if from_conda or (context.log.has("conda-environment") and not folders):
+    if from_conda or (context.log.has("conda-environment") and not folders and not toolkit):
         return _OF_CONDA
     return next((one for one in reversed(folders) if one not in searched), "")
 
@@ -261,7 +261,7 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
     # before 11, a library's name tells the CUDA, and with it the folder; the link may be to another one
     is_exact = cuda is not None and "." in minor(cuda.wanted) and at_least(cuda.wanted, "11") is False
     toolkit = f"/usr/local/cuda-{minor(cuda.wanted)}/lib64" if cuda and cuda.not_opened and is_exact else ""
-    folder = _named_folder(context) or toolkit or _ANY_FOLDER
+    folder = _named_folder(context, toolkit) or toolkit or _ANY_FOLDER
     conda = folder == _OF_CONDA
     named = " -o ".join(f"-name '{one}'" for one in sorted(missing)[:2] or ("libcudart.so*", "libcudnn.so*"))
     find = f"find / {named} 2>/dev/null"
