@@ -286,25 +286,23 @@ def allocation_failed(context: Context, messages: MessageLog) -> Problem | None:
     if any("_EagerConst" in message.text for message in failed):
         return Problem(evidence=message_evidence(*failed), fixes=(_IN_PARTS, _SEE_OTHERS))
     if program == "TensorFlow":
-        # a library, not a tensor, gets none: TensorFlow has reserved all for tensors
-        of_library = all(_REFUSED.search(message.text) for message in failed)
-        if messages.has("converts-for-tensorrt") or all("Unexpected CUDA error" in one.text for one in failed):
-            return Problem(evidence=message_evidence(*failed), fixes=(_beside_tensors(context), reduce, _SEE_OTHERS))
-        fixes = (growth(context), _SEE_OTHERS, reduce) if of_library else None
         if limits := [one for one in messages.all("memory-fraction") if float(one.values["share"]) < _FREE_IN_TABLE]:
             given = limits[0].values["share"]
             raise_it = Fix(f"Give TensorFlow more: its share of the memory is set to {given}; 0.9, or allow_growth")
             return Problem(evidence=message_evidence(*failed, *limits), fixes=(raise_it, reduce, _SEE_OTHERS))
-        return Problem(evidence=message_evidence(*failed), fixes=fixes)
+        return Problem(evidence=message_evidence(*failed), fixes=_beside_tensors(context, failed, reduce))
     cause = f"{program} reports it: its step needs more memory than is free"
     return Problem(cause=cause, evidence=message_evidence(*failed), fixes=(reduce, _SEE_OTHERS))
 
 
-def _beside_tensors(context: Context) -> Fix:
-    """Memory for what is allocated outside of TensorFlow's own: by TensorRT, or by a call of the driver."""
+def _beside_tensors(context: Context, failed: list[Message], reduce: Fix) -> tuple[Fix, ...] | None:
+    """Memory for what a library or the driver allocates, where TensorFlow has reserved all; None for a tensor."""
     grow, trt = growth(context), context.log.has("converts-for-tensorrt")
-    more = "; give TensorRT a smaller workspace, too: max_workspace_size_bytes=1 << 26" if trt else ""
-    return structs.replace(grow, text=f"{grow.text}: what fails here is allocated beside its tensors{more}")
+    if trt or all("Unexpected CUDA error" in one.text for one in failed):
+        more = "; give TensorRT a smaller workspace, too: max_workspace_size_bytes=1 << 26" if trt else ""
+        text = f"{grow.text}: what fails here is allocated beside its tensors{more}"
+        return structs.replace(grow, text=text), reduce, _SEE_OTHERS
+    return (grow, _SEE_OTHERS, reduce) if all(_REFUSED.search(message.text) for message in failed) else None
 
 
 _LIMITS = (  # what ends a process over its limit, and where that is raised

@@ -392,8 +392,8 @@ def _where_offered(context: Context, row: Release | None) -> tuple[Fix, ...]:
     fitting = [one for one in rows if have in one.python and (row or major(have) != "2")]
     if remedies.on_jetson:
         return (jetpack(context),)
-    if remedies.os == "macos" and fitting and not any(map(remedies.can_use, fitting)):
-        return _of_older_macos(context, fitting[-1])
+    if older_macos := _of_older_macos(context, fitting):
+        return older_macos
     if not fitting:
         return _environment_for(context, row, () if have else (f"{remedies.python} {_SYSTEM}",))
     if remedies.os == "windows" and row and value_or(context.facts.python.bits, None) != 64:
@@ -406,8 +406,11 @@ def _where_offered(context: Context, row: Release | None) -> tuple[Fix, ...]:
     return (_update_pip(context, newest, f"{since}{older}", _for_installed_cuda(context)),)
 
 
-def _of_older_macos(context: Context, row: Release) -> tuple[Fix, ...]:
-    """The package for Apple silicon before TensorFlow's own, which an older macOS had; beside it, the newer macOS."""
+def _of_older_macos(context: Context, fitting: list[Release]) -> tuple[Fix, ...]:
+    """The newer macOS that all wheels want, or the package for Apple silicon before TensorFlow's own."""
+    if context.remedies.os != "macos" or not fitting or any(map(context.remedies.can_use, fitting)):
+        return ()
+    row = fitting[-1]
     have = minor(value_or(context.facts.python.version, ""))
     rows = context.matrix.stable(row.platform, "tensorflow-macos")
     older = next((one for one in rows if have in one.python and context.remedies.can_use(one)), None)

@@ -35,15 +35,13 @@ def _shown_cuda(context: Context) -> str:
     return shown[0] if {major(one) for one in shown} == {"11"} else ""
 
 
+def _get_compiler(context: Context) -> tuple[Fix, ...]:
+    return _for_this_ptxas(context) or _install_compiler(context)
+
+
 def _install_compiler(context: Context) -> tuple[Fix, ...]:
     """The package of nvcc has both; releases before 2.14 look into it only where XLA_FLAGS says so."""
     remedies, release = context.remedies, value_or(fetch("gpu_release", context), None)
-    for root in context.log.values("ptxas-below-bin", "root"):
-        text = "Name the folder above bin, to which XLA adds bin/ptxas itself, in place of what XLA_FLAGS has now"
-        return (Fix(text, (f"export XLA_FLAGS=--xla_gpu_cuda_data_dir={remedies.quote(root)}",)),)
-    archs = [f"{one[3:-1]}.{one[-1]}" for one in context.log.values("no-arch-in-ptxas", "arch")]
-    if model := next(filter(None, map(context.matrix.architecture, archs)), None):
-        return _newer_ptxas(context, model.min_cuda or "11.1")
     folder = "specify the folder that contains nvvm/libdevice and bin/ptxas"
     version = (release and release.cuda) or _shown_cuda(context)
     cuda = major(version or "12")
@@ -60,6 +58,16 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
         return wheel
     there = _data_dir(context, f"{folder.capitalize()} (conda: $CONDA_PREFIX)")
     return (*(wheel if release else _with_its_folder(context, wheel)), Alternative(there.text, there.commands))
+
+
+def _for_this_ptxas(context: Context) -> tuple[Fix, ...]:
+    """What repairs a wrong folder of ptxas, or one that is older than the GPU; empty where neither is printed."""
+    for root in context.log.values("ptxas-below-bin", "root"):
+        text = "Name the folder above bin, to which XLA adds bin/ptxas itself, in place of what XLA_FLAGS has now"
+        return (Fix(text, (f"export XLA_FLAGS=--xla_gpu_cuda_data_dir={context.remedies.quote(root)}",)),)
+    archs = [f"{one[3:-1]}.{one[-1]}" for one in context.log.values("no-arch-in-ptxas", "arch")]
+    model = next(filter(None, map(context.matrix.architecture, archs)), None)
+    return _newer_ptxas(context, model.min_cuda or "11.1") if model else ()
 
 
 def _newer_ptxas(context: Context, cuda: str) -> tuple[Fix, ...]:
@@ -107,7 +115,7 @@ LIBDEVICE_MISSING = finding(
     title="XLA does not find libdevice.10.bc",
     cause="XLA links this file into functions that use exp, pow, sin and the like, which Keras' optimizers and models "
     "do; without it, compiling them fails",
-    fixes=_install_compiler,
+    fixes=_get_compiler,
     explained_by=_WITHOUT_CUDA,
     docs="https://github.com/openxla/xla/blob/main/xla/tsl/platform/default/cuda_root_path.cc",
 )
@@ -161,7 +169,7 @@ PTXAS_MISSING = finding(
     title="XLA does not find a ptxas that it accepts",
     cause="XLA compiles with the first ptxas that it finds. Without one that it accepts, it uses the compiler "
     "of the driver, or fails. It compiles Keras' optimizers and models, too",
-    fixes=_install_compiler,
+    fixes=_get_compiler,
     explained_by=("xla.libdevice-missing", "gpu.arch-*", *_WITHOUT_CUDA),
     docs="https://github.com/openxla/xla/blob/main/xla/stream_executor/cuda/subprocess_compilation.cc",
 )

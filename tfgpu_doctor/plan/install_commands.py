@@ -156,6 +156,11 @@ class Installation:
             package = f"{start}-venv" if start.startswith("python") else f"python{python}-venv"
             yield Fix("venv is missing (Debian, Ubuntu)", (f"sudo apt-get install -y {package}",))
 
+    @property
+    def _conda_has_cuda(self) -> bool:
+        there = minor(self.row.cuda) in CONDA_TOOLKITS and at_least(self.row.cudnn or _OLDEST_CUDNN, _OLDEST_CUDNN)
+        return bool(there) and not takes_cudnn_7_0_alone(self.row)
+
     @cached_property
     def commands(self) -> dict[str, tuple[str, ...]]:
         """Package manager → the commands that make a new environment with this release and its CUDA.
@@ -166,9 +171,7 @@ class Installation:
         if self.on_cpu and is_windows:  # by the launcher for Windows
             return {"pip": (f"py -{self.python} -m venv tf", f"tf\\Scripts\\python -m pip install {packages}")}
         if not self.on_cpu and (is_windows or not (self.self_contained or self.cuda_from_pip)):
-            there = minor(self.row.cuda) in CONDA_TOOLKITS and at_least(self.row.cudnn or _OLDEST_CUDNN, _OLDEST_CUDNN)
-            there = there and not takes_cudnn_7_0_alone(self.row)
-            return {"conda": tuple(self._with_condas_cuda())} if there else {}
+            return {"conda": tuple(self._with_condas_cuda())} if self._conda_has_cuda else {}
         made = self._environments(packages)
         links = self._links(f"~/tf/lib/python{'3.*' if self.starts_python == 'python3' else self.python}")
         first = ("pip", "uv") if self.on_cpu or self.target.python == self.python else ("uv", "pip")
