@@ -577,7 +577,8 @@ class Fixes(Situation):
 
     def _for_tensorflow_1(self, best: Release, why: str) -> Iterator[Fix]:
         """The newest TensorFlow 1 that runs here, for a program of that, which the best release cannot run."""
-        if self.image or not self.runs_tensorflow_1 or major(best.version) == "1":
+        of_0 = "0" in {*map(major, self._possible_releases)}  # whose programs 1.15 does not run, either
+        if self.image or of_0 or not self.runs_tensorflow_1 or major(best.version) == "1":
             return
         rows = (row for row in candidates(self.matrix, self.target.platform) if major(row.version) == "1" and row.gpu)
         without_image = self.os == "windows" and not self._installed_version()
