@@ -113,7 +113,7 @@ def overwritten(command: str, before: Mapping[str, str] = {}) -> list[str]:
     return [
         value
         for name, value in _LISTS.findall(command)
-        if not re.search(rf"\$\{{?(?:env:)?{name}\b|%{name}%", command[command.index(value) :])
+        if not re.search(rf"\$\{{?(?:env:)?{name}\b|%{name}%|environ\.get\(.{name}\b", command[command.index(value) :])
         and not re.search(rf"not defined {name} |-not \$env:{name}\)", command)
         and not {one.strip("'\"") for one in value.split(":")} <= {*before.get(name, "").split(":"), ""}
     ]

@@ -38,11 +38,15 @@ def on(**values: Any) -> Facts:
         "text": ("messages", lambda kind: (Message(kind, 1, kind, {"variant": "cpu"}),)),
         "tried": ("messages", lambda text: (Message("tried-said", 1, text, {"what": text}),)),
         "board": ("messages", lambda text: (Message("jetson", 1, text, {}),)),
+        "log": ("messages", lambda line: (Message("harmless", 1, line, {}),)),
+        "macos": ("host.distribution", lambda version: f"macOS {version}"),
         "image": ("messages", lambda image: (Message("image-named", 1, image, {"image": image}),)),
     }
     found = {names[name][0]: known(names[name][1](value)) for name, value in values.items()}
     if values.get("os") == "windows":
         found["python.wheel_platform"] = known("windows_amd64")
+    if "macos" in values:
+        found |= {"host.os": known("macos"), "python.wheel_platform": known("macos_arm64")}
     return spoil(Facts(), found)
 
 

@@ -25,7 +25,7 @@ from tfgpu_doctor.findings.library_fixes import (
     tell_apart,
     without_bug,
 )
-from tfgpu_doctor.matrix.compatibility import dropped_by, forgets_folders
+from tfgpu_doctor.matrix.compatibility import dropped_by, forgets_folders, only_its_minor, takes_cudnn_7_0_alone
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.lines import any_case
 
@@ -227,10 +227,24 @@ def plain_pip_lists_no_gpu(messages: MessageLog, cards: Cards, reported_cuda: Re
 
 
 _SAME_PATH = Fix(
-    "Print the loader path where it works, and set the same before the other program starts (an IDE: start it there; "
-    "RStudio Server: rsession-ld-library-path in rserver.conf)",
+    "Print the loader path where it works, and set the same before the other program starts (an IDE: start it there, "
+    "or set the variable in its run configuration; RStudio Server: rsession-ld-library-path in rserver.conf)",
     ("echo $LD_LIBRARY_PATH",),
 )
+
+
+_NOT_OPENED = ("library-not-opened", "loader-error")
+_OF_CONDA, _ANY_FOLDER = "$CONDA_PREFIX/lib", "/folder/of/it"
+
+
+def _named_folder(context: Context, toolkit: str = "") -> str:
+    """The folder of the libraries that a text names, or that of the environment of conda in which it is; else empty."""
+    folders = context.log.values("loader-folder", "folder")
+    searched = ":".join(context.log.values("loader-path", "path")).split(":")
+    from_conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
+    if from_conda or (context.log.has("conda-environment") and not folders and not toolkit):
+        return _OF_CONDA
+    return next((one for one in reversed(folders) if one not in searched), "")
 
 
 def _add_to_path(context: Context) -> tuple[Fix, ...]:
@@ -242,13 +256,13 @@ def _add_to_path(context: Context) -> tuple[Fix, ...]:
             on_windows_path("CUDA's bin folder", "%CUDA_PATH%\\bin"),
             Fix(f"{ignored}install CUDA with conda, or name the folder in the program", (folder,)),
         )
-    conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
     cuda: ReportedCuda | None = value_or(inputs.fetch("reported_cuda", context), None)
-    missing = {message.values["library"] for _, message in cuda.not_opened} if cuda else set()
+    missing = {name for name, _ in context.log.libraries(*_NOT_OPENED) if not name.startswith("libcuda.")}
     # before 11, a library's name tells the CUDA, and with it the folder; the link may be to another one
     is_exact = cuda is not None and "." in minor(cuda.wanted) and at_least(cuda.wanted, "11") is False
-    toolkit = f"/usr/local/cuda-{minor(cuda.wanted)}" if cuda and is_exact else "/usr/local/cuda"
-    folder = "$CONDA_PREFIX/lib" if conda else f"{toolkit}/lib64"
+    toolkit = f"/usr/local/cuda-{minor(cuda.wanted)}/lib64" if cuda and cuda.not_opened and is_exact else ""
+    folder = _named_folder(context, toolkit) or toolkit or _ANY_FOLDER
+    conda = folder == _OF_CONDA
     named = " -o ".join(f"-name '{one}'" for one in sorted(missing)[:2] or ("libcudart.so*", "libcudnn.so*"))
     find = f"find / {named} 2>/dev/null"
     if context.log.has("started-elsewhere") and not conda:  # ldconfig(8)
@@ -420,15 +434,17 @@ def cuda_not_opened_though_installed(
 _DISABLES = "TensorFlow disables all GPUs if cuDNN cannot be loaded"
 
 
-def _same_minor(messages: MessageLog) -> bool:
+def _same_minor(messages: MessageLog, release: Release | None = None) -> bool:
     """Whether a later minor version is refused, too: old releases compare "compatibility versions"."""
-    return any("compatibility" in one.text for one in messages.all("cudnn-version-differs"))
+    own = release is not None and only_its_minor(release)
+    return own or any("compatibility" in one.text for one in messages.all("cudnn-version-differs"))
 
 
 def _that_serves(context: Context, needed: str) -> tuple[Fix, ...]:
     """Install a cuDNN that serves a TensorFlow compiled with `needed`; nothing where one is there."""
     reported = value_or(inputs.fetch("reported_cudnn", context), None)
-    later = minor(needed) if _same_minor(context.log) else major(needed)
+    release = value_or(inputs.fetch("gpu_release", context), None)
+    later = minor(needed) if _same_minor(context.log, release) else major(needed)
     there = [version for version, _ in reported.installed] if reported else []
     if any(version.startswith(later) and at_least(version, minor(needed)) for version in there):
         return ()
@@ -439,7 +455,8 @@ def _that_serves(context: Context, needed: str) -> tuple[Fix, ...]:
         text = f"Install cuDNN {minor(needed)} or later; in an environment without PyTorch, which requires its own"
         return context.remedies.installing(text, package)
     upto = f" before {limit}" if limit and major(limit) == major(needed) else ""
-    text = f"Install cuDNN {needed}, or a later {later}.x{upto}, in place of the one that is loaded"
+    of_cuda = f" for CUDA {minor(release.cuda)}" if release and release.cuda else ""
+    text = f"Install cuDNN {needed}, or a later {later}.x{upto}{of_cuda}, in place of the one that is loaded"
     return (Fix(f"{text}: https://developer.nvidia.com/cudnn-archive"),)
 
 
@@ -461,6 +478,10 @@ def _wrong_first(context: Context) -> Fix:
 def _one_version(context: Context) -> tuple[Fix, ...]:
     remedies, wrong = context.remedies, _wrong_first(context)
     compiled = next(map(dotted, context.log.values("cudnn-version-differs", "compiled")), None)
+    release = value_or(inputs.fetch("gpu_release", context), None)
+    if release and takes_cudnn_7_0_alone(release):  # that of Linux: the wheels of Windows name the major version alone
+        row = context.matrix.tensorflow(release.version, "linux_x86_64", release.package)
+        compiled = compiled or (row.cudnn if row else None)
     # neither pip nor an image brings it for the release that is there
     if compiled and not (context.probed or remedies.image or remedies.kept_release()):
         return (*_that_serves(context, compiled), wrong)
@@ -615,10 +636,10 @@ def _find_cudnn(context: Context) -> tuple[Fix, ...]:
         reported: ReportedCudnn | None = value_or(inputs.fetch("reported_cudnn", context), None)
         if reported and any("nvidia-cudnn" in where for _, where in reported.same_major):
             return (PIP_FOLDERS,)
-        conda = any(one.installer == "conda" for one in value_or(context.facts.python.packages, ()))
-        add = first_on_loader_path("$CONDA_PREFIX/lib" if conda else "/usr/local/cuda/lib64")
+        same = (_SAME_PATH,) if context.log.works_in_a_shell else ()
+        add = first_on_loader_path(_named_folder(context) or _ANY_FOLDER)
         text = "Find it, and add its folder to the loader path before Python starts"
-        return (Fix(text, ("find / -name 'libcudnn*.so*' 2>/dev/null", add)),)
+        return (*same, Fix(text, ("find / -name 'libcudnn*.so*' 2>/dev/null", add)))
     text = "Find it, copy all of its DLLs into CUDA's bin folder, which must be on PATH, and open a new console"
     return (Fix(text, ("where.exe /R C:\\ cudnn*64_*.dll", "where.exe cudart64_*.dll cublas64_*.dll")),)
 

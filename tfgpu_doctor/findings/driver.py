@@ -77,7 +77,7 @@ _OF_THE_IMAGE = Fix(
     "its own: see in it which they are, and remove their packages in its Dockerfile, or use another tag of it",
     (
         "dpkg -l | grep -E 'libnvidia-compute|nvidia-utils|cuda-compat'",
-        "apt-get purge -y '^libnvidia-compute-.*' '^nvidia-utils-.*' '^cuda-compat-.*'",
+        "apt-get purge -y '^(libnvidia-compute|nvidia-utils|cuda-compat)-.*'",  # one of several without a match ends it
     ),
 )
 
@@ -313,11 +313,21 @@ def libcuda_message(
         title="The driver is loaded, but its library libcuda.so.1 is not found",
         cause="the driver's libraries are not installed, or are in a folder that the loader does not search",
         evidence=found,
-        fixes=(
-            Fix("Search for the library", ("ldconfig -p | grep libcuda", "find / -name 'libcuda.so*' 2>/dev/null")),
-            Fix("Install the compute libraries of the same driver version (Ubuntu: libnvidia-compute-BRANCH)"),
-        ),
+        fixes=(_find_libcuda(value_or(context.facts.driver.version, "")),),
     )
+
+
+def _find_libcuda(driver: str) -> Fix:
+    """Look for libcuda, and what to do in each case; its package of Ubuntu up to 16.04 (tensorflow issue 4267)."""
+    branch = major(driver) or "BRANCH"
+    name = "libcuda1" if at_least(driver, "390") is False else "libnvidia-compute"
+    text = (
+        "Search for the library. Where the first command finds it, name its folder to the loader with the second; "
+        "where not, install it in the driver's version (Ubuntu: the third; else NVIDIA's installer again)"
+    )
+    add = "echo /folder/of/it | sudo tee /etc/ld.so.conf.d/nvidia.conf && sudo ldconfig"
+    install = f"sudo apt-get install --reinstall {name}-{branch}"
+    return Fix(text, ("find / -name 'libcuda.so*' -not -path '*/stubs/*' 2>/dev/null", add, install))
 
 
 _OF_GKE = "/usr/local/nvidia/lib64"
@@ -384,7 +394,11 @@ def smi_not_found(
 
 
 _SEE_WHY = "sudo dmesg | grep -iE 'nvidia|nouveau' | tail -n 20"
-_LOAD = Fix("Load the module, and read in the kernel log why it fails", ("sudo modprobe nvidia", _SEE_WHY))
+_LOAD = Fix(
+    "Load the module, and read in the kernel log why it fails: nouveau, a rejected key, or a module to build anew "
+    "(sudo dkms autoinstall). If the log is empty, a laptop's GPU is off: sudo prime-select on-demand, and restart",
+    ("sudo modprobe nvidia", _SEE_WHY),
+)
 _NOT_REBUILT = "the module was not built for the running kernel: DKMS did not rebuild it"
 _REBUILD = Fix(
     "After a kernel update, build the module again; DKMS needs the headers of the kernel (on Debian and Ubuntu the "
@@ -542,7 +556,7 @@ def module_message(
             return Problem(cause=cause, evidence=message_evidence(*told, *absent), fixes=(fix,))
     if built := _for_another_kernel(messages, host_kernel):
         cause = _NOT_REBUILT
-        return Problem(cause=cause, evidence=message_evidence(*built, *absent), fixes=(_REBUILD, _LOAD))
+        return Problem(cause=cause, evidence=message_evidence(*built, *absent), fixes=(_REBUILD,))
     return Problem(evidence=message_evidence(*absent, *messages.all("cuinit-failed")))
 
 

@@ -357,7 +357,8 @@ FABRIC_MANAGER = Fix(
     ("sudo systemctl enable --now nvidia-fabricmanager", "systemctl status nvidia-fabricmanager"),
 )
 WSL_LIBRARIES_FIRST = Fix(
-    "Put WSL's own libraries first on the loader path",
+    "Put WSL's own libraries first on the loader path. Where the second command is not found, Windows has given none: "
+    "update NVIDIA's driver in Windows, then WSL (wsl.exe --update)",
     ("export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}", "/usr/lib/wsl/lib/nvidia-smi"),
 )
 # the GPU's own processor (GSP) does not answer the driver, or reports an error: driver.unresponsive, not gpu.fault
@@ -366,7 +367,7 @@ RESET_GPU = Fix(
     "End the jobs on that GPU, and reset it (0: its number; a GeForce or one with a display: restart the machine)",
     ("sudo nvidia-smi --gpu-reset -i 0",),
 )
-PURGE_DRIVER = "sudo apt-get purge -y '^nvidia-(driver|utils|dkms|kernel).*' '^libnvidia-(compute|gl|cfg1).*'"
+PURGE_DRIVER = "sudo apt-get purge -y '^(nvidia-(driver|utils|dkms|kernel)|libnvidia-(compute|gl|cfg1)).*'"
 RESTART = Fix("Restart the machine", ("sudo reboot",))
 LIST_GPUS = "python3 -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""
 _LIBCUDA = re.compile(r"libcuda\.so|nvcuda\.dll", re.IGNORECASE)

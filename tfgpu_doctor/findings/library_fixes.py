@@ -22,7 +22,7 @@ from tfgpu_doctor.findings.libraries import (
     names,
     off_path_evidence,
 )
-from tfgpu_doctor.matrix.compatibility import forgets_folders, jetson_commands, newest_for_most
+from tfgpu_doctor.matrix.compatibility import forgets_folders, jetson_commands, newest_for_most, taking_later_cudnn
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 
 CONDA_TENSORFLOW = ("conda install -c conda-forge tensorflow",)
@@ -174,7 +174,8 @@ def _newest_with_cudnn(context: Context) -> Release | None:
     cudnn, version = value_or(fetch("reported_cudnn", context), None), context.facts.tensorflow.version
     wanted = cudnn.wanted if cudnn and cudnn.not_opened else None
     left = version.one_of if isinstance(version, Unknown) else ()
-    rows = (row for row in context.matrix.releases(platform="linux_x86_64") if major(row.cudnn) == wanted)
+    platform = value_or(context.facts.python.wheel_platform, "linux_x86_64")
+    rows = (row for row in context.matrix.releases(platform=platform) if major(row.cudnn) == wanted)
     own = (row for row in rows if wanted == "6" or (wanted == "7" and row.version in left))  # conda has no older one
     return max(own, key=newest_for_most, default=None)
 
@@ -193,8 +194,12 @@ def _newest_with(context: Context, cuda: ReportedCuda) -> Release | None:
 def _keep(release: Release, best: tuple[Fix, ...], context: Context) -> tuple[Fix, ...]:
     """Keep a release whose CUDA pip does not install, beside the best one."""
     text = f"Keep {release.version}, in an environment of its own"
+    if (later := taking_later_cudnn(context.matrix, release)) is not release:
+        text = (
+            f"{release.version} takes cuDNN 7.0 alone: install TensorFlow {later.version}, in an environment of its own"
+        )
     advised = {fix.commands for fix in best}
-    ways = (*context.remedies.in_image(release), *context.remedies.with_cuda_beside(release, text))
+    ways = (*context.remedies.in_image(release), *context.remedies.with_cuda_beside(later, text))
     beside = [fix for fix in ways if fix.commands not in advised]
     if not context.probed and beside:  # whoever names an old release has a program for it
         return (*beside, *(Alternative(fix.text, fix.commands) for fix in best))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
+
+from msgspec import structs
 
 from tfgpu_doctor.facts.facts import Gpu, Gpus, Message, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
@@ -283,16 +286,23 @@ def allocation_failed(context: Context, messages: MessageLog) -> Problem | None:
     if any("_EagerConst" in message.text for message in failed):
         return Problem(evidence=message_evidence(*failed), fixes=(_IN_PARTS, _SEE_OTHERS))
     if program == "TensorFlow":
-        # a library, not a tensor, gets none: TensorFlow has reserved all for tensors
-        of_library = all(_REFUSED.search(message.text) for message in failed)
-        fixes = (growth(context), _SEE_OTHERS, reduce) if of_library else None
         if limits := [one for one in messages.all("memory-fraction") if float(one.values["share"]) < _FREE_IN_TABLE]:
             given = limits[0].values["share"]
             raise_it = Fix(f"Give TensorFlow more: its share of the memory is set to {given}; 0.9, or allow_growth")
             return Problem(evidence=message_evidence(*failed, *limits), fixes=(raise_it, reduce, _SEE_OTHERS))
-        return Problem(evidence=message_evidence(*failed), fixes=fixes)
+        return Problem(evidence=message_evidence(*failed), fixes=_beside_tensors(context, failed, reduce))
     cause = f"{program} reports it: its step needs more memory than is free"
     return Problem(cause=cause, evidence=message_evidence(*failed), fixes=(reduce, _SEE_OTHERS))
+
+
+def _beside_tensors(context: Context, failed: list[Message], reduce: Fix) -> tuple[Fix, ...] | None:
+    """Memory for what a library or the driver allocates, where TensorFlow has reserved all; None for a tensor."""
+    grow, trt = growth(context), context.log.has("converts-for-tensorrt")
+    if trt or all("Unexpected CUDA error" in one.text for one in failed):
+        more = "; give TensorRT a smaller workspace, too: max_workspace_size_bytes=1 << 26" if trt else ""
+        text = f"{grow.text}: what fails here is allocated beside its tensors{more}"
+        return structs.replace(grow, text=text), reduce, _SEE_OTHERS
+    return (grow, _SEE_OTHERS, reduce) if all(_REFUSED.search(message.text) for message in failed) else None
 
 
 _LIMITS = (  # what ends a process over its limit, and where that is raised
@@ -478,15 +488,23 @@ def every_rank_on_the_first(messages: MessageLog) -> Problem | None:
 
 
 _OF_SEVERAL = re.compile(r"\bGPUs\b|\b(?:both|all|\d) (?:of )?(?:the |my )?(?:\w+ )?(?:cards|\w+'s)\b", re.IGNORECASE)
-_SHOW_ONE = Fix("To keep it off the other GPUs, show it one, before it starts", ("export CUDA_VISIBLE_DEVICES=0",))
+_SHOW_ONE = Fix(
+    "To keep it off the other GPUs, show it one, before it starts (tf.device chooses where operations run, and limits "
+    "no memory)",
+    ("export CUDA_VISIBLE_DEVICES=0",),
+)
 
 
 @TAKEN.sign(unless=("gpu.fault", "memory.limit"))
 def takes_all_memory(context: Context, messages: MessageLog) -> Problem | None:
     """Nothing fails; somebody wonders about TensorFlow's default."""
-    seen = messages.all("takes-all-memory") if messages.speaks_only_of("takes-all-memory") else ()
+    only_this = messages.speaks_only_of("takes-all-memory", "other-holder")
+    seen = messages.all("takes-all-memory") if only_this else ()
     harms = messages.has("failure-said", "gpu-fails-said")
     on_others = any(_OF_SEVERAL.search(one.text) for one in seen)
+    of_one = Counter(messages.values("other-holder", "pid"))  # the process on each GPU: this program
+    if not seen and only_this and len(of_one) == 1 < of_one.total():
+        seen, on_others = messages.all("other-holder"), True
     return Problem(
         title="TensorFlow takes the whole memory of the GPU",
         cause="it reserves nearly all when it starts, whatever the model needs, and leaves a second program nothing",

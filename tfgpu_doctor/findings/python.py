@@ -18,6 +18,7 @@ from tfgpu_doctor.findings.inputs import Sonames, Variables
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.library_fixes import IN_COMPAT, jetpack, with_metal
 from tfgpu_doctor.findings.requirements import newest_minor, offered, python_offered_to, read_requirement, requested
+from tfgpu_doctor.matrix.compatibility import taking_later_cudnn
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
 
@@ -391,6 +392,8 @@ def _where_offered(context: Context, row: Release | None) -> tuple[Fix, ...]:
     fitting = [one for one in rows if have in one.python and (row or major(have) != "2")]
     if remedies.on_jetson:
         return (jetpack(context),)
+    if older_macos := _of_older_macos(context, fitting):
+        return older_macos
     if not fitting:
         return _environment_for(context, row, () if have else (f"{remedies.python} {_SYSTEM}",))
     if remedies.os == "windows" and row and value_or(context.facts.python.bits, None) != 64:
@@ -401,6 +404,21 @@ def _where_offered(context: Context, row: Release | None) -> tuple[Fix, ...]:
     older = "".join(f"; an older release needs Python {one.python[-1]}" for one in rows[place + 1 : place + 2])
     since = f"Python {have} has wheels since {minor(rows[place].version)}, {_wheels_are(context)}"
     return (_update_pip(context, newest, f"{since}{older}", _for_installed_cuda(context)),)
+
+
+def _of_older_macos(context: Context, fitting: list[Release]) -> tuple[Fix, ...]:
+    """The newer macOS that all wheels want, or the package for Apple silicon before TensorFlow's own."""
+    if context.remedies.os != "macos" or not fitting or any(map(context.remedies.can_use, fitting)):
+        return ()
+    row = fitting[-1]
+    have = minor(value_or(context.facts.python.version, ""))
+    rows = context.matrix.stable(row.platform, "tensorflow-macos")
+    older = next((one for one in rows if have in one.python and context.remedies.can_use(one)), None)
+    update = f"Update macOS: TensorFlow's wheels for Python {have} need {row.macos} or newer"
+    if older is None:
+        return (Fix(update),)
+    text = f"{update}; or install {older.package} {older.version}, also in the requirements file in place of tensorflow"
+    return (Fix(text, context.remedies.pip_install(*context.remedies.bounded(older))),)
 
 
 def _update_pip(context: Context, row: Release, why: str, built: tuple[Fix, ...] = ()) -> Fix:
@@ -635,6 +653,7 @@ def _environment_for(context: Context, asked: Release | None = None, first: tupl
     remedies, row = context.remedies, _usable(context, asked)
     if row is None or remedies.image or remedies.on_jetson:
         return ()
+    row = taking_later_cudnn(context.matrix, row)
     if row.platform == "windows_amd64" and not row.gpu and remedies.knows_gpu:
         return (*remedies.use_wsl(),)  # on Windows itself it would compute on the CPU
     python, commands = remedies.python_for(row), _with_directml(context, remedies.new_environment(row))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from tfgpu_doctor.facts.facts import XlaFile, value_or
+from collections.abc import Iterable
+
+from tfgpu_doctor.facts.facts import Message, XlaFile, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
-from tfgpu_doctor.facts.versions import at_least, capability, major
+from tfgpu_doctor.facts.versions import at_least, capability, major, minor
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Cards, Checks, XlaFiles, fetch
 from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, XLA_READS_PACKAGES_SINCE
@@ -33,6 +35,10 @@ def _shown_cuda(context: Context) -> str:
     return shown[0] if {major(one) for one in shown} == {"11"} else ""
 
 
+def _get_compiler(context: Context) -> tuple[Fix, ...]:
+    return _for_this_ptxas(context) or _install_compiler(context)
+
+
 def _install_compiler(context: Context) -> tuple[Fix, ...]:
     """The package of nvcc has both; releases before 2.14 look into it only where XLA_FLAGS says so."""
     remedies, release = context.remedies, value_or(fetch("gpu_release", context), None)
@@ -52,6 +58,41 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
         return wheel
     there = _data_dir(context, f"{folder.capitalize()} (conda: $CONDA_PREFIX)")
     return (*(wheel if release else _with_its_folder(context, wheel)), Alternative(there.text, there.commands))
+
+
+def _for_this_ptxas(context: Context) -> tuple[Fix, ...]:
+    """What repairs a wrong folder of ptxas, or one that is older than the GPU; empty where neither is printed."""
+    for root in context.log.values("ptxas-below-bin", "root"):
+        text = "Name the folder above bin, to which XLA adds bin/ptxas itself, in place of what XLA_FLAGS has now"
+        return (Fix(text, (f"export XLA_FLAGS=--xla_gpu_cuda_data_dir={context.remedies.quote(root)}",)),)
+    archs = [f"{one[3:-1]}.{one[-1]}" for one in context.log.values("no-arch-in-ptxas", "arch")]
+    model = next(filter(None, map(context.matrix.architecture, archs)), None)
+    return _newer_ptxas(context, model.min_cuda or "11.1") if model else ()
+
+
+def _newer_ptxas(context: Context, cuda: str) -> tuple[Fix, ...]:
+    """Put a newer ptxas where one is looked for: XLA_FLAGS does not reach what tunes cuDNN, nor does PATH come first.
+
+    findCudaExecutable in stream_executor/gpu/asm_compiler.cc, and CandidateCudaRoots; conv_ops.cc sets no folder.
+    """
+    remedies, release = context.remedies, value_or(fetch("gpu_release", context), None)
+    if context.is_in_container:
+        where = "in the container (a later tag of its image), whose CUDA counts; that of the host does not"
+        return (Fix(f"Install CUDA {cuda} or newer {where}"),)
+    if remedies.os == "windows":
+        return (Fix(f"Install CUDA {cuda} or newer, and put its bin folder first on PATH"),)
+    folder = f"/usr/local/cuda-{release.cuda}" if release and release.cuda else "/usr/local/cuda"
+    first = f"TensorFlow takes the ptxas of its own CUDA ({folder}), then of /usr/local/cuda, before one on PATH"
+    first = first if release else "TensorFlow takes the ptxas of /usr/local/cuda-X.Y, its own CUDA, then of " + folder
+    there = [kit.version for kit in value_or(context.facts.cuda.toolkits, ()) if at_least(kit.version, cuda)]
+    if there:
+        link = f"sudo ln -sfn /usr/local/cuda-{minor(there[0])} /usr/local/cuda"
+        text = f"{first}: rename the folder of the older CUDA, and let the link point to CUDA {minor(there[0])}"
+        return (Fix(text, ("ls -ld /usr/local/cuda*", link)),)
+    new = remedies.in_site(f"{XLA_COMPILER}/bin/ptxas")
+    copy = f"sudo cp -b {new} {folder}/bin/ptxas"
+    text = f"{first}: put that of CUDA {cuda} or newer there. The lines are warnings, and the driver compiles instead"
+    return (Fix(text, (*remedies.pip_install(f"nvidia-cuda-nvcc-cu{major(cuda)}"), copy)),)
 
 
 def _with_its_folder(context: Context, wheel: tuple[Fix, ...]) -> tuple[Fix, ...]:
@@ -74,7 +115,7 @@ LIBDEVICE_MISSING = finding(
     title="XLA does not find libdevice.10.bc",
     cause="XLA links this file into functions that use exp, pow, sin and the like, which Keras' optimizers and models "
     "do; without it, compiling them fails",
-    fixes=_install_compiler,
+    fixes=_get_compiler,
     explained_by=_WITHOUT_CUDA,
     docs="https://github.com/openxla/xla/blob/main/xla/tsl/platform/default/cuda_root_path.cc",
 )
@@ -128,7 +169,7 @@ PTXAS_MISSING = finding(
     title="XLA does not find a ptxas that it accepts",
     cause="XLA compiles with the first ptxas that it finds. Without one that it accepts, it uses the compiler "
     "of the driver, or fails. It compiles Keras' optimizers and models, too",
-    fixes=_install_compiler,
+    fixes=_get_compiler,
     explained_by=("xla.libdevice-missing", "gpu.arch-*", *_WITHOUT_CUDA),
     docs="https://github.com/openxla/xla/blob/main/xla/stream_executor/cuda/subprocess_compilation.cc",
 )
@@ -174,6 +215,10 @@ def _known_issue(context: Context, file: XlaFile, issue: KnownIssue, severity: S
     )
 
 
+def _unless_the_driver_compiles(lines: Iterable[Message]) -> Severity | None:
+    return None if all("fallback to the NVIDIA driver" in one.text for one in lines) else Severity.ERROR
+
+
 @PTXAS_MISSING.sign(unless=("gpu.arch-too-new",))
 def ptxas_before_the_gpu(context: Context, messages: MessageLog, gpu_release: Release, cards: Cards) -> Problem | None:
     """ptxas fails, and the toolkit of this release is older than the GPU."""
@@ -185,7 +230,7 @@ def ptxas_before_the_gpu(context: Context, messages: MessageLog, gpu_release: Re
         return None
     return Problem(
         title=f"The ptxas of CUDA {gpu_release.cuda} does not know compute capability {newer[0].compute_capability}",
-        severity=Severity.ERROR,
+        severity=_unless_the_driver_compiles(failed),
         evidence=message_evidence(*failed, need=f"a ptxas for {newer[0].name}"),
     )
 
@@ -197,15 +242,11 @@ def ptxas_older_than_the_gpu(context: Context, messages: MessageLog, cards: Card
     row = next(filter(None, (context.matrix.architecture(card.compute_capability) for card in cards)), None)
     if not lines or row is None or row.min_cuda is None or "12" in messages.values("log-era", "cuda"):
         return None
-    where = "and put its bin folder first on PATH"
-    if context.is_in_container:
-        where = "in the container (a later tag of its image), whose CUDA counts; that of the host does not"
     return Problem(
         title=f"The ptxas of this CUDA does not know compute capability {cards[0].compute_capability}",
         cause=f"it is older than CUDA {row.min_cuda}; the driver compiles instead, which takes long",
         evidence=message_evidence(*lines),
-        fixes=(Fix(f"Install CUDA {row.min_cuda} or newer {where}, or use an older GPU"),),
-        severity=Severity.ERROR if messages.has("ptxas-failed") else None,
+        severity=_unless_the_driver_compiles(lines) if messages.has("ptxas-failed") else None,
     )
 
 
@@ -218,7 +259,11 @@ def ptxas_message(messages: MessageLog) -> Problem | None:
         return None
     version = next(iter(messages.values("ptxas-refused", "version")), None)
     # "Relying on driver to perform ptx compilation" is slower, and goes on
-    failed = messages.has("ptxas-failed") and not messages.has("driver-compiles-ptx")
+    lines = messages.all("ptxas-failed")
+    goes_on = messages.has("driver-compiles-ptx") or not (
+        messages.has("gpu-fails-said", "no-gpu-listed") or _unless_the_driver_compiles(lines)
+    )
+    failed = lines and not goes_on
     fatal = any("F " in message.text[:40] for message in (*refused, *absent))
     return Problem(
         title=f"XLA refuses ptxas {version}" if version else None,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from packaging.version import Version
 
 from tfgpu_doctor.facts.facts import Fact, Known, Unknown
-from tfgpu_doctor.facts.versions import capability, major, numbers
+from tfgpu_doctor.facts.versions import at_least, capability, major, numbers
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.matrix.schema import CondaBuild, JetPack, JetsonWheel
 
@@ -218,6 +218,19 @@ def dropped_by(matrix: Matrix, cudnn: str | None, cuda: str | None, capabilities
     return None
 
 
+def only_its_minor(row: Release) -> bool:
+    """True of a release that refuses later minor versions of its cuDNN: 1.4.1 and 1.6 do, 1.7 takes them.
+
+    tensorflow issue 17422 and voxelnet issue 50: "compatibility version 7000"; the rule changed in 1.7.
+    """
+    return at_least(row.version, "1.7") is False
+
+
+def takes_cudnn_7_0_alone(row: Release) -> bool:
+    """True of 1.5 and 1.6: conda is known to have cuDNN 7.0 for CUDA 8.0 only (cudnn=7.0.5=cuda8.0_0)."""
+    return only_its_minor(row) and major(row.cudnn or "") == "7"
+
+
 def newest_for_most(row: Release) -> tuple[tuple[int, ...], int, Version]:
     """Order releases by their minor version, then by the GPUs with kernels (1.12.2 has those of a K80 alone)."""
     version = Version(row.version)
@@ -244,6 +257,12 @@ def extra_fails(matrix: Matrix, row: Release, python: str | None) -> bool:
     issues = matrix.issues_for(row, python=python, extra=True)
     withdrawn = any(issue.severity == "error" and issue.affects == "install" for issue in issues)
     return withdrawn and any(name.startswith("nvidia-") for name in row.pip_nvidia)
+
+
+def taking_later_cudnn(matrix: Matrix, row: Release) -> Release:
+    """The release; for 1.5 and 1.6 the one of the same CUDA that takes what conda has of cuDNN."""
+    rows = (one for one in matrix.releases(row.platform, row.package) if one.cuda == row.cuda)
+    return max(rows, key=newest_for_most) if takes_cudnn_7_0_alone(row) else row
 
 
 def requirement(row: Release) -> str:

@@ -12,7 +12,14 @@ from packaging.version import Version
 
 from tfgpu_doctor.facts.facts import Record
 from tfgpu_doctor.facts.versions import major, minor, numbers, padded
-from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, kernels_for, oldest_driver
+from tfgpu_doctor.matrix.compatibility import (
+    driver_branches,
+    driver_reaches,
+    drives,
+    kernels_for,
+    oldest_driver,
+    only_its_minor,
+)
 from tfgpu_doctor.matrix.loader import KnownIssue, Matrix, Release
 from tfgpu_doctor.matrix.schema import PLATFORMS, ReleaseRow
 
@@ -159,9 +166,12 @@ def _of_the_major(row: Release, cuda: str, *, later: bool) -> bool:
 
 
 def takes_cudnn(row: Release, cudnn: str | None) -> bool:
-    """cuDNN at run time may be a later minor than the one compiled against, of the same major."""
+    """cuDNN at run time may be a later minor than the one compiled against, of the same major, but for old releases."""
     if cudnn is None or row.cudnn is None:
         return cudnn is None
+    if only_its_minor(row):
+        have, own = numbers(cudnn)[:2], numbers(row.cudnn)[:2]
+        return have[: len(own)] == own[: len(have)]
     return major(row.cudnn) == major(cudnn) and numbers(cudnn) >= numbers(row.cudnn)[: len(numbers(cudnn))]
 
 

@@ -120,6 +120,15 @@ _BEFORE_2_1 = {  # neither call was there
 _OF_A_SYSTEM = {"windows": _ON_WINDOWS, "wsl2": _ON_WSL2, "macos": _ON_MACOS}
 
 
+def _of_nccl(facts: Facts) -> dict[str, str]:
+    """What to search for where NCCL alone is missing."""
+    messages = (one for one in value_or(facts.messages, ()) if one.kind in ("loader-error", "library-not-opened"))
+    names = [one.values.get("library", "") for one in messages]
+    if not names or not all(re.fullmatch(r"libnccl\.so[\d.]*", one) for one in names):
+        return {}
+    return {"loader.sonames": f"ldconfig -p | grep libnccl; find / -name '{names[0]}' 2>/dev/null"}
+
+
 def with_asks(facts: Facts) -> Facts:
     """The facts, each open one with the command that would tell, where there is one."""
     dll = any(message.kind == "dll-load-failed" for message in value_or(facts.messages, ()))
@@ -132,6 +141,7 @@ def with_asks(facts: Facts) -> Facts:
         special = {**special, **_BEFORE_2_1}
     if any(one.values.get("program") == "the program" for one in value_or(facts.messages, ())):
         special = {**special, **{path: None for path, command in _ASKS.items() if "python" in command}}
+    special = {**special, **_of_nccl(facts)}
     for path, command in {**_ASKS, **special}.items():
         fact = look_up(facts, path)
         if command is not None and isinstance(fact, Unknown) and fact.ask is None:
@@ -144,7 +154,7 @@ def with_asks(facts: Facts) -> Facts:
 _ARM = re.compile(r"arm64|aarch64|\bm[1-5]\b|apple silicon|jetson|jetpack")
 _APPLE_SILICON = any_case(
     r"\b(?:MacBook|iMac|Mac(?: mini| Studio| Pro)?|Apple)\b.{0,30}?\bM[1-5]\b|\bM[1-5] (?:Mac|Pro|Max|Ultra)"
-    r"|Apple silicon|macosx_\d+_\d+_arm64|\bosx-arm64\b"
+    r"|Apple silicon|macosx_\d+_\d+_arm64|\bosx-arm64\b|/opt/homebrew/"  # docs.brew.sh/Installation: for Apple silicon
 )
 # processors by the names of machines; what runs in NVIDIA's images, on a Jetson or built from source is no wheel
 _ARM_MACHINE = any_case(

@@ -283,7 +283,7 @@ def on_cpu(request: PlanRequest, interpreter: str | None, others: Mapping[str, s
         others: programs that are other Pythons there, by version.
     """
     target, matrix = request.target, request.matrix
-    names = ("tensorflow", "glibc", "yanked")
+    names = ("tensorflow", "glibc", "macos", "yanked")
     known = (row for row in matrix.stable(platform=target.platform, package="tensorflow") if row.python)
     rows = [row for row in known if not any(CONSTRAINTS[name](request, row) for name in names)]
     here = next((row for row in rows if target.python in row.python), None)

@@ -171,6 +171,14 @@ def _glibc(request: PlanRequest, row: Release) -> _Unmet:
     return f"glibc {have}", f"glibc {row.glibc} or newer", source(row, "glibc")
 
 
+def _macos(request: PlanRequest, row: Release) -> _Unmet:
+    """Its wheel's platform tag admits this macOS."""
+    have = request.target.macos
+    if have is None or row.macos is None or Version(have) >= Version(row.macos):
+        return None
+    return f"macOS {have}", f"macOS {row.macos} or newer", source(row, "macos")
+
+
 def _known_issue(request: PlanRequest, row: Release) -> _Unmet:
     """It is not known to be broken here."""
     python = request.target.python or (row.python[-1] if row.python else None)
@@ -195,6 +203,7 @@ CONSTRAINTS: dict[str, Callable[[PlanRequest, Release], _Unmet]] = {
     "driver": _driver,
     "python": _python,
     "glibc": _glibc,
+    "macos": _macos,
     "known-issue": _known_issue,
     "yanked": _yanked,
 }

@@ -21,7 +21,14 @@ from tfgpu_doctor.matrix.compatibility import XLA_COMPILER, driver_reaches, olde
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.matrix.queries import takes_cudnn
 from tfgpu_doctor.plan.alternatives import PUBLISHED, alternatives, on_cpu
-from tfgpu_doctor.plan.constraints import PlanRequest, broken_within, candidates, same_minor_releases, violations
+from tfgpu_doctor.plan.constraints import (
+    CONSTRAINTS,
+    PlanRequest,
+    broken_within,
+    candidates,
+    same_minor_releases,
+    violations,
+)
 from tfgpu_doctor.plan.gate import Repair, Situation, admitted, has_pip, needs_a_machine_of_its_own, refused
 from tfgpu_doctor.plan.install_commands import Installation, link_commands, python_for, xla_line, xla_line_command
 from tfgpu_doctor.plan.records import Option
@@ -272,6 +279,10 @@ class Fixes(Situation):
         files = " ".join("/*/".join(map(shlex.quote, folder.split("/*/"))) + "/*.so*" for folder in folders)
         return f"ln -sf {files} {shlex.quote(target + '/')}"
 
+    def in_site(self, path: str) -> str:
+        """A path below the site-packages of TensorFlow, as the shell can read it."""
+        return f"{SITE.format(python=self.python)}/{path}"
+
     def xla_data_dir(self, folder: str) -> str:
         """The command that tells XLA where its compiler is; a relative folder is below site-packages.
 
@@ -283,9 +294,10 @@ class Fixes(Situation):
             return f"""set "XLA_FLAGS={"%XLA_FLAGS% " if is_set else ""}--xla_gpu_cuda_data_dir='{folder}'\""""
         site, below = SITE.format(python=self.python), folder == XLA_COMPILER
         if is_set:
-            path = f"{site}/{folder}" if below else shlex.quote(folder)
+            path = self.in_site(folder) if below else shlex.quote(folder)
             return f'export XLA_FLAGS="$XLA_FLAGS --xla_gpu_cuda_data_dir="{path}'
-        return xla_line_command(xla_line("" if below else folder), site)
+        # a text does not tell what an earlier attempt has set
+        return xla_line_command(xla_line("" if below else folder, beside=self._of_text), site)
 
     def pip_install(self, *requirements: str, python: str | None = None) -> tuple[str, ...]:
         """Install `requirements` into the environment under test with the tool that works there.
@@ -565,7 +577,8 @@ class Fixes(Situation):
 
     def _for_tensorflow_1(self, best: Release, why: str) -> Iterator[Fix]:
         """The newest TensorFlow 1 that runs here, for a program of that, which the best release cannot run."""
-        if self.image or {*map(major, self._possible_releases)} != {"1"} or major(best.version) == "1":
+        of_0 = "0" in {*map(major, self._possible_releases)}  # whose programs 1.15 does not run, either
+        if self.image or of_0 or not self.runs_tensorflow_1 or major(best.version) == "1":
             return
         rows = (row for row in candidates(self.matrix, self.target.platform) if major(row.version) == "1" and row.gpu)
         without_image = self.os == "windows" and not self._installed_version()
@@ -576,8 +589,7 @@ class Fixes(Situation):
             yield from self.with_cuda_beside(row, text, why)
             return
         for option in self._images("<2"):
-            text = f"For a program of TensorFlow 1, use {option.title}"
-            yield Fix(text, option.commands["docker"])
+            yield self._in_container(option, f"For a program of TensorFlow 1, use {option.title}")
 
     def _images(self, wanted: str) -> Iterator[Option]:
         """Images of some releases that serve this machine."""
@@ -646,7 +658,7 @@ class Fixes(Situation):
             return ()
         for row in candidates(self.matrix, self.target.platform):
             same = row.cuda and row.cudnn and minor(row.cuda) == minor(cuda)
-            same = same and (not cudnn or major(row.cudnn) == major(cudnn))
+            same = same and (not cudnn or takes_cudnn(row, cudnn))
             if same and self.target.python in (None, *row.python) and self.can_use(row):
                 text = f"Install TensorFlow {row.version}, which is built for CUDA {minor(cuda)} and cuDNN {row.cudnn}"
                 if lacks_cudnn and not self.installation(row).cuda_from_pip:
@@ -661,12 +673,25 @@ class Fixes(Situation):
             return ()
         own = [one for one in self._images(f"=={minor(row.version)}.*") if one.package == PUBLISHED]
         text = "Use the image of this release: it has"
-        return tuple(Fix(f"{text} CUDA {one.cuda} and cuDNN {one.cudnn}", one.commands["docker"]) for one in own)
+        return tuple(self._in_container(one, f"{text} CUDA {one.cuda} and cuDNN {one.cudnn}") for one in own)
+
+    def _in_container(self, option: Option, text: str) -> Fix:
+        """The image, which wants a driver and a toolkit that a text need not show, with the program's folder in it."""
+        commands = next(iter(option.commands.values()))
+        if option.kind != "container" or not self._of_text:
+            return Fix(text, commands)
+        driver = f"driver {option.min_driver} or newer, " * (self.target.driver is None and bool(option.min_driver))
+        has_docker = value_or(self.facts.host.container, "none") != "none"
+        docker = "Docker Desktop with WSL2" if self.host == "windows" else "Docker with the NVIDIA Container Toolkit"
+        needs = (driver + "" if has_docker else driver + docker).removesuffix(", ")
+        if self.host != "windows":
+            commands = tuple(one.replace(" -it ", ' -v "$PWD":/work -w /work -it ') for one in commands)
+        return Fix(f"{text} ({needs})" if needs else text, commands)
 
     def can_use(self, row: Release) -> bool:
         """Whether a release can use the GPU here; the one that is there may wait for a driver, or compile its PTX."""
         if not row.gpu:
-            return True
+            return not CONSTRAINTS["macos"](self.request, row)
         target = structs.replace(self.target, python=None)
         is_there = row.version == self._installed_version()
         later = {"known-issue", "python"} | ({"driver"} if is_there else set())
@@ -679,7 +704,7 @@ class Fixes(Situation):
             other = [option for option in found if option.kind == "container" and image not in option.title]
             found = [] if self._serves else other
             found.sort(key=lambda option: not image.startswith(f"{option.package}:"))
-        return tuple(Fix(f"{option.title}: {why}", next(iter(option.commands.values()))) for option in found)
+        return tuple(self._in_container(option, f"{option.title}: {why}") for option in found)
 
     def new_environment(self, row: Release) -> tuple[str, ...]:
         """Make an environment in which a release works, by the tool that is there and can bring its Python along."""

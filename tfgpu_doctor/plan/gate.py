@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import Facts, value_or
+from tfgpu_doctor.facts.facts import Facts, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings.declaration import MessageLog
@@ -52,9 +52,11 @@ _ADDS = re.compile(r"\b(?:install|create|sync)\b|\bpacman -S|\bdocker run\b|\brp
 _REMOVES = re.compile(r"\b(?:uninstall|remove)\b")
 _SERVER = re.compile(r"/serving\b|/tritonserver\b")
 _OF_A_MACHINE = re.compile(r"\bconda create\b|\bvenv\b|\bdocker run\b|\breboot\b|NVIDIA driver|-archive\b")
+_BEFORE_2 = re.compile(r"\W{0,3}(?:201[5-8]|2019-0[1-9])-\d")  # the date of a line
 _OF_AN_API = re.compile(r"\b(?:[A-Z][a-z]+){3,}\b|\b[A-Za-z]+_\w{8,}\b")
 _LOOKS_UP = ("tfgpu matrix", "tfgpu plan")
-_OF_A_RELEASE = ("build", "gpu", "cudnn", "driver", "python", "glibc", "yanked")  # constraints that a fix must meet
+_OF_A_WHEEL = ("python", "glibc", "macos", "yanked")
+_OF_A_RELEASE = ("build", "gpu", "cudnn", "driver", *_OF_A_WHEEL)  # constraints that a fix must meet
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,14 @@ class Situation:
         lacks = build is not None and not (build.is_cuda_build or build.is_rocm_build)
         return (self.version or "") if lacks and listed == {"tensorflow"} else None
 
+    @cached_property
+    def runs_tensorflow_1(self) -> bool:
+        """True if the release is known to be one, or a log was printed before 2.0 (30 September 2019)."""
+        version = self.facts.tensorflow.version
+        left = (self.version,) if self.version else version.one_of if isinstance(version, Unknown) else ()
+        dated = any(_BEFORE_2.match(one.text) for one in self.log.messages)
+        return all(at_least(one, "2.0") is False for one in left) if left else dated
+
     @property
     def version(self) -> str | None:
         """The TensorFlow that is there, as far as it is known for sure."""
@@ -171,12 +181,22 @@ class Repair:
 
     def releases(self, situation: Situation) -> Iterator[Release]:
         """The rows of the TensorFlow releases that pip is asked for."""
+        return filter(None, (row for _, row in self._pinned(situation)))
+
+    def lacks_wheel(self, situation: Situation) -> bool:
+        """True if a release that pip is asked for has wheels for other systems or processors alone."""
+        absent = {pinned for pinned, row in self._pinned(situation) if row is None}
+        rows = () if "Apple silicon" in self.fix.text else situation.matrix.data.tensorflow
+        return any((one.package, one.version) in absent for one in rows)
+
+    def _pinned(self, situation: Situation) -> Iterator[tuple[tuple[str, str], Release | None]]:
+        """Name and version of each pinned TensorFlow, with its row for this platform."""
         platform = "linux_x86_64" if self.in_wsl else situation.target.platform
         for one in self.requirements:
             version = next((each.version for each in one.specifier if each.operator == "=="), None)
-            known = version and one.name in TENSORFLOW and situation.matrix.tensorflow(version, platform, one.name)
-            if known and known.version == version:
-                yield known
+            if version and one.name in TENSORFLOW:
+                row = situation.matrix.tensorflow(version, platform, one.name)
+                yield (one.name, version), row if row and row.version == version else None
 
 
 def _written(line: str) -> Requirement | None:
@@ -215,11 +235,11 @@ def installs_what_cannot_work(repair: Repair, situation: Situation) -> bool:
     request = PlanRequest(situation.matrix, structs.replace(target, python=python), compiles=True)
     for row in repair.releases(situation):
         # a release without CUDA, or the one that is there, is refused only where pip could not install it
-        names: tuple[str, ...] = _OF_A_RELEASE if row.gpu else ("python", "glibc", "yanked")
+        names: tuple[str, ...] = _OF_A_RELEASE if row.gpu else _OF_A_WHEEL
         names = ("python",) if row.version == situation.version else names
         if any(CONSTRAINTS[name](request, row) for name in names):
             return True
-    return False
+    return repair.lacks_wheel(situation)
 
 
 def _python_made(repair: Repair, situation: Situation) -> str | None:
@@ -328,7 +348,7 @@ _NAMED_RELEASE = re.compile(
 def is_of_another_major(repair: Repair, situation: Situation) -> bool:
     """TensorFlow 2 for what runs on TensorFlow 1: its programs end with the first line that uses a session."""
     named = [one["major"] or one["tag"] for one in _NAMED_RELEASE.finditer(" ".join(repair.fix.commands))]
-    is_first = bool(named) and at_least(situation.version, "2.0") is False and all(at_least(one, "2") for one in named)
+    is_first = bool(named) and situation.runs_tensorflow_1 and all(at_least(one, "2") for one in named)
     asked = (one.values.get("requirement", "") for one in situation.log.messages)
     return is_first and not any(">=" in one and "<" not in one for one in asked)  # tensorflow>=1.7 is met by 2.20
 

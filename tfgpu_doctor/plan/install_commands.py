@@ -24,6 +24,7 @@ from tfgpu_doctor.matrix.compatibility import (
     numpy_bound,
     protobuf_bound,
     requirement,
+    takes_cudnn_7_0_alone,
 )
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.plan.target import Target
@@ -155,6 +156,11 @@ class Installation:
             package = f"{start}-venv" if start.startswith("python") else f"python{python}-venv"
             yield Fix("venv is missing (Debian, Ubuntu)", (f"sudo apt-get install -y {package}",))
 
+    @property
+    def _conda_has_cuda(self) -> bool:
+        there = minor(self.row.cuda) in CONDA_TOOLKITS and at_least(self.row.cudnn or _OLDEST_CUDNN, _OLDEST_CUDNN)
+        return bool(there) and not takes_cudnn_7_0_alone(self.row)
+
     @cached_property
     def commands(self) -> dict[str, tuple[str, ...]]:
         """Package manager → the commands that make a new environment with this release and its CUDA.
@@ -165,8 +171,7 @@ class Installation:
         if self.on_cpu and is_windows:  # by the launcher for Windows
             return {"pip": (f"py -{self.python} -m venv tf", f"tf\\Scripts\\python -m pip install {packages}")}
         if not self.on_cpu and (is_windows or not (self.self_contained or self.cuda_from_pip)):
-            there = minor(self.row.cuda) in CONDA_TOOLKITS and at_least(self.row.cudnn or _OLDEST_CUDNN, _OLDEST_CUDNN)
-            return {"conda": tuple(self._with_condas_cuda())} if there else {}
+            return {"conda": tuple(self._with_condas_cuda())} if self._conda_has_cuda else {}
         made = self._environments(packages)
         links = self._links(f"~/tf/lib/python{'3.*' if self.starts_python == 'python3' else self.python}")
         first = ("pip", "uv") if self.on_cpu or self.target.python == self.python else ("uv", "pip")
@@ -287,13 +292,16 @@ def link_commands(row: Release, site: str, *, cuda_from_pip: bool, inside: str =
     return tuple(f"{inside} sh -c {shlex.quote(command)}" if inside else command for command in commands)
 
 
-def xla_line(folder: str = "") -> str:
+def xla_line(folder: str = "", *, beside: bool = False) -> str:
     """The line that Python executes when it starts and that tells XLA its compiler's folder, by default pip's.
 
-    A value that is set already is kept. `sitedir` is what site.py calls the folder of the file.
+    A value that is set already is kept; `beside` it this folder counts, as the last one. `sitedir` is what site.py
+    calls the folder of the file.
     """
     pip = f'"--xla_gpu_cuda_data_dir=" + sitedir + "/{XLA_COMPILER}"'
     value = f'"--xla_gpu_cuda_data_dir={folder}"' if folder else pip
+    if beside:
+        return f'import os; os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " " + {value}'
     return f'import os; os.environ.setdefault("XLA_FLAGS", {value})'
 
 

@@ -27,6 +27,7 @@ NO_GLIBC = "0"  # older than any
 _DRIVER = re.compile(r"\d{2,3}(\.\d+){0,2}")
 _NEWEST_CUDA = 30  # no driver for CUDA has so small a number: the first had 177 (CUDA 2.0 release notes)
 _GLIBC = re.compile(r"glibc (\d+(?:\.\d+)+)")
+_MACOS = re.compile(r"\bmac ?os\b(?: x)?\D{0,20}(\d{2}(?:\.\d{1,2})?)(?![\d.]*\d{3})", re.IGNORECASE)
 _PYTHON = re.compile(r"(?:cp|python)?\s*([23])\.?(\d{1,2})(?:\.\d+)?", re.IGNORECASE)
 _COUNT = re.compile(r"^\s*\d{1,3} ?[x×*] ?")  # "2x RTX 3090", "8 × NVIDIA H200": the plan for each is the same
 _CAPABILITY = re.compile(r"(?:sm_|compute_)?(\d{1,2}?)\.?(\d)[a-z]?", re.IGNORECASE)
@@ -81,6 +82,7 @@ class Target(Record, frozen=True, kw_only=True):
     os: Os = "linux"
     machine: str = "x86_64"  # "aarch64", "arm64"
     glibc: str | None = None  # "2.36"; NO_GLIBC where the C library is musl
+    macos: str | None = None  # "11.6"
 
     @property
     def platform(self) -> str:
@@ -178,6 +180,7 @@ def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Targe
         os=next((one for one in OSES if one == system), "linux"),
         machine=next((one for one in MACHINES if platform.endswith(one)), "x86_64"),
         glibc=glibc_of(facts.host),
+        macos=found[1] if (found := _MACOS.search(value_or(facts.host.distribution, ""))) else None,
     )
 
 
