@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ntpath
 import posixpath
+import re
 from collections.abc import Collection, Iterable
 
 from msgspec import structs
@@ -25,6 +26,7 @@ from tfgpu_doctor.findings.libraries import (
 from tfgpu_doctor.matrix.compatibility import forgets_folders, jetson_commands, newest_for_most
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 
+_EARLY = re.compile(r"\d(?:rc|a|b|\.dev)\d")
 CONDA_TENSORFLOW = ("conda install -c conda-forge tensorflow",)
 PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each with a lib of its own
     text="Add the folders of pip's nvidia packages to the loader path before Python starts",
@@ -192,7 +194,11 @@ def _newest_with(context: Context, cuda: ReportedCuda) -> Release | None:
 
 def _keep(release: Release, best: tuple[Fix, ...], context: Context) -> tuple[Fix, ...]:
     """Keep a release whose CUDA pip does not install, beside the best one."""
-    text = f"Keep {release.version}, in an environment of its own"
+    stated = value_or(context.facts.tensorflow.version, release.version)
+    own = (
+        f"Take {release.version}, the final release of {stated}" if _EARLY.search(stated) else f"Keep {release.version}"
+    )
+    text = f"{own}, in an environment of its own"
     advised = {fix.commands for fix in best}
     ways = (*context.remedies.in_image(release), *context.remedies.with_cuda_beside(release, text))
     beside = [fix for fix in ways if fix.commands not in advised]

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from tfgpu_doctor.facts.distributions import TENSORFLOW
-from tfgpu_doctor.facts.facts import Facts, value_or
+from tfgpu_doctor.facts.facts import Facts, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.facts.versions import at_least, major, minor
 from tfgpu_doctor.findings.declaration import MessageLog
@@ -90,7 +90,9 @@ class Situation:
             return None
         from tfgpu_doctor.plan.planned import base_named  # of no use to a doctor without an image
 
-        return base_named(self.image, self.matrix)
+        version = self.facts.tensorflow.version  # of what was the latest then
+        left = version.one_of if isinstance(version, Unknown) else (version.value,)
+        return base_named(re.sub(":latest(?=-|$)", f":{left[-1]}", self.image) if left else self.image, self.matrix)
 
     def image_cuda(self) -> tuple[str, str | None] | None:
         """The CUDA of the image that TensorFlow is part of, and the oldest driver on which it starts."""
