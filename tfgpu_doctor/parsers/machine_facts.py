@@ -299,12 +299,13 @@ _WORKS_WITH = any_case(
 
 def cuda(text: ParsedText, matrix: Matrix | None = None) -> Cuda:
     """The toolkits that tools, files, somebody's words, a command or a path tell of."""
-    printed = [one for one in text.versions if one.component == "cuda"]
+    sought = _sought(text)
+    printed = [one for one in text.versions if one.component == "cuda" and one.line not in sought]
     kits = [_kit(one.via, one.version, f"line {one.line}: {one.via}", one.via) for one in printed]
     # people take nvidia-smi's "CUDA Version", the newest that the driver supports, for their toolkit's
     others = text.smi.cuda_version if printed else None
     kits += [_kit(one.raw[:80], one.value, stated_at(one)) for one in text.all_stated("cuda") if one.value != others]
-    kits += _mentioned_toolkits(text, bool(kits))
+    kits += _mentioned_toolkits(text, bool(kits), sought)
     kits += _listed_runtimes(text)
     kits += _named_files(text)
     if not kits and matrix:
@@ -359,9 +360,8 @@ def said_to_work(text: ParsedText) -> tuple[str, int] | None:
     return (found[0]["version"] or found[0]["before"] or found[0]["older"], found[1]) if found else None
 
 
-def _mentioned_toolkits(text: ParsedText, stated: bool) -> Iterator[Toolkit]:
+def _mentioned_toolkits(text: ParsedText, stated: bool, sought: set[int]) -> Iterator[Toolkit]:
     """Toolkits that a conda command installs, that a path names, or that a sentence says are installed."""
-    sought = _sought(text)
     for line in text.lines_with("cuda", "gpu"):
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] != "cudnn":

@@ -365,8 +365,10 @@ def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, message
     if version == NOT_IN_TEXT and matrix is not None:
         wheel = not any(message.kind in OTHER_BUILDS for message in messages)
         version = remaining_releases(text, matrix, python, wheel=wheel) or version
-    tried = version.one_of[-1:] if isinstance(version, Unknown) and text.all_stated("tensorflow") else ()
-    package = _distribution(text, *(tried or (value_or(version, None),)))
+    package = _distribution(text, value_or(version, None))
+    tried = version.one_of if isinstance(version, Unknown) and text.all_stated("tensorflow") else ()
+    if tried and isinstance(package, Known) and not any(_may_be(package.value, one, old=True) for one in tried):
+        package = NOT_IN_TEXT
     return TensorFlow(version=version, distribution=package, build=build(text), devices=devices(text))
 
 
