@@ -195,10 +195,8 @@ def _newest_with(context: Context, cuda: ReportedCuda) -> Release | None:
 def _keep(release: Release, best: tuple[Fix, ...], context: Context) -> tuple[Fix, ...]:
     """Keep a release whose CUDA pip does not install, beside the best one."""
     stated = value_or(context.facts.tensorflow.version, release.version)
-    own = (
-        f"Take {release.version}, the final release of {stated}" if _EARLY.search(stated) else f"Keep {release.version}"
-    )
-    text = f"{own}, in an environment of its own"
+    early = f", the final release of {stated}" if _EARLY.search(stated) else ""
+    text = f"{'Take' if early else 'Keep'} {release.version}{early}, in an environment of its own"
     advised = {fix.commands for fix in best}
     ways = (*context.remedies.in_image(release), *context.remedies.with_cuda_beside(release, text))
     beside = [fix for fix in ways if fix.commands not in advised]

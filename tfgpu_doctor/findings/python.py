@@ -743,14 +743,12 @@ def removal_message(messages: MessageLog, os: str | None = None) -> Problem | No
 @PACKAGE_REMOVED.sign()
 def early_release_withdrawn(context: Context, messages: MessageLog) -> Problem | None:
     """Pip is asked for a release candidate, and offers the release that it became."""
-    seen = next(filter(final_of, messages.all("no-distribution")), None)
-    if seen is None:
-        return None
-    (name, version), final = requested(seen), final_of(seen)
+    seen = [one for one in messages.all("no-distribution") if final_of(one)][:1]
+    name, version, final = (*requested(seen[0]), final_of(seen[0])) if seen else ("", "", "")
     return Problem(
         title=f"{name} {version} has been withdrawn; its final release is {final}",
         cause="release candidates are deleted from the index; what pip lists is there for this Python",
-        evidence=message_evidence(seen),
+        evidence=message_evidence(*seen),
         fixes=context.remedies.installing(f"Require {final} in its place, in its file, too", f"{name}=={final}"),
     )
 

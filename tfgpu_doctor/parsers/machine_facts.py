@@ -282,8 +282,8 @@ _RUNTIME_FILE = any_case(
 _SENTENCE = 400  # a line that is longer is a program's
 _OLD = ("cublas", "cufft", "curand", "cusolver", "cusparse")
 _ALL_ALIKE = ("7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0")
-_SOUGHT = re.compile(r"Searched for CUDA in|Can't find libdevice|Couldn't (?:get ptxas version|invoke ptxas)")
-_PATH = re.compile(r"[^/\w]*(?:.{0,200}\] )?\.?/\S*\s*")
+# folders in which XLA looked, whether they are there or not
+_SOUGHT = re.compile(r"(?:^|\])\s{2,}\S*/\S+\s*$|Can't find libdevice|Couldn't (?:get ptxas version|invoke ptxas)")
 _HEADER = re.compile(r"^\S{1,200}: *$|/ldconfig")  # a folder above its list of files, which tells what is in it
 # "with 2.14.0 everything worked", "the default TF 1.2 does not do this": what that release needs is there
 _WORKS_WITH = any_case(
@@ -299,7 +299,7 @@ _WORKS_WITH = any_case(
 
 def cuda(text: ParsedText, matrix: Matrix | None = None) -> Cuda:
     """The toolkits that tools, files, somebody's words, a command or a path tell of."""
-    sought = _sought(text)
+    sought = {line.number for line in text.lines_with("cuda") if _SOUGHT.search(line.text)}
     printed = [one for one in text.versions if one.component == "cuda" and one.line not in sought]
     kits = [_kit(one.via, one.version, f"line {one.line}: {one.via}", one.via) for one in printed]
     # people take nvidia-smi's "CUDA Version", the newest that the driver supports, for their toolkit's
@@ -371,16 +371,7 @@ def _mentioned_toolkits(text: ParsedText, stated: bool, sought: set[int]) -> Ite
         if folder and stance(line.text, *folder.span()) == "here":
             yield _kit(folder[0], folder["version"], f"line {line.number}")
     for one in () if stated else text.said("cuda"):
-        yield _kit(one.raw, one.value, f"line {one.line}")
-
-
-def _sought(text: ParsedText) -> set[int]:
-    """The lines of folders in which XLA looked, whether they are there or not."""
-    found, inside = set[int](), False
-    for line in text.lines:
-        inside = bool(_SOUGHT.search(line.text) or (inside and _PATH.fullmatch(line.text)))
-        found |= {line.number} if inside else set()
-    return found
+        yield from [] if one.line in sought else [_kit(one.raw, one.value, f"line {one.line}")]
 
 
 def cudnn(text: ParsedText, matrix: Matrix | None = None) -> Cudnn:
@@ -477,7 +468,9 @@ def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
     seen, source = text.tensorflow, "TensorFlow's list of devices"
     listed = tensorflow_outputs.device_facts(seen)
     if lists_gpu(listed) and seen.gpu_count != 0:
-        return Known((*listed, *_not_quoted(text, listed)), source)
+        links, names = text.find(_LINKS), {one.name for one in listed}  # of GPUs whose lines are left out, too
+        linked = (f"/physical_device:GPU:{one}" for one in (links[0]["numbers"].split() if links else ()))
+        return Known((*listed, *(TfDevice(name=one, kind="GPU") for one in linked if one not in names)), source)
     if seen.gpu_count:
         counted = (TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU") for n in range(min(seen.gpu_count, 64)))
         return Known(tuple(counted), f"line {seen.some_gpu}: {source}")
@@ -489,14 +482,6 @@ def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
     if about_tensorflow and (bare := text.find(_BARE_LIST)):
         return Known((), f"line {bare[1]}: an empty list", "inferred")
     return NOT_IN_TEXT
-
-
-def _not_quoted(text: ParsedText, listed: tuple[TfDevice, ...]) -> Iterator[TfDevice]:
-    """The GPUs in the head of the log's table of links, whose own lines are left out."""
-    head, names = text.find(_LINKS), {one.name for one in listed}
-    for number in head[0]["numbers"].split() if head else ():
-        if (name := f"/physical_device:GPU:{number}") not in names:
-            yield TfDevice(name=name, kind="GPU")
 
 
 def first_said(text: ParsedText, reader: Callable[[str], object]) -> int | None:

@@ -113,7 +113,7 @@ class ParsedText:
         """The first of it as a fact; of several that one line names none is known to be the one."""
         stated = self.said(key) if in_sentences else self.all_stated(key)
         several = tuple(dict.fromkeys(one.value for one in stated if one.line == stated[0].line))
-        if several[1:] and stated[0] in self.stated and statements.lists_several(stated[0].raw):
+        if several[1:] and stated[0] in self.stated and statements.TRIED.search(stated[0].raw):
             return Unknown(f"line {stated[0].line} names several", one_of=several)
         return next((Known(one.value, stated_at(one), "stated") for one in stated), NOT_IN_TEXT)
 

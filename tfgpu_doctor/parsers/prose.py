@@ -57,11 +57,11 @@ _VERSION_WORD = (
 )
 _LINK = rf"[^\w\n.,;]{{0,4}}(?:{_VERSION_WORD}[^\w\n.,;]{{0,3}}){{0,2}}v?"
 _NUMBER = r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,3})(?![\d%]|\.\d|[-\s]?(?:GB|MB|GiB|gig|bit|x\b|fps|times|hours|min|sec))"
-_RELEASE = _NUMBER.replace("{0,3})", "{0,3}(?:[-.]?(?:rc|alpha|beta|a|b)\\d{1,2}\\b)?)")
+_RELEASE = _NUMBER.replace("{0,3})", "{0,3}(?:[-.]?(?:rc|alpha|beta|a|b)\\d{1,2}\\b(?!-\\d))?)")
 _NAMED = {
     # the number behind "CUDA/cuDNN" is CUDA's, and so is the first of "cudnn-8.0-v5.1"; the 7 of "libcudnn7=" is none
     "cudnn": r"(?<!/)(?<!/ )(?:lib)?cu ?dnn(?!\d(?:-dev)?[_=]|-?\d{1,2}[.-]\d-)",
-    "cuda": r"(?<!\+)cuda(?: ?tool ?kit)?",  # of "8.0.5-1+cuda11.0" the CUDA that a package is for
+    "cuda": r"(?<!\d\+)cuda(?: ?tool ?kit)?",  # of "8.0.5-1+cuda11.0" the CUDA that a package is for
     # "tensorflow<2.11" names what it is not
     "tensorflow": r"(?:tensor[- ]?flow|(?<![A-Za-z0-9_.])tf)(?:[-_ ]?(?:gpu|cpu)|\[and-cuda\]|\.__version__)?"
     r"(?!\W{0,2}(?:<(?!=)|!=))",

@@ -205,18 +205,13 @@ _READERS: dict[str, Callable[[str], str | None]] = {
 
 # "1.10.0, 1.13.1 and 1.14.0": those that somebody tried
 _ONE_OF = r"v?\d{1,3}(?:\.\d{1,3}){1,3}(?:[-.]?(?:rc|a|b)\d+)?(?![\w.]*\w)"
-_TRIED = any_case(rf"(?<![\w.])(?:{_ONE_OF}\s*(?:,|/|;|&|\band\b|\bor\b)\s*(?:py(?:thon)? ?|tf ?|cuda ?)?)+{_ONE_OF}")
-
-
-def lists_several(text: str) -> bool:
-    """Whether a value is a list of versions."""
-    return _TRIED.search(text[:LONGEST]) is not None
+TRIED = any_case(rf"(?<![\w.])(?:{_ONE_OF}\s*(?:,|/|;|&|\band\b|\bor\b)\s*(?:py(?:thon)? ?|tf ?|cuda ?)?)+{_ONE_OF}")
 
 
 def _pairs(key: str, text: str) -> list[Pair]:
     """What the value behind the label of a key tells, all versions of a list of them."""
     pairs = _first_pairs(key, text)
-    tried = _TRIED.search(text[:LONGEST]) if pairs and key in _VERSIONED else None
+    tried = TRIED.search(text[:LONGEST]) if pairs and key in _VERSIONED else None
     for number in re.findall(_ONE_OF, tried[0]) if tried and pairs[0][1] in tried[0] else ():
         of_two = key == "cuda" and not 10 <= int(major(number.lstrip("v"))) <= 19  # else it may be cuDNN's
         found = [] if of_two else _first_pairs(key, number)
