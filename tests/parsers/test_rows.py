@@ -206,6 +206,8 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "sees_no_gpu": lambda text: _fact("tensorflow.devices")(text) == (),
         "distribution": lambda text: [_fact(f"host.distribution_{part}")(text) for part in ("id", "version")],
         "wheel_platform": _fact("python.wheel_platform"),
+        "toolkits": lambda text: [one.version for one in _fact("cuda.toolkits")(text) or ()] or None,
+        "devices": lambda text: len(_fact("tensorflow.devices")(text)),
         "tensorflow": _fact("tensorflow.version"),
         "releases": _releases,
         "installs_tensorflow": lambda text: "tensorflow-installed" in [one.kind for one in _fact("messages")(text)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ntpath
 import posixpath
+import re
 from collections.abc import Collection, Iterable
 
 from msgspec import structs
@@ -25,6 +26,7 @@ from tfgpu_doctor.findings.libraries import (
 from tfgpu_doctor.matrix.compatibility import forgets_folders, jetson_commands, newest_for_most, taking_later_cudnn
 from tfgpu_doctor.matrix.loader import KnownIssue, Release
 
+_EARLY = re.compile(r"\d(?:rc|a|b|\.dev)\d")
 CONDA_TENSORFLOW = ("conda install -c conda-forge tensorflow",)
 PIP_FOLDERS = Fix(  # nvidia is a namespace package: a folder of folders, each with a lib of its own
     text="Add the folders of pip's nvidia packages to the loader path before Python starts",
@@ -193,11 +195,12 @@ def _newest_with(context: Context, cuda: ReportedCuda) -> Release | None:
 
 def _keep(release: Release, best: tuple[Fix, ...], context: Context) -> tuple[Fix, ...]:
     """Keep a release whose CUDA pip does not install, beside the best one."""
-    text = f"Keep {release.version}, in an environment of its own"
-    if (later := taking_later_cudnn(context.matrix, release)) is not release:
-        text = (
-            f"{release.version} takes cuDNN 7.0 alone: install TensorFlow {later.version}, in an environment of its own"
-        )
+    later = taking_later_cudnn(context.matrix, release)
+    stated = value_or(context.facts.tensorflow.version, release.version)
+    early = f", the final release of {stated}" if _EARLY.search(stated) else ""
+    text = f"{'Take' if early else 'Keep'} {release.version}{early}, in an environment of its own"
+    if later is not release:
+        text = f"{release.version} takes cuDNN 7.0 alone: install {later.version}, in an environment of its own"
     advised = {fix.commands for fix in best}
     ways = (*context.remedies.in_image(release), *context.remedies.with_cuda_beside(later, text))
     beside = [fix for fix in ways if fix.commands not in advised]

@@ -17,7 +17,14 @@ from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evid
 from tfgpu_doctor.findings.inputs import Sonames, Variables
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.library_fixes import IN_COMPAT, jetpack, with_metal
-from tfgpu_doctor.findings.requirements import newest_minor, offered, python_offered_to, read_requirement, requested
+from tfgpu_doctor.findings.requirements import (
+    final_of,
+    newest_minor,
+    offered,
+    python_offered_to,
+    read_requirement,
+    requested,
+)
 from tfgpu_doctor.matrix.compatibility import taking_later_cudnn
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
@@ -474,7 +481,7 @@ def no_matching_distribution(
     if (alpine := messages.all("musl-system")) and any(offered(message) in ([], None) for message in refused):
         seen = (*message_evidence(*refused, most=2), *message_evidence(*alpine, need=_GLIBC, most=2))
         return Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen, fixes=_for_glibc(context))
-    if _gpu_package_on_macos(context, refused):
+    if _gpu_package_on_macos(context, refused) or any(map(final_of, refused)):
         return None  # no Python has a wheel
     if python_bits == 32:
         row = _requested_row(context, refused, wheel_platform) or release
@@ -750,6 +757,19 @@ def removal_message(messages: MessageLog, os: str | None = None) -> Problem | No
         if name.replace("_", "-") == "tensorflow-gpu" and version and _after_the_last(version, offered(message), os):
             seen.append(message)
     return Problem(evidence=message_evidence(*seen))
+
+
+@PACKAGE_REMOVED.sign()
+def early_release_withdrawn(context: Context, messages: MessageLog) -> Problem | None:
+    """Pip is asked for a release candidate, and offers the release that it became."""
+    seen = [one for one in messages.all("no-distribution") if final_of(one)][:1]
+    name, version, final = (*requested(seen[0]), final_of(seen[0])) if seen else ("", "", "")
+    return Problem(
+        title=f"{name} {version} has been withdrawn; its final release is {final}",
+        cause="release candidates are deleted from the index; what pip lists is there for this Python",
+        evidence=message_evidence(*seen),
+        fixes=context.remedies.installing(f"Require {final} in its place, in its file, too", f"{name}=={final}"),
+    )
 
 
 @PACKAGE_REMOVED.sign()

@@ -192,7 +192,8 @@ def _of_patterns(text: ParsedText) -> Iterator[Message]:
             yield _message(text, "log-era", found[1], cuda=cuda)
             break
     for kind, pattern in (("jetson", _JETSON), ("notebook", _NOTEBOOK), ("hosted-notebook", _HOSTED)):
-        if found := text.find(pattern):
+        # who starts a container is at a machine of their own
+        if (found := text.find(pattern)) and not (kind == "hosted-notebook" and text.hints.starts):
             named = text.find(_JETPACK) if kind == "jetson" else None
             yield _message(text, kind, found[1], **({"jetpack": named[0]["version"]} if named else {}))
     if (found := text.find(_NOT_PYTHON)) and not text.find(_PYTHON):

@@ -65,6 +65,7 @@ _CAPABILITY = any_case(
     r"\bcompute capabilit(?:y|ies)\W{1,3}(?:(?:is|of|version|level|being|only)\W{1,3}){0,2}"
     r"(?P<capability>\d{1,2}\.\d)\b"
 )
+_CHIP = any_case(r"(?:nvidia corporation )?g[a-z]\d{2,3}\w{0,3} \[(?P<card>[^\]]+)\]")
 _SERIES = any_case(r"^(?:nvidia |geforce )*rtx[ -]?[2-5]000(?: series)?$")  # where another card is named, too
 _NVIDIA_WORD = any_case(r"nvidia")
 _NVIDIA_CARD = any_case(r"\b(?:GeForce|GTX|RTX|Quadro|Tesla|TITAN)\b")
@@ -88,7 +89,9 @@ def _stated_cards(text: ParsedText) -> Fact[tuple[PciGpu, ...]]:
     cards = [one for one in named if not _NOT_NVIDIA.search(one.value) or _NVIDIA.search(one.value)]
     if cards := [one for one in cards if not names_no_gpu(one.value)]:
         cards.sort(key=lambda one: _SERIES.search(one.value) is not None)
-        found = tuple(PciGpu(address="", device_id="", name=card_in(one.value) or one.value) for one in cards[:1])
+        chip = _CHIP.match(cards[0].value)  # as lspci writes: the chip, and the card in brackets
+        name = chip["card"] if chip else cards[0].value
+        found = (PciGpu(address="", device_id="", name=card_in(name) or name),)
         return Known(found, stated_at(cards[0]), "stated")
     if named and not text.find(_SOME_NVIDIA):
         return Known((), stated_at(named[0]), "stated")
@@ -130,8 +133,10 @@ _LISTED = re.compile(
 
 def _driver_version(text: ParsedText, of_kernel: Fact[str]) -> Fact[str]:
     printed = Known(text.smi.driver_version, text.smi_at) if text.smi.driver_version else NOT_IN_TEXT
-    said = (Known(one.value, stated_at(one), "stated") for one in text.said("driver"))
-    known = [one for one in (printed, of_kernel, text.stated_fact("driver"), *said) if isinstance(one, Known)]
+    stated = text.stated_fact("driver")
+    said = text.said("driver") if stated == NOT_IN_TEXT else ()
+    facts = (printed, of_kernel, stated, *(Known(one.value, stated_at(one), "stated") for one in said))
+    known = [one for one in facts if isinstance(one, Known)]
     known.sort(key=lambda one: "." not in one.value)  # a bare branch may be the one that is asked for
     return next(iter(known), NOT_IN_TEXT)
 
@@ -277,6 +282,8 @@ _RUNTIME_FILE = any_case(
 _SENTENCE = 400  # a line that is longer is a program's
 _OLD = ("cublas", "cufft", "curand", "cusolver", "cusparse")
 _ALL_ALIKE = ("7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0")
+# folders in which XLA looked, whether they are there or not
+_SOUGHT = re.compile(r"(?:^|\])\s{2,}\S*/\S+\s*$|Can't find libdevice|Couldn't (?:get ptxas version|invoke ptxas)")
 _HEADER = re.compile(r"^\S{1,200}: *$|/ldconfig")  # a folder above its list of files, which tells what is in it
 # "with 2.14.0 everything worked", "the default TF 1.2 does not do this": what that release needs is there
 _WORKS_WITH = any_case(
@@ -292,12 +299,13 @@ _WORKS_WITH = any_case(
 
 def cuda(text: ParsedText, matrix: Matrix | None = None) -> Cuda:
     """The toolkits that tools, files, somebody's words, a command or a path tell of."""
-    printed = [one for one in text.versions if one.component == "cuda"]
+    sought = {line.number for line in text.lines_with("cuda") if _SOUGHT.search(line.text)}
+    printed = [one for one in text.versions if one.component == "cuda" and one.line not in sought]
     kits = [_kit(one.via, one.version, f"line {one.line}: {one.via}", one.via) for one in printed]
     # people take nvidia-smi's "CUDA Version", the newest that the driver supports, for their toolkit's
     others = text.smi.cuda_version if printed else None
     kits += [_kit(one.raw[:80], one.value, stated_at(one)) for one in text.all_stated("cuda") if one.value != others]
-    kits += _mentioned_toolkits(text, bool(kits))
+    kits += _mentioned_toolkits(text, bool(kits), sought)
     kits += _listed_runtimes(text)
     kits += _named_files(text)
     if not kits and matrix:
@@ -352,17 +360,18 @@ def said_to_work(text: ParsedText) -> tuple[str, int] | None:
     return (found[0]["version"] or found[0]["before"] or found[0]["older"], found[1]) if found else None
 
 
-def _mentioned_toolkits(text: ParsedText, stated: bool) -> Iterator[Toolkit]:
+def _mentioned_toolkits(text: ParsedText, stated: bool, sought: set[int]) -> Iterator[Toolkit]:
     """Toolkits that a conda command installs, that a path names, or that a sentence says are installed."""
     for line in text.lines_with("cuda", "gpu"):
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] != "cudnn":
                 yield _kit("conda", match["version"], f"line {line.number}: {match[0]}", "conda")
-        folder = None if stated or (text.libraries and _HEADER.search(line.text)) else _FOLDER.search(line.text)
+        header = text.libraries and _HEADER.search(line.text)
+        folder = None if stated or header or line.number in sought else _FOLDER.search(line.text)
         if folder and stance(line.text, *folder.span()) == "here":
             yield _kit(folder[0], folder["version"], f"line {line.number}")
     for one in () if stated else text.said("cuda"):
-        yield _kit(one.raw, one.value, f"line {one.line}")
+        yield from [] if one.line in sought else [_kit(one.raw, one.value, f"line {one.line}")]
 
 
 def cudnn(text: ParsedText, matrix: Matrix | None = None) -> Cudnn:
@@ -433,8 +442,10 @@ _SEES = any_case(
     r" (?:(?:(?:the|both|all|this)(?: my)?|my) (?:gpus?|cards?)\b|it\b)"
 )
 _SEES_NOT = any_case(
-    r"(?:\bnot|n['’]t|\bcannot|\bunable to|\bno longer|\bnever) (?:\w+ ){0,2}(?:see|recogni[sz]|detect|find|list|show)"
+    r"(?:\bnot|n['’]t|\bcannot|\bunable to|\bno longer|\bnever) (?:\w+ ){0,2}"
+    r"(?:see\b|recogni[sz]|detect|find|list|show)"
 )
+_LINKS = re.compile(r"gpu_(?:device|init)\.cc:\d+\] +(?:DMA: +)?(?P<numbers>0(?: +\d{1,2})+) *$")
 _BARE_LIST = re.compile(r"^\[\]$")
 
 
@@ -457,7 +468,9 @@ def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
     seen, source = text.tensorflow, "TensorFlow's list of devices"
     listed = tensorflow_outputs.device_facts(seen)
     if lists_gpu(listed) and seen.gpu_count != 0:
-        return Known(listed, source)
+        links, names = text.find(_LINKS), {one.name for one in listed}  # of GPUs whose lines are left out, too
+        linked = (f"/physical_device:GPU:{one}" for one in (links[0]["numbers"].split() if links else ()))
+        return Known((*listed, *(TfDevice(name=one, kind="GPU") for one in linked if one not in names)), source)
     if seen.gpu_count:
         counted = (TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU") for n in range(min(seen.gpu_count, 64)))
         return Known(tuple(counted), f"line {seen.some_gpu}: {source}")

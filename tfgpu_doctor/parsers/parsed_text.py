@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tfgpu_doctor.facts.facts import NOT_IN_TEXT, Fact, Known, Message
+from tfgpu_doctor.facts.facts import NOT_IN_TEXT, Fact, Known, Message, Unknown
 from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.parsers import messages as catalogue
 from tfgpu_doctor.parsers import (
@@ -110,8 +110,11 @@ class ParsedText:
         return (line for line in self.lines if any(word in low for low in [line.text.lower()] for word in words))
 
     def stated_fact(self, key: str, *, in_sentences: bool = False) -> Fact[str]:
-        """The first of it as a fact."""
+        """The first of it as a fact; of several that one line names none is known to be the one."""
         stated = self.said(key) if in_sentences else self.all_stated(key)
+        several = tuple(dict.fromkeys(one.value for one in stated if one.line == stated[0].line))
+        if several[1:] and stated[0] in self.stated and statements.TRIED.search(stated[0].raw):
+            return Unknown(f"line {stated[0].line} names several", one_of=several)
         return next((Known(one.value, stated_at(one), "stated") for one in stated), NOT_IN_TEXT)
 
     def find(self, pattern: re.Pattern[str], but: re.Pattern[str] | None = None) -> tuple[re.Match[str], int] | None:

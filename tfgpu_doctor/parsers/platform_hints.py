@@ -107,10 +107,18 @@ _DOCKER_WORD = any_case(
 # Under WSL2 a Linux nvidia-smi (three numbers) shows Windows' driver (two), of another number; on Linux they are one.
 # WSL 1, whose kernel calls itself 4.4.0-…-Microsoft, counts too: that it is no WSL 2 is a matter of its set-up
 _WSL = any_case(
-    r"(?<!\bno )(?<!\bnot )(?<!without )(?<!n't want )(?<!not want )(?<!n't use )(?<!not use )\bwsl ?[12]?\b"
-    r"(?! is(?:n't| not| no)\b)|microsoft-standard|NVIDIA-SMI (?:4[5-9]"
-    r"|[5-9]\d)\d\.\d+\.\d+ +Driver Version: \d{3}\.\d+ |\d-Microsoft\b|/usr/lib/wsl\b"
-    r"|windows subsystem for linux|^\s*\S*\s*/mnt/[cd]/"
+    r"microsoft-standard|NVIDIA-SMI (?:4[5-9]|[5-9]\d)\d\.\d+\.\d+ +Driver Version: \d{3}\.\d+ |\d-Microsoft\b"
+    r"|/usr/lib/wsl\b|^\s*\S*\s*/mnt/[cd]/"
+)
+_WSL_WORD = any_case(r"\b(?:wsl ?[12]?|windows subsystem for linux(?: 2)?)\b(?! is(?:n't| not| no)\b)")
+# what somebody does without, or may yet use
+_NOT_USED = any_case(
+    r"(?:\b(?:no|not|without|avoid(?:ing)?|instead of|rather than|switch(?:ing)? to|mov(?:e|ing) to)"
+    r"|(?:n['’]t|\bnot|\bnever|\bcannot|\bcant) (?:want(?: to use)?|use|using|have|install|like))(?: the)? $"
+)
+_NATIVE = any_case(
+    r"\b(?:i['’]?m|i am|we are|i work|i run|i develop|development is|running|working) (?:\w+ ){0,2}"
+    r"(?:on|in|under) native windows\b"
 )
 # NVML's error 17. Of ten threads with it eight were of WSL2, and two of containers on it or a virtual machine:
 # microsoft/WSL issues 6773, 9166, 9938, 10289, 11865, 12859 and 14339, WSL-libre-linux-kernel 5
@@ -145,7 +153,11 @@ _LINUX_WITH_A_GPU = any_case(
 )
 _EXAMPLE = re.compile(r"\(e\.g\.[^()]{0,80}\)")
 # of TensorFlow's log, whatever else is stated, or recommended in the same line
+_ANOTHERS = any_case(r"\banother (?:user|person|poster|commenter)\b")
+_DPKG = re.compile(r"(?:ii|rc|hi) +\S+ +\d")  # packages that are installed, and maybe not used
 _LOADS_A_DLL = any_case(r"dynamic library '\w+\.dll'|GPU support is not available on native Windows for TensorFlow")
+# of a Linux on it, in a container or WSL
+_SHARED_OBJECT = re.compile(r"\blib\S+\.so\S*: cannot open shared object file")
 # where nothing speaks of another system
 _WINDOWS_WORD = re.compile(r"\bWindows\b(?! [Ss]ubsystem)|\b(?:on|in|under) windows\b(?!\W{1,3}(?:or|and)\b)")
 _NAMES = (
@@ -227,17 +239,20 @@ def _first(pattern: re.Pattern[str], lines: Iterable[Line]) -> int | None:
 
 def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int | None]:
     loads = _first(_LOADS_A_DLL, lines)
-    if (wsl := _first(_WSL, [one for one in lines if one.number != loads])) is not None:
+    others = [one for one in lines if one.number != loads and not _ANOTHERS.search(one.text)]
+    if (wsl := _wsl(others)) is not None:
         return "wsl2", wsl
     if loads is not None:
         return "windows", loads
     if stated:
         named = [name for name, pattern in _STATED.items() if pattern.search(stated)]
+        if named == ["windows"] and (inside := _first(_SHARED_OBJECT, lines)) is not None:
+            return "linux", inside
         return None if named[1:] else (*named, "linux")[0], None
     # a form offers all of them, or gives an example
     lines = [
         Line(one.number, _EXAMPLE.sub("", one.text))
-        for one in lines
+        for one in others
         if not all(pattern.search(one.text) for pattern in _STATED.values())
     ]
     for name, pattern in (("linux", _LINUX_WITH_A_GPU), *_SYSTEMS.items(), ("windows", _WINDOWS_WORD)):
@@ -246,7 +261,16 @@ def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int 
     return None, None
 
 
+def _wsl(lines: Sequence[Line]) -> int | None:
+    """The line that shows WSL, or else one in which somebody who is not on Windows itself names it."""
+    if (shown := _first(_WSL, lines)) is not None or _first(_NATIVE, lines) is not None:
+        return shown
+    named = ((one, match) for one in lines for match in _WSL_WORD.finditer(one.text))
+    return next((one.number for one, match in named if not _NOT_USED.search(one.text[: match.start()])), None)
+
+
 def _container(lines: Sequence[Line]) -> tuple[str | None, int | None]:
+    lines = [one for one in lines if not _DPKG.match(one.text)]
     for kind, pattern in (("kubernetes", _KUBERNETES), ("apptainer", _APPTAINER)):
         if (line := _first(pattern, lines)) is not None:
             return kind, line

@@ -45,6 +45,7 @@ _OF_A_PROGRAM = re.compile(
     r"|^\s*[\w.\[\]-]+ ?==\S+$|^\s*[\w-]+ +\d+(?:\.\d+)+ +(?:py(?!thon)|h[0-9a-f]|conda|cuda|gpu|mkl|pyh)|^https?://\S+$"
     r"|^\s*WARNING:tensorflow:|^\s*[\w.+:-]{2,60} : (?:Pre)?Depends: ",
 )
+_LINKED = re.compile(r"https?://\S+")  # its page may be about any card
 _ERROR = re.compile(r"\w(?:Error|Warning|Exception): ")
 _CLAUSE = any_case(
     r"(?<=[\w)\]'\"`%])[.!?;](?=\s|$)|[。！？；]|\s[-–—]{1,2}\s|\b(?:but|however|while|whereas|although|though|aber|pero"
@@ -56,9 +57,11 @@ _VERSION_WORD = (
 )
 _LINK = rf"[^\w\n.,;]{{0,4}}(?:{_VERSION_WORD}[^\w\n.,;]{{0,3}}){{0,2}}v?"
 _NUMBER = r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,3})(?![\d%]|\.\d|[-\s]?(?:GB|MB|GiB|gig|bit|x\b|fps|times|hours|min|sec))"
+_RELEASE = _NUMBER.replace("{0,3})", "{0,3}(?:[-.]?(?:rc|alpha|beta|a|b)\\d{1,2}\\b(?!-\\d))?)")
 _NAMED = {
-    "cudnn": r"(?<!/)(?<!/ )(?:lib)?cu ?dnn",  # the number behind "CUDA/cuDNN" is CUDA's
-    "cuda": r"cuda(?: ?tool ?kit)?",
+    # the number behind "CUDA/cuDNN" is CUDA's, and so is the first of "cudnn-8.0-v5.1"; the 7 of "libcudnn7=" is none
+    "cudnn": r"(?<!/)(?<!/ )(?:lib)?cu ?dnn(?!\d(?:-dev)?[_=]|-?\d{1,2}[.-]\d-)",
+    "cuda": r"(?<!\d\+)cuda(?: ?tool ?kit)?",  # of "8.0.5-1+cuda11.0" the CUDA that a package is for
     # "tensorflow<2.11" names what it is not
     "tensorflow": r"(?:tensor[- ]?flow|(?<![A-Za-z0-9_.])tf)(?:[-_ ]?(?:gpu|cpu)|\[and-cuda\]|\.__version__)?"
     r"(?!\W{0,2}(?:<(?!=)|!=))",
@@ -68,7 +71,7 @@ _NAMED = {
 }
 # "tensorflow gave me 2.17", "TensorFlow (the newest, 2.16.1)"
 _TENSORFLOW = any_case(
-    r"(?<![A-Za-z0-9_.-])tensor[- ]?flow(?:-gpu|-cpu)?\W{1,3}(?:(?!cuda|cudnn|python|driver|numpy|keras|torch|tfjs"
+    r"(?<![A-Za-z0-9_.-])tensor[- ]?flow(?:-gpu|-cpu)?\W{1,3}(?:(?!cuda|cudnn|python|driver|numpy|keras|torch|tfjs|http"
     r"|js\b|lite\b|hub\b|addons|text\b|serving|datasets|probability|estimator|models\b|federated|quantum|on\b"
     r"|with\b(?! (?:pip|conda)\b)|needs?\b|for\b)(?:[A-Za-z][A-Za-z']{0,11}|')\W{1,3}){1,3}"
     r"v?(?P<number>[12]\.\d{1,2}(?:\.\d{1,2})?)(?![\d%]|\.\d)"
@@ -78,14 +81,23 @@ _TENSORFLOW_GOT = any_case(
     r"\binstall\w*\W[^\n]{0,20}?\btensor[- ]?flow\b[^\n]{0,70}?\b(?:got|gets?|gave me|gives me|pulled(?: in)?|brought)"
     r"\W{1,3}(?:me |version |tensorflow )?v?(?P<number>[12]\.\d{1,2}\.\d{1,2})(?![\d%]|\.\d)"
 )
+# "installing tensorflow on windows. For version 1.3, you say"
+_TENSORFLOW_FOR = any_case(
+    r"\btensor ?flow\b[^\n]{0,30}?\bfor version (?P<number>[12]\.\d{1,2}(?:\.\d{1,2})?)(?![\d%]|\.\d)"
+)
 _VERSIONS = (
-    *((key, any_case(rf"(?P<name>{name}){_LINK}{_NUMBER}")) for key, name in _NAMED.items()),
+    *(
+        (key, any_case(rf"(?P<name>{name}){_LINK}{_RELEASE if key == 'tensorflow' else _NUMBER}"))
+        for key, name in _NAMED.items()
+    ),
     ("tensorflow", _TENSORFLOW),
     ("tensorflow", _TENSORFLOW_GOT),
+    ("tensorflow", _TENSORFLOW_FOR),
     ("driver", any_case(r"(?<![\d.])(?P<number>[345]\d\d\.\d{2,3}(?:\.\d{2})?) (?:nvidia|geforce)[- ]drivers?\b")),
     ("cuda", any_case(r"(?<![\d.])(?P<number>(?:[7-9]|1[0-3])\.\d) (?P<name>cuda)\b")),
     ("cuda", any_case(r"\bversion of cuda (?:\w+ ){1,4}is (?P<number>\d{1,2}\.\d)\b")),
 )
+_AND_CUDA = any_case(r",? (?:and|&) v?(?P<number>1[0-3]\.\d)\b(?! ?(?:cu ?dnn|\d))")  # "CUDA v12.6 and v11.8"
 _TELLING = (
     *("cu", "tensor", "tf", "py", "cp", "driver", "nvidia"),
     *("treiber", "драйвер", "驱动", "驅動", "ドライバ", "드라이버"),
@@ -108,7 +120,7 @@ _GPU = any_case(
     r"|t[12]000|(?P<bare>(?:10[1-8]|16[3-6]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0|(?<!thinkpad )(?:[kmpt][1-6]\d00m?"
     r"|[kpt][4-6][0-5]0e?)))(?:[ -]?(?:ti|super|ada(?: generation)?|sff|laptop(?: ?gpu)?|mobile|max-?q|notebook|sxm\d?"
     r"|pcie|\(?pascal\)?|(?<=640m )le|(?<=560 )se|(?<=m3000 )se|(?<=[45]090 )d(?: v2)?|(?<=3050 )a(?= laptop)|boost"
-    r"|m)(?![A-Za-z0-9])){0,4})(?:gpu)?s?(?![A-Za-z0-9_%]|\.\d| ?(?:percent|hours?)\b)"
+    r"|mx?)(?![A-Za-z0-9])){0,4})(?:gpu)?s?(?![A-Za-z0-9_%]|\.\d| ?(?:percent|hours?)\b)"
 )
 _CHOICE = any_case(
     r"\b(?:geforce|nvidia|[gr]tx)\b.{0,40}\b(?:or|vs\.?|versus)\b"
@@ -133,18 +145,21 @@ _WANTED = any_case(
     r"|could not|cannot open|no longer|does ?n[o']t(?! (?:find|see|detect|use|recogni[sz]e|list|show|run|work|start)\b)"
     r"|is ?n[o']t|without|not (?:have|install)|never install|only (?:for|works? with|up to)"
     r"|or (?:earlier|later|newer|above|higher|below)|download|from this url|you may install"
-    r"|tutorials?|read ?me|wheels? (?:is |are )?(?:for|with)|必须|需要|吗|cuda version:)"
+    r"|you (?:can|may|could) use|tutorials?|read ?me|wheels? (?:is |are )?(?:for|with)|必须|需要|吗|cuda version:)"
 )
+_OR_LATER = any_case(r"\W{0,3}\(?(?:or|and) (?:later|newer|above|higher|greater|up)\b")  # of a table that is quoted
 _OWN = any_case(r"\bmy (?:installed |current |local )?$")  # "my CUDA 10.2 is not compatible with it"
 _IS_WHAT = any_case(r"\s*is what (?!i\b|we\b)")  # "CUDA 9.2 is what it needs"
 _PART = re.compile(r"[,，、;(]|\b(?:and|so|then|when|y|und|et)\b")
-_SUPPORTED = any_case(r"nvidia[- ]?smi|driver (?:supports?|reports?|shows?|says?)|\bCUDA Version *:")
+_SUPPORTED = any_case(r"nvidia[- ]?smi|driver (?:supports?|reports?|shows?|says?)|\b(?-i:CUDA Version) *:")
 _TOOLKIT = any_case(r"nvcc|toolkit|install")
 _ELSEWHERE = any_case(
     r"\b(?:previous(?:ly)?|before|used to|earlier|originally|formerly|in the past|last (?:week|month|year)"
     r"|(?:an)?other (?:machine|computer|pc|server|laptop|system|env\w*|box|node)"
     r"|(?<!have an )(?<!got an )old (?:machine|computer|pc|laptop|card|gpu|\S+ (?:\S+ )?with)"
     r"|uninstall\w*|removed?|(?:also|have|already)? ?tried)\b|\b(?:i|we) had (?:an? |the |my )?$"
+    # what is installed on it may bring another
+    r"|\bbase image (?:\w+ ){0,3}(?:uses?|with|has|contains|of|comes with)\b"
     # "from A to B": A
     r"|(?:\b(?:mov|switch|coming|migrat|upgrad|downgrad|chang|updat|went|wechs|gewechs|umgestieg|cambi|pass|mud)\w*"
     r"\W(?:\w+\W+){0,4}?(?:from|von|vom|de|desde)\b|从|從)(?!.*(?:\b(?:to|auf|zum?|à|para|al)\b|到|成))"
@@ -159,7 +174,7 @@ _OF_OTHERS = any_case(
 _MINE = any_case(r"\b(?:my|mine|i have|i['’]ve|mein\w*|ich habe|mon|mi|meu|minha|у меня|мо[йяё])\b|我的|我用")
 _COMPARED = re.compile(r"[<>≥≤~]")  # "driver>=450"
 # "better change it to tensorflow-gpu==1.5", and not "I changed it to"
-PROPOSES = any_case(r"\b(?:change|pin|replace|bump) (?:it|this|that|them|\S+) (?:to|with|by)\b")
+PROPOSES = any_case(r"\b(?:change|pin|replace|bump) (?:it|this|that|them|(?:\S+ ){0,2}\S+) (?:to|with|by)\b")
 # "replaced A with B": A
 _EXCHANGES = any_case(
     r"(?:\b(?:replac|swap|exchang|chang|trad|ersetz|tausch|getauscht|cambi|remplac|troqu|substitu)\w*"
@@ -224,11 +239,14 @@ def _of_clause(clause: str) -> Iterator[tuple[str, str, int, int]]:
                 taken.append(match.span())
                 # what the driver supports; a clause that speaks of nvcc too is told apart by its order
                 supported = key == "cuda" and _SUPPORTED.search(clause) and not _TOOLKIT.search(clause)
+                supported = supported and not clause.endswith("nvidia/", 0, match.start())  # an image's
                 named = "supported" if supported else key
                 yield named, value, match.start(), match.end()
+                if named == "cuda" and (second := _AND_CUDA.match(clause, match.end())):
+                    yield named, second["number"], match.start(), second.end()
     for match in _SHORT_PYTHON.finditer(clause):
         yield "python", f"{match['major']}.{match['minor']}", match.start(), match.end()
-    for match in _GPU.finditer(clause):
+    for match in _GPU.finditer(_LINKED.sub(lambda link: " " * len(link[0]), clause)):
         name = " ".join(match["name"].split())
         if not _NO_CARD.match(name) and not (match["bare"] == match["name"] and not _CARD_WORD.search(clause)):
             yield "gpu", name, match.start(), match.end()
@@ -274,6 +292,8 @@ def stance(clause: str, start: int, end: int) -> str:
     if _WORKS.match(clause, end) and not _WORKS_WITH.search(before):
         return "elsewhere"
     moved = _MOVED_FROM.search(clause, max(start - _AROUND, 0), end)
+    if _OR_LATER.match(clause, end):
+        return "wanted"
     if any((exchanged, moved, _IN_THE_PAST.match(after), *(one.search(before) for one in _NOT_HERE))):
         return "elsewhere"
     if _OWN.search(before):
@@ -350,6 +370,8 @@ _IF = any_case(
     # "can it run on the CPU only?" asks for that; "can anybody tell why it does" does not
     r"(?:^|[.?!] )\W{0,9}(?:(?:hi|hello),? )?(?:can|could|may|does|will) +\w"
     r"(?!.*\b(?:any\w*|some\w*|you|why|know|tell|help|how|fix)\b)[^.?!]*$|(?:怎么|如何|能不能|可以|改成)[^，。,]{0,20}$"
+    r"|(?:^|[.?!] )\W{0,9}(?:is|are|do|did) (?:my|the|it us|tensor ?flow|tf)(?!.*\b(?:why|how)\b)[^.?!]*$"
+    r"|\b(?:know|sure|check|see|tell|wonder\w*|find out|confirm|verify) (?:is |me )?(?:if|whether)\b[^.!?]*$"
     r"|\b(?:than|versus|vs\.?|compared (?:to|with)) (?:\w+ ){0,2}$|\bin case\b[^.!?]*$|\bwhen the $"
     r"|\bis it true\b[^.!?]*$"
     r"|\bhow (?:do|can|to|would|should) (?:i |we |one )?$|\bon a machine with $|#$"

@@ -39,12 +39,18 @@ _NOTHING = any_case(
 )
 _NUMBER = r"\d{1,2}(?:\.\d{1,3}){0,3}"
 # installers and archives carry both versions in their names
-_CUDNN_OLD = any_case(r"cudnn-(\d{1,2}\.\d)-[a-z]+\d*-[a-z0-9]+-v(\d[\d.]*\d|\d)")
+_CUDNN_OLD = any_case(r"cudnn-?(\d{1,2}[.-]\d)(?:-[a-z]+\d*-[a-z0-9]+)?-v(\d[\d.]*\d|\d)")
+# the CUDA that this cuDNN is for is another package, of which the name tells nothing
+_CUDNN_PACKAGE = any_case(r"libcudnn\d(?:-dev|-doc)?[_= ]v?(\d(?:\.\d+){2,3})(?:-\d\+cuda[\d.]+)?")
 _CUDNN_NEW = any_case(r"cudnn-(?:windows|linux)-[a-z0-9_]+?-(\d{1,2}(?:\.\d+){2,3})(?:_cuda(\d{1,2}(?:\.\d+)?))?")
 _CUDA_INSTALLER = any_case(r"cuda_(\d{1,2}\.\d+(?:\.\d+)?)_(?:\d{3}\.\d+(?:\.\d+)?|[a-z])")
 _NVCC = any_case(r"release (\d{1,2}\.\d),? *V\d{1,2}\.\d\.\d{1,3}")
 # "10.2.89-5" is the fifth package of CUDA 10.2.89 in a distribution
 _PACKAGE_OF = re.compile(r"(\d+\.\d+\.\d+)-\d(?![.\d])")
+_DATE = any_case(
+    r"(?<![\d.])(?:\d{1,2}/\d{1,2}/20\d\d|20\d\d([/-])\d{1,2}\1\d{1,2}"
+    r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.? \d{1,2}(?:st|nd|rd|th)?,? 20\d\d)(?!\d)"
+)
 _REVISION = re.compile(r"(?<=\d)-1(?:\+cuda[\d.]+)?(?![\w.])")  # of a package of Debian or Ubuntu
 _ASIDE = any_case(r"\((?![^()]*(?:cuda|cudnn))[^()]*\)")
 _TOKEN = any_case(rf"(?P<label>cuda|cudnn)|(?<![\d.])v?(?P<number>{_NUMBER})(?![\d]|\.\d)")
@@ -58,6 +64,7 @@ _PYTHON = re.compile(r"(?<![\d.])([23]\.\d{1,2}(?:\.\d{1,2})?)(?!\d)")
 _PYTHON_WORD = any_case(r"python *(?:version *)?(?:[:=] *)?v?([23]\.\d{1,2}(?:\.\d{1,2})?)")
 _DRIVER = re.compile(r"(?<![\d.])(\d{3}\.\d{1,3}(?:\.\d{1,3})?)(?![\d.]*\d)")
 
+_EXAMPLE = any_case(r"\(e\.g\.[^()]{0,80}\)")  # of the form, behind which somebody leaves it
 _OS = any_case(
     r"linux|ubuntu|debian|centos|red ?hat|rhel|fedora|suse|arch\b|manjaro|mint|gentoo|alma|rocky|pop!?[_ ]?os|kali"
     r"|nixos|jetson|google colab|^\d\d\.(?:04|10)\b|win(?:dows)?[ -_]?(?:\d|xp|server)|windows|wsl|mac ?os"
@@ -88,7 +95,7 @@ def cuda_and_cudnn(text: str) -> tuple[str | None, str | None]:
 
     Numbers belong to the word before them, else to the word after them, else to CUDA and cuDNN in that order.
     """
-    cuda, cudnn, rest = _named_files(_REVISION.sub("", text[:LONGEST]))
+    cuda, cudnn, rest = _named_files(_DATE.sub(" ", text[:LONGEST]))
     labels: list[str] = []
     free: list[str] = []
     found = {"cuda": cuda, "cudnn": cudnn}
@@ -125,6 +132,7 @@ def _named_files(text: str) -> tuple[str | None, str | None, str]:
     for pattern, places in (
         (_CUDA_INSTALLER, (1, None)),
         (_NVCC, (1, None)),
+        (_CUDNN_PACKAGE, (None, 1)),
         (_CUDNN_OLD, (1, 2)),
         (_CUDNN_NEW, (2, 1)),
     ):
@@ -132,7 +140,7 @@ def _named_files(text: str) -> tuple[str | None, str | None, str]:
             cuda = cuda or (match[places[0]] if places[0] else None)
             cudnn = cudnn or (match[places[1]] if places[1] else None)
             text = text[: match.start()] + " " + text[match.end() :]
-    return cuda, cudnn, _PACKAGE_OF.sub(r"\1", _ASIDE.sub(" ", text))
+    return cuda and cuda.replace("-", "."), cudnn, _PACKAGE_OF.sub(r"\1", _ASIDE.sub(" ", _REVISION.sub("", text)))
 
 
 def _plausible(version: str | None, low: int, high: int) -> str | None:
@@ -162,7 +170,7 @@ def names_no_gpu(text: str) -> bool:
 
 def system(text: str) -> str | None:
     """The operating system's name as it was written, in lower case; None when it is not one."""
-    plain = " ".join(text[:LONGEST].split()).strip("*_`. ")
+    plain = " ".join(_EXAMPLE.sub("", text[:LONGEST]).split()).strip("*_`. :")
     offers_all = all(re.search(name, plain, re.IGNORECASE) for name in (r"\bwin", r"\bmac", r"\blinux"))
     return plain.lower() if _OS.search(plain) and not offers_all else None  # the words of the form
 
@@ -195,8 +203,24 @@ _READERS: dict[str, Callable[[str], str | None]] = {
 }
 
 
+# "1.10.0, 1.13.1 and 1.14.0": those that somebody tried
+_ONE_OF = r"v?\d{1,3}(?:\.\d{1,3}){1,3}(?:[-.]?(?:rc|a|b)\d+)?(?![\w.]*\w)"
+TRIED = any_case(rf"(?<![\w.])(?:{_ONE_OF}\s*(?:,|/|;|&|\band\b|\bor\b)\s*(?:py(?:thon)? ?|tf ?|cuda ?)?)+{_ONE_OF}")
+
+
 def _pairs(key: str, text: str) -> list[Pair]:
-    """What the value behind the label of a key tells."""
+    """What the value behind the label of a key tells, all versions of a list of them."""
+    pairs = _first_pairs(key, text)
+    tried = TRIED.search(text[:LONGEST]) if pairs and key in _VERSIONED else None
+    for number in re.findall(_ONE_OF, tried[0]) if tried and pairs[0][1] in tried[0] else ():
+        of_two = key == "cuda" and not 10 <= int(major(number.lstrip("v"))) <= 19  # else it may be cuDNN's
+        found = [] if of_two else _first_pairs(key, number)
+        # "10.2, V10.2.89" are one
+        pairs += [one for one in found if one[0] == key and not any(one[1].startswith(known) for _, known in pairs)]
+    return pairs
+
+
+def _first_pairs(key: str, text: str) -> list[Pair]:
     if key in ("cuda", "cudnn"):
         alone = key == "cudnn" and "cudnn" not in text.lower()
         found = zip(("cuda", "cudnn"), cuda_and_cudnn(f"cudnn {text}" if alone else text), strict=True)
@@ -461,7 +485,8 @@ def _split(text: str) -> tuple[str, str]:
         return "", ""
     if separator.re is _FIELD_OF_FORM:  # "GPU model and memory   NVIDIA Corporation GK208 [GeForce GT 710]"
         return separator["label"], text[separator.end() :]
-    return head[: separator.start()], text[separator.end() :]
+    # brackets behind the separator are a value: "('v1.3.0-rc2-20-g0787eee', '1.3.0')"
+    return head[: separator.start()], text[separator.start() + len(separator[0].rstrip()) :]
 
 
 def _read_field(key: str, value: str, number: int) -> Iterator[Statement]:

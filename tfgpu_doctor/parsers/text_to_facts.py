@@ -31,7 +31,7 @@ from tfgpu_doctor.facts.facts import (
 from tfgpu_doctor.facts.units import KIB
 from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.parsers import platform_hints
+from tfgpu_doctor.parsers import platform_hints, statements
 from tfgpu_doctor.parsers.derived_messages import derived_messages
 from tfgpu_doctor.parsers.lines import Excerpt, any_case
 from tfgpu_doctor.parsers.machine_facts import TF_LOG, build, cards, cuda, cudnn, devices, driver, gpus
@@ -159,9 +159,10 @@ _APPLE_SILICON = any_case(
 # processors by the names of machines; what runs in NVIDIA's images, on a Jetson or built from source is no wheel
 _ARM_MACHINE = any_case(
     r"\bG[HB]\d{3}\b|\bGB10\b|\bGrace[ -](?:Hopper|Blackwell|CPU)|\bDGX Spark\b|\bGraviton ?\d?\b|\bAmpere Altra\b"
-    r"|\bNeoverse\b|\bRaspberry ?Pi\b|\b(?:Ubuntu|Debian|Linux|Fedora|Rocky|server|machine|CPU|processor|board|Rechner"
-    r"|servidor|сервер\w*)\b[^.;,\n]{0,20}\b(?:arm(?:64|v8)?|aarch64)\b(?! wheel)|\b(?:arm(?:64|v8)?"
-    r"|aarch64)[ -](?:Ubuntu|Linux|server|machine|CPU|processor|board|host|node|laptop)\b"
+    r"|\bNeoverse\b|\bRaspberry ?Pi(?:\b|\d)"
+    r"|\b(?:Ubuntu|Debian|Linux|Fedora|Rocky|server|machine|CPU|processor|board|Rechner|servidor"
+    r"|сервер\w*)\b[^.;,\n]{0,20}\b(?:arm(?:64|v8)?|aarch64)\b(?! wheel)|\b(?:arm(?:64|v8)?|aarch64)[ -]"
+    r"(?:Ubuntu|Linux|server|machine|CPU|processor|board|host|node|laptop)\b"
 )
 _NO_WHEEL = any_case(r"nvcr\.io|\bNGC\b|jetson|jetpack|\bbazel\b|(?:from|compiled the) sources?\b")
 _DISTRIBUTION_NAMED = any_case(
@@ -174,6 +175,7 @@ _LIBTENSORFLOW = re.compile(r"\blibtensorflow-(?:gpu|cpu)-\w{3,10}-x86_64-(?P<ve
 # of a server's image for developing, the tag is that of the server alone
 _TF_IMAGE = re.compile(r"\btensorflow/(?:tensorflow|serving(?!:\S*devel)):(?P<version>\d+\.\d+(?:\.\d+)?(?:rc\d+)?)")
 _WHEEL = re.compile(r"\b(?P<name>tensorflow[\w]*|tf_nightly\w*)-(?P<version>\d+\.\d+[\w.]*?)-cp(?P<python>\d{2,3})-")
+_WHEEL_OF_ARM = re.compile(r"\btensorflow\w*-\d[\w.]*-cp(?P<python>\d{2,3})-\w+-(?:linux|manylinux\w*)_aarch64\.whl")
 _GPU_PACKAGE = re.compile(
     r"\b(?P<name>tensorflow-gpu|tf-nightly-gpu|tf-nightly|nvidia-tensorflow|tensorflow-cpu|tensorflow-macos"
     r"|tensorflow-rocm|(?i:tensorflow-directml)|intel-tensorflow)\b"
@@ -188,6 +190,7 @@ _SITE = any_case(
     r"(?:_|[/\\](?:(?:site|dist)-packages|lib[/\\]))"
     r"|[/\\]Python(?P<digits>[23]\d{1,2})(?:-\d\d)?[/\\](?:lib|site-packages)[/\\]"
 )
+_OF_A_SIF = re.compile(r"\.sif\b")  # it has a Python of its own, wherever it lies
 # what print(tf.__version__) leaves in a log
 _BARE_VERSION = re.compile(r"^(?P<version>(?:1\.1[0-5]|2\.\d{1,2})\.\d{1,2})(?: (?:True|False|\[).*)?$")
 _ASKS_VERSION = re.compile(r"print\([^#\n]{0,80}\b(?:tf|tensorflow)\.__version__, ")
@@ -199,7 +202,7 @@ _PYTHON_32 = any_case(  # a path, pip's tags, uname, a system
 _PYTHON_BITS = any_case(r"\bpython(?: version)?:? ?3(?:[.,]\d{1,2}){1,2},? \(?(?:x(?P<x>64)|(?P<bits>32|64)[ -]?bit)\b")
 _TF_PINNED = re.compile(
     r"\b(?:install(?:ed)?|create|add)\b.{0,80}\btensorflow(?:-gpu"
-    r"|-cpu)?(?:\[[\w,-]{1,30}\])?={1,2}(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?)\b"
+    r"|-cpu)?(?:\[[\w,-]{1,30}\])?={1,2}(?P<version>[12]\.\d{1,2}(?:\.\d{1,2})?(?:-?(?:rc|alpha|beta|a|b)\d)?)\b"
 )
 _NO_INSTALL = any_case(r"\bERROR\b|\b(?:should|you can|try|please)\b")
 _OF_A_GPU_BUILD = ("library-opened", "library-not-opened", "cuinit-failed", "cuda-error", "driver-insufficient")
@@ -321,11 +324,16 @@ def _pythons(text: ParsedText) -> Iterator[Fact[str]]:
     """What the interpreter prints of itself, what is stated, and what follows from a wheel's name or a path."""
     yield text.system.facts.get("python", text.stated_fact("python"))
     for pattern, source in ((_WHEEL, "the wheel's name"), (_SITE, "a path"), (_CONDA_PYTHON, "conda create")):
-        if found := text.find(pattern):
+        if (found := text.find(pattern, but=_OF_A_SIF)) and not (pattern is _WHEEL and _is_refused(text, found[0])):
             values = found[0].groupdict()
             digits = values.get("python") or values.get("digits") or ""
             dotted = None if pattern is _WHEEL else values["version"]
             yield Known(dotted or f"{digits[0]}.{digits[1:]}", f"line {found[1]}: {source}", "inferred")
+
+
+def _is_refused(text: ParsedText, wheel: re.Match[str]) -> bool:
+    """Whether pip refuses the wheel, which is then for another Python, or another machine."""
+    return any(wheel[0] in one.text and "not a supported wheel" in one.text for one in text.lines)
 
 
 def _packages(text: ParsedText) -> Fact[tuple[Package, ...]]:
@@ -357,27 +365,37 @@ def _is_arm(text: ParsedText) -> bool:
     stated = " ".join(one.raw for one in text.all_stated("os")).lower()
     machine = value_or(text.system.facts.get("machine", NOT_IN_TEXT), "")
     named = not machine and text.find(_ARM_MACHINE) and not text.find(_NO_WHEEL)
+    wheel = text.find(_WHEEL_OF_ARM)
+    named = named or (not machine and wheel and not _is_refused(text, wheel[0]))
     return bool(machine in ("arm64", "aarch64") or _ARM.search(stated) or text.find(_APPLE_SILICON) or named)
 
 
 def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, messages: tuple[Message, ...]) -> TensorFlow:
-    version = next((one for one in _releases(text) if isinstance(one, Known)), NOT_IN_TEXT)
-    if isinstance(version, Unknown) and matrix is not None:
+    version = next((one for one in _releases(text) if one != NOT_IN_TEXT), NOT_IN_TEXT)
+    if version == NOT_IN_TEXT and matrix is not None:
         wheel = not any(message.kind in OTHER_BUILDS for message in messages)
         version = remaining_releases(text, matrix, python, wheel=wheel) or version
     package = _distribution(text, value_or(version, None))
+    tried = version.one_of if isinstance(version, Unknown) and text.all_stated("tensorflow") else ()
+    if tried and isinstance(package, Known) and not any(_may_be(package.value, one, old=True) for one in tried):
+        package = NOT_IN_TEXT
     return TensorFlow(version=version, distribution=package, build=build(text), devices=devices(text))
 
 
 def _releases(text: ParsedText) -> Iterator[Fact[str]]:
     """The release that is stated, that an image, an archive, a wheel, a sentence or a command names, or a list has."""
-    yield text.stated_fact("tensorflow")
+    stated = text.stated_fact("tensorflow")
+    yield stated if isinstance(stated, Known) else NOT_IN_TEXT
     yield from _alone(text, _ASKS_VERSION, ": tf.__version__", "observed")
     if found := text.find(_TF_IMAGE) or text.find(_LIBTENSORFLOW) or text.find(_WHEEL):
         yield Known(found[0]["version"], f"line {found[1]}")
+    if isinstance(stated, Unknown) and stated.one_of:  # or one of them that a sentence is about
+        lines = {one.line for one in text.all_stated("tensorflow")}
+        about = (one for one in text.said("tensorflow") if one.value in stated.one_of and one.line not in lines)
+        yield next((Known(one.value, stated_at(one), "stated") for one in about), stated)
     yield text.stated_fact("tensorflow", in_sentences=True)
     if found := text.find(_TF_PINNED, but=_NO_INSTALL):
-        yield Known(found[0]["version"], f"line {found[1]}", "stated")
+        yield Known(statements.tensorflow(found[0]["version"]) or "", f"line {found[1]}", "stated")
     packages = value_or(_packages(text), ())
     for name in (*distributions.TENSORFLOW, distributions.CONDA_BASE):
         yield from (Known(one.version, f"{one.location}: {name}") for one in packages if one.name == name)

@@ -92,7 +92,9 @@ class Situation:
             return None
         from tfgpu_doctor.plan.planned import base_named  # of no use to a doctor without an image
 
-        return base_named(self.image, self.matrix)
+        version = self.facts.tensorflow.version  # of what was the latest then
+        left = version.one_of if isinstance(version, Unknown) else (version.value,)
+        return base_named(re.sub(":latest(?=-|$)", f":{left[-1]}", self.image) if left else self.image, self.matrix)
 
     def image_cuda(self) -> tuple[str, str | None] | None:
         """The CUDA of the image that TensorFlow is part of, and the oldest driver on which it starts."""

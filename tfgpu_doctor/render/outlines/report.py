@@ -348,7 +348,8 @@ def _gpu(facts: Facts) -> Described:
     pci = facts.host.pci_gpus
     if isinstance(pci, Unknown):
         return pci
-    named = [f"{gpu.name or gpu.device_id} {'on the PCI bus' if gpu.address else '(as stated)'}" for gpu in pci.value]
+    told = "(as stated)" if pci.source.endswith("as stated") else "(inferred)"  # of a cloud's instance type
+    named = [f"{gpu.name or gpu.device_id} {'on the PCI bus' if gpu.address else told}" for gpu in pci.value]
     return "; ".join(named) or ("none", "absent")
 
 
@@ -445,9 +446,10 @@ def _devices(facts: Facts) -> Described:
     devices = facts.tensorflow.devices
     if isinstance(devices, Unknown):
         return devices
-    gpus = [device.device_name or device.name for device in devices.value if device.kind == "GPU"]
+    gpus = [device for device in devices.value if device.kind == "GPU"]
+    names = [one.device_name for one in gpus if one.device_name] or [one.name for one in gpus]
     return (
-        f"{count(len(gpus), 'GPU')}: {', '.join(dict.fromkeys(gpus))}"
+        f"{count(len(gpus), 'GPU')}: {', '.join(dict.fromkeys(names))}"
         if gpus
         else (
             "TensorFlow uses no GPU (as stated)" if devices.grade == "stated" else "TensorFlow lists no GPU",
