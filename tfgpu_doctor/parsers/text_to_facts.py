@@ -135,8 +135,14 @@ def with_asks(facts: Facts) -> Facts:
     for path, command in {**_ASKS, **special}.items():
         fact = look_up(facts, path)
         if command is not None and isinstance(fact, Unknown) and fact.ask is None:
-            asked[path] = structs.replace(fact, ask=command)
+            asked[path] = structs.replace(fact, ask=_in_its_cell(facts, command))
     return with_facts(facts, asked)
+
+
+def _in_its_cell(facts: Facts, command: str) -> str:
+    """The command, as a cell of a hosted notebook has it."""
+    hosted = any(one.kind == "hosted-notebook" for one in value_or(facts.messages, ()))
+    return f"!{command}" if hosted and not command.startswith("tfgpu ") else command
 
 
 # ------------------------------------------------------------------------------------------ text to facts
@@ -153,6 +159,7 @@ _ARM_MACHINE = any_case(
     r"|servidor|сервер\w*)\b[^.;,\n]{0,20}\b(?:arm(?:64|v8)?|aarch64)\b(?! wheel)|\b(?:arm(?:64|v8)?"
     r"|aarch64)[ -](?:Ubuntu|Linux|server|machine|CPU|processor|board|host|node|laptop)\b"
 )
+_ARM_WHEEL = re.compile(r"\btensorflow\S{0,60}linux_aarch64\.whl")  # one that pip took
 _NO_WHEEL = any_case(r"nvcr\.io|\bNGC\b|jetson|jetpack|\bbazel\b|(?:from|compiled the) sources?\b")
 _DISTRIBUTION_NAMED = any_case(
     r"\b(?:Ubuntu|Debian|Fedora|Arch|Manjaro|CentOS|RHEL|Red ?Hat(?: Enterprise Linux)?|Rocky|AlmaLinux|openSUSE"
@@ -280,14 +287,21 @@ def _python(text: ParsedText, matrix: Matrix | None) -> Python:
     platform = _platform(text)
     if matrix is not None:  # the Python that pip serves, whatever somebody fills in
         version = python_of_offers(text, matrix, platform, value_or(version, None)) or version
-    own = text.find(_EMBEDDED)
-    program = Known(own[0][0] + r"\python.exe", f"line {own[1]}: a path", "inferred") if own else NOT_IN_TEXT
+    own, made = text.find(_EMBEDDED), text.find(_MADE_BY_A_TOOL)
+    path = own[0][0] + r"\python.exe" if own else f"{made[0][0]}/bin/python" if made else ""
+    program = Known(path, f"line {(own or made)[1]}: a path", "inferred") if path else NOT_IN_TEXT  # type: ignore[index]
     bits, packages = _bits(text, version), _packages(text)
     return Python(version=version, executable=program, bits=bits, wheel_platform=platform, packages=packages)
 
 
 # a Python that a program brings along, of which no shell knows: ComfyUI, AUTOMATIC1111 and others unpack it so
 _EMBEDDED = re.compile(r"(?<![\w\\])[A-Za-z]:\\(?:[\w .()-]{1,60}\\){0,12}python_embed+ed(?=\\)")
+
+# of an environment that a tool makes by a file, and no shell enters: snakemake, Nextflow, tox, nox, pipx
+_MADE_BY_A_TOOL = re.compile(
+    r"(?<![\w.-])(?:/[\w.@+-]{1,60}){0,20}/(?:\.snakemake/conda|work/conda|\.tox|\.nox|pipx/venvs)/[\w.-]{1,60}"
+    r"(?=/lib/python\d)"
+)
 
 
 def _bits(text: ParsedText, version: Fact[str]) -> Fact[int]:
@@ -347,7 +361,9 @@ def _is_arm(text: ParsedText) -> bool:
     stated = " ".join(one.raw for one in text.all_stated("os")).lower()
     machine = value_or(text.system.facts.get("machine", NOT_IN_TEXT), "")
     named = not machine and text.find(_ARM_MACHINE) and not text.find(_NO_WHEEL)
-    return bool(machine in ("arm64", "aarch64") or _ARM.search(stated) or text.find(_APPLE_SILICON) or named)
+    built_for = text.find(_ARM_WHEEL) and not text.messages_of("wheel-not-supported") and not machine
+    apple = text.find(_APPLE_SILICON)
+    return bool(machine in ("arm64", "aarch64") or _ARM.search(stated) or apple or named or built_for)
 
 
 def _tensorflow(text: ParsedText, matrix: Matrix | None, python: Python, messages: tuple[Message, ...]) -> TensorFlow:
