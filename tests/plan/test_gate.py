@@ -36,6 +36,8 @@ def on(**values: Any) -> Facts:
         "tensorflow": ("tensorflow.version", str),
         "packages": ("python.packages", lambda found: tuple(Package(*one, "/site") for one in found.items())),
         "text": ("messages", lambda kind: (Message(kind, 1, kind, {"variant": "cpu"}),)),
+        "place": ("messages", lambda name: (Message("place", 1, name, {"name": name}),)),
+        "container": ("host.container", str),
         "tried": ("messages", lambda text: (Message("tried-said", 1, text, {"what": text}),)),
         "board": ("messages", lambda text: (Message("jetson", 1, text, {}),)),
         "log": ("messages", lambda line: (Message("harmless", 1, line, {}),)),

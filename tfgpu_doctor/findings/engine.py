@@ -386,7 +386,9 @@ def _to_decide(
         if context.probed:
             yield replace(one, fixes=(*decide, *(repairs if _to_try(possible) else ())))
             continue
-        order = sorted(asks[one.id], key=lambda command: (command.startswith(_OF_ALL), times[command]))
+        order = sorted(
+            asks[one.id], key=lambda command: (command.removeprefix("!").startswith(_OF_ALL), times[command])
+        )
         yield replace(one, fixes=(*_if_so(decide or [_deciding(order)], repairs[:1], possible),))
 
 

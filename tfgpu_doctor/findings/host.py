@@ -209,10 +209,14 @@ def _is_unmissed_field(context: Context, messages: MessageLog, devices: Devices 
 
 @GPU_NONE.sign()
 def hosted_without_one(
-    messages: MessageLog, variables: Variables | None = None, devices: Devices | None = None
+    messages: MessageLog,
+    variables: Variables | None = None,
+    devices: Devices | None = None,
+    nvidia_smi: SmiResult | None = None,
 ) -> Problem | None:
     """A session on Colab or Kaggle has CUDA, whether or not it was given a GPU."""
-    chosen = "CUDA_VISIBLE_DEVICES" in (variables or {}) or messages.has("gpu-created", "hides-every-gpu")
+    given = inputs.smi_works(nvidia_smi) or messages.has("gpu-created", "hides-every-gpu", "out-of-memory")
+    chosen = given or "CUDA_VISIBLE_DEVICES" in (variables or {})
     if chosen or not messages.has("hosted-notebook") or lists_gpu(devices or ()):
         return None
     shown = messages.all("no-cuda-device", "smi-no-driver", "smi-not-found", "cuinit-failed", "libcuda-not-loaded")

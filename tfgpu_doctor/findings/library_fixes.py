@@ -52,12 +52,16 @@ def growth(context: Context) -> Fix:
     if versions and all(at_least(one, "1.12") is False for one in versions):
         return Fix(f"Let TensorFlow allocate only what it needs, in the program: {options}")
     is_new = context.probed if not versions else all(major(one) == "2" for one in versions)
-    old = "" if is_new else f" (in a program of TensorFlow 1: {options})"
+    in_r = "r" in context.log.values("place", "name")
+    old = "" if is_new or in_r else f" (in a program of TensorFlow 1: {options})"
     if context.log.has("serving"):
         old = " (Docker: with -e), or give the server a share: --per_process_gpu_memory_fraction=0.5 among its options"
     if context.log.has("ray-worker"):
         old = ", in each worker of Ray: set it before ray start or ray.init()"
     return Fix(f"Let TensorFlow allocate only what it needs{old}", ("export TF_FORCE_GPU_ALLOW_GROWTH=true",))
+
+
+_JETPACK_3 = "https://developer.download.nvidia.com/compute/redist/jp33"  # docs.nvidia.com, TensorFlow for Jetson
 
 
 def jetpack(context: Context) -> Fix:
@@ -69,6 +73,10 @@ def jetpack(context: Context) -> Fix:
         row, wheel = rows[-1], rows[-1].wheels[0]
         which = f"TensorFlow {Version(wheel.tensorflow).public} for JetPack {row.version}"
         return Fix(f"Install NVIDIA's {which}, with Python {row.python}", jetson_commands(row, wheel))
+    cuda = value_or(fetch("reported_cuda", context), None)
+    if cuda and "9.0" in {minor(version) for version, _ in cuda.installed}:  # no other has it
+        text = "CUDA 9.0 is that of JetPack 3.2 and 3.3: install NVIDIA's TensorFlow for these, or a newer JetPack"
+        return Fix(text, (f"python3 -m pip install --extra-index-url {_JETPACK_3} tensorflow-gpu==1.9.0+nv18.8",))
     return Fix(
         "See which JetPack it is, and install NVIDIA's TensorFlow for that, or use its container l4t-tensorflow",
         ("cat /etc/nv_tegra_release", "apt-cache show nvidia-jetpack | grep Version"),
@@ -83,7 +91,10 @@ def install_libraries(context: Context) -> tuple[Fix, ...]:
     """Install the CUDA libraries of this TensorFlow; another release where this one cannot use them here."""
     log = value_or(fetch("messages", context), MessageLog(()))
     if "the program" in log.values("another-program", "program"):
-        return (Fix(f"Install the CUDA that it is linked to, beside the one that is there: {_CUDA}"),)
+        cuda = value_or(fetch("reported_cuda", context), None)
+        which = f", {cuda.wanted}" if cuda and cuda.wanted and "." in cuda.wanted else ""
+        any_11 = " (every CUDA 11 has that library)" if which == ", 11.0" else ""
+        return (Fix(f"Install the CUDA that it is linked to{which}{any_11}, beside the one that is there: {_CUDA}"),)
     other = jetpack(context) if context.remedies.on_jetson else _of_another_build(context)
     return (other,) if other else _for_an_old_cuda(context) or _for_tensorflow(context)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from packaging.utils import canonicalize_name
 
 from tfgpu_doctor.facts.distributions import ANY, TENSORFLOW
-from tfgpu_doctor.facts.facts import Kernel, Message, OtherPython, Packages, Phases, ShadowedModule, value_or
+from tfgpu_doctor.facts.facts import Kernel, Known, Message, OtherPython, Packages, Phases, ShadowedModule, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, capability, major, minor
 from tfgpu_doctor.findings import declaration, symptoms
@@ -165,8 +165,18 @@ def _is_installed_somewhere(messages: MessageLog, packages: Packages) -> bool:
     return listed or other or messages.has("tensorflow-installed", "notebook", "started-elsewhere")
 
 
+_OF_A_PROGRAM = Fix(
+    "Install what the program asks for, which chooses the release (its requirements file, or its guide), into the "
+    "Python that runs it",
+    ("python3 --version", "python3 -m pip install -r requirements.txt"),
+)
+
+
 def _install_here(context: Context) -> tuple[Fix, ...]:
     remedies = context.remedies
+    known = isinstance(context.facts.python.version, Known) or isinstance(context.facts.tensorflow.version, Known)
+    if "program" in context.log.values("place", "name") and not known:
+        return (_OF_A_PROGRAM,)
     fixes = remedies.for_cpu() or remedies.reinstall("this Python has none")
     fixes = fixes or remedies.installing("Install it", *remedies.tensorflow)
     if context.probed:
@@ -438,6 +448,9 @@ def _update_pip(context: Context, row: Release, why: str, built: tuple[Fix, ...]
     install = Fix(f"Install TensorFlow {row.version}", context.remedies.pip_install(*context.remedies.bounded(row)))
     install = next(iter(built), install)
     text = f"{install.text.replace('Install', 'Update pip, and install', 1)}: {why}"
+    have = value_or(context.facts.host.distribution_version, None)
+    if context.remedies.os == "macos" and at_least(have, "10") and at_least(have, row.macos or "") is False:
+        text = f"First update macOS {have} to {row.macos} or newer, which its wheels are for. {text}"
     return Fix(text, (*see, f"{python} -m pip install --upgrade pip", *install.commands))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from tfgpu_doctor.facts import distributions
 from tfgpu_doctor.facts.facts import NOT_IN_TEXT, Known, Message, lists_gpu
 from tfgpu_doctor.facts.versions import at_least, minor
-from tfgpu_doctor.parsers import prose
+from tfgpu_doctor.parsers import platform_hints, prose
 from tfgpu_doctor.parsers.lines import any_case
 from tfgpu_doctor.parsers.machine_facts import NAMES_TENSORFLOW, OTHER_FRAMEWORK, devices, first_said, said_to_work
 from tfgpu_doctor.parsers.parsed_text import ParsedText
@@ -56,15 +56,16 @@ _RAISED_BY_JAX = re.compile(r"\b(?:jaxlib|xla_extension|XlaRuntimeError|JaxRunti
 # a program that is linked to CUDA says so; Python opens libraries, and says it in an ImportError
 _NATIVE = re.compile(  # or a binding of another language
     r"error while loading shared libraries: lib(?:cu|nv)|\b(?:TensorFlow\.NET|TensorFlowSharp|SciSharp|ML\.NET|Fiji)\b"
-    r"|\busing (?:\w+ = )?Tensorflow[.;]|\btfjs-node\b|\blibtensorflow(?:_cc)?\b(?!-)|\borg\.tensorflow\b"
-    r"|\btensorflow/tensorflow/go\b|\bdeeplearning4j\b|^tensorflow = \"0\.\d"
+    r"|\busing (?:\w+ = )?Tensorflow[.;]|\b[Tt][FJfj]{2}[Ss][ -](?:node|gpu)\b|\blibtensorflow(?:_cc)?\b(?!-)"
+    r"|\borg\.tensorflow\b|\btensorflow/tensorflow/go\b|\bdeeplearning4j\b|^tensorflow = \"0\.\d"
 )
 # failures that every program prints in these words
 _OF_ANY_PROGRAM = ("illegal-instruction", "no-kernel-image", "kernel-image-invalid", "invalid-device-function")
 _JETSON = any_case(
     r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bnano(?:['’]?s)? (?:gpu|board|module|developer)|\bjetpack\b"
     r"|\bdrive[- ](?:px ?2?|agx|orin|xavier)\b|\bjtop\b|\btegrastats\b|\bnvpmodel\b|@tegra-|\btegra x[12]\b"
-    r"|\btx[12]\b|\bnvidia (?:xavier|orin)\b|\b(?:agx|nx) (?:xavier|orin)\b|\b(?:xavier|orin) (?:agx|nx)\b"
+    r"|\btx-?[12]\b|\bthe nano\b(?! editor)|\bnvidia (?:xavier|orin)\b|\b(?:agx|nx) (?:xavier|orin)\b"
+    r"|\b(?:xavier|orin) (?:agx|nx)\b"
 )
 _JETPACK = any_case(r"\b(?:jetpack|jp)[ _-]*(?P<version>[4-9](?:\.\d){1,2}|[4-9]\d)\b")
 # TensorFlow.js, its crate of Rust, TensorFlow.NET and the API of C have libraries of their own
@@ -74,7 +75,8 @@ _NOT_PYTHON = any_case(
 )
 _PYTHON = any_case(r"\bimport tensorflow|-packages\b|\bpip3? install|\.py\b|\bpython\d?(?:\.\d+)?(?: version)?:")
 _HOSTED = any_case(
-    r"^\W{0,4}(?:(?:in|on|using) )?(?:google )?colab(?: notebook|[,:;(]|\s*$)|\bkaggle (?:notebook|kernel|session)s?\b"
+    r"\bwhat web browser\b"  # of Colab's issue form
+    r"|^\W{0,4}(?:(?:in|on|using) )?(?:google )?colab(?: notebook|[,:;(]|\s*$)|\bkaggle (?:notebook|kernel|session)s?\b"
     r"|(?<![\w.-])/content/|/kaggle/(?:input|working)\b|\bcolab[\w-]{0,40}\.ipynb\b|\bgoogle\.colab\b|\"gpuType\""
     r"|\bcolab (?:pro|tpu|runtime|session|has|comes with|provides|tensorflow|crash\w*|fails)\b"
     r"|\bcolab (?:says|shows|does)\b|(?:\b(?:run|runs|running|ran|train|training|execute|work|example)\b.{0,60}"
@@ -82,6 +84,8 @@ _HOSTED = any_case(
     r"(?!.{0,80}\b(?:works?|fine|but|without|success\w*|no (?:problem|error)s?|locally"
     r"|my (?:own )?(?:server|laptop|pc|machine|computer|desktop|workstation))\b)"
 )
+# Colab's first example of a GPU, run in a cell
+_COLABS_EXAMPLE = re.compile(r"^-+> \d+ +raise SystemError\('GPU device not found'\)")
 _EXPLICIT = re.compile(r"explicit device specification '\S{0,60}(?P<asked>GPU:\d+)'")
 _ALL_AVAILABLE = re.compile(r"^\s*All available devices \[(?P<devices>[^\]]{0,2000}device:GPU:\d[^\]]{0,500})\]")
 _PRIME = re.compile(r"\bprime-select query\s*$")
@@ -132,7 +136,16 @@ _EVENTS: dict[str, tuple[str, dict[str, str]]] = {
 def derived_messages(text: ParsedText) -> Iterator[Message]:
     """What was done around the failure, as messages; their roles stand in parsers/messages.py."""
     for read in (
-        *(_of_container, _of_commands, _of_installers, _of_packages, _of_patterns, _source_build, _other_versions),
+        *(
+            _of_container,
+            _of_commands,
+            _of_installers,
+            _of_packages,
+            _of_patterns,
+            _of_places,
+            _source_build,
+            _other_versions,
+        ),
         *(_works_before_avx, _of_tensorflow, _no_gpu_listed, _of_another_program, _without_gpu, _nobody_complains),
     ):
         yield from read(text)
@@ -186,21 +199,30 @@ def _of_commands(text: ParsedText) -> Iterator[Message]:
 
 
 def _of_patterns(text: ParsedText) -> Iterator[Message]:
-    """The age of the log, the machine, a notebook, and the CUDA that somebody is told to have."""
+    """The age of the log, another language, and the CUDA that somebody is told to have."""
     for cuda, pattern in _ERAS:
         if found := text.find(pattern):
             yield _message(text, "log-era", found[1], cuda=cuda)
             break
-    for kind, pattern in (("jetson", _JETSON), ("notebook", _NOTEBOOK), ("hosted-notebook", _HOSTED)):
-        # who starts a container is at a machine of their own
-        if (found := text.find(pattern)) and not (kind == "hosted-notebook" and text.hints.starts):
-            named = text.find(_JETPACK) if kind == "jetson" else None
-            yield _message(text, kind, found[1], **({"jetpack": named[0]["version"]} if named else {}))
     if (found := text.find(_NOT_PYTHON)) and not text.find(_PYTHON):
         yield _message(text, "not-python", found[1])
     for one in text.prose:
         if one.key == "cuda" and one.stance == "wanted":
             yield _message(text, "cuda-wanted", one.line, version=one.value)
+
+
+def _of_places(text: ParsedText) -> Iterator[Message]:
+    """The board, a notebook, and where others decide."""
+    for name, line in platform_hints.places(text.lines):
+        yield _message(text, "place", line, name=name)
+    if jetson := text.find(_JETSON):
+        named = text.find(_JETPACK)
+        yield _message(text, "jetson", jetson[1], **({"jetpack": named[0]["version"]} if named else {}))
+    if notebook := text.find(_NOTEBOOK):
+        yield _message(text, "notebook", notebook[1])
+    # in a hosted notebook nobody starts a container
+    if not text.hints.starts and (hosted := text.find(_HOSTED) or text.find(_COLABS_EXAMPLE)):
+        yield _message(text, "hosted-notebook", hosted[1])
 
 
 def _source_build(text: ParsedText) -> Iterator[Message]:

@@ -46,6 +46,7 @@ _DISTRIBUTIONS = {
         "amzn": r"amazon linux|amzn",
         "ol": r"oracle linux",
         "elementary": r"elementary",
+        "macos": r"mac ?os(?: x)?|\bos ?x",
     }.items()
 }
 _VERSION = any_case(r"[a-z()/:.\" -]{0,40}?(\d{1,5}(?:\.\d{1,2}){0,2})")
@@ -90,7 +91,8 @@ _PROMPT = re.compile(r"^(?:\([\w .-]+\) ?)?\w[\w.-]*@[0-9a-f]{12}:")
 _KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman and Docker name it
     r"\bkubectl\b|\b[kK]8s\b(?!/)|^\s*(?:- )?containers: *$|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob"
     r"|Notebook)\b|nvidia\.com/gpu(?!=)|FailedScheduling|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks"
-    r"|aks) (?:cluster|pod|node|job)|\b(?:in|on) (?:a |the |my |our )?(?:k8s|kubernetes|gke|eks)\b"
+    r"|aks) (?:cluster|pod|node|job)|\b(?:in|on) (?:a |the |my |our )?(?:k8s|[kK]ubernetes|gke|eks)\b"
+    r"|\b[Oo]pen[Ss]hift\b|\bODH\b|\b(?:training|worker|notebook|GPU) pods?\b"
     r"|\bTFJobs?\b|\b[Kk]ubeflow\b|\bKFP\b|\b(?:GKE|EKS|AKS)\b|\bpod spec\b"
 )
 _APPTAINER = re.compile(
@@ -102,8 +104,28 @@ _NV = re.compile(r"\s--(?:nv|nvccli|rocm)\b")  # a GPU that Slurm grants is not 
 _DOCKER_WORD = any_case(
     r"(?:installed (?:from|using|via)|inside|in|using|with|from|official|gpu) (?:a |an |the )?(?:\w+ )?docker\b"
     r"|\b(?:in|inside|within) the container\b|docker (?:image|container|version|desktop)\b|/\.dockerenv"
-    r"|tensorflow docker|nvidia[- ]docker"
+    r"|tensorflow docker|nvidia[- ]docker|\bbase image\b|\bin-container\b|\bstart (?:a|the) container\b"
 )
+# where others decide on the driver, on how a container starts, or on the release: a service, an administrator, a
+# program's own image; and R, whose settings are not those of a shell
+PLACES = {
+    "codalab": any_case(r"\bcl run\b|\bcodalab\b|/0x[0-9a-f]{32}\w*/"),
+    "sagemaker": any_case(r"\bsagemaker\b"),
+    "tao": any_case(r"\b(?:tlt-(?:train|infer|prune|evaluate|export)|tao (?:model )?\w+ train)\b"),
+    "no-root": any_case(
+        r"\b(?:no|without|not have|n't have|lack(?:ing)?) (?:any )?(?:root|sudo|admin\w*)[ -](?:access|rights?"
+        r"|privileges?|permissions?|password)|\b(?:not|n't) (?:an? |the )?(?:sudoer|root user|administrator)\b"
+        r"|\bnot in the sudoers\b"
+    ),
+    "avx-variant": any_case(r"\b(?:lib)?tensorflow-(?:\w+-)?avx2?\b"),
+    # a frame in a function of a file that is neither Python's nor a package's
+    "program": re.compile(
+        r'^\s*File "(?!<|.*(?:(?:site|dist)-packages|[/\\][Ll]ib[/\\]|ipython))[^"]{1,300}\.py", line \d+, in (?!<)'
+    ),
+    "r": any_case(
+        r"\bpy_call_impl\b|\breticulate\b|\blibrary\((?:keras3?|tensorflow)\)|\(r-(?:tensorflow|reticulate)\)"
+    ),
+}
 # Under WSL2 a Linux nvidia-smi (three numbers) shows Windows' driver (two), of another number; on Linux they are one.
 # WSL 1, whose kernel calls itself 4.4.0-…-Microsoft, counts too: that it is no WSL 2 is a matter of its set-up
 _WSL = any_case(
@@ -308,6 +330,12 @@ def _variables(lines: Sequence[Line]) -> dict[str, tuple[str, int]]:
             for match in pattern.finditer(line.text):
                 found[match["name"]] = (match["value"].strip("\"'"), line.number)
     return found
+
+
+def places(lines: Sequence[Line]) -> Iterator[tuple[str, int]]:
+    """Each of PLACES that a text is about, and the line that tells it."""
+    found = ((name, _first(pattern, lines)) for name, pattern in PLACES.items())
+    return ((name, line) for name, line in found if line is not None)
 
 
 def holds_tensorflow(image: str) -> bool:

@@ -145,8 +145,14 @@ def with_asks(facts: Facts) -> Facts:
     for path, command in {**_ASKS, **special}.items():
         fact = look_up(facts, path)
         if command is not None and isinstance(fact, Unknown) and fact.ask is None:
-            asked[path] = structs.replace(fact, ask=command)
+            asked[path] = structs.replace(fact, ask=_in_its_cell(facts, command))
     return with_facts(facts, asked)
+
+
+def _in_its_cell(facts: Facts, command: str) -> str:
+    """The command, as a cell of a hosted notebook has it."""
+    hosted = any(one.kind == "hosted-notebook" for one in value_or(facts.messages, ()))
+    return f"!{command}" if hosted and not command.startswith("tfgpu ") else command
 
 
 # ------------------------------------------------------------------------------------------ text to facts
@@ -293,14 +299,21 @@ def _python(text: ParsedText, matrix: Matrix | None) -> Python:
     platform = _platform(text)
     if matrix is not None:  # the Python that pip serves, whatever somebody fills in
         version = python_of_offers(text, matrix, platform, value_or(version, None)) or version
-    own = text.find(_EMBEDDED)
-    program = Known(own[0][0] + r"\python.exe", f"line {own[1]}: a path", "inferred") if own else NOT_IN_TEXT
+    own, made = text.find(_EMBEDDED), text.find(_MADE_BY_A_TOOL)
+    path = own[0][0] + r"\python.exe" if own else f"{made[0][0]}/bin/python" if made else ""
+    program = Known(path, f"line {(own or made)[1]}: a path", "inferred") if path else NOT_IN_TEXT  # type: ignore[index]
     bits, packages = _bits(text, version), _packages(text)
     return Python(version=version, executable=program, bits=bits, wheel_platform=platform, packages=packages)
 
 
 # a Python that a program brings along, of which no shell knows: ComfyUI, AUTOMATIC1111 and others unpack it so
 _EMBEDDED = re.compile(r"(?<![\w\\])[A-Za-z]:\\(?:[\w .()-]{1,60}\\){0,12}python_embed+ed(?=\\)")
+
+# of an environment that a tool makes by a file, and no shell enters: snakemake, Nextflow, tox, nox, pipx
+_MADE_BY_A_TOOL = re.compile(
+    r"(?<![\w.-])(?:/[\w.@+-]{1,60}){0,20}/(?:\.snakemake/conda|work/conda|\.tox|\.nox|pipx/venvs)/[\w.-]{1,60}"
+    r"(?=/lib/python\d)"
+)
 
 
 def _bits(text: ParsedText, version: Fact[str]) -> Fact[int]:

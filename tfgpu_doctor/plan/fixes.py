@@ -31,6 +31,7 @@ from tfgpu_doctor.plan.constraints import (
 )
 from tfgpu_doctor.plan.gate import Repair, Situation, admitted, has_pip, needs_a_machine_of_its_own, refused
 from tfgpu_doctor.plan.install_commands import Installation, link_commands, python_for, xla_line, xla_line_command
+from tfgpu_doctor.plan.places import excluding, in_a_cell, in_r
 from tfgpu_doctor.plan.records import Option
 from tfgpu_doctor.plan.target import has_no_gpu
 from tfgpu_doctor.plan.windows_shell import for_both_shells, on_windows, quoted
@@ -47,6 +48,10 @@ _BY_PIP = re.compile(r"\bpip (?:un)?install\b")
 _BRINGS_CUDA = re.compile(r"^\S*python\S* -m pip install .*(?:\[and-cuda\]|nvidia-cu)")
 # https://apptainer.org/docs/user/main/definition_files.html
 _IN_POST = "; in %post of the image's definition file, as a .sif is read-only"
+_CHANGES_AN_IMAGE = re.compile(r"\bpip (?:un)?install\b|^apt-get ")
+_PIP_ALONE = re.compile(r"\S+ -m pip |python3? --version$")
+_TO_LAST = "; in a container it lasts with RUN in the image's Dockerfile"
+_IN_SNAKEMAKE = "; to last, in the yaml that snakemake makes this environment from"
 _NAME = re.compile(r"[\w.-]*")
 _BOUNDED = re.compile(r"'([\w.,~=\[\]-]*[<>][\w.,<>~=\[\]-]*)'")  # every shell knows double quotes
 _NONE_YET = ("module-not-found", "no-distribution", "wheel-not-supported")
@@ -143,9 +148,11 @@ class Fixes(Situation):
             # PyTorch or JAX computes: settings of TensorFlow change nothing there
             fixes = tuple(one for one in fixes if not any(map(_OF_TENSORFLOW.search, (one.text, *one.commands))))
         fixes = tuple(self._in_an_image(self._apart(fix)) for fix in self._in_a_hosted_notebook(fixes))
+        fixes = self._where_others_decide(fixes)
         found = [(fix, self.where_it_belongs(fix)) for fix in fixes]
         useful = [here for fix, here in found if here.commands or not fix.commands]
-        return tuple(map(self._named_anew, admitted(useful or [here for _, here in found], self.facts, self.matrix)))
+        shown = admitted(useful or [here for _, here in found], self.facts, self.matrix)
+        return tuple(self._at_its_prompt(self._named_anew(fix)) for fix in shown)
 
     def _named_anew(self, fix: Fix) -> Fix:
         """The fix with another name for its environment where one of that name is there.
@@ -157,11 +164,29 @@ class Fixes(Situation):
             return fix
         return structs.replace(fix, commands=tuple(_TAKEN.sub("tf-new", one) for one in fix.commands))
 
+    def _at_its_prompt(self, fix: Fix) -> Fix:
+        """The fix for a notebook's cell, or for R's console, where that is what its reader types into."""
+        if "hosted" in self.places:
+            installs = any(map(_BY_PIP.search, fix.commands)) and "restart" not in fix.text
+            again = "; then restart the session" if installs else ""
+            return structs.replace(fix, text=f"{fix.text}{again}", commands=tuple(map(in_a_cell, fix.commands)))
+        commands = in_r(fix.commands) if "r" in self.places else fix.commands
+        if commands == fix.commands:
+            return fix
+        return structs.replace(fix, text=f"{fix.text}; in R, in a new session before library(keras)", commands=commands)
+
     def _in_a_hosted_notebook(self, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
         if not any(needs_a_machine_of_its_own(Repair(fix), self) for fix in fixes):
             return fixes
         program = (fix for fix in fixes if fix.text.startswith("In the program"))
         return (*program, _HOSTED, *(fix for fix in fixes if fix.decides))
+
+    def _where_others_decide(self, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
+        """The fixes with, for the first that cannot be carried out there, who can change what; without the others."""
+        places = [excluding(fix, self.places) for fix in fixes]
+        said = {place: place.instead(fix) for fix, place in zip(fixes[::-1], places[::-1], strict=True) if place}
+        found = (said.get(place) if place else fix for fix, place in zip(fixes, places, strict=True))
+        return tuple(dict.fromkeys(one for one in found if one))
 
     def _apart(self, fix: Fix) -> Fix:
         """The fix in an environment of its own, where it would replace CUDA's packages under a PyTorch that pins them.
@@ -181,12 +206,36 @@ class Fixes(Situation):
         An environment beside the container changes nothing in it, and one within it is gone with the container.
         """
         kind = value_or(self.facts.host.container, "none")
-        lines = dockerfile(fix.commands) if kind in ("docker", "podman", "kubernetes") and self._of_text else ()
-        if self.image or not lines:
+        if ".snakemake/" in value_or(self.facts.python.executable, ""):
+            return self._lasting(fix, _IN_SNAKEMAKE)
+        if self.image or not self._of_text or kind not in ("docker", "podman", "kubernetes"):
             return fix
+        if image := self._published(fix):
+            fix = image
+        elif not (lines := dockerfile(fix.commands)):
+            return self._lasting(fix, _TO_LAST)
+        else:
+            fix = structs.replace(fix, commands=lines)
         text = _ABOUT_ENVIRONMENTS.sub("", fix.text).replace("reate an environment", "reate an image")
-        text += ". Begin the image's Dockerfile with this, and install the program below; if others made it, ask them"
-        return structs.replace(fix, text=text, commands=lines)
+        other = "Take a base image that has these, or begin" if " with CUDA " in text else "Begin"
+        text += (
+            f". {other} the image's Dockerfile with this, and install the program below; if others made it, ask them"
+        )
+        return structs.replace(fix, text=text)
+
+    def _lasting(self, fix: Fix, where: str) -> Fix:
+        """The fix, which says where to write what it installs, lest it is gone with what it is installed into."""
+        lasts = bool(fix.commands) and all(map(_PIP_ALONE.match, fix.commands)) and where not in fix.text
+        return structs.replace(fix, text=f"{fix.text}{where}") if lasts else fix
+
+    def _published(self, fix: Fix) -> Fix | None:
+        """TensorFlow's image of the release that a fix installs into a Python which a text does not name."""
+        row = None if self.target.python else next(Repair(fix).releases(self), None)
+        found = self._images(f"=={minor(row.version)}.*") if row and not dockerfile(fix.commands) else iter(())
+        if row is None or not (image := next((one for one in found if one.package == PUBLISHED), None)):
+            return None
+        text = fix.text.replace(row.version, image.tensorflow)
+        return structs.replace(fix, text=text, commands=(f"FROM {PUBLISHED}:{image.tensorflow}-gpu",))
 
     def refuses(self, fix: Fix) -> bool:
         """True if the gate refuses a fix."""
@@ -201,21 +250,33 @@ class Fixes(Situation):
         fix = structs.replace(fix, commands=tuple(map(self._typed, fix.commands)))
         if self.os == "windows" and not _IN_A_LINUX.search(fix.text):
             return structs.replace(fix, commands=(*for_both_shells(filter(None, map(on_windows, fix.commands))),))
-        if self.image and any(map(_BY_PIP.search, fix.commands)):
-            if not has_pip(self.image):
-                return structs.replace(fix, commands=())
-            lines = tuple(re.sub(r"^RUN export ", "ENV ", f"RUN {command}") for command in fix.commands)
-            text = f"{fix.text} (in the Dockerfile, below FROM {self.image})"
-            return structs.replace(fix, text=text, commands=lines)
         container = value_or(self.facts.host.container, "none")
-        by_pip = self._of_text and any(map(_BY_PIP.search, fix.commands)) and not dockerfile(fix.commands)
-        if container == "apptainer" and by_pip:
-            return structs.replace(fix, text=f"{fix.text}{_IN_POST}")
+        if container == "apptainer" and self._of_text and any(map(_CHANGES_AN_IMAGE.search, fix.commands)):
+            return self._in_a_sif(fix)
+        if self.image and any(map(_BY_PIP.search, fix.commands)):
+            return self._below_its_image(fix, self.image)
         if container == "none" or not any(map(_FOR_THE_HOST.search, fix.commands)):
             return fix
         if self.host in _WITH_DOCKER_DESKTOP:  # no systemd there, and no module of NVIDIA
             return structs.replace(fix, commands=())
         return structs.replace(fix, text=f"{fix.text} (on the host, not in this container)")
+
+    def _below_its_image(self, fix: Fix, image: str) -> Fix:
+        """The fix as lines of a Dockerfile."""
+        if not has_pip(image):
+            return structs.replace(fix, commands=())
+        lines = tuple(re.sub(r"^RUN export ", "ENV ", f"RUN {command}") for command in fix.commands)
+        return structs.replace(fix, text=f"{fix.text} (in the Dockerfile, below FROM {image})", commands=lines)
+
+    def _in_a_sif(self, fix: Fix) -> Fix:
+        """The fix in an image that is built anew from the one which a text names."""
+        if dockerfile(fix.commands) or not self.image:
+            return fix if dockerfile(fix.commands) else structs.replace(fix, text=f"{fix.text}{_IN_POST}")
+        steps = "".join(f"\\n {one.replace('%', '%%')}" for one in fix.commands)
+        made = f"Bootstrap: docker\\nFrom: {self.image}\\n%%post{steps}\\n"
+        text = f"{fix.text.partition(', or with RUN')[0]}; a .sif is read-only, so build another one"
+        commands = (f"printf {shlex.quote(made)} > tf.def", "apptainer build --fakeroot tf.sif tf.def")
+        return structs.replace(fix, text=text, commands=commands)
 
     def _typed(self, command: str) -> str:
         """The command on this interpreter; for an unknown shell, bounds in quotes that cmd.exe knows."""

@@ -28,6 +28,7 @@ from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import Container
 from tfgpu_doctor.parsers.platform_hints import holds_tensorflow
 from tfgpu_doctor.plan.constraints import CONSTRAINTS, PlanRequest
+from tfgpu_doctor.plan.places import excluding
 from tfgpu_doctor.plan.target import Target, from_facts
 
 if TYPE_CHECKING:
@@ -122,6 +123,19 @@ class Situation:
     def on_jetson(self) -> bool:
         """True if a text is about a Jetson, for which only NVIDIA's own wheels are built."""
         return self.log.has("jetson")
+
+    @cached_property
+    def places(self) -> tuple[str, ...]:
+        """The places of plan/places.py in which the reader of a text is."""
+        log, is_shell = self.log, not (self.log.works_in_a_shell and self.log.has("started-elsewhere"))
+        found = {
+            "hosted": log.has("hosted-notebook"),
+            "gke": log.has("gke"),
+            "kubernetes": value_or(self.facts.host.container, "") == "kubernetes",
+            "jetson": self.on_jetson,
+            "no-shell": not is_shell,
+        }
+        return (*log.values("place", "name"), *(name for name, is_there in found.items() if is_there))
 
     def has(self, package: str) -> str | None:
         """The version of an installed package."""
@@ -363,6 +377,11 @@ def needs_a_machine_of_its_own(repair: Repair, situation: Situation) -> bool:
     return shown or any(one.name in TENSORFLOW for one in repair.requirements)
 
 
+def cannot_be_done_there(repair: Repair, situation: Situation) -> bool:
+    """Somebody else decides on it where the program runs."""
+    return excluding(repair.fix, situation.places) is not None
+
+
 def does_not_do_what_it_says(repair: Repair, _situation: Situation) -> bool:
     """A release or a CUDA in the sentence that no command installs; a look-up, or a removal, that is "installed"."""
     text, commands = repair.fix.text, " ".join(repair.fix.commands)
@@ -396,6 +415,7 @@ REASONS: tuple[Reason, ...] = (
     is_for_another_program,
     is_of_another_major,
     needs_a_machine_of_its_own,
+    cannot_be_done_there,
     does_not_do_what_it_says,
     was_tried,
 )
