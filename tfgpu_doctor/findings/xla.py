@@ -181,7 +181,7 @@ def ptxas_before_the_gpu(context: Context, messages: MessageLog, gpu_release: Re
     toolkit = context.matrix.cuda(gpu_release.cuda) if gpu_release.cuda else None
     known = toolkit.compute_capabilities if toolkit else ()
     newer = [card for card in cards if known and card.version > max(map(capability, known))]
-    if not (failed and newer):
+    if not (failed and newer) or messages.has("driver-compiles-ptx"):
         return None
     return Problem(
         title=f"The ptxas of CUDA {gpu_release.cuda} does not know compute capability {newer[0].compute_capability}",
@@ -197,15 +197,19 @@ def ptxas_older_than_the_gpu(context: Context, messages: MessageLog, cards: Card
     row = next(filter(None, (context.matrix.architecture(card.compute_capability) for card in cards)), None)
     if not lines or row is None or row.min_cuda is None or "12" in messages.values("log-era", "cuda"):
         return None
-    where = "and put its bin folder first on PATH"
+    # CandidateCudaRoots and PreferPtxasFromPath in cuda_libdevice_path.cc: the order has changed
+    where = ", link /usr/local/cuda to it, and put its bin folder first on PATH: releases differ in which comes first"
+    failed = messages.has("ptxas-failed") and not messages.has("driver-compiles-ptx")
+    nothing = "" if failed else "Where it runs, nothing has to be done; to end the lines: "
+    see = () if context.is_in_container or context.remedies.os == "windows" else ("ls -l /usr/local/cuda*/bin/ptxas",)
     if context.is_in_container:
-        where = "in the container (a later tag of its image), whose CUDA counts; that of the host does not"
+        where = " in the container (a later tag of its image), whose CUDA counts; that of the host does not"
     return Problem(
         title=f"The ptxas of this CUDA does not know compute capability {cards[0].compute_capability}",
         cause=f"it is older than CUDA {row.min_cuda}; the driver compiles instead, which takes long",
         evidence=message_evidence(*lines),
-        fixes=(Fix(f"Install CUDA {row.min_cuda} or newer {where}, or use an older GPU"),),
-        severity=Severity.ERROR if messages.has("ptxas-failed") else None,
+        fixes=(Fix(f"{nothing}Install CUDA {row.min_cuda} or newer{where}", see),),
+        severity=Severity.ERROR if failed else None,
     )
 
 

@@ -133,6 +133,7 @@ def derived_messages(text: ParsedText) -> Iterator[Message]:
     """What was done around the failure, as messages; their roles stand in parsers/messages.py."""
     for read in (
         *(_of_container, _of_commands, _of_installers, _of_packages, _of_patterns, _source_build, _other_versions),
+        _of_processes,
         *(_works_before_avx, _of_tensorflow, _no_gpu_listed, _of_another_program, _without_gpu, _nobody_complains),
     ):
         yield from read(text)
@@ -153,6 +154,19 @@ def _nobody_complains(text: ParsedText) -> Iterator[Message]:
         yield _message(text, "only-printed", 1)
     if len(lines) < _FEW and len(_WORD.findall(whole)) < _FEW and not re.search(r"[?？]", whole):
         yield _message(text, "few-words", 1)
+
+
+_PROCESS = re.compile(r"\|\s+(?P<gpu>\d+)\s+(?:N/A\s+N/A\s+)?(?P<pid>\d+)\s+C\s+\S.*?\s(?P<size>\d{4,6})MiB\s*\|")
+
+
+def _of_processes(text: ParsedText) -> Iterator[Message]:
+    """One process that holds gigabytes of several GPUs, in nvidia-smi's list: TensorFlow's own reservation."""
+    rows = [(line.number, row) for line in text.lines_with("mib") if (row := _PROCESS.match(line.text))]
+    for number, first in rows:
+        held = {row["gpu"] for _, row in rows if row["pid"] == first["pid"]}
+        if len(held) > 1:
+            yield _message(text, "takes-all-memory", number, gpus=str(len(held)))
+            return
 
 
 def _is_printed(line: str) -> bool:
