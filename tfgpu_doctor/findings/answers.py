@@ -217,6 +217,7 @@ FIRST_RUN = _answer(
 
 
 # kind of a log line that needs no action → what it says, for people
+_BANNER = "the image's start script does not find the driver of WSL2, which is elsewhere; newer tags do"
 MEANING = {
     "numa": "the firmware gives no NUMA node for the GPU; TensorFlow takes node 0",
     "cpu-features": "TensorFlow names instructions of this CPU that its build does not use everywhere",
@@ -275,7 +276,7 @@ def _brief(message: Message, need: str) -> Evidence:
 
 def _how_to_hide(messages: list[Message]) -> Fix:
     """What hides these lines, with everything of their level."""
-    if {message.values.get("what") for message in messages} == {"mpi-copies"}:  # no line of TensorFlow's
+    if {message.values.get("what") for message in messages} <= {"mpi-copies", "ngc-banner"}:  # no line of TensorFlow's
         return Fix("Nothing has to be done")
     text = "Nothing has to be done. To hide lines of this level, set the variable before TensorFlow is imported"
     if {message.values.get("what") for message in messages} == {"deprecated"}:
@@ -292,7 +293,7 @@ def _meanings(messages: list[Message]) -> tuple[Evidence, ...]:
     kinds: dict[str, Message] = {}
     for message in messages:
         kinds.setdefault(message.values["what"], message)
-    return tuple(_brief(message, f"nothing: {MEANING[what]}") for what, message in kinds.items())
+    return tuple(_brief(message, f"nothing: {MEANING.get(what, _BANNER)}") for what, message in kinds.items())
 
 
 def _missed(messages: MessageLog) -> list[Message]:
@@ -351,7 +352,8 @@ def harmless_lines(context: Context, messages: MessageLog) -> Problem | None:
     first = any(m.values["what"] == "factory" for m in found)  # it looks like an error: TensorFlow logs it with an E
     seen = (*(_brief(one, _WITHOUT_A_GPU) for one in missed[:1]), *_meanings(found))
     fixes = (_how_to_hide([*missed, *lines]),)
-    return Problem(evidence=seen, fixes=fixes, rank_first=first or bool(missed), answers=bool(missed))
+    banner = any(m.values["what"] == "ngc-banner" for m in found)
+    return Problem(evidence=seen, fixes=fixes, rank_first=first or bool(missed), answers=bool(missed) or banner)
 
 
 @LOG.sign()
@@ -419,6 +421,25 @@ KNOWN_BUG = finding(
     explained_by=("cuda.lib-path", "cudnn.lib-path", "gpu.arch-*"),
     docs="https://github.com/tensorflow/tensorflow/releases",
 )
+
+
+_SLOWER = re.compile(r"fit_generator\b.{0,60}\b(?:slow|reduced|longer)|\b(?:slow|reduced).{0,60}fit_generator", re.I)
+
+
+@KNOWN_BUG.sign()
+def eager_generator(context: Context, messages: MessageLog, tensorflow_version: str) -> Problem | None:
+    """fit_generator of 2.0 runs each step eagerly (tensorflow issue 33024, 35513); since 2.1 it calls fit."""
+    named = [one for one in messages.all("input-bottleneck") if "fit_generator" in one.text]
+    told = [one for one in named if _SLOWER.search(one.text)]
+    if context.probed or minor(tensorflow_version) != "2.0" or not (told or (named and messages.has("slow"))):
+        return None
+    return Problem(
+        title=f"model.fit_generator of TensorFlow {tensorflow_version} runs eagerly, and so is slow",
+        cause="it takes the path without a compiled graph; model.fit takes generators, too, and compiles",
+        evidence=message_evidence(*(told or named)),
+        fixes=(Fix("Call model.fit with the generator in place of model.fit_generator, or use 2.1 or later"),),
+        sure=True,
+    )
 
 
 @KNOWN_BUG.sign()

@@ -68,6 +68,15 @@ def said_by_tensorflow(context: Context, messages: MessageLog, os: str | None = 
 
 
 @WINDOWS_NATIVE.sign()
+def not_after_2_10(context: Context, os: str, messages: MessageLog) -> Problem | None:
+    """Somebody misses the GPU in releases after 2.10, whichever one a form names."""
+    said = messages.all("after-2.10") if os == "windows" and messages.has("no-gpu-listed", "gpu-fails-said") else ()
+    return Problem(
+        evidence=message_evidence(*said, most=1), fixes=(*context.remedies.use_wsl(), *_native(context)), sure=True
+    )
+
+
+@WINDOWS_NATIVE.sign()
 def newest_by_pip_on_windows(
     context: Context, os: str, messages: MessageLog, tensorflow_version: str | None = None
 ) -> Problem | None:
@@ -96,6 +105,13 @@ _WITH_CUDA = Fix(
     "Install the build with CUDA in its place: before 2.1 the package tensorflow-gpu of the same release, later "
     "tensorflow itself, on Linux from 2.14 on as tensorflow[and-cuda]"
 )
+
+
+def _which_package(context: Context) -> Fix:
+    command = context.remedies.filtered(f"{context.remedies.python} -m pip list", "tensorflow")
+    return Fix("To decide, see which package it is: tensorflow before 2.1 and tensorflow-cpu have no CUDA", (command,))
+
+
 _IMAGE_WITH_CUDA = Fix(
     "Use an image whose TensorFlow is a build with CUDA, or build yours on one (FROM tensorflow/tensorflow, with -gpu "
     "in its tag), and install the program there; how the container is started does not matter"
@@ -109,7 +125,7 @@ CPU_BUILD = finding(
     pointless_after=("tf.windows-native", "tf.import-avx"),
     docs=GUIDE,
     about_gpus=True,
-    fixes=lambda _: (_WITH_CUDA,),
+    fixes=lambda context: (_WITH_CUDA, *(() if context.probed else (_which_package(context),))),
 )
 _CAUSES = {  # by the platform of the wheel
     "macos_arm64": "TensorFlow has no CUDA on macOS; Apple's GPUs are used through tensorflow-metal",
@@ -177,8 +193,10 @@ def _in_its_place(context: Context, release: Release, best: tuple[Fix, ...]) -> 
 
 
 @CPU_BUILD.sign()
-def cpu_build_said(context: Context, messages: MessageLog) -> Problem | None:
-    """Somebody tells that the package is the one without CUDA."""
+def cpu_build_said(context: Context, messages: MessageLog, tensorflow_version: str | None = None) -> Problem | None:
+    """Somebody tells that the package is the one without CUDA; before 0.12 both builds were named tensorflow."""
+    if at_least(tensorflow_version, "0.12") is False:
+        return None
     said = () if messages.has("gpu-created", "library-opened", "conda-build") else messages.all("cpu-build-said")
     fixes = context.remedies.reinstall("it can use the GPU") if said else ()
     return Problem(evidence=message_evidence(*said), fixes=fixes, possible=True)

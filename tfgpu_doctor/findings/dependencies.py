@@ -19,6 +19,7 @@ from tfgpu_doctor.findings.declaration import (
     finding,
     message_evidence,
 )
+from tfgpu_doctor.findings.library_fixes import with_metal
 from tfgpu_doctor.findings.phases import import_fails, import_phase
 from tfgpu_doctor.findings.requirements import allows, bounds_of, first_of_each, narrowed, required_by, without_gaps
 from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound, requirement
@@ -315,6 +316,8 @@ def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem
     keeps = addon != PLUGINS and not context.probed  # a text does not tell whether its writer can do without
     fixes = (built,) if keeps else _without(context, "tensorflow-metal" if addon == PLUGINS else addon)
     file = _PLUGIN.search(seen[0].text) if addon == PLUGINS else None
+    if addon == PLUGINS and "libmetal_plugin" in seen[0].text:  # what works is known, and 1.1 does not
+        fixes = (*with_metal(context), *fixes)
     if file and "libmetal_plugin" not in file[2]:  # not Apple's: its name stands in the RECORD of its package
         command = f"grep -l {PLUGINS}/{file[2]} {context.remedies.quote(file[1])}*.dist-info/RECORD"
         fixes = (Fix("Find the package that installed it, and uninstall that", (command,)),)
@@ -635,7 +638,8 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
 def symbolic_tensor_message(context: Context, messages: MessageLog, release: Release | None = None) -> Problem | None:
     """np.prod gets a symbolic shape: recurrent layers of a TensorFlow before 2.6."""
     recurrent = re.compile(r"lstm|gru|rnn|bidirectional", re.I)
-    seen = [one for one in messages.all("symbolic-to-numpy") if release or recurrent.search(one.values["tensor"])]
+    named = messages.all("symbolic-to-numpy")
+    seen = [one for one in named if release or recurrent.search(one.values.get("tensor", ""))]
     if not seen or (release and at_least(release.version, "2.6")):
         return None
     return Problem(

@@ -174,6 +174,10 @@ _OF_ITS_OWN = (
 )
 
 
+_TOOL_DIFFERS = "nvidia-smi is of another driver than the one that is loaded"
+_OF_TWO_DRIVERS = "parts of two drivers are installed, or one was updated and the machine not restarted"
+
+
 @VERSION_MISMATCH.sign()
 def mismatch_message(context: Context, messages: MessageLog, os: str | None = None) -> Problem | None:
     """NVML, the kernel and TensorFlow each report it; where CUDA fails, nvidia-smi's own version, except under WSL2."""
@@ -185,6 +189,8 @@ def mismatch_message(context: Context, messages: MessageLog, os: str | None = No
     found = message_evidence(*reported, *tools)
     if absent and len(absent) == len(reported):  # files, which no restart brings
         return Problem(title=_MIXED, cause=_LEFT_OVER, evidence=found, fixes=(_ONE_DRIVER,))
+    if tools and not reported:
+        return Problem(title=_TOOL_DIFFERS, cause=_OF_TWO_DRIVERS, evidence=found)
     return Problem(cause=_OF_ITS_OWN if _in_container(context) else None, evidence=found)
 
 
@@ -534,6 +540,11 @@ _OTHER_SIGNS = ("gpu-lost", "xid", "open-module-needed", "no-uvm-node")
 _NO_MODULE = ("kernel-driver-not-running", "smi-no-driver")
 
 
+def _is_no_matter_of_modules(messages: MessageLog, os: str | None, cards: Cards) -> bool:
+    """True on Windows, beside what tells of another reason, and for a GPU that no TensorFlow uses anyway."""
+    return messages.has(*_OTHER_SIGNS) or os == "windows" or inputs.below_every_wheel(cards)
+
+
 @NOT_LOADED.sign(unless=("driver.missing", "driver.version-mismatch", "driver.too-old", "gpu.none"))
 def module_message(
     messages: MessageLog,
@@ -542,12 +553,13 @@ def module_message(
     cuda_init: CallResult | None = None,
     host_kernel: str | None = None,
     os: str | None = None,
+    cards: Cards = (),
 ) -> Problem | None:
     """nvidia-smi or TensorFlow finds no module: nouveau, Secure Boot, DKMS, a laptop that runs on its other GPU."""
-    if messages.has(*_OTHER_SIGNS) or os == "windows":  # which has no modules
+    if _is_no_matter_of_modules(messages, os, cards):
         return None
     absent = messages.all("kernel-driver-not-running", "smi-no-driver", "module-not-loaded", "module-init-failed")
-    if inputs.has_code(cuda_init, *_CUDA_MODULE_FAILS) and not messages.has(*_NO_MODULE):
+    if inputs.has_code(cuda_init, *_CUDA_MODULE_FAILS) and not (messages.has(*_NO_MODULE) or _as_root(messages)):
         return _without_uvm(messages, cuda_init)
     if not absent or kernel_module or inputs.smi_works(nvidia_smi) or _lacks_the_driver(messages):
         return None
@@ -845,11 +857,54 @@ def _manager_of(driver: str) -> Fix:
     )
 
 
+_NVIDIA_MODPROBE = Fix(
+    "Install nvidia-modprobe, with which a user's program makes the device nodes; after it, all are listed",
+    ("sudo apt-get install nvidia-modprobe", "ls -l /dev/nvidia*"),
+)
+# https://docs.nvidia.com/vgpu, "Licensing" and "Virtual GPU Types"
+_GUEST = Fix(
+    "To decide, see in the virtual machine its licence, and its driver, which has to be the guest driver of the host's "
+    "vGPU release; a profile with CUDA ends in Q or C",
+    ("nvidia-smi -q | grep -iE 'product name|driver version|licen'",),
+)
+
+
+def _as_root(messages: MessageLog) -> list[Message]:
+    return [one for one in messages.all("works-elsewhere") if one.values.get("where") in ("sudo", "root")]
+
+
+@INIT_FAILED.sign(unless=("driver.*", "gpu.none"))
+def for_root_alone(messages: MessageLog) -> Problem | None:
+    """CUDA starts for root, who makes the device nodes that are missing, and not for the user."""
+    failed, rooted = messages.all("cuinit-failed"), _as_root(messages)
+    return Problem(
+        title="CUDA starts for root alone: its device nodes are missing, or closed to this user",
+        cause="root's program makes /dev/nvidia-uvm by itself; that of a user needs the tool nvidia-modprobe for it",
+        evidence=message_evidence(*failed, *rooted) if failed and rooted else (),
+        fixes=(_NVIDIA_MODPROBE,),
+        sure=True,
+    )
+
+
+@INIT_FAILED.sign(unless=("driver.*", "gpu.none"))
+def on_a_virtual_gpu(messages: MessageLog) -> Problem | None:
+    """CUDA fails in a virtual machine that has a part of a GPU."""
+    fails = messages.has("cuda-error", "cuinit-failed", "failure-said", "trouble-said")
+    virtual = messages.all("vgpu") if fails else ()
+    return Problem(
+        title="CUDA does not start on a virtual GPU (vGPU)",
+        cause="a vGPU runs CUDA with the guest driver of its host, a licence, and a profile that has CUDA",
+        evidence=message_evidence(*virtual),
+        fixes=(_GUEST,),
+        possible=True,
+    )
+
+
 @INIT_FAILED.sign(unless=("driver.*", "gpu.none"))
 def cuinit_result(context: Context, cuda_init: CallResult, has_gpu: bool | None = None) -> Problem | None:
     """cuInit returned an error that is the subject of no other finding, or crashed."""
     code = cuda_init.code
-    if code in _OTHER_FINDINGS or has_gpu is False or (code == 100 and not has_gpu):  # 100: no device
+    if code in _OTHER_FINDINGS or has_gpu is False or (code == 100 and not has_gpu) or _as_root(context.log):
         return None
     if code > 0:
         cause, fixes = _RESULTS.get(code, (None, None))

@@ -7,11 +7,11 @@ import shlex
 
 from tfgpu_doctor.facts.facts import CallResult, Gpu, Gpus, Known, Message, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
-from tfgpu_doctor.facts.units import count
+from tfgpu_doctor.facts.units import MIB, count
 from tfgpu_doctor.facts.versions import at_least, capability, major, numbers
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.inputs import Cards, Devices, PciGpus, Toolkits, Variables
+from tfgpu_doctor.findings.inputs import Card, Cards, Devices, PciGpus, Toolkits, Variables
 from tfgpu_doctor.matrix.compatibility import cudnn_bound, runs_on
 from tfgpu_doctor.matrix.loader import CudnnRelease, Release
 from tfgpu_doctor.matrix.names import known_library
@@ -234,10 +234,21 @@ HIDDEN = finding(
 )
 
 
+_COUNT_GPUS = Fix("To decide, count the GPUs: the first one has the number 0", ("nvidia-smi -L",))
+
+
 def _of_another_run(messages: MessageLog) -> bool:
     """Whether it names GPUs that exist, or compares with the CPU, or is of a program that ends before it asks."""
     others = ("gpu-created", "gpu-found", "native-traceback", "wrong-result", "time-on-both", "out-of-memory")
     return messages.stops_import or messages.has(*others)
+
+
+_SECOND = re.compile(r"\s*[1-9]\d?\s*")
+
+
+def _was_for_another_run(context: Context, messages: MessageLog | None, devices: Devices | None) -> bool:
+    of_text = lists_gpu(devices) and not context.probed
+    return of_text or (messages is not None and _of_another_run(messages))
 
 
 @HIDDEN.sign()
@@ -251,9 +262,7 @@ def no_device_named(
     devices: Devices | None = None,
 ) -> Problem | None:
     """CUDA_VISIBLE_DEVICES leaves no device, or NVIDIA_VISIBLE_DEVICES is void in a container."""
-    if lists_gpu(devices) and not context.probed:
-        return None  # it was set for another run
-    if messages is not None and _of_another_run(messages):
+    if _was_for_another_run(context, messages, devices):
         return None
     if variables.get("CUDA_VISIBLE_DEVICES") == _NO_GPU_OF_SLURM:
         shown = evidence(f"CUDA_VISIBLE_DEVICES={_NO_GPU_OF_SLURM}", context.source("variables"), _REQUEST_OF_SLURM)
@@ -262,7 +271,8 @@ def no_device_named(
     fixes: list[Fix] = []
     cuda, nvidia = variables.get("CUDA_VISIBLE_DEVICES"), variables.get("NVIDIA_VISIBLE_DEVICES")
     where = context.source("variables")
-    second = gpus is None and len(pci_gpus) == 1 and re.fullmatch(r"[1-9]\d?", (cuda or "").strip())
+    alone = len(pci_gpus) == 1 or (not pci_gpus and devices is not None and not context.probed)
+    second = gpus is None and alone and _SECOND.fullmatch(cuda or "")
     if cuda is not None and (second or not inputs.visible_devices(cuda, gpus)):
         found.append(evidence(f"CUDA_VISIBLE_DEVICES={cuda!r}", where, "unset, or indices of GPUs that exist"))
         fixes += _unset(context)
@@ -270,6 +280,7 @@ def no_device_named(
         found.append(evidence(f"NVIDIA_VISIBLE_DEVICES={nvidia!r}", where, "all"))
         fixes.append(Fix("Start it with all GPUs", ("docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all ...",)))
     unsure = bool(second) and len(found) == 1  # a second GPU need not be named
+    fixes = [*[_COUNT_GPUS] * unsure, *fixes]
     return Problem(evidence=tuple(found), fixes=tuple(fixes), possible=unsure)
 
 
@@ -423,7 +434,6 @@ _WHICH_BUILD = Fix(
     "See which GPU it is; tfgpu plan --gpu NAME lists the builds with kernels for it",
     ("nvidia-smi --query-gpu=name,compute_cap --format=csv",),
 )
-_OLDEST = (3, 0)  # compute capability, of the first wheels; below it no other release would have helped
 
 
 def _is_stated(context: Context) -> bool:
@@ -462,6 +472,20 @@ ARCH_TOO_OLD = finding(
 
 
 @ARCH_TOO_OLD.sign(conclusive=False)
+def below_every_release(cards: Cards) -> Problem | None:
+    """Compute capability below the kernels of every wheel, so that the release need not be known."""
+    if not inputs.below_every_wheel(cards):
+        return None
+    number = cards[0].compute_capability
+    return Problem(
+        title=f"No release of TensorFlow has kernels for compute capability {number}{'.x' * ('.' not in number)}",
+        evidence=tuple(inputs.needs(card, "3.0 or higher", "every wheel") for card in cards),
+        fixes=(Fix("Use the CPU, or another GPU; nothing that is installed makes TensorFlow use this one"),),
+        sure=True,
+    )
+
+
+@ARCH_TOO_OLD.sign(conclusive=False)
 def below_every_kernel(
     context: Context,
     gpu_release: Release,
@@ -481,20 +505,32 @@ def below_every_kernel(
     return Problem(
         cause=f"the wheel of TensorFlow {gpu_release.version} contains no kernel that this GPU can run",
         evidence=tuple(inputs.needs(gpu, f"{kernels[0]} or higher", wheel) for gpu in old),
-        severity=Severity.WARNING if softened and any(gpu.version >= _OLDEST for gpu in old) else None,
+        severity=Severity.WARNING if softened and not inputs.below_every_wheel(old) else None,
     )
 
 
+_SINCE_1_5 = (3, 5)  # compute capability of the wheels after 1.4 (compat_matrix.yaml)
+_CONTEXT = 100 * MIB  # of CUDA alone, without TensorFlow's pool
+_ANOTHER_GPU = Fix("Use a GPU of compute capability 3.5 or higher (on AWS g4dn in place of g2), or the CPU on purpose")
+
+
 @ARCH_TOO_OLD.sign(conclusive=False)
-def below_every_release(cards: Cards, tensorflow_version: str | None = None) -> Problem | None:
-    """Compute capability below the kernels of every wheel, so that the release need not be known."""
-    if tensorflow_version or not cards or any(card.version >= _OLDEST for card in cards):
+def left_idle(
+    context: Context, messages: MessageLog, cards: Cards, gpus: Gpus = (), tensorflow_version: str | None = None
+) -> Problem | None:
+    """A GPU older than all wheels but the first ones idles, and its memory holds no more than CUDA itself."""
+    idles, used = messages.all("low-utilization", "slow"), [value_or(one.memory_used, _CONTEXT) for one in gpus]
+    if context.probed or tensorflow_version or not idles or max(card.version for card in cards) >= _SINCE_1_5:
         return None
     return Problem(
-        title=f"No release of TensorFlow has kernels for compute capability {cards[0].compute_capability}",
-        evidence=tuple(inputs.needs(card, "3.0 or higher", "every wheel") for card in cards),
-        fixes=(Fix("Use the CPU, or another GPU; nothing that is installed makes TensorFlow use this one"),),
-        sure=True,
+        title="TensorFlow leaves this GPU out: its wheels after 1.4 need compute capability 3.5",
+        cause="TensorFlow reserves nearly all memory of a GPU that it uses; this one holds little more than CUDA's own",
+        evidence=(
+            *(inputs.needs(one, "3.5 or higher", "wheels after 1.4") for one in cards),
+            *message_evidence(*idles),
+        ),
+        fixes=(_ANOTHER_GPU,),
+        possible=max(used, default=_CONTEXT) >= _CONTEXT,
     )
 
 
@@ -649,6 +685,9 @@ def no_machine_code(
     )
 
 
+_WITHOUT_TURING = "cuBLAS and cuDNN of CUDA 9 have no kernels for Turing: they fail when they are first used"
+
+
 def _newer_than_cublas(release: Release, cards: Cards, messages: MessageLog | None) -> Problem | None:
     """Turing runs the SASS of Volta, but not the cuBLAS and cuDNN of CUDA 9 (CUDA 10.0 release notes)."""
     turing = [gpu for gpu in cards if gpu.version == (7, 5)]
@@ -657,7 +696,7 @@ def _newer_than_cublas(release: Release, cards: Cards, messages: MessageLog | No
         return None
     return Problem(
         title=f"TensorFlow {release.version} has CUDA {release.cuda}, and this GPU needs CUDA 10.0 or later",
-        cause="cuBLAS and cuDNN of CUDA 9 have no kernels for Turing: they fail when they are first used",
+        cause=_WITHOUT_TURING,
         evidence=tuple(inputs.needs(gpu, "7.0 or lower", f"CUDA {release.cuda}") for gpu in turing),
     )
 
@@ -693,17 +732,28 @@ def no_kernels_message(
     return Problem(evidence=seen, sure=compiled is not None and compiled.kind == "cudnn-version-differs")
 
 
+def _first_with_libraries(context: Context, card: Card) -> str | None:
+    """The first CUDA whose cuBLAS and cuDNN have kernels for it: Turing runs the SASS of Volta, they do not."""
+    return "10.0" if card.version == (7, 5) else _first_cuda(context, card.compute_capability)
+
+
 @ARCH_TOO_NEW.sign(unless=("gpu.arch-too-old", "cuda.version-mismatch"))
 def older_cuda_stated(
     context: Context, messages: MessageLog, cards: Cards, toolkits: Toolkits, tensorflow_version: str | None = None
 ) -> Problem | None:
     """A text names a CUDA without kernels for its GPU, and no release that could bring another one."""
-    first = [*filter(None, (_first_cuda(context, card.compute_capability) for card in cards))]
+    first = [*filter(None, (_first_with_libraries(context, card) for card in cards))]
     older = [kit for kit in toolkits if first and all(at_least(kit.version, major(one)) is False for one in first)]
     if context.probed or tensorflow_version or not older or len(older) < len(toolkits) or _is_of_pytorch(messages):
         return None
     seen = (evidence(f"CUDA {kit.version}", kit.source, f"CUDA {first[0]} or later for this GPU") for kit in older)
-    return Problem(possible=True, evidence=tuple(seen))
+    failed = messages.all("cudnn-status", "cudnn-handle", "cublas-handle")  # its libraries, that is
+    return Problem(
+        cause=_WITHOUT_TURING if failed and first == ["10.0"] else None,
+        possible=not failed,
+        evidence=(*seen, *message_evidence(*failed)),
+        sure=bool(failed),
+    )
 
 
 @ARCH_TOO_NEW.sign(unless=("gpu.arch-too-old", "cuda.version-mismatch"))

@@ -176,13 +176,14 @@ def version_not_found(
     system = (evidence(libc, context.source("host.libc"), required),) if libc else ()
     fixes = _newer(context, messages.values("glibc-too-old", "version"))
     asks = dict.fromkeys(one for text in texts for one in _REQUIRED_BY.findall(text))
-    library = "C library" if any(re.search(r"GLIBC[_ ]\d", text) for text in texts) else "C++ library, libstdc++,"
+    library = "C library" if any(map(_OF_GLIBC.search, texts)) else "C++ library, libstdc++,"
     known = "tensorflow" if library == "C library" and not asks else ", ".join(asks)
     title = f"The system's {library} is too old{f' for {known}' if known else ''}"
     is_usual = (known, library) == ("tensorflow", "C library")
     return Problem(title=None if is_usual else title, evidence=(*system, *found), fixes=fixes)
 
 
+_OF_GLIBC = re.compile(r"GLIBC\W{0,2}[_ ](\d[\d.]*)", re.IGNORECASE)
 _REQUIRED_BY = re.compile(r"required by [^)\n]{0,300}(?:site|dist)-packages/([\w-]{1,60})")
 
 
@@ -211,7 +212,7 @@ def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
     container = Fix("Use a newer distribution, or a container on this one", (run,))
     if context.remedies.image:
         return (container,)
-    glibc = [found[1] for version in versions if (found := re.search(r"GLIBC[_ ](\d[\d.]*)", version))]
+    glibc = [found[1] for version in versions if (found := _OF_GLIBC.search(version))]
     if glibc and all(at_least("2.17", version) for version in glibc):
         return (_OLDEST,)
     if glibc:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,7 @@ from tfgpu_doctor.findings.phases import import_fails
 from tfgpu_doctor.findings.requirements import unusable
 from tfgpu_doctor.matrix.compatibility import published_row
 from tfgpu_doctor.matrix.loader import CudnnRelease, Matrix, Release
-from tfgpu_doctor.matrix.names import known_library
+from tfgpu_doctor.matrix.names import before_kepler, known_library
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Values that follow from facts and the matrix; signs name them by a parameter, as they name facts.
@@ -118,6 +118,15 @@ def driver_speaks(
     return Known(mismatch or any(answer.value.code in COMPLAINTS for answer in answers), "the driver's answers")
 
 
+_OLDEST = (3, 0)  # compute capability of the first wheels; below it no release would have helped
+
+
+def below_every_wheel(cards: Iterable[Card]) -> bool:
+    """True if there are cards, and no TensorFlow has kernels for any of them."""
+    versions = [card.version for card in cards]
+    return bool(versions) and max(versions) < _OLDEST
+
+
 def has_gpu(
     dxg_device: Fact[bool],
     kernel_module_loaded: Fact[bool],
@@ -149,7 +158,7 @@ def _by_name(gpus: Fact[Gpus], pci_gpus: Fact[PciGpus], matrix: Matrix) -> Itera
     for name, model in models:
         if model:
             yield Card(name, model.compute_capability, f"compat_matrix.yaml, GPU {model.name}")
-        elif told := capability_of(name):
+        elif told := capability_of(name) or before_kepler(name):
             yield Card(name, told, "as stated")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from msgspec import structs
@@ -446,12 +447,23 @@ def compute_mode_refuses(messages: MessageLog) -> Problem | None:
     )
 
 
+_SMALL_REQUEST = re.compile(r"failed to allocate (?:[1-4]?\d?\d(?:\.\d+)?M|\d+(?:\.\d+)?K)\b.{0,40}from device")
+
+
+def _first_request(messages: MessageLog, allocations: Sequence[Message]) -> tuple[Message, ...]:
+    """Requests of a few hundred MiB that the driver refuses: the first one is for nearly all memory that is free."""
+    small = tuple(one for one in allocations if _SMALL_REQUEST.search(one.text))
+    others = ("exception", "allocation-not-a-failure", "memory-fraction")  # a step that was under way
+    tensors = len(small) < len(allocations) or messages.has(*others)
+    return () if tensors else small
+
+
 @TAKEN.sign(unless=("gpu.fault",))
 def allocation_failed_beside_another(context: Context, messages: MessageLog, gpus: Gpus = ()) -> Problem | None:
     """Memory runs out, and another process uses some; a failed launch of cuBLAS alone leaves it open."""
     allocations = failed_allocations(messages)
     failed = (*allocations, *messages.all("cudnn-handle", "cublas-handle", "no-dnn-library", "devices-busy"))
-    others, in_use = another_holder(messages), _in_use(gpus)
+    others, in_use = [*another_holder(messages)] or [*_first_request(messages, allocations)], _in_use(gpus)
     if not allocations:  # no tensor was refused: what TensorFlow reserves for tensors is what a library lacks
         others += messages.all("takes-all-memory")
     certain = bool(others or in_use)

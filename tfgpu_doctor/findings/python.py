@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from tfgpu_doctor.facts.distributions import ANY, TENSORFLOW
 from tfgpu_doctor.facts.facts import Kernel, Known, Message, OtherPython, Packages, Phases, ShadowedModule, value_or
@@ -550,6 +551,13 @@ def _of_another_package(context: Context, refused: tuple[Message, ...]) -> Probl
     return Problem(title=title, cause=cause, evidence=message_evidence(*refused), fixes=fixes)
 
 
+def _has_wheels(context: Context, refused: tuple[Message, ...], python: str | None) -> bool:
+    """Whether there are wheels for this Python, so that pip is offered none for another reason."""
+    named = value_or(context.facts.tensorflow.version, "") or any(one.kind != "no-distribution" for one in refused)
+    offers = not named and any(minor(python or "") in one.python for one in _published(context))
+    return offers or context.remedies.best_release() is not None
+
+
 def _refused(context: Context, refused: tuple[Message, ...], stated: str | None, platform: str | None) -> Problem:
     """Say what is wrong where pip has a list of versions: no wheel for the Python, none at all, or a pip too old."""
     row = _asked_row(context, refused, platform)
@@ -560,7 +568,7 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
     title = f"TensorFlow {row.version} has no wheel for Python {python}" if row and lacks else None
     for_it = _for_release(context, row, refused, python)
     lists = [offered(message) for message in refused]
-    if [] in lists or (not row and not any(lists) and context.remedies.best_release()):
+    if [] in lists or (not row and not any(lists) and _has_wheels(context, refused, python)):
         return _nothing_offered(context, row, title, seen)
     if row and not title and min(map(newest_minor, filter(None, lists)), default=_ANY) < newest_minor([row.version]):
         upgrade = f"{context.remedies.python} -m pip install --upgrade pip"
@@ -773,16 +781,28 @@ def removal_message(messages: MessageLog, os: str | None = None) -> Problem | No
 
 
 @PACKAGE_REMOVED.sign()
-def early_release_withdrawn(context: Context, messages: MessageLog) -> Problem | None:
-    """Pip is asked for a release candidate, and offers the release that it became."""
-    seen = [one for one in messages.all("no-distribution") if final_of(one)][:1]
-    name, version, final = (*requested(seen[0]), final_of(seen[0])) if seen else ("", "", "")
-    return Problem(
-        title=f"{name} {version} has been withdrawn; its final release is {final}",
-        cause="release candidates are deleted from the index; what pip lists is there for this Python",
-        evidence=message_evidence(*seen),
-        fixes=context.remedies.installing(f"Require {final} in its place, in its file, too", f"{name}=={final}"),
-    )
+def listed_in_its_place(context: Context, messages: MessageLog, wheel_platform: str | None = None) -> Problem | None:
+    """pip's own list has another version of that minor release, so that neither the Python nor pip is the reason."""
+    for message in messages.all("no-distribution"):
+        (name, version), listed = requested(message), [*map(Version, offered(message) or ())]
+        if version is None or f"=={version}.*" in message.text or f"=={version}" not in message.text.replace(" ", ""):
+            continue
+        wanted, final = Version(version), Version(version).base_version
+        finals = [str(one) for one in listed if one.release[:2] == wanted.release[:2] and not one.is_prerelease]
+        if not finals or wanted in listed or str(canonicalize_name(name)) not in TENSORFLOW:
+            continue
+        instead = final if final in finals else max(finals, key=Version)
+        row = context.matrix.tensorflow(instead, wheel_platform or "linux_x86_64")
+        bounds = context.remedies.bounded(row)[1:] if row else ()
+        text = f"Require {name}=={instead} in its place, in a file of requirements, too"
+        return Problem(
+            title=f"The index has no {name} {version} (any more); its list has {instead}",
+            cause="a release candidate is removed or replaced once the release is there; this Python has wheels of it",
+            evidence=message_evidence(message),
+            fixes=context.remedies.installing(text, f"{name}=={instead}", *bounds),
+            sure=True,
+        )
+    return None
 
 
 @PACKAGE_REMOVED.sign()

@@ -146,6 +146,15 @@ _WITHOUT_NCCL = Fix(
 )
 
 
+# openucx/ucx issue 8229: "Please set max locked memory (ulimit -l) to 'unlimited'"; NVIDIA/nccl issue 380
+_OF_INFINIBAND = r"ibv_(?:create_[cq]q|create_qp|reg_mr)\w* failed"
+_LOCK_MEMORY = Fix(
+    "Let the job lock memory without limit, as InfiniBand needs (the first command shows the limit; Slurm: "
+    "LimitMEMLOCK=infinity for slurmd; Docker: --ulimit memlock=-1). On one node, NCCL does without InfiniBand",
+    ("bash -c 'ulimit -l'", "export NCCL_IB_DISABLE=1"),
+)
+
+
 @ERROR.sign()
 def no_kernel_of_nccl(messages: MessageLog) -> Problem | None:
     """TensorFlow has no kernel for an operation of NCCL, though it has GPUs, on which alone there are some."""
@@ -160,7 +169,7 @@ def no_kernel_of_nccl(messages: MessageLog) -> Problem | None:
 @ERROR.sign()
 def nccl_message(context: Context, messages: MessageLog) -> Problem | None:
     """NCCL reports an error, or its library is missing."""
-    benign = r"libibverbs|\bibv_|libnccl-net|[Nn]o plugin"
+    benign = rf"libibverbs|(?!.*{_OF_INFINIBAND})\bibv_|libnccl-net|[Nn]o plugin"
     warned = [m for m in messages.all("nccl-warning") if not re.search(benign, m.text)]
     loader = messages.libraries("loader-error", "library-not-opened")
     missing = [message for name, message in loader if name.startswith("libnccl")]
@@ -172,6 +181,8 @@ def nccl_message(context: Context, messages: MessageLog) -> Problem | None:
     first: tuple[Fix, ...] = ()
     if re.search(_OF_A_SOCKET, lines):
         first = () if re.search(_OF_A_PEER, lines) else (_BY_NETWORK,)
+    elif re.search(_OF_INFINIBAND, lines):
+        first = (_LOCK_MEMORY,)
     elif context.is_in_container and "system error" in lines:
         first = (_MORE_SHARED_MEMORY,)
     return Problem(evidence=message_evidence(*found), fixes=(*first, _SHOW_NCCL, _WITHOUT_NCCL))
@@ -240,6 +251,20 @@ RUN_FAILED.printed(
     fixes=(
         Fix("In the program, name a listed GPU, or let TensorFlow choose: tf.config.set_soft_device_placement(True)"),
         Fix("Of more GPUs in this machine (nvidia-smi -L shows all), CUDA_VISIBLE_DEVICES may hide some: unset it"),
+    ),
+    answers=True,
+)
+
+RUN_FAILED.printed(
+    "gpu-kernel-missing",
+    title="The program puts an operation on the GPU that has no kernel for it in this build",
+    cause="TensorFlow has a GPU here: without one, the message lists the devices that there are",
+    fixes=(
+        Fix(
+            "Let TensorFlow place such an operation on the CPU: tf.Session(config=tf.ConfigProto("
+            "allow_soft_placement=True)), in TensorFlow 2 tf.config.set_soft_device_placement(True); a later release "
+            "may have the kernel (wheels for Windows of 2018 lack softmax)"
+        ),
     ),
     answers=True,
 )
@@ -392,7 +417,7 @@ INPUT_BOUND = finding(
 )
 
 
-@INPUT_BOUND.sign(unless=("gpu.usage-unknown", "gpu.several"))
+@INPUT_BOUND.sign(unless=("gpu.usage-unknown", "gpu.several", "gpu.arch-too-old"))
 def input_bound(messages: MessageLog) -> Problem | None:
     """Low utilisation beside an input pipeline that works on the CPU."""
     feeding, low = messages.all("input-bottleneck"), messages.all("low-utilization")
@@ -454,7 +479,27 @@ SMALL_WORK = finding(
 )
 
 
-@SMALL_WORK.sign(unless=("gpu.usage-unknown", "gpu.several"))
+_FEWEST = 4  # multiprocessors; a GPU with fewer is sold beside CPUs that compute as fast
+_ON_THE_CPU = Fix("Run it on the CPU, or on a larger GPU", ("export CUDA_VISIBLE_DEVICES=-1",))
+
+
+@SMALL_WORK.sign()
+def small_gpu(messages: MessageLog, gpus: Gpus) -> Problem | None:
+    """The CPU is as fast as a GPU of two or three multiprocessors, whatever the program gives it."""
+    slow = (*messages.all("slow"), *_no_faster(messages))
+    cores = [value_or(one.multiprocessors, _FEWEST) for one in gpus]
+    if not slow or min(cores, default=_FEWEST) >= _FEWEST or max(cores) >= _FEWEST:
+        return None
+    return Problem(
+        title=f"This GPU is about as fast as a CPU: {gpu_name(gpus[0])} has {cores[0]} multiprocessors",
+        cause="a large GPU has 20 to 150 of them; another release, driver or batch size changes little",
+        evidence=message_evidence(*slow),
+        fixes=(_ON_THE_CPU,),
+        sure=True,
+    )
+
+
+@SMALL_WORK.sign(unless=("gpu.usage-unknown", "gpu.several", "gpu.arch-too-old"))
 def small_work(messages: MessageLog) -> Problem | None:
     """The CPU is as fast, or a GPU idles, with small batches, narrow or recurrent layers."""
     slow = (*messages.all("slow"), *_no_faster(messages))

@@ -136,7 +136,7 @@ _OTHERWISE_IDLE = ("slow", "other-framework", "no-gpu-listed", "cpu-busy")  # wh
 LOW_UTILIZATION = Symptom(
     "an idle GPU waits for its input, or gets too little work at a time",
     lambda messages: () if messages.has(*_OTHERWISE_IDLE) else messages.all("low-utilization"),
-    ("perf.input-bound", "gpu.usage-unknown", "gpu.several"),
+    ("perf.input-bound", "gpu.usage-unknown", "gpu.several", "gpu.arch-too-old"),
 )
 
 

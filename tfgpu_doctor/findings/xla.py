@@ -226,7 +226,7 @@ def ptxas_before_the_gpu(context: Context, messages: MessageLog, gpu_release: Re
     toolkit = context.matrix.cuda(gpu_release.cuda) if gpu_release.cuda else None
     known = toolkit.compute_capabilities if toolkit else ()
     newer = [card for card in cards if known and card.version > max(map(capability, known))]
-    if not (failed and newer):
+    if not (failed and newer) or messages.has("driver-compiles-ptx"):
         return None
     return Problem(
         title=f"The ptxas of CUDA {gpu_release.cuda} does not know compute capability {newer[0].compute_capability}",

@@ -48,6 +48,23 @@ _LONGEST = 80  # characters; no name has as many, and comparing is slow with tex
 _ALIKE = 0.7  # similarity below which a name is no help to somebody who mistyped another
 
 
+# GeForce 8, 9, 100, 200 and 300, whose last driver branch is 340 and whose last CUDA 6.5 (NVIDIA's list of Unix drivers
+# for legacy GPUs), and chips as lspci names them (pci.ids); the names of later ones are in the matrix
+_BEFORE_KEPLER = {
+    "1": re.compile(
+        r"\bGeForce (?:(?:G|GT|GTS)? ?(?:[89][1-8]00|[123]\d[05])|GTX 2\d[05])M?\b(?! ?MX)"
+        r"|\bG(?:8[046]|9[2468]|T200|T21[568])\w?\b",
+        re.IGNORECASE,
+    ),
+    "2": re.compile(r"\bGF1[01]\d\w?\b", re.IGNORECASE),
+}
+
+
+def before_kepler(name: str) -> str | None:
+    """The major compute capability of a GPU that no TensorFlow has kernels for, by a name or chip of that time."""
+    return next((number for number, names in _BEFORE_KEPLER.items() if names.search(name)), None)
+
+
 class NameIndex:
     """Known names, made ready to be searched."""
 

@@ -373,7 +373,7 @@ _IF = any_case(
     r"|(?:^|[.?!] )\W{0,9}(?:is|are|do|did) (?:my|the|it us|tensor ?flow|tf)(?!.*\b(?:why|how)\b)[^.?!]*$"
     r"|\b(?:know|sure|check|see|tell|wonder\w*|find out|confirm|verify) (?:is |me )?(?:if|whether)\b[^.!?]*$"
     r"|\b(?:than|versus|vs\.?|compared (?:to|with)) (?:\w+ ){0,2}$|\bin case\b[^.!?]*$|\bwhen the $"
-    r"|\bis it true\b[^.!?]*$"
+    r"|\bis it true\b[^.!?]*$|\b(?:know|wonder\w*|sure|check|verify)(?: \w+)? (?:if|whether)\b[^.!?]*$"
     r"|\bhow (?:do|can|to|would|should) (?:i |we |one )?$|\bon a machine with $|#$"
     r"|\bvisible devices to $|\bforc(?:e|ing) (?:(?!but\b|it\b)\w+ ){0,3}?(?:to (?:run|use) )?$"
     r"|\b(?:want(?:ed)?|like|try|prefer) (?:to (?:run|use|try|train) )?(?:(?!but\b|it\b|to\b)\w+ )?$"

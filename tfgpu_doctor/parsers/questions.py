@@ -46,8 +46,9 @@ class _Topic(NamedTuple):
 
 
 _ASKS = any_case(
-    r"[?？]|^\W*(?:\[[^\]]{1,30}\]\W*)?(?:which|what|how|can|could|does|do|is|are|will|why|should|recommended|welche"
-    r"|wie|quelle?s?|comment|qué|cómo|cuál|qual|como)\b|\b(?:need|like|want) to know\b|\bwondering\b|\btell me\b"
+    r"[?？]|^\W*(?:\[[^\]]{1,30}\]\W*)?(?:which|what(?! [\w ]{1,12}:)|how|can|could|does|do|is|are|will|why|should"
+    r"|recommended|welche|wie|quelle?s?|comment|qué|cómo|cuál|qual|como)\b|\b(?:need|like|want) to know\b|\bwondering\b"
+    r"|\btell me\b"
     r"|\bi am (?:looking|searching) for\b"
     r"|哪|什么|怎么|如何|多少|吗|どの|어떤|\btask ?manager\b"
     r"|^\W*(?:feature request\W*)?(?:(?:please |add )*support (?:for|of)|provide|(?:cuda|python) [\d.]+ support)\b"
@@ -116,6 +117,7 @@ _NO_ANSWER = any_case(
     r"|\bversions? of (?!(?:the |an? |your )?(?:nvidia|tensor|tf\b|keras|cuda|cudnn|python|driver))"
     r"|\b(?:any|some)(?:one|body)\b|\bwhy\b|为什么"
     # what a program needs, or does in what time, is its own affair; nobody here knows what will be
+    r"|\bv-?gpus?\b|\bvirtual gpus?\b"
     r"|\bmemory\b|\bvram\b|显存|\d ?gb\b|\bbatch|\bbenchmark|\bhow (?:long|fast|many)\b|\bspeed|\bmulti(?:ple\b|-)"
     r"|^\W*when\b|\bwhen\W*$|\bplan(?:s|ned)?\b|\bgoing to\b|\bconsider|tensor ?rt|tf-?trt"
     r"|\b(?:is|are) (?:that|this|these|those|it)\b.{0,20}\b(?:warning|error)"
@@ -150,7 +152,7 @@ _ON_CPU = any_case(
 _NOT_CPU = any_case(
     r"fast|slow|speed|\btime\b|\blong\b|\bwhy\b|多久|多长|\bcompil|\bwant (?:the |a )?gpu|\bgpu instead|\bhow many\b"
     r"|\byou (?:use|train)|\bthat you\b|\b(?:onto|get|using) (?:my |the |a )?gpu|\berror|\bstill\b|\breally\b|\bsays\b"
-    r"|\b(?:sent|call) to\b|\bcan only\b"
+    r"|\b(?:sent|call) to\b|\bcan only\b|\d ?[mg]b\b"
 )
 _OF_MEMORY = any_case(r"\bmemory\b|allow_growth|GPUOptions|显存")
 _LIMITS = any_case(

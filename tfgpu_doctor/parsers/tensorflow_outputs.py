@@ -112,6 +112,7 @@ _BUS_NAME = re.compile(
 )
 _BUS_ALONE = re.compile(r"\s*pciBusID:? (?P<bus>[0-9A-Fa-f]{2,8}:[0-9A-Fa-f:.]{4,12})")
 _TOTAL = re.compile(r"(?:[tT]otal ?[mM]emory|deviceMemorySize): (\d{1,6}\.?\d{0,2}) ?([GMK])iB")
+_CORES = re.compile(r"\bcoreCount: (\d{1,3})\b")
 _FREE = re.compile(r"[fF]ree ?[mM]emory: (\d{1,6}\.?\d{0,2}) ?([GMK])iB")
 _DESCRIBED = re.compile(
     r"\bdevice: (?P<index>\d{1,3}), name: (?P<name>[^,]{1,80}), pci bus id: (?P<bus>[^\s,)\"']{1,40})"
@@ -139,6 +140,7 @@ class GpuSeen:
     pci_bus_id: str | None = None  # in the form of sysfs
     memory_total: int | None = None
     memory_free: int | None = None
+    multiprocessors: int | None = None
     created: bool = False  # TensorFlow made a device of it
 
 
@@ -186,6 +188,7 @@ def _row(text: str, number: int, block: GpuSeen | None) -> GpuSeen | None:
     matches = (_BUS_NAME.search(text), _NAME_MAJOR.search(text), *(pattern.match(text) for pattern in alone))
     known = next(filter(None, matches), None)
     sizes = {"memory_total": _bytes(_TOTAL.search(text)), "memory_free": _bytes(_FREE.search(text))}
+    sizes["multiprocessors"] = next(map(int, _CORES.findall(text)), None)
     if not (known or (block and any(sizes.values()))):
         return None
     values = known.groupdict("") if known else {}
@@ -396,7 +399,7 @@ def _stated(text: str) -> int | None:
 
 def gpu_facts(seen: DevicesSeen) -> tuple[Gpu, ...]:
     """The GPUs of the log as the probes give them; a GPU without a number gets its place in the list."""
-    names = ("name", "pci_bus_id", "compute_capability", "memory_total", "memory_free")
+    names = ("name", "pci_bus_id", "compute_capability", "memory_total", "memory_free", "multiprocessors")
     return tuple(
         Gpu(
             index=place if one.index is None else one.index,

@@ -7,7 +7,7 @@ the sentences in which programs fail become :class:`~tfgpu_doctor.facts.facts.Me
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import structs
@@ -214,6 +214,19 @@ _NO_INSTALL = any_case(r"\bERROR\b|\b(?:should|you can|try|please)\b")
 _OF_A_GPU_BUILD = ("library-opened", "library-not-opened", "cuinit-failed", "cuda-error", "driver-insufficient")
 
 
+def _without_banner(messages: Iterable[Message]) -> Iterator[Message]:
+    """The messages, with the banner of NVIDIA's images as harmless where somebody says that the GPU works in one.
+
+    Under WSL2 the scripts of older tags do not find the driver: NVIDIA/nvidia-docker issue 1548.
+    """
+    messages = tuple(messages)
+    elsewhere = [one.text for one in messages if one.values.get("where") == "container"]
+    works = any("gpu" in text.lower() for text in elsewhere)
+    for one in messages:
+        is_wrong = works and one.kind == "ngc-no-driver"
+        yield structs.replace(one, kind="harmless", values={"what": "ngc-banner"}) if is_wrong else one
+
+
 def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
     """All that the text tells; with a matrix, also which releases and Pythons remain where it names none.
 
@@ -223,7 +236,7 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
     ('12.4', 100)
     """
     text = ParsedText(excerpt)
-    told = (*text.messages, *derived_messages(text))
+    told = (*_without_banner(text.messages), *derived_messages(text))
     cut = f"{excerpt.cut} of {excerpt.total} lines were too long to be examined as a whole"
     left_out = [Message("text-cut", excerpt.total, cut, {"lines": str(excerpt.cut)})] if excerpt.cut else []
     messages = (*told, *resembling(*telling(text.lines, told)), *left_out)

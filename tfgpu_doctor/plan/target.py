@@ -16,7 +16,7 @@ from tfgpu_doctor.facts.similar import did_you_mean
 from tfgpu_doctor.facts.versions import capability, capability_of, major, minor
 from tfgpu_doctor.matrix.compatibility import arm_only, on_windows
 from tfgpu_doctor.matrix.loader import Matrix
-from tfgpu_doctor.matrix.names import is_apples, of_others
+from tfgpu_doctor.matrix.names import before_kepler, is_apples, of_others
 from tfgpu_doctor.matrix.schema import PLATFORMS
 
 Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
@@ -33,9 +33,6 @@ _COUNT = re.compile(r"^\s*\d{1,3} ?[x×*] ?")  # "2x RTX 3090", "8 × NVIDIA H20
 _CAPABILITY = re.compile(r"(?:sm_|compute_)?(\d{1,2}?)\.?(\d)[a-z]?", re.IGNORECASE)
 
 
-# GeForce 8, 9, 100, 200 and 300, whose last driver branch is 340 and whose last CUDA 6.5 (NVIDIA's list of Unix drivers
-# for legacy GPUs); the names of later ones are in the matrix
-_BEFORE_FERMI = re.compile(r"\bGeForce (?:G|GT|GTS|GTX)? ?(?:[89][1-8]00|[123]\d\d)M?\b(?! ?MX)", re.IGNORECASE)
 _TOO_OLD = "CUDA 7.0 dropped it, and no TensorFlow has kernels for less than 3.0: it runs on the CPU"
 _SLICE = re.compile(r"(?:^| |-)(?:mig(?: (?=\d)|$))?(?:\d{1,2}g\.\d{1,3}gb)?$", re.IGNORECASE)  # "MIG 1g.5gb" of a card
 # a part of a GPU → what is to be known of it
@@ -271,7 +268,7 @@ def unknown_gpu(matrix: Matrix, name: str) -> str:
         return f"{name} is an instance type of {instance.cloud} with {instance.gpu}, which is no NVIDIA GPU"
     if why := of_others(name):
         return f"{name} is no NVIDIA GPU, for which alone there is a plan. {why}"
-    if _BEFORE_FERMI.search(name):
+    if before_kepler(name) == "1":
         return f"{name} has compute capability 1.x. {_TOO_OLD}"
     if (number := _dotted(name)) in _capabilities(matrix):
         return f"{name!r} is a compute capability: use --compute-capability {number}"
