@@ -282,8 +282,6 @@ _RUNTIME_FILE = any_case(
 _SENTENCE = 400  # a line that is longer is a program's
 _OLD = ("cublas", "cufft", "curand", "cusolver", "cusparse")
 _ALL_ALIKE = ("7.0", "7.5", "8.0", "9.0", "9.1", "9.2", "10.0")
-# folders in which XLA looked, whether they are there or not
-_SOUGHT = re.compile(r"(?:^|\])\s{2,}\S*/\S+\s*$|Can't find libdevice|Couldn't (?:get ptxas version|invoke ptxas)")
 _HEADER = re.compile(r"^\S{1,200}: *$|/ldconfig")  # a folder above its list of files, which tells what is in it
 # "with 2.14.0 everything worked", "the default TF 1.2 does not do this": what that release needs is there
 _WORKS_WITH = any_case(
@@ -299,13 +297,12 @@ _WORKS_WITH = any_case(
 
 def cuda(text: ParsedText, matrix: Matrix | None = None) -> Cuda:
     """The toolkits that tools, files, somebody's words, a command or a path tell of."""
-    sought = {line.number for line in text.lines_with("cuda") if _SOUGHT.search(line.text)}
-    printed = [one for one in text.versions if one.component == "cuda" and one.line not in sought]
+    printed = [one for one in text.versions if one.component == "cuda"]
     kits = [_kit(one.via, one.version, f"line {one.line}: {one.via}", one.via) for one in printed]
     # people take nvidia-smi's "CUDA Version", the newest that the driver supports, for their toolkit's
     others = text.smi.cuda_version if printed else None
     kits += [_kit(one.raw[:80], one.value, stated_at(one)) for one in text.all_stated("cuda") if one.value != others]
-    kits += _mentioned_toolkits(text, bool(kits), sought)
+    kits += _mentioned_toolkits(text, bool(kits))
     kits += _listed_runtimes(text)
     kits += _named_files(text)
     if not kits and matrix:
@@ -360,18 +357,17 @@ def said_to_work(text: ParsedText) -> tuple[str, int] | None:
     return (found[0]["version"] or found[0]["before"] or found[0]["older"], found[1]) if found else None
 
 
-def _mentioned_toolkits(text: ParsedText, stated: bool, sought: set[int]) -> Iterator[Toolkit]:
+def _mentioned_toolkits(text: ParsedText, stated: bool) -> Iterator[Toolkit]:
     """Toolkits that a conda command installs, that a path names, or that a sentence says are installed."""
     for line in text.lines_with("cuda", "gpu"):
         for match in _INSTALLED_BY.finditer(line.text):
             if match["name"] != "cudnn":
                 yield _kit("conda", match["version"], f"line {line.number}: {match[0]}", "conda")
-        header = text.libraries and _HEADER.search(line.text)
-        folder = None if stated or header or line.number in sought else _FOLDER.search(line.text)
+        folder = None if stated or (text.libraries and _HEADER.search(line.text)) else _FOLDER.search(line.text)
         if folder and stance(line.text, *folder.span()) == "here":
             yield _kit(folder[0], folder["version"], f"line {line.number}")
     for one in () if stated else text.said("cuda"):
-        yield from [] if one.line in sought else [_kit(one.raw, one.value, f"line {one.line}")]
+        yield _kit(one.raw, one.value, f"line {one.line}")
 
 
 def cudnn(text: ParsedText, matrix: Matrix | None = None) -> Cudnn:
@@ -468,9 +464,7 @@ def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
     seen, source = text.tensorflow, "TensorFlow's list of devices"
     listed = tensorflow_outputs.device_facts(seen)
     if lists_gpu(listed) and seen.gpu_count != 0:
-        links, names = text.find(_LINKS), {one.name for one in listed}  # of GPUs whose lines are left out, too
-        linked = (f"/physical_device:GPU:{one}" for one in (links[0]["numbers"].split() if links else ()))
-        return Known((*listed, *(TfDevice(name=one, kind="GPU") for one in linked if one not in names)), source)
+        return Known((*listed, *_linked(text, listed)), source)
     if seen.gpu_count:
         counted = (TfDevice(name=f"/physical_device:GPU:{n}", kind="GPU") for n in range(min(seen.gpu_count, 64)))
         return Known(tuple(counted), f"line {seen.some_gpu}: {source}")
@@ -482,6 +476,13 @@ def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
     if about_tensorflow and (bare := text.find(_BARE_LIST)):
         return Known((), f"line {bare[1]}: an empty list", "inferred")
     return NOT_IN_TEXT
+
+
+def _linked(text: ParsedText, listed: tuple[TfDevice, ...]) -> Iterator[TfDevice]:
+    """The GPUs in the head of the log's table of links, whose own lines are left out."""
+    links, names = text.find(_LINKS), {one.name for one in listed}
+    linked = (f"/physical_device:GPU:{one}" for one in (links[0]["numbers"].split() if links else ()))
+    yield from (TfDevice(name=one, kind="GPU") for one in linked if one not in names)
 
 
 def first_said(text: ParsedText, reader: Callable[[str], object]) -> int | None:

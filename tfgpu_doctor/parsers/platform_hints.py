@@ -234,7 +234,7 @@ class Surroundings:
 
 def read(lines: Sequence[Line], stated_os: str | None = None) -> Surroundings:
     """Look for prompts, commands, paths and settings."""
-    os, os_line = _system(lines, stated_os)
+    os, os_line = _system([one for one in lines if not _ANOTHERS.search(one.text)], stated_os)
     kind, line = _container(lines)
     if kind is None and os in (None, "linux") and (blocked := _first(_BLOCKED, lines)) is not None:
         os, os_line = "wsl2", blocked
@@ -261,20 +261,18 @@ def _first(pattern: re.Pattern[str], lines: Iterable[Line]) -> int | None:
 
 def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int | None]:
     loads = _first(_LOADS_A_DLL, lines)
-    others = [one for one in lines if one.number != loads and not _ANOTHERS.search(one.text)]
-    if (wsl := _wsl(others)) is not None:
+    if (wsl := _wsl(lines, but=loads)) is not None:
         return "wsl2", wsl
     if loads is not None:
         return "windows", loads
     if stated:
         named = [name for name, pattern in _STATED.items() if pattern.search(stated)]
-        if named == ["windows"] and (inside := _first(_SHARED_OBJECT, lines)) is not None:
-            return "linux", inside
-        return None if named[1:] else (*named, "linux")[0], None
+        inside = _first(_SHARED_OBJECT, lines) if named == ["windows"] else None
+        return None if named[1:] else (*named, "linux")[0] if inside is None else "linux", inside
     # a form offers all of them, or gives an example
     lines = [
         Line(one.number, _EXAMPLE.sub("", one.text))
-        for one in others
+        for one in lines
         if not all(pattern.search(one.text) for pattern in _STATED.values())
     ]
     for name, pattern in (("linux", _LINUX_WITH_A_GPU), *_SYSTEMS.items(), ("windows", _WINDOWS_WORD)):
@@ -283,8 +281,9 @@ def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int 
     return None, None
 
 
-def _wsl(lines: Sequence[Line]) -> int | None:
+def _wsl(lines: Sequence[Line], but: int | None) -> int | None:
     """The line that shows WSL, or else one in which somebody who is not on Windows itself names it."""
+    lines = [one for one in lines if one.number != but]
     if (shown := _first(_WSL, lines)) is not None or _first(_NATIVE, lines) is not None:
         return shown
     named = ((one, match) for one in lines for match in _WSL_WORD.finditer(one.text))

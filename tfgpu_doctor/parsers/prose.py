@@ -238,12 +238,10 @@ def _of_clause(clause: str) -> Iterator[tuple[str, str, int, int]]:
             if value := _version(key, match["number"]):
                 taken.append(match.span())
                 # what the driver supports; a clause that speaks of nvcc too is told apart by its order
-                supported = key == "cuda" and _SUPPORTED.search(clause) and not _TOOLKIT.search(clause)
-                supported = supported and not clause.endswith("nvidia/", 0, match.start())  # an image's
-                named = "supported" if supported else key
+                named = "supported" if _is_supported(key, clause, match.start()) else key
                 yield named, value, match.start(), match.end()
-                if named == "cuda" and (second := _AND_CUDA.match(clause, match.end())):
-                    yield named, second["number"], match.start(), second.end()
+                second = _AND_CUDA.match(clause, match.end()) if named == "cuda" else None
+                yield from [(named, second["number"], match.start(), second.end())] if second else ()
     for match in _SHORT_PYTHON.finditer(clause):
         yield "python", f"{match['major']}.{match['minor']}", match.start(), match.end()
     for match in _GPU.finditer(_LINKED.sub(lambda link: " " * len(link[0]), clause)):
@@ -251,6 +249,12 @@ def _of_clause(clause: str) -> Iterator[tuple[str, str, int, int]]:
         if not _NO_CARD.match(name) and not (match["bare"] == match["name"] and not _CARD_WORD.search(clause)):
             yield "gpu", name, match.start(), match.end()
     yield from (("gpu", match[0], match.start(), match.end()) for match in _of_other_makers(clause))
+
+
+def _is_supported(key: str, clause: str, start: int) -> bool:
+    """Whether a number is the CUDA that the driver supports, and not an image's or a toolkit's."""
+    is_driver = key == "cuda" and _SUPPORTED.search(clause) and not _TOOLKIT.search(clause)
+    return bool(is_driver) and not clause.endswith("nvidia/", 0, start)
 
 
 def _of_other_makers(clause: str) -> Iterator[re.Match[str]]:

@@ -415,10 +415,7 @@ def _releases(text: ParsedText) -> Iterator[Fact[str]]:
     yield from _alone(text, _ASKS_VERSION, ": tf.__version__", "observed")
     if found := text.find(_TF_IMAGE) or text.find(_LIBTENSORFLOW) or text.find(_WHEEL):
         yield Known(found[0]["version"], f"line {found[1]}")
-    if isinstance(stated, Unknown) and stated.one_of:  # or one of them that a sentence is about
-        lines = {one.line for one in text.all_stated("tensorflow")}
-        about = (one for one in text.said("tensorflow") if one.value in stated.one_of and one.line not in lines)
-        yield next((Known(one.value, stated_at(one), "stated") for one in about), stated)
+    yield _of_several(text, stated)
     yield text.stated_fact("tensorflow", in_sentences=True)
     if found := text.find(_TF_PINNED, but=_NO_INSTALL):
         yield Known(statements.tensorflow(found[0]["version"]) or "", f"line {found[1]}", "stated")
@@ -429,6 +426,13 @@ def _releases(text: ParsedText) -> Iterator[Fact[str]]:
     wanted = (one for one in text.prose if one.key == "tensorflow" and one.stance == "wanted")
     yield from (Known(one.value, f"line {one.line}, as wanted", "inferred") for one in wanted)
     yield from _alone(text, TF_LOG, ", a version that stands alone beside TensorFlow's log", "inferred")
+
+
+def _of_several(text: ParsedText, stated: Fact[str]) -> Fact[str]:
+    """The one of several releases that a sentence is about, else all of them."""
+    left, lines = getattr(stated, "one_of", ()), {one.line for one in text.all_stated("tensorflow")}
+    about = (one for one in text.said("tensorflow") if one.value in left and one.line not in lines)
+    return next((Known(one.value, stated_at(one), "stated") for one in about), stated)
 
 
 def _alone(text: ParsedText, beside: re.Pattern[str], source: str, grade: str) -> Iterator[Known[str]]:
