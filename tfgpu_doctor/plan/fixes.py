@@ -225,8 +225,8 @@ class Fixes(Situation):
 
     def _lasting(self, fix: Fix, where: str) -> Fix:
         """The fix, which says where to write what it installs, lest it is gone with what it is installed into."""
-        lasts = bool(fix.commands) and all(map(_PIP_ALONE.match, fix.commands)) and where not in fix.text
-        return structs.replace(fix, text=f"{fix.text}{where}") if lasts else fix
+        installs = any(map(_BY_PIP.search, fix.commands)) and all(map(_PIP_ALONE.match, fix.commands))
+        return structs.replace(fix, text=f"{fix.text}{where}") if installs and where not in fix.text else fix
 
     def _published(self, fix: Fix) -> Fix | None:
         """TensorFlow's image of the release that a fix installs into a Python which a text does not name."""
