@@ -75,7 +75,12 @@ WITH_CUDA = ("torch", "torchvision", "torchaudio")
 PACKAGES = (*TENSORFLOWS, *COMPANIONS, *REQUIRED, *BESIDE, *WITH_CUDA)
 EXTRAS = ("and-cuda", "tf", "tensorflow", "tensorflow-cpu", "tensorflow-gpu")  # that users ask for; no tests, no docs
 OLDEST = {"numpy": "1.13", "protobuf": "3.6", "grpcio": "1.8", "scipy": "1.4", "pandas": "1.1"}
-OLDEST |= {"torch": "2.0", "torchvision": "0.15", "torchaudio": "2.0", "jax": "0.4.16"}  # before it, JAX has hardly a wheel
+OLDEST |= {
+    "torch": "2.0",
+    "torchvision": "0.15",
+    "torchaudio": "2.0",
+    "jax": "0.4.16",
+}  # before it, JAX has hardly a wheel
 OLDEST |= {name: "4.5.5" for name in BESIDE if "opencv" in name}  # from here on one wheel serves every later Python
 PYTHONS = tuple(f"3.{minor}" for minor in range(6, 15))
 WORKERS = 8  # they wait for the network
