@@ -136,7 +136,8 @@ class _Project:
         for extra, names in table(poetry, "extras").items():
             members = {name: optional[name] for name in texts(names) if name in optional}
             self.parts[f"extra {extra}"] = [*self._entries(key, members)]
-        for name, group in table(poetry, "group").items():
+        older = {"dev": {"dependencies": every}} if (every := table(poetry, "dev-dependencies")) else {}
+        for name, group in (older | table(poetry, "group")).items():
             members = table(group, "dependencies")
             self.parts[f"group {name}"] = [*self._entries(f"tool.poetry.group.{name}.dependencies", members)]
 

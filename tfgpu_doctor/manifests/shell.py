@@ -197,13 +197,16 @@ def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> N
 
 
 def _is_run(words: list[Word], conditions: list[str]) -> bool:
-    """Keep the conditions that are open, and return whether they let a command run."""
+    """Keep the conditions that are open, and return whether they let a command run; one of apt's, they do.
+
+    Whatever apt adds to an image, what is missing in it is said where it is certain alone.
+    """
     texts = [word.text for word in words if word.text not in ("then", "else", "do")]
     if texts[:1] == ["if"]:
         conditions.append("".join(texts[3:4]) if texts[1:3] in (["[", "-f"], ["test", "-f"]) else "")
     elif texts[:1] == ["fi"]:
         conditions[-1:] = []
-    return all(one in texts for one in conditions)
+    return all(one in texts for one in conditions) or (_installation(texts) or ("",))[0] == "apt"
 
 
 def _of_xargs(words: list[Word], before: list[Word]) -> list[Word]:

@@ -457,9 +457,13 @@ def image_without_python(view: PlannedEnvironment) -> Iterator[Problem]:
 
 
 def _apt_fails(base: Base) -> tuple[str, str, str] | None:
-    """What keeps apt from its packages, one of the tables above; None: nothing that is known."""
+    """What keeps apt from its packages, one of the tables above; None: nothing that is known.
+
+    The images before 1.14 are Ubuntu 16.04, whose apt only warns of the key (ros-docker-gui issue 13).
+    """
     image, key = base.image, _NEW_KEY.get(minor(base.tensorflow), "2.9")
-    if base.gpu and "tensorflow/tensorflow" in image.name and at_least(base.tensorflow, key) is False:
+    old, fatal = at_least(base.tensorflow, key) is False, at_least(base.tensorflow, "1.14")
+    if base.gpu and "tensorflow/tensorflow" in image.name and old and fatal:
         return _NO_APT
     return _ARCHIVED if re.search(r"buster|stretch|^debian:(?:10|9)\b", image.reference) else None
 
@@ -817,11 +821,10 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
     bound = numpy_bound(row) if row else None
     yield from _refused(view, "numpy")
     yield from (outside := [*_outside_bounds(view, "numpy", bound)])
-    if row and bound and not outside and not view.conda and (line := _brings_numpy_2(view, bound)):
+    if row and bound and not outside and _decides_alone(view) and (line := _brings_numpy_2(view, bound)):
         why = "a later command of pip replaces NumPy 1" if bound == row.numpy else "it is compiled for NumPy 1"
         # before 3.9 there is no NumPy 2
         some = view.pythons and not view.python and any(capability(one) < (3, 9) for one in row.python)
-        some = some or any(isinstance(each, UnreadProject) for each in view.environment.not_understood)
         yield Problem(
             title=f"TensorFlow {row.version} will be installed with NumPy 2, and cannot be imported with it",
             cause=f"{why}, and pip is not told of an upper bound",
@@ -868,6 +871,11 @@ def numpy_built_from_source(view: PlannedEnvironment) -> Iterator[Problem]:
                 evidence=_seen(one, "NumPy 1.26 or later", "release notes of NumPy 1.26.0"),
                 fixes=(write(one, f"numpy{bound}"),) if (bound := row.numpy or numpy_bound(row)) else (),
             )
+
+
+def _decides_alone(view: PlannedEnvironment) -> bool:
+    """Whether pip decides on a NumPy, and all that asks it for one is known: no project is left unread."""
+    return not view.conda and not any(isinstance(one, UnreadProject) for one in view.environment.not_understood)
 
 
 def _brings_numpy_2(view: PlannedEnvironment, bound: str) -> Requirement | None:
