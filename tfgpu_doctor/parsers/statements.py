@@ -204,7 +204,7 @@ _READERS: dict[str, Callable[[str], str | None]] = {
 
 
 # "1.10.0, 1.13.1 and 1.14.0": those that somebody tried
-_ONE_OF = r"v?\d{1,3}(?:\.\d{1,3}){1,3}(?:[-.]?(?:rc|a|b)\d+)?(?![\w.]*\w)"
+_ONE_OF = r"v?\d{1,3}(?:\.\d{1,3}){1,3}(?:[-.]?(?:rc|a|b)\d+)?(?![\w.]{0,20}\w)"
 TRIED = any_case(rf"(?<![\w.])(?:{_ONE_OF}\s*(?:,|/|;|&|\band\b|\bor\b)\s*(?:py(?:thon)? ?|tf ?|cuda ?)?)+{_ONE_OF}")
 
 

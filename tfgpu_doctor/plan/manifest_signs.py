@@ -1667,7 +1667,11 @@ _INSTALLED = re.compile(r"tensorflow==(\d[\d.]*)")
 
 
 def _without_bug(view: PlannedEnvironment, row: Release, issue: KnownIssue) -> tuple[Fix, ...]:
-    """The edit that writes another release, and what the matrix advises, as far as that says more."""
+    """The edit that bounds what is beside it, or writes another release, and what the matrix advises beside that."""
+    for name, bound in issue.condition.beside.items():
+        line, limit = view.requirement(name), re.fullmatch(r">=([\d.]+)", bound)
+        if line and limit:
+            return (write(line, f"{name}<{limit[1]}"),)
     nearest, own = _without_its_bug(view, row), minor(row.version)
     # an issue of several minor versions has commands for each
     others = [one for one in issue.commands if (found := _INSTALLED.search(one)) and minor(found[1]) != own]

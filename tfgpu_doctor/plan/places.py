@@ -103,7 +103,7 @@ PLACES = {
 
 
 _EXPORT, _UNSET = re.compile(r"(?:export |set \")(\w+)=([^$`%\"]*)\"?"), re.compile(r"unset (\w+)")
-_ACTIVATE, _PIP = re.compile(r"\w+ activate ([\w.-]+)"), re.compile(r"python3? -m pip install ((?!-).*)")
+_ACTIVATE, _PIP = re.compile(r"\b\w{1,20} activate ([\w.-]{1,100})"), re.compile(r"python3? -m pip install ((?!-).*)")
 _MAKES = re.compile(r"\bvenv\b|\bcreate\b")
 
 
