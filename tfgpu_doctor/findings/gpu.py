@@ -479,7 +479,7 @@ def below_every_release(cards: Cards) -> Problem | None:
     number = cards[0].compute_capability
     return Problem(
         title=f"No release of TensorFlow has kernels for compute capability {number}{'.x' * ('.' not in number)}",
-        evidence=tuple(inputs.needs(card, "3.0 or higher", "every wheel") for card in cards),
+        evidence=tuple(inputs.needs(card, "3.0 or higher", "the oldest kernels of all wheels") for card in cards),
         fixes=(Fix("Use the CPU, or another GPU; nothing that is installed makes TensorFlow use this one"),),
         sure=True,
     )

@@ -239,10 +239,14 @@ def _program(messages: MessageLog) -> str:
     return next(iter(messages.values("another-program", "program")), "") or "TensorFlow"
 
 
+_GOES_ON = re.compile(r"\bstill (?:runs?|running|works?|working|trains?|training|goes on|continues)\b", re.IGNORECASE)
+
+
 def _not_allocated(log: MessageLog) -> list[Message]:
     """Allocations that failed and were needed: TensorFlow also tries some that it can do without."""
     optional = {m.line for m in log.all("allocation-not-a-failure", "no-space-left")}  # the latter: of a file
-    return [m for m in failed_allocations(log) if m.line not in optional and "not a failure" not in m.text]
+    failed = (m for m in failed_allocations(log) if m.line not in optional and "not a failure" not in m.text)
+    return [m for m in failed if not _GOES_ON.search(m.text)]
 
 
 def _is_on_host(message: Message) -> bool:

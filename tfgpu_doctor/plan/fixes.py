@@ -79,8 +79,8 @@ _OF_ITS_RELEASE = Fix(
 )
 _HOSTED = Fix(
     f"{ON_HOSTED}use the TensorFlow that is installed there, which fits its CUDA: start a new session (Colab: "
-    "Disconnect and delete runtime; Kaggle: perhaps with another version of its environment), and install no other: "
-    "where a package brings one, pin the version that is there (!python -m pip install PACKAGE tensorflow==VERSION)"
+    "Disconnect and delete runtime), and install no other; where a package brings one, pin the version that is there "
+    "(!pip install PACKAGE tensorflow==VERSION)"
 )
 
 
