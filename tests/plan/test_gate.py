@@ -88,7 +88,7 @@ LINKS = "/tensorflow && ln -sf ../nvidia/*/lib/*.so* ."
     [
         ((), "python3.11 -m venv ~/tf"),
         (("uv",), "uv venv --python 3.11 ~/tf"),
-        (("mamba",), "mamba create -y -n tf -c conda-forge python=3.11 pip"),
+        (("mamba",), "mamba create -n tf -c conda-forge python=3.11 pip"),
     ],
 )
 def test_a_new_environment_finds_the_cuda_of_pip(tools: tuple[str, ...], first: str) -> None:

@@ -184,7 +184,7 @@ def mismatch_message(context: Context, messages: MessageLog, os: str | None = No
     fails = os != "wsl2" and messages.has("cuinit-failed", "no-cuda-device")
     tables = messages.all("smi-version") if fails else ()
     tools = [m for m in tables if (parts(m.values["tool"]) or ())[:1] != (parts(m.values["driver"]) or ())[:1]]
-    reported = messages.all("nvml-mismatch", "driver-versions-differ")
+    reported = _reported(messages, os)
     absent = [m for m in reported if m.kind == "driver-versions-differ" and not {"kernel", "client"} & {*m.values}]
     found = message_evidence(*reported, *tools)
     if absent and len(absent) == len(reported):  # files, which no restart brings
@@ -192,6 +192,12 @@ def mismatch_message(context: Context, messages: MessageLog, os: str | None = No
     if tools and not reported:
         return Problem(title=_TOOL_DIFFERS, cause=_OF_TWO_DRIVERS, evidence=found)
     return Problem(cause=_OF_ITS_OWN if _in_container(context) else None, evidence=found)
+
+
+def _reported(messages: MessageLog, os: str | None) -> tuple[Message, ...]:
+    """The lines that say so; WSL2 has no kernel module of NVIDIA's: the libraries of a Linux driver explain them."""
+    explained = os == "wsl2" and messages.has("linux-driver-in-wsl")
+    return () if explained else messages.all("nvml-mismatch", "driver-versions-differ")
 
 
 def _remove_stubs(context: Context) -> tuple[Fix, ...]:

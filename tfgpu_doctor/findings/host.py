@@ -781,6 +781,12 @@ def _of_the_toolkit(messages: MessageLog) -> Fix:
     return _CGROUPS if _blocked_by_the_system(messages) else inputs.UPDATE_TOOLKIT
 
 
+def _of_another(messages: MessageLog) -> bool:
+    """Whether it has a finding of its own; versions that differ have one, unless a Linux driver in WSL explains them."""
+    differ = messages.has("nvml-mismatch") and not messages.has("linux-driver-in-wsl")
+    return differ or messages.has("hidden-by-variable", "stub-library")
+
+
 @SETUP.sign()
 def wsl_message(
     messages: MessageLog,
@@ -790,7 +796,8 @@ def wsl_message(
     driver_version: str | None = None,
 ) -> Problem | None:
     """Under WSL2 the driver is that of Windows: what fails there is how it is made available."""
-    if os != "wsl2" or messages.has("nvml-mismatch", "hidden-by-variable", "stub-library"):
+    linux_driver = messages.all("linux-driver-in-wsl")
+    if os != "wsl2" or _of_another(messages):
         return None
     if without_device := _without_device(messages):
         return without_device
@@ -802,7 +809,6 @@ def wsl_message(
             evidence=message_evidence(*tcc),
             fixes=(Fix("In Windows as administrator, switch it to WDDM; a GPU without it works in Linux", to_wddm),),
         )
-    linux_driver = messages.all("linux-driver-in-wsl")
     failures = messages.all("container-hook-failed", "smi-no-libcuda", *(() if driver_version else ("smi-not-found",)))
     unusable = messages.has(*_FAILURES_IN_WSL) or inputs.driver_unusable(messages, cuda_init)
     if not (linux_driver or failures or unusable):

@@ -217,7 +217,7 @@ def _newer(context: Context, versions: Iterable[str]) -> tuple[Fix, ...]:
         return (_OLDEST,)
     if glibc:
         return container, Alternative("Use conda, which installs its own libstdc++", CONDA_TENSORFLOW)
-    made = f"conda create -y -n tf -c conda-forge python{python and f'={minor(python)}'} pip 'libstdcxx-ng>=12'"
+    made = f"conda create -n tf -c conda-forge python{python and f'={minor(python)}'} pip 'libstdcxx-ng>=12'"
     text = "Make an environment of conda, whose Python loads its own, newer libstdc++, and install TensorFlow there"
     same = context.remedies.tensorflow if value_or(context.facts.tensorflow.version, None) else ()
     install = context.remedies.pip_install(*same, python="conda run -n tf python") if same else ()
@@ -267,7 +267,7 @@ def _avoid_instruction(context: Context, *, without: bool = False, missing: str 
         gpu = next((f' --gpu "{one.name}"' for one in value_or(inputs.fetch("cards", context), ())), "")
         plan = f"tfgpu plan --tensorflow 1.5{gpu}"
         ways = "TensorFlow 1.5 (plan says how), or conda-forge's build in an environment of its own"
-        commands: tuple[str, ...] = (plan, "conda create -y -n tf -c conda-forge tensorflow")
+        commands: tuple[str, ...] = (plan, "conda create -n tf -c conda-forge tensorflow")
         if context.remedies.os == "windows":  # where conda-forge builds none
             ways, commands = "another computer, or TensorFlow 1.5 (plan says how)", (f"{plan} --os windows",)
         other = Fix(f"Without AVX in the hardware: {ways}", commands)

@@ -585,7 +585,7 @@ def _for_the_wheel(refused: tuple[Message, ...], python: str | None) -> tuple[Fi
     if not (wanted and python) or minor(python) == wanted:
         return ()
     text = f"This wheel is for Python {wanted}: make an environment with that, and run the same command in it"
-    return (Fix(text, (f"conda create -y -n tf -c conda-forge python={wanted} pip",)),)
+    return (Fix(text, (f"conda create -n tf -c conda-forge python={wanted} pip",)),)
 
 
 def _for_release(

@@ -179,7 +179,7 @@ _ANOTHERS = any_case(r"\banother (?:user|person|poster|commenter)\b")
 _DPKG = re.compile(r"(?:ii|rc|hi) +\S+ +\d")  # packages that are installed, and maybe not used
 _LOADS_A_DLL = any_case(r"dynamic library '\w+\.dll'|GPU support is not available on native Windows for TensorFlow")
 # of a Linux on it, in a container or WSL
-_SHARED_OBJECT = re.compile(r"\blib\S+\.so\S*: cannot open shared object file")
+_SHARED_OBJECT = re.compile(r"\blib\S{1,80}\.so\S{0,40}: cannot open shared object file")
 # where nothing speaks of another system
 _WINDOWS_WORD = re.compile(r"\bWindows\b(?! [Ss]ubsystem)|\b(?:on|in|under) windows\b(?!\W{1,3}(?:or|and)\b)")
 _NAMES = (

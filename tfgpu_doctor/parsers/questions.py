@@ -152,7 +152,7 @@ _ON_CPU = any_case(
 _NOT_CPU = any_case(
     r"fast|slow|speed|\btime\b|\blong\b|\bwhy\b|多久|多长|\bcompil|\bwant (?:the |a )?gpu|\bgpu instead|\bhow many\b"
     r"|\byou (?:use|train)|\bthat you\b|\b(?:onto|get|using) (?:my |the |a )?gpu|\berror|\bstill\b|\breally\b|\bsays\b"
-    r"|\b(?:sent|call) to\b|\bcan only\b|\d ?[mg]b\b"
+    r"|\b(?:sent|call) to\b|\bcan only\b|\d ?[mg]b\b|\b(?:am i|is (?:it|this|that)) (?:running|using|training)\b"
 )
 _OF_MEMORY = any_case(r"\bmemory\b|allow_growth|GPUOptions|显存")
 _LIMITS = any_case(

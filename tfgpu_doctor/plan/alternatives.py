@@ -226,7 +226,7 @@ def _conda(request: PlanRequest, row: CondaBuild, cuda: str, need: str | None) -
         cuda=cuda,
         cudnn=row.cudnn,
         min_driver=max((one for one in (need, request.least_branch) if one), key=Version, default=None),
-        commands={"conda": (f"conda create -y -n tf -c conda-forge --override-channels python={python} {spec}{held}",)},
+        commands={"conda": (f"conda create -n tf -c conda-forge --override-channels python={python} {spec}{held}",)},
         missing=(Fix("conda is missing", (INSTALL_CONDA,)),),
         then=(CHECK_CONDA,),
         notes=(f"Where conda detects no GPU (login node), prepend CONDA_OVERRIDE_CUDA={cuda} to the command",),

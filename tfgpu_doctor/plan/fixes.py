@@ -80,7 +80,7 @@ _OF_ITS_RELEASE = Fix(
 _HOSTED = Fix(
     f"{ON_HOSTED}use the TensorFlow that is installed there, which fits its CUDA: start a new session (Colab: "
     "Disconnect and delete runtime), and install no other; where a package brings one, pin the version that is there "
-    "(!pip install PACKAGE tensorflow==VERSION)"
+    "(!python -m pip install PACKAGE tensorflow==VERSION)"
 )
 
 
@@ -157,7 +157,7 @@ class Fixes(Situation):
     def _named_anew(self, fix: Fix) -> Fix:
         """The fix with another name for its environment where one of that name is there.
 
-        `conda create -y` removes it (conda/cli/main_create.py), and `python -m venv` keeps its Python.
+        conda offers to remove it (conda/cli/main_create.py), and `python -m venv` keeps its Python.
         """
         executable = value_or(self.facts.python.executable, "")
         if not _NAMED_TF.search(executable) and not self.log.has("environment-named-tf"):

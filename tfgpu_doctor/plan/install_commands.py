@@ -176,7 +176,7 @@ class Installation:
         links = self._links(f"~/tf/lib/python{'3.*' if self.starts_python == 'python3' else self.python}")
         first = ("pip", "uv") if self.on_cpu or self.target.python == self.python else ("uv", "pip")
         conda = (
-            f"conda create -y -n tf -c conda-forge python={self.python} pip",
+            f"conda create -n tf -c conda-forge python={self.python} pip",
             f"conda run -n tf python -m pip install {packages}",
             *self._links(f'"$CONDA_PREFIX"/lib/python{self.python}', inside="conda run -n tf"),
         )
@@ -208,7 +208,7 @@ class Installation:
         limits = (str(int(major(cudnn or "7")) + 1), self.cudnn_limit, _LATER_CUDNN.get(cuda))
         limit = min(filter(None, limits), key=Version)
         packages = self._quoted((requirement(self.row), *self.bounds))
-        create = f"conda create -y -n tf -c {channel} python={self.python} pip cudatoolkit={cuda}"
+        create = f"conda create -n tf -c {channel} python={self.python} pip cudatoolkit={cuda}"
         yield create + (" " + self._quoted((f"cudnn>={cudnn},<{limit}",)) if cudnn else "")
         yield f"conda run -n tf python -m pip install {packages}"
         if self.target.os != "windows":  # there, activating puts the DLLs on PATH

@@ -1483,7 +1483,7 @@ def no_such_cudatoolkit(view: PlannedEnvironment) -> Iterator[Problem]:
 def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """cuDNN of another major version, or older than the one compiled against."""
     release = view.needs_cuda
-    if release is None or release.cudnn is None or view.requirement("torch"):  # which brings a cuDNN of pip
+    if release is None or release.cudnn is None or _torch_brings_it(view, release):
         return
     known = [one for one in map(partial(_as_installed, view), view.cudnns) if one.version]
     refused = [one for one in known if not takes_cudnn(release, minor(one.version))]
@@ -1497,6 +1497,16 @@ def other_version_planned(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=(evidence(cudnn.text, cudnn.place, need, source),),
             fixes=_other_cudnn(view, release, cudnn),
         )
+
+
+def _torch_brings_it(view: PlannedEnvironment, release: Release) -> bool:
+    """Whether PyTorch brings a cuDNN of pip that a release takes, or one that is not known."""
+    torch = view.requirement("torch")
+    if torch is None:
+        return False
+    version, pins = _newest(view, torch)
+    brought = next((pin for name, pin in pins.items() if name.startswith("nvidia-cudnn")), None)
+    return version is None or brought is None or takes_cudnn(release, minor(brought)) is not False
 
 
 @in_manifests("cudnn.version-mismatch")
