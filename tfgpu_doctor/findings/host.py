@@ -782,7 +782,7 @@ def _of_the_toolkit(messages: MessageLog) -> Fix:
 
 
 def _of_another(messages: MessageLog) -> bool:
-    """Whether it has a finding of its own; versions that differ have one, unless a Linux driver in WSL explains them."""
+    """Whether another finding is about it; that of versions is not, where a Linux driver in WSL explains them."""
     differ = messages.has("nvml-mismatch") and not messages.has("linux-driver-in-wsl")
     return differ or messages.has("hidden-by-variable", "stub-library")
 

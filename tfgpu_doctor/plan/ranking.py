@@ -294,7 +294,11 @@ class Planner:
             )
 
     def _wsl(self) -> Planner:
-        inside = structs.replace(self.target, os="wsl2", glibc=None, python=None)
+        """For WSL2, which has a Python of its own: the one that is asked for with a release, where that has a wheel."""
+        inside = structs.replace(self.target, os="wsl2", glibc=None)
+        rows = self.request.matrix.releases("linux_x86_64", "tensorflow") if self.request.specifier else ()
+        wanted = any(inside.python in row.python for row in rows if self.request.admits(row.version))
+        inside = inside if wanted else structs.replace(inside, python=None)
         return Planner(replace(self.request, target=inside))
 
     def _in_wsl(self) -> Iterator[Option]:
