@@ -278,7 +278,7 @@ def problems(request: PlanRequest, *, no_gpu: bool, driver_hangs: bool) -> Itera
     if target.os == "macos":
         yield (
             f"macOS has no CUDA{f', so {cards} cannot be used' if cards else ''}: TensorFlow runs on the CPU there. "
-            "Apple's GPUs need tensorflow-metal, whose 1.2.0 goes with TensorFlow 2.18.1, in an environment of its own: "
+            "Apple's GPUs need tensorflow-metal; its 1.2.0 goes with TensorFlow 2.18.1, in an environment of its own: "
             "python3.12 -m pip install tensorflow==2.18.1 tensorflow-metal==1.2.0"
         )
     if target.glibc == NO_GLIBC:
