@@ -407,8 +407,9 @@ def smi_not_found(
 
 _SEE_WHY = "sudo dmesg | grep -iE 'nvidia|nouveau' | tail -n 20"
 _LOAD = Fix(
-    "Load the module, and read in the kernel log why it fails: nouveau, a rejected key, or a module to build anew "
-    "(sudo dkms autoinstall). If the log is empty, a laptop's GPU is off: sudo prime-select on-demand, and restart",
+    "Load the module, and read in the kernel log why it fails: nouveau, or a rejected key. If it is not found, build "
+    "it: install the kernel's headers, and sudo dkms autoinstall. If the log is empty, a laptop's GPU may be off: sudo "
+    "prime-select on-demand, and restart",
     ("sudo modprobe nvidia", _SEE_WHY),
 )
 _NOT_REBUILT = "the module was not built for the running kernel: DKMS did not rebuild it"
