@@ -216,8 +216,11 @@ FIRST_RUN = _answer(
 )
 
 
+# kind of a line that needs no action where the rest of the text says so → what it says
+_MEANING_BESIDE = {
+    "ngc-banner": "the image's start script does not find the driver of WSL2, which is elsewhere; newer tags do",
+}
 # kind of a log line that needs no action → what it says, for people
-_BANNER = "the image's start script does not find the driver of WSL2, which is elsewhere; newer tags do"
 MEANING = {
     "numa": "the firmware gives no NUMA node for the GPU; TensorFlow takes node 0",
     "cpu-features": "TensorFlow names instructions of this CPU that its build does not use everywhere",
@@ -293,7 +296,8 @@ def _meanings(messages: list[Message]) -> tuple[Evidence, ...]:
     kinds: dict[str, Message] = {}
     for message in messages:
         kinds.setdefault(message.values["what"], message)
-    return tuple(_brief(message, f"nothing: {MEANING.get(what, _BANNER)}") for what, message in kinds.items())
+    meaning = MEANING | _MEANING_BESIDE
+    return tuple(_brief(message, f"nothing: {meaning[what]}") for what, message in kinds.items())
 
 
 def _missed(messages: MessageLog) -> list[Message]:

@@ -19,7 +19,6 @@ from tfgpu_doctor.findings.inputs import Sonames, Variables
 from tfgpu_doctor.findings.libraries import in_state
 from tfgpu_doctor.findings.library_fixes import IN_COMPAT, jetpack, with_metal
 from tfgpu_doctor.findings.requirements import (
-    final_of,
     newest_minor,
     offered,
     python_offered_to,
@@ -495,7 +494,7 @@ def no_matching_distribution(
     if (alpine := messages.all("musl-system")) and any(offered(message) in ([], None) for message in refused):
         seen = (*message_evidence(*refused, most=2), *message_evidence(*alpine, need=_GLIBC, most=2))
         return Problem(title=MUSL_TITLE, cause=MUSL, evidence=seen, fixes=_for_glibc(context))
-    if _gpu_package_on_macos(context, refused) or any(map(final_of, refused)):
+    if _gpu_package_on_macos(context, refused):
         return None  # no Python has a wheel
     if python_bits == 32:
         row = _requested_row(context, refused, wheel_platform) or release

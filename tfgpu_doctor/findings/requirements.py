@@ -162,12 +162,6 @@ def offered(message: Message) -> list[str] | None:
     return [] if text.strip() == "none" else [one.strip() for one in text.split(",") if re.match(r"\s*\d", one)]
 
 
-def final_of(message: Message) -> str | None:
-    """The final release of a release candidate that was asked for, where pip lists the one and not the other."""
-    early, listed = re.fullmatch(r"(\d+\.\d+\.\d+)(?:rc|a|b)\d+", requested(message)[1] or ""), offered(message) or []
-    return early[1] if early and early[1] in listed and early[0] not in listed else None
-
-
 def newest_minor(versions: Iterable[str]) -> tuple[int, ...]:
     """The newest major and minor version of a list, (2, 11)."""
     return max((parts(one) or ())[:2] for one in versions)

@@ -62,7 +62,7 @@ def _install_compiler(context: Context) -> tuple[Fix, ...]:
 
 def _for_this_ptxas(context: Context) -> tuple[Fix, ...]:
     """What repairs a wrong folder of ptxas, or one that is older than the GPU; empty where neither is printed."""
-    for root in context.log.values("ptxas-below-bin", "root"):
+    if root := next(iter(context.log.values("ptxas-below-bin", "root")), ""):
         text = "Name the folder above bin, to which XLA adds bin/ptxas itself, in place of what XLA_FLAGS has now"
         return (Fix(text, (f"export XLA_FLAGS=--xla_gpu_cuda_data_dir={context.remedies.quote(root)}",)),)
     archs = [f"{one[3:-1]}.{one[-1]}" for one in context.log.values("no-arch-in-ptxas", "arch")]

@@ -174,9 +174,9 @@ _LINUX_WITH_A_GPU = any_case(
     r"(?:gpu|nvidia|[gr]tx)\b"
 )
 _EXAMPLE = re.compile(r"\(e\.g\.[^()]{0,80}\)")
-# of TensorFlow's log, whatever else is stated, or recommended in the same line
 _ANOTHERS = any_case(r"\banother (?:user|person|poster|commenter)\b")
 _DPKG = re.compile(r"(?:ii|rc|hi) +\S+ +\d")  # packages that are installed, and maybe not used
+# of TensorFlow's log, whatever else is stated, or recommended in the same line
 _LOADS_A_DLL = any_case(r"dynamic library '\w+\.dll'|GPU support is not available on native Windows for TensorFlow")
 # of a Linux on it, in a container or WSL
 _SHARED_OBJECT = re.compile(r"\blib\S{1,80}\.so\S{0,40}: cannot open shared object file")
@@ -335,6 +335,11 @@ def places(lines: Sequence[Line]) -> Iterator[tuple[str, int]]:
     """Each of PLACES that a text is about, and the line that tells it."""
     found = ((name, _first(pattern, lines)) for name, pattern in PLACES.items())
     return ((name, line) for name, line in found if line is not None)
+
+
+def marked_for_a_cell(command: str) -> str:
+    """Return a command of the shell as a cell of a notebook has it; tfgpu's own runs on the machine in either form."""
+    return command if command[:1] in "!%" or command.startswith("tfgpu ") else f"!{command}"
 
 
 def holds_tensorflow(image: str) -> bool:

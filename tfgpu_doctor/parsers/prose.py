@@ -375,7 +375,7 @@ _IF = any_case(
     r"(?:^|[.?!] )\W{0,9}(?:(?:hi|hello),? )?(?:can|could|may|does|will) +\w"
     r"(?!.*\b(?:any\w*|some\w*|you|why|know|tell|help|how|fix)\b)[^.?!]*$|(?:怎么|如何|能不能|可以|改成)[^，。,]{0,20}$"
     r"|(?:^|[.?!] )\W{0,9}(?:is|are|do|did) (?:my|the|it us|tensor ?flow|tf)(?!.*\b(?:why|how)\b)[^.?!]*$"
-    r"|\b(?:know|sure|check|see|tell|wonder\w*|find out|confirm|verify) (?:is |me )?(?:if|whether)\b[^.!?]*$"
+    r"|\b(?:see|tell|find out|confirm) (?:is |me )?(?:if|whether)\b[^.!?]*$"
     r"|\b(?:than|versus|vs\.?|compared (?:to|with)) (?:\w+ ){0,2}$|\bin case\b[^.!?]*$|\bwhen the $"
     r"|\bis it true\b[^.!?]*$|\b(?:know|wonder\w*|sure|check|verify)(?: \w+)? (?:if|whether)\b[^.!?]*$"
     r"|\bhow (?:do|can|to|would|should) (?:i |we |one )?$|\bon a machine with $|#$"

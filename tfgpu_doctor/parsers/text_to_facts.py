@@ -7,7 +7,7 @@ the sentences in which programs fail become :class:`~tfgpu_doctor.facts.facts.Me
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from msgspec import structs
@@ -142,17 +142,18 @@ def with_asks(facts: Facts) -> Facts:
     if any(one.values.get("program") == "the program" for one in value_or(facts.messages, ())):
         special = {**special, **{path: None for path, command in _ASKS.items() if "python" in command}}
     special = {**special, **_of_nccl(facts)}
+    typed = _typed_there(facts)
     for path, command in {**_ASKS, **special}.items():
         fact = look_up(facts, path)
         if command is not None and isinstance(fact, Unknown) and fact.ask is None:
-            asked[path] = structs.replace(fact, ask=_in_its_cell(facts, command))
+            asked[path] = structs.replace(fact, ask=typed(command))
     return with_facts(facts, asked)
 
 
-def _in_its_cell(facts: Facts, command: str) -> str:
-    """The command, as a cell of a hosted notebook has it."""
+def _typed_there(facts: Facts) -> Callable[[str], str]:
+    """What makes a command one of a cell, in a hosted notebook."""
     hosted = any(one.kind == "hosted-notebook" for one in value_or(facts.messages, ()))
-    return f"!{command}" if hosted and not command.startswith("tfgpu ") else command
+    return platform_hints.marked_for_a_cell if hosted else str
 
 
 # ------------------------------------------------------------------------------------------ text to facts

@@ -270,8 +270,10 @@ class Fixes(Situation):
 
     def _in_a_sif(self, fix: Fix) -> Fix:
         """The fix in an image that is built anew from the one which a text names."""
-        if dockerfile(fix.commands) or not self.image:
-            return fix if dockerfile(fix.commands) else structs.replace(fix, text=f"{fix.text}{_IN_POST}")
+        if dockerfile(fix.commands):
+            return fix
+        if not self.image:
+            return structs.replace(fix, text=f"{fix.text}{_IN_POST}")
         steps = "".join(f"\\n {one.replace('%', '%%')}" for one in fix.commands)
         made = f"Bootstrap: docker\\nFrom: {self.image}\\n%%post{steps}\\n"
         text = f"{fix.text.partition(', or with RUN')[0]}; a .sif is read-only, so build another one"
@@ -741,13 +743,15 @@ class Fixes(Situation):
         commands = next(iter(option.commands.values()))
         if option.kind != "container" or not self._of_text:
             return Fix(text, commands)
-        driver = f"driver {option.min_driver} or newer, " * (self.target.driver is None and bool(option.min_driver))
-        has_docker = value_or(self.facts.host.container, "none") != "none"
-        docker = "Docker Desktop with WSL2" if self.host == "windows" else "Docker with the NVIDIA Container Toolkit"
-        needs = (driver + "" if has_docker else driver + docker).removesuffix(", ")
+        needs: list[str] = []
+        if self.target.driver is None and option.min_driver:
+            needs.append(f"driver {option.min_driver} or newer")
+        if value_or(self.facts.host.container, "none") == "none":
+            on_windows = self.host == "windows"
+            needs.append("Docker Desktop with WSL2" if on_windows else "Docker with the NVIDIA Container Toolkit")
         if self.host != "windows":
             commands = tuple(one.replace(" -it ", ' -v "$PWD":/work -w /work -it ') for one in commands)
-        return Fix(f"{text} ({needs})" if needs else text, commands)
+        return Fix(f"{text} ({', '.join(needs)})" if needs else text, commands)
 
     def can_use(self, row: Release) -> bool:
         """Whether a release can use the GPU here; the one that is there may wait for a driver, or compile its PTX."""

@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 
 from tfgpu_doctor.facts.report import Fix
+from tfgpu_doctor.parsers.platform_hints import marked_for_a_cell
 from tfgpu_doctor.plan.windows_shell import IN_POWERSHELL
 
 _DRIVER = re.compile(r"\bNVIDIA driver (\d{3}(?:\.\d+)* or newer)")
@@ -142,7 +143,7 @@ def in_a_cell(command: str) -> str:
         return f"%env {found[1]}={found[2]}"
     if found := _UNSET.fullmatch(command):
         return f'import os; os.environ.pop("{found[1]}", None)'
-    return command if command[:1] in "!%" or command.startswith("tfgpu ") else f"!{command}"
+    return marked_for_a_cell(command)
 
 
 def excluding(fix: Fix, places: tuple[str, ...]) -> Place | None:
