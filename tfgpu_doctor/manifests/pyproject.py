@@ -136,8 +136,9 @@ class _Project:
         for extra, names in table(poetry, "extras").items():
             members = {name: optional[name] for name in texts(names) if name in optional}
             self.parts[f"extra {extra}"] = [*self._entries(key, members)]
-        older = {"dev": {"dependencies": every}} if (every := table(poetry, "dev-dependencies")) else {}
-        for name, group in (older | table(poetry, "group")).items():
+        if older := table(poetry, "dev-dependencies"):
+            self.parts["group dev"] = [*self._entries("tool.poetry.dev-dependencies", older)]
+        for name, group in table(poetry, "group").items():
             members = table(group, "dependencies")
             self.parts[f"group {name}"] = [*self._entries(f"tool.poetry.group.{name}.dependencies", members)]
 
