@@ -362,7 +362,9 @@ _NAMED_RELEASE = re.compile(
 
 
 def is_of_another_major(repair: Repair, situation: Situation) -> bool:
-    """TensorFlow 2 for what runs on TensorFlow 1: its programs end with the first line that uses a session."""
+    """TensorFlow 2, or its benchmarks, for what runs on TensorFlow 1: a program ends where it uses a session."""
+    if situation.runs_tensorflow_1 and any(one.startswith("tfgpu bench") for one in repair.fix.commands):
+        return True
     named = [one["major"] or one["tag"] for one in _NAMED_RELEASE.finditer(" ".join(repair.fix.commands))]
     is_first = bool(named) and situation.runs_tensorflow_1 and all(at_least(one, "2") for one in named)
     asked = (one.values.get("requirement", "") for one in situation.log.messages)
