@@ -15,7 +15,7 @@ from tests.findings.advice import Watched
 from tests.findings.rows_over_facts import FIRES, release
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.tables import each, read_rows
-from tfgpu_doctor.facts.facts import Facts, Message, Package, Unknown, value_or
+from tfgpu_doctor.facts.facts import Facts, Message, Package, Toolkit, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.facts.versions import minor, numbers
 from tfgpu_doctor.plan import gate
@@ -41,6 +41,7 @@ def on(**values: Any) -> Facts:
         "tried": ("messages", lambda text: (Message("tried-said", 1, text, {"what": text}),)),
         "board": ("messages", lambda text: (Message("jetson", 1, text, {}),)),
         "log": ("messages", lambda line: (Message("harmless", 1, line, {}),)),
+        "cuda": ("cuda.toolkits", lambda version: (Toolkit("/usr/local/cuda", version, "a text", "a text"),)),
         "macos": ("host.distribution", lambda version: f"macOS {version}"),
         "image": ("messages", lambda image: (Message("image-named", 1, image, {"image": image}),)),
     }

@@ -562,8 +562,14 @@ def numpy_messages(
         text = "Upgrade NumPy in this Python, remove an older one of the distribution or of conda, and restart Python"
         fixes = context.remedies.installing(text, "--upgrade", requirement)
         return Problem(cause=cause, evidence=message_evidence(*seen, need="a newer NumPy"), fixes=fixes)
-    fixes = (*_install(context, requirement), *_or_newer(context, "NumPy"))
+    fixes = (*_of_any_age(context, requirement, packages), *_or_newer(context, "NumPy"))
     return Problem(cause=cause, evidence=message_evidence(*seen, need=requirement), fixes=fixes)
+
+
+def _of_any_age(context: Context, requirement: str, packages: Packages) -> tuple[Fix, ...]:
+    """NumPy below a bound, of which pip keeps one that meets it; an unknown one may be too old as well."""
+    newest = () if any(one.name == "numpy" for one in packages) else ("--upgrade",)
+    return context.remedies.installing(f"Install {requirement}, and restart Python", *newest, requirement)
 
 
 def _of_versions(log: MessageLog, release: Release | None) -> Iterator[Message]:

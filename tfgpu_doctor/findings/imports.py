@@ -197,7 +197,7 @@ def _on_library_path(texts: list[str], variables: Variables | None) -> re.Match[
 
 
 _OLDEST = Fix(  # the glibc of today's images needs Linux 3.2 (its README), and RHEL 6 has 2.6.32
-    "Use a newer distribution, or a newer base image: TensorFlow needs glibc 2.17 at least (RHEL 7, Ubuntu 14.04), and "
+    "Use a newer distribution, or a newer base image: today's TensorFlow needs glibc 2.17 (RHEL 7, Ubuntu 14.04), and "
     "a container on this one helps only where uname -r shows 3.10 or newer",
     ("uname -r",),
 )

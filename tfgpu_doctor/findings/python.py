@@ -28,6 +28,7 @@ from tfgpu_doctor.findings.requirements import (
 from tfgpu_doctor.matrix.compatibility import taking_later_cudnn
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.parsers.messages import STOPS_IMPORT
+from tfgpu_doctor.parsers.text_to_facts import FIND_MODULE
 
 _ACTIVATED = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
@@ -852,7 +853,7 @@ _IN_EVERY_TENSORFLOW = (
 
 def _see_what_is_imported(context: Context) -> tuple[Fix, ...]:
     remedies = context.remedies
-    see = Fix("See what is imported", (f"{remedies.python} -c 'import tensorflow; print(tensorflow)'",))
+    see = Fix("See what is imported", (f"{remedies.python} -c {FIND_MODULE}",))
     text = "Rename your own file or folder; if it is in site-packages, reinstall TensorFlow"
     uninstall = (remedies.pip_uninstall("tensorflow"),)
     again = remedies.installing(text, "--force-reinstall", *remedies.tensorflow, first=uninstall)

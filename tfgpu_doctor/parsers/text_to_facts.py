@@ -35,6 +35,7 @@ from tfgpu_doctor.parsers import platform_hints, statements
 from tfgpu_doctor.parsers.derived_messages import derived_messages
 from tfgpu_doctor.parsers.lines import Excerpt, any_case
 from tfgpu_doctor.parsers.machine_facts import TF_LOG, build, cards, cuda, cudnn, devices, driver, gpus
+from tfgpu_doctor.parsers.messages import stops_import
 from tfgpu_doctor.parsers.own_report import with_facts, with_report
 from tfgpu_doctor.parsers.parsed_text import ParsedText, stated_at
 from tfgpu_doctor.parsers.platform_hints import holds_tensorflow, package_in
@@ -45,6 +46,7 @@ from tfgpu_doctor.parsers.statements import Statement
 
 # ------------------------------------------------------------------------------------------ asks
 
+FIND_MODULE = "\"import importlib.util as u; print(u.find_spec('tensorflow'))\""  # without importing it
 _PYTHON = 'python -c "import tensorflow as tf; print({})"'
 _ASKS = {
     "host.os": 'python -c "import platform; print(platform.platform())"',
@@ -76,9 +78,9 @@ _ASKS = {
     "python.version": "python --version",
     "python.bits": 'python -c "import sys; print(sys.maxsize > 2**32)"',
     "python.packages": "python -m pip list",
-    "python.tensorflow_paths": 'python -c "import tensorflow; print(tensorflow.__file__)"',
+    "python.tensorflow_paths": f"python -c {FIND_MODULE}",
     "variables": "env | grep -E 'CUDA|NVIDIA|TF_|XLA|LD_LIBRARY|PYTHON'",
-    "tensorflow.version": _PYTHON.format("tf.__version__"),
+    "tensorflow.version": "python -m pip list",
     "tensorflow.build": _PYTHON.format("tf.sysconfig.get_build_info()"),
     "tensorflow.devices": _PYTHON.format("tf.config.list_physical_devices('GPU')"),
 }
@@ -129,21 +131,28 @@ def _of_nccl(facts: Facts) -> dict[str, str]:
     return {"loader.sonames": f"ldconfig -p | grep libnccl; find / -name '{names[0]}' 2>/dev/null"}
 
 
-def with_asks(facts: Facts) -> Facts:
-    """The facts, each open one with the command that would tell, where there is one."""
-    dll = any(message.kind == "dll-load-failed" for message in value_or(facts.messages, ()))
+def _special_asks(facts: Facts) -> dict[str, str | None]:
+    """The commands of this situation, and None for those that tell nothing in it."""
+    messages = value_or(facts.messages, ())
+    dll = any(message.kind == "dll-load-failed" for message in messages)
     system = value_or(facts.host.os, "windows" if dll else None)
     special = _OF_A_SYSTEM.get(system or "", {})
     if system in ("windows", "macos") and value_or(facts.python.wheel_platform, "").startswith("linux"):
         special = _IN_DOCKER_DESKTOP
-    asked: dict[str, Fact[Any]] = {}
     if at_least(value_or(facts.tensorflow.version, None), "2.1") is False:
         special = {**special, **_BEFORE_2_1}
-    if any(one.values.get("program") == "the program" for one in value_or(facts.messages, ())):
+    if any(stops_import(one.kind) for one in messages):
+        special = {**special, **dict.fromkeys(_BEFORE_2_1)}  # nothing can be asked of what is not imported
+    if any(one.values.get("program") == "the program" for one in messages):
         special = {**special, **{path: None for path, command in _ASKS.items() if "python" in command}}
-    special = {**special, **_of_nccl(facts)}
+    return {**special, **_of_nccl(facts)}
+
+
+def with_asks(facts: Facts) -> Facts:
+    """The facts, each open one with the command that would tell, where there is one."""
+    asked: dict[str, Fact[Any]] = {}
     typed = _typed_there(facts)
-    for path, command in {**_ASKS, **special}.items():
+    for path, command in {**_ASKS, **_special_asks(facts)}.items():
         fact = look_up(facts, path)
         if command is not None and isinstance(fact, Unknown) and fact.ask is None:
             asked[path] = structs.replace(fact, ask=typed(command))

@@ -105,7 +105,7 @@ def _is_known(view: PlannedEnvironment) -> bool:
     if any(isinstance(line, UnreadList) for line in view.environment.not_understood):
         return False
     if one and not one.elsewhere:
-        return bool(view.conda or view.allowed) or view.release is not None
+        return bool(view.conda or view.allowed or view.release) and _not_in_matrix(view) is None
     inside = base and (base.tensorflow or "tensorflow/serving" in base.image.name or (base.of_tensorflow and base.cuda))
     return one is None and bool(inside or view.apart) and _not_in_matrix(view) is None
 
@@ -117,6 +117,10 @@ def _not_in_matrix(view: PlannedEnvironment) -> str | None:
         return f"{one.place}: {one.text} comes from {one.elsewhere}, of which the matrix has nothing"
     if one and view.release is None and not view.allowed and not view.conda:
         return f"{one.place}: the matrix has no release that matches {one.text}"
+    if one and not (one.specifier or view.python or view.conda) and base and base == Base(base.image):
+        return (
+            f"{one.place}: what {base.image.reference} ({base.image.place}) contains is unknown, and with it {one.text}"
+        )
     if one is None and base and base.of_tensorflow and not _is_listed(view, base):
         return f"{base.image.place}: {base.image.reference} is not in the matrix"
     return None

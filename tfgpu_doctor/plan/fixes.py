@@ -53,8 +53,9 @@ _PIP_ALONE = re.compile(r"\S+ -m pip |python3? --version$")
 _TO_LAST = "; in a container it lasts with RUN in the image's Dockerfile"
 _IN_SNAKEMAKE = "; to last, in the yaml that snakemake makes this environment from"
 _NAME = re.compile(r"[\w.-]*")
-_BOUNDED = re.compile(r"'([\w.,~=\[\]-]*[<>][\w.,<>~=\[\]-]*)'")  # every shell knows double quotes
-_NONE_YET = ("module-not-found", "no-distribution", "wheel-not-supported")
+# bounds and lines of Python, in quotes; every shell knows double ones
+_IN_QUOTES = re.compile(r"'([\w.,~=\[\]-]*[<>][\w.,<>~=\[\]-]*)'|(?<= -c )'([^'\"$`!\\]*)'(?=$| )")
+_NONE_YET = ("no-distribution", "wheel-not-supported")
 _OF_A_PYTHON = re.compile(r"^tfgpu (?:doctor|smoke|bench(?: [a-z]+)?)(?= |$)(?!.* --python )")
 _BY_CONDA = re.compile(r"(?P<tool>conda|mamba|micromamba) create .*?-n (?P<name>[\w.-]+)")
 # commands that make an environment → lines of a Dockerfile; while an image is built, conda sees no driver
@@ -281,10 +282,10 @@ class Fixes(Situation):
         return structs.replace(fix, text=text, commands=commands)
 
     def _typed(self, command: str) -> str:
-        """The command on this interpreter; for an unknown shell, bounds in quotes that cmd.exe knows."""
+        """The command on this interpreter; for an unknown shell, in quotes that cmd.exe knows, too."""
         if self._is_here:
             return _OF_A_PYTHON.sub(lambda found: f"{found[0]} --python {self.python}", command)
-        return command if value_or(self.facts.host.os, None) else _BOUNDED.sub(r'"\1"', command)
+        return command if value_or(self.facts.host.os, None) else _IN_QUOTES.sub(r'"\1\2"', command)
 
     def _entered(self, fix: Fix) -> Fix:
         """The fix that also enters the environment of conda which it makes, for the program to run in it.

@@ -275,6 +275,21 @@ def installs_older_cuda(repair: Repair, situation: Situation) -> bool:
     return any(at_least(have, need) is False for have in named if "." in have for need in wanted)
 
 
+def lacks_its_cuda(repair: Repair, situation: Situation) -> bool:
+    """A release that loads another CUDA than those that are there, and nothing brings its own."""
+    found = value_or(situation.facts.cuda.toolkits, ())
+    have = {_loaded_as(one.version) for one in found if one.version}
+    if not have or _BRINGS_CUDA.search(" ".join(repair.fix.commands)) or "CUDA" in repair.fix.text:
+        return False
+    rows = (one for one in repair.releases(situation) if one.version != situation.version)
+    return any(row.gpu and row.cuda and _loaded_as(row.cuda) not in have for row in rows)
+
+
+def _loaded_as(cuda: str) -> str:
+    """What a version of CUDA has in common with those that serve the same programs: from 11 on, its major version."""
+    return major(cuda) if at_least(cuda, "11") else minor(cuda)
+
+
 def _first_cuda(card: str, matrix: Matrix) -> str | None:
     """The oldest CUDA that compiles for a GPU or, which it runs as well, for an older one of its major capability."""
     rows = [row for row in matrix.data.architectures if major(row.compute_capability) == major(card)]
@@ -409,6 +424,7 @@ REASONS: tuple[Reason, ...] = (
     claims_of_unknown_gpu,
     installs_what_cannot_work,
     installs_older_cuda,
+    lacks_its_cuda,
     lacks_cuda_on_a_jetson,
     is_for_jetpack,
     changes_an_image,
