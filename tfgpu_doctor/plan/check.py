@@ -117,13 +117,16 @@ def _not_in_matrix(view: PlannedEnvironment) -> str | None:
         return f"{one.place}: {one.text} comes from {one.elsewhere}, of which the matrix has nothing"
     if one and view.release is None and not view.allowed and not view.conda:
         return f"{one.place}: the matrix has no release that matches {one.text}"
-    if one and not (one.specifier or view.python or view.conda) and base and base == Base(base.image):
-        return (
-            f"{one.place}: what {base.image.reference} ({base.image.place}) contains is unknown, and with it {one.text}"
-        )
+    if base and base == Base(base.image) and _is_left_to_it(view):
+        return f"{view.where}: what {base.image.reference} ({base.image.place}) contains is not in the matrix"
     if one is None and base and base.of_tensorflow and not _is_listed(view, base):
         return f"{base.image.place}: {base.image.reference} is not in the matrix"
     return None
+
+
+def _is_left_to_it(view: PlannedEnvironment) -> bool:
+    """Whether the Python of an image, or the TensorFlow that it may have, decides which release there will be."""
+    return view.tensorflow is not None and not (view.tensorflow.specifier or view.python or view.conda)
 
 
 def _is_listed(view: PlannedEnvironment, base: Base) -> bool:
