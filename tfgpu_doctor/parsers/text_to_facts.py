@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
@@ -243,7 +244,7 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
     messages = (*told, *resembling(*telling(text.lines, told)), *left_out)
     python = _python(text, matrix)
     facts = Facts(
-        host=_host(text, matrix),
+        host=_host(text, matrix, next((one.line for one in told if one.kind == "hosted-notebook"), None)),
         driver=driver(text),
         gpus=gpus(text),
         cuda=cuda(text, matrix),
@@ -262,9 +263,12 @@ _CPU_NAMED = re.compile(
 )
 
 
-def _host(text: ParsedText, matrix: Matrix | None) -> Host:
+def _host(text: ParsedText, matrix: Matrix | None, hosted: int | None) -> Host:
+    """The machine; a hosted notebook's is a Linux, whatever that of its browser is."""
     where, shown = text.hints, text.system.facts
-    stated = next(iter(text.all_stated("os")), None)
+    if hosted:
+        where = replace(where, os="linux", os_line=where.os_line if where.os == "linux" else hosted)
+    stated = None if hosted else next(iter(text.all_stated("os")), None)
     source = f"line {where.os_line}" if where.os_line else stated_at(stated) if stated else "the text"
     at = stated_at(stated) if stated else ""
     distribution_id, version = platform_hints.distribution(stated.value if stated else "")
