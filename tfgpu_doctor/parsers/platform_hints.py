@@ -89,7 +89,7 @@ _ASKED = re.compile(
 )
 _PROMPT = re.compile(r"^(?:\([\w .-]+\) ?)?\w[\w.-]*@[0-9a-f]{12}:")
 _POSIX_PROMPT = re.compile(  # user@host:~/work$ of Debian, [user@host work]$ of Red Hat; macOS has the user behind
-    r"^\W{0,3}(?:\([\w .-]+\) ?)?\[?\w[\w.-]*@\w[\w.-]*(?::[~/][^\s$#]*| [~/\w][^\s\]]*\]) ?[$#]"
+    r"^\W{0,3}(?:\([\w .-]+\) ?)?\[?\w[\w.-]*@(?!\S*mac)\w[\w.-]*(?::[~/][^\s$#]*| [~/\w][^\s\]]*\]) ?[$#]"
 )
 _KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman and Docker name it
     r"\bkubectl\b|\b[kK]8s\b(?!/)|^\s*(?:- )?containers: *$|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob"
@@ -110,8 +110,8 @@ _DOCKER_WORD = any_case(
     r"|\b(?:in|inside|within) the container\b|docker (?:image|container|version|desktop)\b|/\.dockerenv"
     r"|tensorflow docker|nvidia[- ]docker|\bbase image\b|\bin-container\b|\bstart (?:a|the) container\b"
     r"|\bdocker ?file\b|\bdocker build\b|\b(?:on|through|this|my) (?:the )?docker\b|在docker|: docker\b"
-    r"|^\W*docker\W*$|^docker(?::| ?\+)|\bdocker tag\b|\bcontainer (?:stopped|exited)\b|\bstart container:"
-    r"|\b(?:this|in a) container\b"
+    r"|^\W*docker\W*$|^docker ?\+|\bdocker tag\b|\bcontainer (?:stopped|exited)\b"
+    r"|\b(?:this|in a) container\b|\b(?:the image|pulled) [`'\"]?[\w./-]{2,60}[:_][\w.-]*\d"
 )
 # where others decide on the driver, on how a container starts, or on the release: a service, an administrator, a
 # program's own image; and R, whose settings are not those of a shell
@@ -169,7 +169,8 @@ _SYSTEMS = {
     "macos": any_case(
         r"\bon darwin\b|/Library/Frameworks/Python\.framework/"
         r"|/Users/\w{1,60}/(?!.{0,300}\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-5]\b"
-        r"|\bMacBook\b|\biMac\b|\bMac (?:mini|Studio|Pro|M[1-5])\b|\b(?:my|on|on a) Mac\b|\.dylib\b|macosx_\d",
+        r"|\bMacBook(?:\b|Pro|Air)|\biMac\b|\bMac (?:mini|Studio|Pro|M[1-5])\b|\bM[1-5] Macs?\b"
+        r"|\b(?:my|on|on a) Mac\b|\.dylib\b|macosx_\d",
     ),
     "linux": any_case(
         r"\bon linux2?\b|/home/\w|/usr/(?:local/)?lib|\blib[\w+]+\.so\b|\b(?:ubuntu|debian|centos|fedora|red ?hat"

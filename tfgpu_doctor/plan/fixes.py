@@ -167,7 +167,8 @@ class Fixes(Situation):
         https://ipython.readthedocs.io/en/stable/install/kernel_install.html
         """
         *commands, last = fix.commands or ("",)
-        if "kernel" not in self.places or "r" in self.places or fix.commands[:1] == ("wsl --install",):
+        inside = value_or(self.facts.host.container, "none") != "none" or fix.commands[:1] == ("wsl --install",)
+        if "kernel" not in self.places or "r" in self.places or inside:
             return fix
         if any(map(_MADE_BY_CONDA.match, commands)) and last.endswith(" activate tf"):
             commands = [f"{one} notebook" if _MADE_BY_CONDA.match(one) else one for one in commands]
