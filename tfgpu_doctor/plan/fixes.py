@@ -264,6 +264,8 @@ class Fixes(Situation):
         found = self._images(f"=={minor(row.version)}.*") if row and not dockerfile(fix.commands) else iter(())
         if row is None or not (image := next((one for one in found if one.package == PUBLISHED), None)):
             return None
+        if image.tensorflow == self.version:  # another patch of the same release is what cures
+            return None
         text = fix.text.replace(row.version, image.tensorflow)
         return structs.replace(fix, text=text, commands=(f"FROM {PUBLISHED}:{image.tensorflow}-gpu",))
 
