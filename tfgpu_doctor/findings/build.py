@@ -113,8 +113,9 @@ def _which_package(context: Context) -> Fix:
 
 
 _IMAGE_WITH_CUDA = Fix(
-    "Use an image whose TensorFlow is a build with CUDA, or build yours on one (FROM tensorflow/tensorflow, with -gpu "
-    "in its tag), and install the program there; how the container is started does not matter"
+    "Use an image whose TensorFlow is a build with CUDA: the one for GPUs of the program's own project, where it has "
+    "one (mostly with gpu in its name or tag), or yours, built on one (FROM tensorflow/tensorflow, with -gpu in its "
+    "tag) with the program in it; how the container is started does not matter"
 )
 CPU_BUILD = finding(
     "tf.cpu-build",
@@ -240,7 +241,7 @@ def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None
 
 
 @CPU_BUILD.sign()
-def lists_no_gpu_and_seeks_none(messages: MessageLog) -> Problem | None:
+def lists_no_gpu_and_seeks_none(context: Context, messages: MessageLog) -> Problem | None:
     """An old release lists its devices; a build with CUDA logs the GPU then, or why there is none."""
     listed = messages.all("no-gpu-listed")
     # until 2.2 it says so of the CPU's instructions
@@ -251,7 +252,9 @@ def lists_no_gpu_and_seeks_none(messages: MessageLog) -> Problem | None:
         cause="a build with CUDA logs here what it finds; up to 2.0 the package tensorflow was the build for the CPU",
         evidence=message_evidence(*words, *listed),
         fixes=(
-            Fix(
+            _IMAGE_WITH_CUDA
+            if context.is_in_container
+            else Fix(
                 "See which packages there are; of a release before 2.1, uninstall tensorflow and tensorflow-gpu, and "
                 "install tensorflow-gpu alone",
                 ("python -m pip list",),

@@ -87,7 +87,8 @@ _LOAD_ANEW = Fix(
     "NVIDIA's installer nvidia-uninstall), install the other anew, and restart",
     inputs.RESTART.commands,
 )
-_ON_THE_HOST = re.compile(r"\bnvidia-(?:docker \||container-cli)")  # what prints before a container starts
+# what prints before a container starts; "Error: nvml:" is of nvidia-docker 1 itself
+_ON_THE_HOST = re.compile(r"\bnvidia-(?:docker \||container-cli)|\bError: nvml: ")
 
 
 def _restart(context: Context) -> tuple[Fix, ...]:

@@ -176,8 +176,11 @@ _OF_A_PROGRAM = Fix(
 def _install_here(context: Context) -> tuple[Fix, ...]:
     remedies = context.remedies
     known = isinstance(context.facts.python.version, Known) or isinstance(context.facts.tensorflow.version, Known)
-    if "program" in context.log.values("place", "name") and not known:
+    places = context.log.values("place", "name")
+    if "program" in places and not known:
         return (_OF_A_PROGRAM,)
+    if "comfyui" in places:
+        return remedies.installing("Install it", "tensorflow")
     fixes = remedies.for_cpu() or remedies.reinstall("this Python has none")
     fixes = fixes or remedies.installing("Install it", *remedies.tensorflow)
     if context.probed:

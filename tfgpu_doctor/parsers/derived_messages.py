@@ -65,7 +65,7 @@ _JETSON = any_case(
     r"\bjetson (?:nano|tx[12]|agx|orin|xavier)\b|\bnano(?:['’]?s)? (?:gpu|board|module|developer)|\bjetpack\b"
     r"|\bdrive[- ](?:px ?2?|agx|orin|xavier)\b|\bjtop\b|\btegrastats\b|\bnvpmodel\b|@tegra-|\btegra x[12]\b"
     r"|\btx-?[12]\b|\bthe nano\b(?! editor)|\bnvidia (?:xavier|orin)\b|\b(?:agx|nx) (?:xavier|orin)\b"
-    r"|\b(?:xavier|orin) (?:agx|nx)\b"
+    r"|\b(?:xavier|orin) (?:agx|nx)\b|\w@(?:[\w-]*-)?(?:jetson|xavier|orin|nano)\b[\w-]*[: ]"
 )
 _JETPACK = any_case(r"\b(?:jetpack|jp)[ _-]*(?P<version>[4-9](?:\.\d){1,2}|[4-9]\d)\b")
 # TensorFlow.js, its crate of Rust, TensorFlow.NET and the API of C have libraries of their own
@@ -79,12 +79,16 @@ _HOSTED = any_case(
     r"|^\W{0,4}(?:(?:in|on|using) )?(?:google )?colab(?: notebook|[,:;(]|\s*$)|\bkaggle (?:notebook|kernel|session)s?\b"
     r"|(?<![\w.-])/content/|/kaggle/(?:input|working)\b|\bcolab[\w-]{0,40}\.ipynb\b|\bgoogle\.colab\b|\"gpuType\""
     r"|\bcolab (?:pro|tpu|runtime|session|has|comes with|provides|tensorflow|crash\w*|fails)\b"
-    r"|\bcolab (?:says|shows|does|file)\b|\b(?:by|from) google colab\b"
+    r"|\bcolab (?:says|shows|does|file)\b|\b(?:by|from) google colab\b|\bbug report for colab\b|\bcolabnotebook for\b"
+    r"|^(?!.*\b(?:works?|locally|local|own|laptop|pc)\b).*\b(?:my|i use|(?:in|on) a) (?:google )?colab\b"
+    r"|\brun(?:ning)? (?:the|this) colab\b|\bthe colab (?:jupyter|kernel)\b"
+    r"|^google colab -|^colab (?:is giving|using)\b|\bgpu with colab\b|\bgoogle colab (?:was )?updated?\b"
     r"|(?:\b(?:run|runs|running|ran|train|training|execute|work|example)\b.{0,60}"
     r"\b(?:in|on|with)|^(?!.{0,200}\b(?:works?|fine)\b).{0,60}\b(?:in|on|using)) (?:google )?(?:colab|kaggle)\b"
     r"(?!.{0,80}\b(?:works?|fine|but|without|success\w*|no (?:problem|error)s?|locally"
     r"|my (?:own )?(?:server|laptop|pc|machine|computer|desktop|workstation))\b)"
 )
+_COLAB, _CELL = any_case(r"\bcolab\b"), re.compile(r"^\s*[!%](?:pip|cd|env|apt|tensorflow_version)\b")
 # Colab's first example of a GPU, run in a cell
 _COLABS_EXAMPLE = re.compile(r"^-+> \d+ +raise SystemError\('GPU device not found'\)")
 _EXPLICIT = re.compile(r"explicit device specification '\S{0,60}(?P<asked>GPU:\d+)'")
@@ -222,7 +226,8 @@ def _of_places(text: ParsedText) -> Iterator[Message]:
     if notebook := text.find(_NOTEBOOK):
         yield _message(text, "notebook", notebook[1])
     # in a hosted notebook nobody starts a container
-    if not text.hints.starts and (hosted := text.find(_HOSTED) or text.find(_COLABS_EXAMPLE)):
+    hosted = text.find(_HOSTED) or text.find(_COLABS_EXAMPLE) or (text.find(_COLAB) and text.find(_CELL))
+    if hosted and not text.hints.starts:
         yield _message(text, "hosted-notebook", hosted[1])
 
 

@@ -67,7 +67,7 @@ def distribution(text: str) -> tuple[str | None, str | None]:
 _ENTERS = re.compile(r"\b(?:docker|podman|nerdctl)(?: container)? exec\b")
 _RUN = re.compile(  # and not what NVIDIA's images advise where they find no driver
     r"(?<!Use ')(?<!Use 'nvidia-)\b(?:(?:docker|podman|nerdctl)(?: container)? (?:run|create|exec)"
-    r"|nvidia-docker2? run)\b(?!.*67108864 \.\.\.)"
+    r"|nvidia-docker2? +run)\b(?!.*67108864 \.\.\.)"
 )
 _COMPOSE = re.compile(r"\bdocker[- ]compose\b|^\s*runtime: *nvidia|container_name:|^\s*services: *$")
 _BUILD = re.compile(r"\b(?:nvidia-)?docker(?: buildx| image)? build\b")
@@ -83,11 +83,14 @@ _TAG = re.compile(
 )
 _HOLDS_TENSORFLOW = re.compile(r"(?:^|/)tensorflow/(?:tensorflow|serving)\b|/(?:tensorflow|tritonserver|tf\d[^\s/:]*):")
 _ASKED = re.compile(
-    r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? run\b|--device[= ]?\S{0,60}nvidia"
+    r"--gpus\b|--runtime[= ]['\"]?nvidia|\bnvidia-docker2? +run\b|--device[= ]?\S{0,60}nvidia"
     r"|nvidia\.com/gpu['\"]?: *['\"]?[1-9]|capabilities: *\[.{0,20}gpu|driver: *nvidia|^\s*gpus: *(?:all|\d)"
     r"|runtime: *nvidia|set_gpu_limit\(|\s--nv\b|--rocm\b|default-runtime['\"]?: *['\"]?nvidia|--gres=gpu"
 )
 _PROMPT = re.compile(r"^(?:\([\w .-]+\) ?)?\w[\w.-]*@[0-9a-f]{12}:")
+_POSIX_PROMPT = re.compile(  # user@host:~/work$ of Debian, [user@host work]$ of Red Hat; macOS has the user behind
+    r"^\W{0,3}(?:\([\w .-]+\) ?)?\[?\w[\w.-]*@(?!\S*mac)\w[\w.-]*(?::[~/][^\s$#]*| [~/\w][^\s\]]*\]) ?[$#]"
+)
 _KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman and Docker name it
     r"\bkubectl\b|\b[kK]8s\b(?!/)|^\s*(?:- )?containers: *$|\bkind: *(?:Pod|Deployment|Job|StatefulSet|DaemonSet|TFJob"
     r"|Notebook)\b|nvidia\.com/gpu(?!=)|FailedScheduling|\bkubelet\b|\b(?:kubernetes|k8s|kubeflow|gke|eks"
@@ -98,6 +101,7 @@ _KUBERNETES = re.compile(  # nvidia.com/gpu=all is a device of CDI, as Podman an
 _APPTAINER = re.compile(
     r"\b(?:singularity|apptainer) (?:exec|run|shell|build|pull|instance)\b|\b(?:with|in|under|by"
     r"|inside) (?:an? )?(?:Singularity|Apptainer)\b|Singularity>|Apptainer>|/\.singularity\.d/"
+    r"|\bsingularity image built\b|\bnot running docker, but singularity\b"
 )
 _APPTAINER_RUN = re.compile(r"\b(?:singularity|apptainer)\b.{0,80}? (?:exec|run|shell|start)\b")
 _NV = re.compile(r"\s--(?:nv|nvccli|rocm)\b")  # a GPU that Slurm grants is not handed in without it
@@ -105,6 +109,9 @@ _DOCKER_WORD = any_case(
     r"(?:installed (?:from|using|via)|inside|in|using|with|from|official|gpu) (?:a |an |the )?(?:\w+ )?docker\b"
     r"|\b(?:in|inside|within) the container\b|docker (?:image|container|version|desktop)\b|/\.dockerenv"
     r"|tensorflow docker|nvidia[- ]docker|\bbase image\b|\bin-container\b|\bstart (?:a|the) container\b"
+    r"|\bdocker ?file\b|\bdocker build\b|\b(?:on|through|this|my) (?:the )?docker\b|在docker|: docker\b"
+    r"|^\W*docker\W*$|^docker ?\+|\bdocker tag\b|\bcontainer (?:stopped|exited)\b"
+    r"|\b(?:this|in a) container\b|\b(?:the image|pulled) [`'\"]?[\w./-]{2,60}[:_][\w.-]*\d"
 )
 # where others decide on the driver, on how a container starts, or on the release: a service, an administrator, a
 # program's own image; and R, whose settings are not those of a shell
@@ -117,6 +124,11 @@ PLACES = {
         r"|privileges?|permissions?|password)|\b(?:not|n't) (?:an? |the )?(?:sudoer|root user|administrator)\b"
         r"|\bnot in the sudoers\b"
     ),
+    "sudo": re.compile(  # sudoers(5), env_reset and secure_path
+        r"\bsudo (?!-E)(?:-\w+ )*(?:[\w./~-]*/)?python[\d.]*\b(?! -m (?:pip|venv)\b| \S*(?:setup|get-pip)\.py)"
+    ),
+    "comfyui": any_case(r"\bcomfyui\b|\bpython_embeded\b"),
+    "kernel": any_case(r"\bjupyter\b|\bipykernel\b|<ipython-input|\bkernelspec\b|\bnotebook (?:cell|kernel|server)"),
     "avx-variant": any_case(r"\b(?:lib)?tensorflow-(?:\w+-)?avx2?\b"),
     # a frame in a function of a file that is neither Python's nor a package's
     "program": re.compile(
@@ -147,19 +159,24 @@ _NATIVE = any_case(
 _BLOCKED = re.compile("GPU access blocked by the operating system")
 _SYSTEMS = {
     "windows": re.compile(
-        r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\(?:Users|Program|Windows)"
-        r"|[A-Z]:\\[\w .\\-]{1,200}\\site-packages|~\\\w{1,40}\\|(?<![\w/:])[A-Za-z]:\\[\w -]{1,40}(?:\\|\.\w{2,4}\b)"
+        r"\bon win32\b|\[MSC v\.|^(?:\(\S+\) )?(?:PS )?[A-Z]:\\[^>]*>|[A-Z]:\\{1,2}(?:Users|Program|Windows)"
+        r"|[A-Z]:\\[\w .\\-]{1,200}\\site-packages|~\\\w{1,40}\\"
+        r"|(?<![\w/:])[A-Za-z]:\\{1,2}[\w ~-]{1,40}(?:\\|\.\w{2,4}\b)"  # a string of Python or JSON doubles them
+        r"|\btensorflow\\{1,2}(?:core|stream_executor|compiler|python)\\|\bDLL load failed\b"
         r"|\b\w+\.dll\b|Microsoft Windows \[|\b(?:[Ww]in(?:dows)?|WIN):? ?(?:7|8|8\.1|10|11|server)(?![\dA-Za-z])"
         r"|WinError|win_amd64|\(Windows\)|\bVisual Studio 20\d\d\b|\bVS ?20\d\d\b|\b[Aa]naconda [Pp]rompt\b"
     ),
     "macos": any_case(
         r"\bon darwin\b|/Library/Frameworks/Python\.framework/"
         r"|/Users/\w{1,60}/(?!.{0,300}\\)|\bmac ?os(?: x)?\b|\bos ?x\b|darwin\d|\bApple M[1-5]\b"
-        r"|\bMacBook\b|\biMac\b|\bMac (?:mini|Studio|Pro|M[1-5])\b|\b(?:my|on|on a) Mac\b|\.dylib\b|macosx_\d",
+        r"|\bMacBook(?:\b|Pro|Air)|\biMac\b|\bMac (?:mini|Studio|Pro|M[1-5])\b|\bM[1-5] Macs?\b"
+        r"|\b(?:my|on|on a) Mac\b|\.dylib\b|macosx_\d",
     ),
     "linux": any_case(
-        r"\bon linux2?\b|/home/\w|/usr/(?:local/)?lib|\blib\w+\.so\b|\b(?:ubuntu|debian|centos|fedora|red ?hat"
-        r"|rhel|arch linux|manjaro|gentoo|linux mint|opensuse|rocky|almalinux)\b|\bapt(?:-get)? install|\blinux\b",
+        r"\bon linux2?\b|/home/\w|/usr/(?:local/)?lib|\blib[\w+]+\.so\b|\b(?:ubuntu|debian|centos|fedora|red ?hat"
+        r"|rhel|arch ?linux|manjaro|gentoo|linux mint|opensuse|rocky|almalinux)\b|\bapt(?:-get)? install|\blinux\b"
+        r"|(?<![\w-])(?:ubuntu|debian|centos|rhel)\d|linux_(?:aarch64|armv7l)\b|(?<![\w.])/(?:root|lib64|proc)/|\bdmesg\b"
+        r"|\bldconfig\b|/usr/bin/nvidia-|^\s*Downloading \S*manylinux",
     ),
 }
 # the system that a form states; where it states several, none of them is meant
@@ -174,14 +191,20 @@ _LINUX_WITH_A_GPU = any_case(
     r"(?:gpu|nvidia|[gr]tx)\b"
 )
 _EXAMPLE = re.compile(r"\(e\.g\.[^()]{0,80}\)")
-_ANOTHERS = any_case(r"\banother (?:user|person|poster|commenter)\b")
+_ANOTHERS = any_case(  # somebody else's, or where it works
+    r"\banother (?:user|person|poster|commenter)\b"
+    r"|\bon (?:my |an? |the )?(?:macbook|mac|windows|ubuntu|linux)\b[^.?!]{0,30}\bworks? (?:fine|well|perfectly)\b"
+)
 _DPKG = re.compile(r"(?:ii|rc|hi) +\S+ +\d")  # packages that are installed, and maybe not used
 # of TensorFlow's log, whatever else is stated, or recommended in the same line
 _LOADS_A_DLL = any_case(r"dynamic library '\w+\.dll'|GPU support is not available on native Windows for TensorFlow")
 # of a Linux on it, in a container or WSL
-_SHARED_OBJECT = re.compile(r"\blib\S{1,80}\.so\S{0,40}: cannot open shared object file")
+_SHARED_OBJECT = re.compile(rf"\blib\S{{1,80}}\.so\S{{0,40}}: cannot open shared object file|{_POSIX_PROMPT.pattern}")
 # where nothing speaks of another system
-_WINDOWS_WORD = re.compile(r"\bWindows\b(?! [Ss]ubsystem)|\b(?:on|in|under) windows\b(?!\W{1,3}(?:or|and)\b)")
+_WINDOWS_WORD = re.compile(
+    r"\bWindows\b(?! [Ss]ubsystem)|\b(?:[Oo]n|[Ii]n|[Uu]nder|is|native) windows\b(?!\W{1,3}(?:or|and)\b)"
+    r"|\b(?:in|on|via|using) (?:the )?(?:cmd|CMD|[Cc]ommand [Pp]rompt|[Pp]ower[Ss]hell)\b(?![\w.-])|\bpython\.exe\b"
+)
 _NAMES = (
     "CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|NVIDIA_DRIVER_CAPABILITIES|LD_LIBRARY_PATH|CUDA_HOME|CUDA_PATH"
     "|XLA_FLAGS|TF_XLA_FLAGS|TF_FORCE_GPU_ALLOW_GROWTH|TF_GPU_ALLOCATOR|TF_CPP_MIN_LOG_LEVEL|TF_USE_LEGACY_KERAS"
@@ -275,7 +298,8 @@ def _system(lines: Sequence[Line], stated: str | None) -> tuple[str | None, int 
         for one in lines
         if not all(pattern.search(one.text) for pattern in _STATED.values())
     ]
-    for name, pattern in (("linux", _LINUX_WITH_A_GPU), *_SYSTEMS.items(), ("windows", _WINDOWS_WORD)):
+    shown = ("linux", _POSIX_PROMPT)  # also where nothing speaks of another system
+    for name, pattern in (("linux", _LINUX_WITH_A_GPU), *_SYSTEMS.items(), shown, ("windows", _WINDOWS_WORD)):
         if (line := _first(pattern, lines)) is not None:
             return name, line
     return None, None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
@@ -38,7 +39,7 @@ from tfgpu_doctor.parsers.machine_facts import TF_LOG, build, cards, cuda, cudnn
 from tfgpu_doctor.parsers.messages import stops_import
 from tfgpu_doctor.parsers.own_report import with_facts, with_report
 from tfgpu_doctor.parsers.parsed_text import ParsedText, stated_at
-from tfgpu_doctor.parsers.platform_hints import holds_tensorflow, package_in
+from tfgpu_doctor.parsers.platform_hints import Surroundings, holds_tensorflow, package_in
 from tfgpu_doctor.parsers.prose import PROPOSES
 from tfgpu_doctor.parsers.remaining_releases import OTHER_BUILDS, python_of_offers, remaining_releases
 from tfgpu_doctor.parsers.resemblance import resembling, telling
@@ -252,7 +253,7 @@ def read(excerpt: Excerpt, matrix: Matrix | None = None) -> Facts:
     messages = (*told, *resembling(*telling(text.lines, told)), *left_out)
     python = _python(text, matrix)
     facts = Facts(
-        host=_host(text, matrix),
+        host=_host(text, matrix, next((one.line for one in told if one.kind == "hosted-notebook"), None)),
         driver=driver(text),
         gpus=gpus(text),
         cuda=cuda(text, matrix),
@@ -271,9 +272,9 @@ _CPU_NAMED = re.compile(
 )
 
 
-def _host(text: ParsedText, matrix: Matrix | None) -> Host:
-    where, shown = text.hints, text.system.facts
-    stated = next(iter(text.all_stated("os")), None)
+def _host(text: ParsedText, matrix: Matrix | None, hosted: int | None) -> Host:
+    where, stated = _system(text, hosted)
+    shown = text.system.facts
     source = f"line {where.os_line}" if where.os_line else stated_at(stated) if stated else "the text"
     at = stated_at(stated) if stated else ""
     distribution_id, version = platform_hints.distribution(stated.value if stated else "")
@@ -295,6 +296,13 @@ def _host(text: ParsedText, matrix: Matrix | None) -> Host:
         cpu_model=shown.get("cpu_model", cpu_model),
         **{name: shown.get(name, NOT_IN_TEXT) for name in ("kernel", "machine", "cpu_flags")},
     )
+
+
+def _system(text: ParsedText, hosted: int | None) -> tuple[Surroundings, Statement | None]:
+    """What the text shows and states; a hosted notebook's is a Linux, whatever that of its browser is."""
+    if hosted is None or text.hints.os == "linux":
+        return text.hints, next(iter(text.all_stated("os")), None)
+    return replace(text.hints, os="linux", os_line=hosted), None
 
 
 def _stated(value: str | None, source: str) -> Fact[str]:

@@ -45,6 +45,7 @@ _WITH_DOCKER_DESKTOP = ("windows", "macos")
 _OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tensorflow)|[Ii]nstall TensorFlow")
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
 _BY_PIP = re.compile(r"\bpip (?:un)?install\b")
+_OF_A_SHELL = re.compile(r"^export |\bactivate |\bvenv\b")
 _BRINGS_CUDA = re.compile(r"^\S*python\S* -m pip install .*(?:\[and-cuda\]|nvidia-cu)")
 # https://apptainer.org/docs/user/main/definition_files.html
 _IN_POST = "; in %post of the image's definition file, as a .sif is read-only"
@@ -71,6 +72,12 @@ _ENTERED = "ENV PATH=/opt/conda/envs/tf/bin:$PATH LD_LIBRARY_PATH=/opt/conda/env
 _ABOUT_ENVIRONMENTS = re.compile(
     r" \(uv or conda can install that Python\)| in an? (?:new )?environment(?: of its own)?"
 )
+# pip of an environment that the commands have made: its Python stays the same in a notebook's kernel, but does not
+# activate it, as that of conda has to be for its libraries (activate.d)
+_MADE = re.compile(
+    r"(?P<python>~/tf/bin/python|tf\\Scripts\\python) -m pip install|.* --python (?P<uv>~/tf/bin/python) "
+)
+_MADE_BY_CONDA = re.compile(r"conda run -n \S+ python -m pip install ")
 _NAMED_TF = re.compile(r"[/\\]tf[/\\](?:bin|lib|Scripts)\b|[/\\]envs[/\\]tf\b")
 _TAKEN = re.compile(r"(?:(?<=-n )|(?<=conda activate )|(?<=~/)|(?<=-m venv ))tf(?![\w-])|^tf(?=\\Scripts)")
 _UNSET, _EXPORT = re.compile(r"\bunset ([A-Za-z_]\w*(?: [A-Za-z_]\w*){0,50})$"), re.compile(r"export (\w+)=([^$]*)")
@@ -153,7 +160,25 @@ class Fixes(Situation):
         found = [(fix, self.where_it_belongs(fix)) for fix in fixes]
         useful = [here for fix, here in found if here.commands or not fix.commands]
         shown = admitted(useful or [here for _, here in found], self.facts, self.matrix)
-        return tuple(self._at_its_prompt(self._named_anew(fix)) for fix in shown)
+        return tuple(self._at_its_prompt(self._named_anew(self._for_a_notebook(fix))) for fix in shown)
+
+    def _for_a_notebook(self, fix: Fix) -> Fix:
+        """The fix whose new environment the notebook, which keeps its own Python, can be run in.
+
+        https://ipython.readthedocs.io/en/stable/install/kernel_install.html
+        """
+        *commands, last = fix.commands or ("",)
+        inside = value_or(self.facts.host.container, "none") != "none" or fix.commands[:1] == ("wsl --install",)
+        if "kernel" not in self.places or "r" in self.places or inside:
+            return fix
+        if any(map(_MADE_BY_CONDA.match, commands)) and last.endswith(" activate tf"):
+            commands = [f"{one} notebook" if _MADE_BY_CONDA.match(one) else one for one in commands]
+            return structs.replace(fix, commands=(*commands, last, "jupyter notebook"))
+        if not (made := _MADE.match(last)):
+            return fix
+        register = f"{made['python'] or made['uv']} -m ipykernel install --user --name tf"
+        text = f"{fix.text}; then choose the kernel tf in the notebook"
+        return structs.replace(fix, text=text, commands=(*commands, f"{last} ipykernel", register))
 
     def _named_anew(self, fix: Fix) -> Fix:
         """The fix with another name for its environment where one of that name is there.
@@ -171,6 +196,11 @@ class Fixes(Situation):
             installs = any(map(_BY_PIP.search, fix.commands)) and "restart" not in fix.text
             again = "; then restart the session" if installs else ""
             return structs.replace(fix, text=f"{fix.text}{again}", commands=tuple(map(in_a_cell, fix.commands)))
+        if "sudo" in self.places and any(map(_OF_A_SHELL.search, fix.commands)):
+            fix = structs.replace(fix, text=f"{fix.text}; start the program without sudo, which drops these settings")
+        if "comfyui" in self.places and any(one.startswith("python") for one in fix.commands):
+            own = "; python is here the one that runs ComfyUI (portable: python_embeded\\python.exe)"
+            fix = structs.replace(fix, text=fix.text + own)
         commands = in_r(fix.commands) if "r" in self.places else fix.commands
         if commands == fix.commands:
             return fix
@@ -234,6 +264,8 @@ class Fixes(Situation):
         row = None if self.target.python else next(Repair(fix).releases(self), None)
         found = self._images(f"=={minor(row.version)}.*") if row and not dockerfile(fix.commands) else iter(())
         if row is None or not (image := next((one for one in found if one.package == PUBLISHED), None)):
+            return None
+        if image.tensorflow == self.version:  # another patch of the same release is what cures
             return None
         text = fix.text.replace(row.version, image.tensorflow)
         return structs.replace(fix, text=text, commands=(f"FROM {PUBLISHED}:{image.tensorflow}-gpu",))

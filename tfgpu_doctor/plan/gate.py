@@ -52,7 +52,9 @@ _PROMISE = re.compile(r"^(?:Or )?(?:re)?(?:install|place)\b|\b(?:and|then) (?:re
 _ADDS = re.compile(r"\b(?:install|create|sync)\b|\bpacman -S|\bdocker run\b|\brpm-ostree\b|\bakmods\b")
 _REMOVES = re.compile(r"\b(?:uninstall|remove)\b")
 _SERVER = re.compile(r"/serving\b|/tritonserver\b")
-_OF_A_MACHINE = re.compile(r"\bconda create\b|\bvenv\b|\bdocker run\b|\breboot\b|NVIDIA driver|-archive\b")
+_OF_A_MACHINE = re.compile(
+    r"\bipykernel install\b|\bconda create\b|\bvenv\b|\bdocker run\b|\breboot\b|NVIDIA driver|-archive\b"
+)
 _BEFORE_2 = re.compile(r"\W{0,3}(?:201[5-8]|2019-0[1-9])-\d")  # the date of a line
 _OF_AN_API = re.compile(r"\b(?:[A-Z][a-z]+){3,}\b|\b[A-Za-z]+_\w{8,}\b")
 _LOOKS_UP = ("tfgpu matrix", "tfgpu plan")
