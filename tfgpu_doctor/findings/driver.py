@@ -268,28 +268,6 @@ def neither_library_nor_module(
     return Problem(evidence=tuple(found))
 
 
-@MISSING.sign()
-def packages_refused(messages: MessageLog) -> Problem | None:
-    """apt does not install a driver: packages of another one are in its way, or offered in its place."""
-    refused = messages.all("driver-packages-refused")
-    if not refused:
-        return None
-    packages = [*dict.fromkeys(one for message in refused for one in message.values.values())]
-    show = ("apt-mark showhold", f"apt policy {' '.join(packages)}")
-    again = (inputs.PURGE_DRIVER, f"sudo apt-get install {packages[0]}", "sudo reboot")
-    return Problem(
-        title="apt does not install the NVIDIA driver: its packages do not go together",
-        cause="the packages of a driver are all of one version; some that apt has, from another repository, from an "
-        "older driver, or held, are of another",
-        evidence=message_evidence(*refused),
-        fixes=(
-            Fix("See which are held or from another repository; unhold them, and use one repository", show),
-            Fix("Then remove what is left of another driver, install it again, and restart", again),
-        ),
-        sure=True,
-    )
-
-
 def _lacks_the_driver(messages: MessageLog) -> bool:
     """Whether nouveau drives the GPU where no driver is installed whose module it keeps away."""
     return messages.has("smi-not-found") and any("nouveau" in one.text for one in messages.all("module-not-loaded"))
