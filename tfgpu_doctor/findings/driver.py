@@ -13,7 +13,7 @@ from tfgpu_doctor.facts.versions import at_least, major, minor, numbers, parts
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import MISMATCH, Card, Cards, Libraries, PciGpus, Variables
-from tfgpu_doctor.findings.library_fixes import first_on_loader_path, off_library_path
+from tfgpu_doctor.findings.library_fixes import off_library_path
 from tfgpu_doctor.matrix import compatibility
 from tfgpu_doctor.matrix.compatibility import driver_on, driver_reaches, oldest_driver, why_driver
 from tfgpu_doctor.matrix.loader import Release
@@ -318,26 +318,6 @@ def _find_libcuda(driver: str) -> Fix:
     add = "echo /folder/of/it | sudo tee /etc/ld.so.conf.d/nvidia.conf && sudo ldconfig"
     install = f"sudo apt-get install --reinstall {name}-{branch}"
     return Fix(text, ("find / -name 'libcuda.so*' -not -path '*/stubs/*' 2>/dev/null", add, install))
-
-
-_OF_GKE = "/usr/local/nvidia/lib64"
-
-
-# https://pkg.go.dev/github.com/GoogleCloudPlatform/container-engine-accelerators/cmd/nvidia_gpu: -container-path
-@MISSING.sign(unless=("gpu.none", "tf.cpu-build"))
-def folder_of_gke_not_searched(messages: MessageLog, variables: Variables | None = None) -> Problem | None:
-    """GKE mounts the driver's libraries into a folder of its own, which a path of the user's leaves out."""
-    paths = [*(messages.values("loader-path", "path")), *filter(None, [(variables or {}).get("LD_LIBRARY_PATH")])]
-    fails = messages.all("cudart-not-found", "libcuda-not-loaded", "cuinit-failed", "no-cuda-device", "no-gpu-listed")
-    if not (messages.has("gke") and paths and fails) or any(_OF_GKE in path or "$" in path for path in paths):
-        return None
-    return Problem(
-        title="The loader does not search the folder into which GKE mounts the driver's libraries",
-        cause=f"GKE mounts libcuda.so.1 into {_OF_GKE}, which LD_LIBRARY_PATH must name",
-        evidence=(*message_evidence(*fails, most=2), evidence(f"LD_LIBRARY_PATH={paths[-1]}", "the text", _OF_GKE)),
-        fixes=(Fix("Add that folder in the container", (first_on_loader_path(_OF_GKE),)),),
-        sure=True,
-    )
 
 
 @MISSING.sign(unless=("gpu.none",))
