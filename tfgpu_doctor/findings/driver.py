@@ -470,38 +470,9 @@ def proprietary_module(messages: MessageLog, driver_version: str | None = None) 
     )
 
 
-_UVM_NODE = Fix(
-    "Load nvidia-uvm, and make its device nodes", ("sudo modprobe nvidia-uvm && sudo nvidia-modprobe -u -c=0",)
-)
-_UVM_INTO_LXC = Fix(
-    "Hand it in: in the container's configuration on the host (Proxmox: /etc/pve/lxc/ID.conf), MAJOR being the first "
-    "number that ls -l /dev/nvidia-uvm shows there; restart the container",
-    (
-        "lxc.cgroup2.devices.allow: c MAJOR:* rwm",
-        "lxc.mount.entry: /dev/nvidia-uvm dev/nvidia-uvm none bind,optional,create=file",
-        "lxc.mount.entry: /dev/nvidia-uvm-tools dev/nvidia-uvm-tools none bind,optional,create=file",
-    ),
-)
-
-
-@NOT_LOADED.sign(unless=("gpu.none",))
-def without_the_node_of_uvm(messages: MessageLog) -> Problem | None:
-    """The device nodes are listed, and the one that CUDA requires beside them is not there."""
-    failed, listed = messages.all("cuinit-failed", "no-cuda-device"), messages.all("no-uvm-node")
-    if not failed or not listed:
-        return None
-    return Problem(
-        title="The device node /dev/nvidia-uvm, which CUDA requires, is missing",
-        cause="nvidia-smi works without it; CUDA does not",
-        evidence=message_evidence(*listed, *failed),
-        fixes=(_UVM_INTO_LXC if messages.has("lxc") else _UVM_NODE,),
-        sure=True,
-    )
-
-
 # results of cuInit while the display driver runs: nvidia-uvm is not ready
 _CUDA_MODULE_FAILS = (3, 304, 999)
-_OTHER_SIGNS = ("gpu-lost", "xid", "open-module-needed", "no-uvm-node")
+_OTHER_SIGNS = ("gpu-lost", "xid", "open-module-needed")
 _NO_MODULE = ("kernel-driver-not-running", "smi-no-driver")
 
 

@@ -86,7 +86,7 @@ _DERIVED = (
     *("cuda-versions-compared", "cuda-wanted", "gpu-created", "gpu-fails-said", "gpu-found", "jetson"),
     *("log-era", "notebook", "hosted-notebook", "no-gpu-listed", "only-printed", "own-report", "few-words"),
     *("torch-conflict", "other-framework", "wants-cpu", "question", "source-build", "works-before-avx", "not-python"),
-    *("no-uvm-node", "place"),
+    "place",
 )
 # Kinds that are no failures
 ROLES: dict[str, Role] = {
