@@ -765,17 +765,6 @@ _ON_WINDOWS = (
 _OTHER_FINDINGS = (0, *inputs.STUB_LIBRARY, inputs.LIBCUDA_NOT_OPENED, 803, inputs.COMPATIBILITY_REFUSED)
 
 
-@INIT_FAILED.sign()
-def lost_in_suspend(messages: MessageLog) -> Problem | None:
-    """Somebody tells that the GPU cannot be used after the computer slept: tensorflow issue 5777."""
-    return Problem(
-        title="CUDA does not start any more after the computer was suspended",
-        cause="the driver's module nvidia-uvm is left in a state in which it does not work",
-        evidence=message_evidence(*messages.all("after-suspend")),
-        fixes=(inputs.RELOAD_UVM, inputs.RESTART),
-    )
-
-
 _NOT_READY = 802
 _OTHER_MANAGER = "the NVSwitch fabric is not ready: its Fabric Manager is of another version than the driver, and ends"
 
