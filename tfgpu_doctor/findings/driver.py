@@ -786,12 +786,6 @@ _NVIDIA_MODPROBE = Fix(
     "Install nvidia-modprobe, with which a user's program makes the device nodes; after it, all are listed",
     ("sudo apt-get install nvidia-modprobe", "ls -l /dev/nvidia*"),
 )
-# https://docs.nvidia.com/vgpu, "Licensing" and "Virtual GPU Types"
-_GUEST = Fix(
-    "To decide, see in the virtual machine its licence, and its driver, which has to be the guest driver of the host's "
-    "vGPU release; a profile with CUDA ends in Q or C",
-    ("nvidia-smi -q | grep -iE 'product name|driver version|licen'",),
-)
 
 
 def _as_root(messages: MessageLog) -> list[Message]:
@@ -808,20 +802,6 @@ def for_root_alone(messages: MessageLog) -> Problem | None:
         evidence=message_evidence(*failed, *rooted) if failed and rooted else (),
         fixes=(_NVIDIA_MODPROBE,),
         sure=True,
-    )
-
-
-@INIT_FAILED.sign(unless=("driver.*", "gpu.none"))
-def on_a_virtual_gpu(messages: MessageLog) -> Problem | None:
-    """CUDA fails in a virtual machine that has a part of a GPU."""
-    fails = messages.has("cuda-error", "cuinit-failed", "failure-said", "trouble-said")
-    virtual = messages.all("vgpu") if fails else ()
-    return Problem(
-        title="CUDA does not start on a virtual GPU (vGPU)",
-        cause="a vGPU runs CUDA with the guest driver of its host, a licence, and a profile that has CUDA",
-        evidence=message_evidence(*virtual),
-        fixes=(_GUEST,),
-        possible=True,
     )
 
 
