@@ -742,16 +742,6 @@ def older_cuda_stated(
     )
 
 
-@ARCH_TOO_NEW.sign(unless=("gpu.arch-too-old", "cuda.version-mismatch"))
-def starts_slowly(
-    context: Context, messages: MessageLog, cards: Cards, gpu_release: Release | None = None
-) -> Problem | None:
-    """A start of minutes on a GPU that is named, and no release that tells whether it has kernels for it."""
-    if context.probed or gpu_release or not cards or _is_of_pytorch(messages):
-        return None
-    return Problem(possible=True, evidence=message_evidence(*messages.all("slow-start")))
-
-
 def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> Message | None:
     """The line in which a CUDA is opened that cannot compile for the GPU at all, so that the driver has to."""
     first = [*filter(None, (_first_cuda(context, gpu) for gpu in known))]
