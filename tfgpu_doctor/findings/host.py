@@ -768,15 +768,6 @@ def _without_device(messages: MessageLog) -> Problem | None:
     return Problem(cause=cause, evidence=seen, fixes=(update, _to_wsl_2()), sure=bool(refused)) if seen else None
 
 
-@SETUP.sign()
-def library_of_windows_missing(messages: MessageLog, os: str) -> Problem | None:
-    """DirectX, which Windows provides, is not there."""
-    # Windows puts both into /usr/lib/wsl/lib (Microsoft, "DirectX is coming to the Windows Subsystem for Linux")
-    named = messages.libraries("loader-error") if os == "wsl2" else ()
-    missing = [message for name, message in named if name.startswith(("libd3d12", "libdxcore"))]
-    return Problem(evidence=message_evidence(*missing), cause=_NO_GPU_FROM_WINDOWS, fixes=(UPDATE_WSL,), sure=True)
-
-
 def _of_the_toolkit(messages: MessageLog) -> Fix:
     return _CGROUPS if _blocked_by_the_system(messages) else inputs.UPDATE_TOOLKIT
 
