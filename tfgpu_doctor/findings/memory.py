@@ -426,31 +426,6 @@ def other_framework_gets_none(context: Context, messages: MessageLog) -> Problem
     )
 
 
-# cuda.h, CUDA_ERROR_DEVICE_UNAVAILABLE: "often unavailable due to use of CU_COMPUTEMODE_EXCLUSIVE_PROCESS or
-# CU_COMPUTEMODE_PROHIBITED"; nvidia-smi(1), --compute-mode
-_ALLOW_SEVERAL = Fix(
-    "Let several processes use it (-i INDEX for one GPU alone; in a cluster, ask its administrator, or request another "
-    "GPU), or end the process that has it",
-    ("sudo nvidia-smi -c DEFAULT",),
-)
-
-
-@TAKEN.sign(unless=("gpu.fault",))
-def compute_mode_refuses(messages: MessageLog) -> Problem | None:
-    """The compute mode of the GPU admits one process, or none, however much memory is free."""
-    failed, mode = messages.all("devices-busy"), messages.all("compute-mode")
-    if not failed or not mode:
-        return None
-    return Problem(
-        title="The GPU's compute mode admits no further process",
-        cause="Exclusive_Process admits one process at a time, Prohibited none, however much memory is free",
-        evidence=message_evidence(*failed, *mode),
-        fixes=(_ALLOW_SEVERAL,),
-        severity=Severity.ERROR,
-        sure=True,
-    )
-
-
 _SMALL_REQUEST = re.compile(r"failed to allocate (?:[1-4]?\d?\d(?:\.\d+)?M|\d+(?:\.\d+)?K)\b.{0,40}from device")
 
 
@@ -471,8 +446,6 @@ def allocation_failed_beside_another(context: Context, messages: MessageLog, gpu
     if not allocations:  # no tensor was refused: what TensorFlow reserves for tensors is what a library lacks
         others += messages.all("takes-all-memory")
     certain = bool(others or in_use)
-    if messages.has("devices-busy") and messages.has("compute-mode"):
-        return None
     # a routine that was executed had its memory
     texts = "\n".join(message.text for message in messages.all("cublas-handle"))
     launch = "launch failed" in texts and "EXECUTION_FAILED" not in texts
