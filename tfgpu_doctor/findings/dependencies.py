@@ -22,7 +22,7 @@ from tfgpu_doctor.findings.declaration import (
 from tfgpu_doctor.findings.library_fixes import with_metal
 from tfgpu_doctor.findings.phases import import_fails, import_phase
 from tfgpu_doctor.findings.requirements import allows, bounds_of, first_of_each, narrowed, required_by, without_gaps
-from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound, requirement
+from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound
 from tfgpu_doctor.matrix.loader import Release
 
 # what TensorFlow itself, not the user's code, asks of the Keras beside it
@@ -497,31 +497,6 @@ def refused_by_pip(context: Context, messages: MessageLog) -> Problem | None:
         evidence=message_evidence(*lines),
         fixes=context.remedies.installing("Ask for the versions that TensorFlow requires", *wanted) if wanted else None,
         sure=True,
-    )
-
-
-@PACKAGE_CONFLICT.sign()
-def torch_has_other_libraries(context: Context, messages: MessageLog) -> Problem | None:
-    """pip put CUDA's libraries of TensorFlow in the place of those that PyTorch pins."""
-    found = messages.all("torch-conflict")
-    if not found or not messages.has("tensorflow-installed") or messages.stops_import:
-        return None
-    version = next(iter(messages.values("tensorflow-installed", "version")), "")
-    release = context.matrix.tensorflow(version, "linux_x86_64")
-    if release is None or not release.extra or context.remedies.os == "windows":
-        return None
-    torch = found[0].values["version"]
-    again = (f"python3 -m pip install --force-reinstall torch=={torch}",) if "+" not in torch else ()
-    install = f"~/tensorflow-gpu/bin/python -m pip install {context.remedies.quote(requirement(release))}"
-    text = "Give TensorFlow an environment of its own, and in this one install PyTorch anew, with its versions"
-    return Problem(
-        title="PyTorch and TensorFlow require different versions of CUDA's packages",
-        cause="an environment holds one version of each; TensorFlow has its own now, and PyTorch may fail",
-        evidence=message_evidence(*found),
-        fixes=(Fix(text, ("python3 -m venv ~/tensorflow-gpu", install, *again)),),
-        severity=Severity.WARNING,
-        sure=True,
-        answers=True,
     )
 
 

@@ -334,8 +334,6 @@ def _of_installers(text: ParsedText) -> Iterator[Message]:
         values = {name: str(getattr(event, field)) for name, field in fields.items()}
         if event.kind == "no-version":
             values["versions"] = ", ".join(event.versions) or "none"
-        if event.kind == "conflict" and event.name == "torch" and event.requirement.startswith("nvidia-"):
-            yield Message("torch-conflict", event.line, text.text_of(event.line), values)
         if event.kind in _ANY_PACKAGE or event.name.startswith(_FAMILY):
             yield Message(kind, event.line, text.text_of(event.line), values)
 
