@@ -483,23 +483,6 @@ def _held_to_pip(declared: Declaration, name: str = "", unless: tuple[str, ...] 
 _held_to_pip(PACKAGE_CONFLICT, unless=("tf.package-removed",))
 
 
-@PACKAGE_CONFLICT.sign()
-def refused_by_pip(context: Context, messages: MessageLog) -> Problem | None:
-    """pip is asked for versions that TensorFlow refuses, and installs nothing."""
-    lines = [one for one in messages.all("pip-refuses") if one.values["name"] not in _BOUND_OF]  # which have their own
-    versions = {(one.values["package"], one.values["version"]) for one in lines}
-    bounds = [f"{one.values['name']}{one.values['bound'].replace(' and ', ',')}" for one in lines]
-    package, version = next(iter(versions), ("", ""))
-    wanted = (f"{package}=={version}", *bounds) if len(versions) == 1 else ()  # of several releases any may do
-    return Problem(
-        title=f"pip is asked for versions that do not go with TensorFlow {version}" if wanted else None,
-        cause="pip finds no versions that meet all requirements, and installs nothing",
-        evidence=message_evidence(*lines),
-        fixes=context.remedies.installing("Ask for the versions that TensorFlow requires", *wanted) if wanted else None,
-        sure=True,
-    )
-
-
 ABI_NUMPY = finding(
     "tf.abi-numpy",
     layer="Python",
