@@ -454,28 +454,6 @@ def _update_pip(context: Context, row: Release, why: str, built: tuple[Fix, ...]
     return Fix(text, (*see, f"{python} -m pip install --upgrade pip", *install.commands))
 
 
-@PYTHON_UNSUPPORTED.sign()
-def only_for_linux(messages: MessageLog) -> Problem | None:
-    """uv resolves for a system that a library of NVIDIA's has no wheels for."""
-    refused = messages.all("only-for-linux")
-    if not refused:
-        return None
-    library, extra = refused[0].values["requirement"], "tensorflow[and-cuda]" in refused[0].text
-    # https://docs.astral.sh/uv/concepts/projects/dependencies/#platform-specific-dependencies
-    line = f"{'tensorflow[and-cuda]' if extra else library}; sys_platform == 'linux'"
-    return Problem(
-        title=f"{library} has no wheel for that system",
-        cause="uv resolves for this system, or for all those of the project; on Windows TensorFlow uses no GPU since "
-        "2.11, and on macOS none of NVIDIA's",
-        evidence=message_evidence(*refused),
-        fixes=(
-            Fix(f"Require it on Linux alone: {line}", (f'uv add "{line}"',) if extra else ()),
-            Fix("To use an NVIDIA GPU, install on Linux, or in WSL2"),
-        ),
-        sure=True,
-    )
-
-
 @PYTHON_UNSUPPORTED.sign(unless=("tf.package-removed", "tf.package-conflict"))
 def no_matching_distribution(
     context: Context,
