@@ -233,7 +233,7 @@ def installation_failed(context: Context, messages: MessageLog) -> Problem | Non
         title="The installation of TensorFlow failed",
         cause=cause,
         evidence=message_evidence(*messages.all(kind)),
-        fixes=_past_the_proxy(context) or again,
+        fixes=again,
         sure=True,
     )
 
@@ -261,22 +261,6 @@ NOT_INSTALLED.printed(
 _END_THEM = Fix(
     "End each Python, Jupyter and editor that has TensorFlow loaded, or restart Windows; then repeat the same command"
 )
-_OF_A_PROXY = re.compile(r"CERTIFICATE_VERIFY_FAILED.{0,60}(?:self[- ]signed|local issuer)")
-
-
-def _past_the_proxy(context: Context) -> tuple[Fix, ...]:
-    """Make pip trust whoever signs the connections of a company (pip's guide, "HTTPS Certificates")."""
-    if not any(_OF_A_PROXY.search(one.text) for one in context.log.all("index-unreachable")):
-        return ()
-    pip, file = f"{context.remedies.python} -m pip", "company-ca.pem"
-    text = f"A proxy signs this connection: get its certificate ({file}) from whoever runs the network, and name it"
-    install = context.remedies.pip_install(*context.remedies.tensorflow)
-    with_system = tuple(f"{one} --use-feature=truststore" for one in install)
-    first = (f"{pip} config set global.cert {context.remedies.quote(f'/path/to/{file}')}",)
-    return (
-        *context.remedies.installing(text, *context.remedies.tensorflow, first=first),
-        Fix("Let pip trust what the system does: 24.2 and later do so, 22.2 and later with this option", with_system),
-    )
 
 
 _STOPPED = {  # why, and what to do; "": the programs are ended first
