@@ -12,10 +12,9 @@ from msgspec import structs
 from tfgpu_doctor.facts.facts import Gpu, Gpus, Message, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import GIB, KIB, MIB, TIB
-from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.inputs import Cards, Checks, Variables, gpu_name, visible_devices
+from tfgpu_doctor.findings.inputs import Checks, Variables, gpu_name, visible_devices
 from tfgpu_doctor.findings.library_fixes import growth
 from tfgpu_doctor.findings.phases import is_wrong
 
@@ -125,28 +124,6 @@ def different_results_message(context: Context, messages: MessageLog) -> Problem
         return doubt
     alone = messages.speaks_only_of("wrong-result", "nan-result")
     return Problem(severity=None if alone else Severity.WARNING, evidence=found, fixes=(verify, _NO_TF32))
-
-
-@WRONG_RESULT.sign(unless=("driver.*", "gpu.arch-*", "gpu.fault"))
-def rounded_to_tf32(context: Context, messages: MessageLog, cards: Cards) -> Problem | None:
-    """From 8.0 and TensorFlow 2.4 on (its API docs), products of float32 keep 10 bits of the mantissa."""
-    has_it = any(card.version >= (8, 0) for card in cards)
-    if not has_it or at_least(value_or(context.facts.tensorflow.version, "2.4"), "2.4") is False:
-        return None
-    return Problem(
-        title="TensorFlow computes float32 products in TF32 on this GPU, which keeps three digits",
-        cause="TF32 is the default from compute capability 8.0 on: inputs are rounded to 10 bits, about 1e-3",
-        evidence=message_evidence(*messages.all("float32-differs")),
-        fixes=(
-            Fix(
-                "Where all digits count, compute in full float32, several times slower: "
-                "tf.config.experimental.enable_tensor_float_32_execution(False)"
-            ),
-        ),
-        severity=Severity.NOTE,
-        answers=True,
-        sure=True,
-    )
 
 
 GPU_GUIDE = "https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth"
