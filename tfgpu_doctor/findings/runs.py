@@ -284,23 +284,6 @@ RUN_FAILED.printed(
 )
 
 
-_SHORTER = Fix("Make each step shorter: a smaller batch or smaller operations; or give the display another GPU")
-_NO_DISPLAY = Fix("Train without the desktop, which ends all windows: sudo systemctl isolate multi-user.target")
-# Microsoft's "Testing and debugging TDR" means these values for tests alone
-_TDR = Fix("The limit is 2 s; for a test, the registry's TdrDelay under Control\\GraphicsDrivers raises it")
-
-
-@RUN_FAILED.sign()
-def display_interrupted(context: Context, messages: MessageLog) -> Problem | None:
-    """The watchdog ended a kernel (cuda.h, CUDA_ERROR_LAUNCH_TIMEOUT), which GPUs with a display have alone."""
-    return Problem(
-        title="A computation took longer than a GPU with a display allows",
-        cause="while a kernel runs, the screen stands still; so the driver or Windows ends one after a few seconds",
-        evidence=message_evidence(*messages.all("launch-timeout")),
-        fixes=(_SHORTER, _TDR if context.remedies.os == "windows" else _NO_DISPLAY),
-    )
-
-
 RUN_FAILED.printed(
     "growth-differs",
     title="The program sets memory growth for some of its GPUs only",
