@@ -462,26 +462,6 @@ SMALL_WORK = finding(
 )
 
 
-_FEWEST = 4  # multiprocessors; a GPU with fewer is sold beside CPUs that compute as fast
-_ON_THE_CPU = Fix("Run it on the CPU, or on a larger GPU", ("export CUDA_VISIBLE_DEVICES=-1",))
-
-
-@SMALL_WORK.sign()
-def small_gpu(messages: MessageLog, gpus: Gpus) -> Problem | None:
-    """The CPU is as fast as a GPU of two or three multiprocessors, whatever the program gives it."""
-    slow = (*messages.all("slow"), *_no_faster(messages))
-    cores = [value_or(one.multiprocessors, _FEWEST) for one in gpus]
-    if not slow or min(cores, default=_FEWEST) >= _FEWEST or max(cores) >= _FEWEST:
-        return None
-    return Problem(
-        title=f"This GPU is about as fast as a CPU: {gpu_name(gpus[0])} has {cores[0]} multiprocessors",
-        cause="a large GPU has 20 to 150 of them; another release, driver or batch size changes little",
-        evidence=message_evidence(*slow),
-        fixes=(_ON_THE_CPU,),
-        sure=True,
-    )
-
-
 @SMALL_WORK.sign(unless=("gpu.usage-unknown", "gpu.several", "gpu.arch-too-old"))
 def small_work(messages: MessageLog) -> Problem | None:
     """The CPU is as fast, or a GPU idles, with small batches, narrow or recurrent layers."""
