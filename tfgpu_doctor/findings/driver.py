@@ -347,13 +347,6 @@ def smi_not_found(
         return None
     on_windows = 'powershell -Command "(Get-CimInstance Win32_VideoController).Name"'
     command = on_windows if context.remedies.os == "windows" else "lspci | grep -i nvidia"
-    if messages.has("databricks"):
-        return Problem(
-            title="The cluster's runtime is one without GPU support",
-            cause="the runtimes for GPUs bring the driver; what is installed on a node is gone at its next start",
-            evidence=message_evidence(*seen),
-            fixes=(Fix("Edit the cluster, and choose a runtime whose name has ML and GPU"),),
-        )
     look = Fix("See whether there is an NVIDIA GPU", (command,))
     return Problem(
         title="nvidia-smi is not found: the NVIDIA driver is probably not installed",
