@@ -758,23 +758,6 @@ _ON_WINDOWS = (
 _OTHER_FINDINGS = (0, *inputs.STUB_LIBRARY, inputs.LIBCUDA_NOT_OPENED, 803, inputs.COMPATIBILITY_REFUSED)
 
 
-_NOT_READY = 802
-_OTHER_MANAGER = "the NVSwitch fabric is not ready: its Fabric Manager is of another version than the driver, and ends"
-
-
-def _manager_of(driver: str) -> Fix:
-    """NVIDIA's package of the driver's very version (Fabric Manager User Guide, "Installing Fabric Manager")."""
-    package = f"nvidia-fabricmanager-{major(driver)}"
-    return Fix(
-        f"Install the Fabric Manager {driver} of the driver, and start it (the first command shows the versions)",
-        (
-            f"apt-cache madison {package}",
-            f"sudo apt-get install {package}={driver}-1",
-            "sudo systemctl enable --now nvidia-fabricmanager",
-        ),
-    )
-
-
 _NVIDIA_MODPROBE = Fix(
     "Install nvidia-modprobe, with which a user's program makes the device nodes; after it, all are listed",
     ("sudo apt-get install nvidia-modprobe", "ls -l /dev/nvidia*"),
@@ -808,8 +791,6 @@ def cuinit_result(context: Context, cuda_init: CallResult, has_gpu: bool | None 
         cause, fixes = _RESULTS.get(code, (None, None))
         if context.remedies.os == "windows" and code in (3, 999):
             cause, fixes = _ON_WINDOWS, (inputs.RESTART, context.remedies.install_driver())
-        if code == _NOT_READY and (differs := context.log.first("fabric-manager-differs")):
-            cause, fixes = _OTHER_MANAGER, (_manager_of(differs.values["driver"]),)
         return Problem(
             title=f"CUDA cannot be initialised: {cuda_init.name or f'error {code}'}",
             cause=cause,
