@@ -579,11 +579,6 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
     edit = Alternative(f"Replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
     newer = _or_newer(context, "NumPy") if in_tensorflow else ()
     older = _install(context, wanted) if available else ()
-    if any(one.name == "numpy-base" for one in value_or(context.facts.python.packages, ())):
-        text = f"Where conda's numpy-base lies over pip's NumPy, remove both, and install {requirement}"
-        pip = f"{context.remedies.python} -m pip uninstall -y numpy"
-        install = context.remedies.pip_install(requirement)
-        older = (Fix(text, ("conda remove -y --force numpy numpy-base", pip, *install)),)
     return Problem(
         title=f"NumPy {removed_in} removed np.{name}, which this program uses",
         cause=f"NumPy {removed_in} or newer is installed; numpy<{removed_in} has the name",
