@@ -295,15 +295,6 @@ def _without_files(context: Context, files: list[FailingFile]) -> tuple[Fix, ...
     return (Fix("No package lists this file: rename it, so that TensorFlow does not load it", moves),)
 
 
-def _compile_horovod(context: Context) -> Fix:
-    """pip compiles it at its installation, and keeps the wheel in its cache (Horovod's guide, "Install")."""
-    pip = f"{context.remedies.python} -m pip install --no-cache-dir --force-reinstall --no-deps horovod"
-    text = (
-        "Install the horovod that is made for this TensorFlow: pip compiles it (for NCCL: HOROVOD_GPU_OPERATIONS=NCCL)"
-    )
-    return Fix(text, (f"HOROVOD_WITH_TENSORFLOW=1 {pip}",))
-
-
 @PACKAGE_CONFLICT.sign(unless=("tf.package-removed", "tf.abi-numpy", "tf.abi-protobuf"))
 def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem | None:
     """A library beside TensorFlow asks it for a function that it does not have."""
@@ -312,9 +303,8 @@ def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem
         return None
     addon = seen[0].values["addon"].replace("_", "-")
     text = f"Install the {addon} that is made for this TensorFlow; beside a TensorFlow built from source, build it, too"
-    built = _compile_horovod(context) if addon == "horovod" else Fix(text)
     keeps = addon != PLUGINS and not context.probed  # a text does not tell whether its writer can do without
-    fixes = (built,) if keeps else _without(context, "tensorflow-metal" if addon == PLUGINS else addon)
+    fixes = (Fix(text),) if keeps else _without(context, "tensorflow-metal" if addon == PLUGINS else addon)
     file = _PLUGIN.search(seen[0].text) if addon == PLUGINS else None
     if addon == PLUGINS and "libmetal_plugin" in seen[0].text:  # what works is known, and 1.1 does not
         fixes = (*with_metal(context), *fixes)
