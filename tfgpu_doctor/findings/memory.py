@@ -287,12 +287,6 @@ def _beside_tensors(context: Context, failed: list[Message], reduce: Fix) -> tup
     return (grow, _SEE_OTHERS, reduce) if all(_REFUSED.search(message.text) for message in failed) else None
 
 
-_LIMITS = (  # what ends a process over its limit, and where that is raised
-    (r"slurm|(?:step|job) memory|oom.kill event", "request more for the job: #SBATCH --mem=64G"),
-    (r"\bOOMKilled\b", "raise the limit of the container: of a pod in resources, limits: {memory: 32Gi}"),
-)
-
-
 @OOM.sign(unless=("memory.taken", "gpu.fault"))
 def host_allocation_failed(messages: MessageLog) -> Problem | None:
     """The memory of the machine is full."""
@@ -302,15 +296,11 @@ def host_allocation_failed(messages: MessageLog) -> Problem | None:
     host += (*large, *killed) if large and killed else ()
     if not all(map(_is_on_host, failed)) or not (failed or host):
         return None
-    words = " ".join(one.text for one in host)
-    more = next((f"; or {raise_it}" for limit, raise_it in _LIMITS if re.search(limit, words, re.IGNORECASE)), "")
     return Problem(
         title="The job does not fit into the machine's memory",
         cause="the allocation failed in the memory of the machine, not of the GPU",
         evidence=message_evidence(*failed, *host),
-        fixes=(
-            Fix(f"Load less data at once: a generator or tf.data instead of arrays, a smaller batch or buffer{more}"),
-        ),
+        fixes=(Fix("Load less data at once: a generator or tf.data instead of arrays, a smaller batch or buffer"),),
     )
 
 
