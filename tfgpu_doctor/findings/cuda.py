@@ -10,7 +10,7 @@ from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, dotted, major, minor
 from tfgpu_doctor.findings import declaration, inputs, libraries, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.inputs import Cards, Checks, Devices, Sonames, Toolkits
+from tfgpu_doctor.findings.inputs import Cards, Checks, Devices, Sonames, Toolkits, Variables
 from tfgpu_doctor.findings.libraries import NO_GPU_SIDE, NOT_THE_DRIVER, ReportedCuda, ReportedCudnn, in_state
 from tfgpu_doctor.findings.library_fixes import (
     CUDNN_9,
@@ -313,6 +313,44 @@ def cuda_not_on_path(
 ) -> Problem | None:
     """The right files are not on the loader path, or come after one that cannot be loaded."""
     return not_on_path(context, cuda_sonames, gpu_release, NOT_THE_DRIVER, beside=in_state(cudnn_sonames, "off path"))
+
+
+# https://www.tensorflow.org/install/pip of 2023: conda's cudatoolkit, pip's cuDNN, and the script that conda runs
+_PIPS = '"$CONDA_PREFIX"/lib/python3*/site-packages/nvidia/*/lib'
+_AT_ACTIVATION = Fix(
+    "In the activated environment, have their folders put on the loader path whenever it is activated",
+    (
+        'mkdir -p "$CONDA_PREFIX"/etc/conda/activate.d',
+        f"""echo 'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$(ls -d {_PIPS} 2>/dev/null | paste -sd: -)"""
+        """${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"' >> "$CONDA_PREFIX"/etc/conda/activate.d/env_vars.sh""",
+        '. "$CONDA_PREFIX"/etc/conda/activate.d/env_vars.sh',
+    ),
+)
+
+
+@CUDA_PATH.sign(unless=("cuda.version-mismatch", *NO_GPU_SIDE))
+def conda_has_both(
+    messages: MessageLog,
+    os: str,
+    reported_cuda: ReportedCuda,
+    reported_cudnn: ReportedCudnn,
+    cudnn_installed: tuple[CudnnFile, ...],
+    variables: Variables | None = None,
+) -> Problem | None:
+    """Commands put both into conda's environment, whose folder the loader does not search by itself."""
+    cudas = [one for one in reported_cuda.matching if "cudatoolkit" in one[1]]
+    files = [(one.version or "", one.path) for one in cudnn_installed if one.source in ("conda", "pip")]
+    on_path = messages.has("loader-path") or "LD_LIBRARY_PATH" in (variables or {})
+    failed = (*reported_cudnn.unnamed, *messages.all("cudart-not-found"))
+    if os == "windows" or on_path or not (failed and cudas and files and reported_cudnn.same_major):
+        return None
+    installed = (evidence(f"{name} {found[0]}", found[1]) for name, found in (("CUDA", cudas[0]), ("cuDNN", files[0])))
+    return Problem(
+        cause="conda puts its libraries into a folder that the loader does not search, and a new terminal forgets "
+        "LD_LIBRARY_PATH",
+        evidence=(*message_evidence(*failed, most=2), *installed),
+        fixes=(_AT_ACTIVATION,),
+    )
 
 
 _FORGOTTEN = (
