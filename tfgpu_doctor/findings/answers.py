@@ -427,25 +427,6 @@ KNOWN_BUG = finding(
 )
 
 
-_SLOWER = re.compile(r"fit_generator\b.{0,60}\b(?:slow|reduced|longer)|\b(?:slow|reduced).{0,60}fit_generator", re.I)
-
-
-@KNOWN_BUG.sign()
-def eager_generator(context: Context, messages: MessageLog, tensorflow_version: str) -> Problem | None:
-    """fit_generator of 2.0 runs each step eagerly (tensorflow issue 33024, 35513); since 2.1 it calls fit."""
-    named = [one for one in messages.all("input-bottleneck") if "fit_generator" in one.text]
-    told = [one for one in named if _SLOWER.search(one.text)]
-    if context.probed or minor(tensorflow_version) != "2.0" or not (told or (named and messages.has("slow"))):
-        return None
-    return Problem(
-        title=f"model.fit_generator of TensorFlow {tensorflow_version} runs eagerly, and so is slow",
-        cause="it takes the path without a compiled graph; model.fit takes generators, too, and compiles",
-        evidence=message_evidence(*(told or named)),
-        fixes=(Fix("Call model.fit with the generator in place of model.fit_generator, or use 2.1 or later"),),
-        sure=True,
-    )
-
-
 @KNOWN_BUG.sign()
 def bug_of_this_release(
     context: Context,

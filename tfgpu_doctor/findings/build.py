@@ -204,21 +204,6 @@ def cpu_build_said(context: Context, messages: MessageLog, tensorflow_version: s
 
 
 @CPU_BUILD.sign()
-def server_for_the_cpu(messages: MessageLog) -> Problem | None:
-    """A container of TensorFlow Serving gets the GPUs, and its image has no CUDA."""
-    seen = messages.all("serving-for-cpu")
-    tags = [f"{tag}-gpu" for tag in messages.values("serving-for-cpu", "tag") if tag != "latest"]
-    image = f"tensorflow/serving:{(tags or ['latest-gpu'])[-1]}"
-    return Problem(
-        title="This image of TensorFlow Serving is the one for the CPU",
-        cause="the images for GPUs have gpu in their tag",
-        evidence=message_evidence(*seen),
-        fixes=(Fix(f"Start {image} in its place, with the same options", (f"docker pull {image}",)),),
-        sure=True,
-    )
-
-
-@CPU_BUILD.sign()
 def cpu_build_messages(context: Context, messages: MessageLog) -> Problem | None:
     """conda installed its mkl, eigen or cpu variant, or TensorFlow prints that it has no CUDA."""
     variants = messages.all("conda-build")

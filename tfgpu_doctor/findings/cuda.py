@@ -308,21 +308,6 @@ def profiler_without_cupti(messages: MessageLog, os: str | None = None) -> Probl
 
 
 @CUDA_PATH.sign()
-def not_under_sudo(messages: MessageLog) -> Problem | None:
-    """It works without sudo, which starts programs without LD_LIBRARY_PATH."""
-    failed = messages.all("library-not-opened", "loader-error", "gpu-libraries-not-opened")
-    sudo = messages.all("under-sudo") if failed else ()
-    keep = 'sudo env LD_LIBRARY_PATH="$LD_LIBRARY_PATH" "$(which python3)" PROGRAM.py'
-    return Problem(
-        title="sudo starts the program without LD_LIBRARY_PATH",
-        cause="the libraries are installed, and the loader finds them through this variable, which sudo removes",
-        evidence=message_evidence(*sudo),
-        fixes=(Fix("Start the program without sudo; if it must be, hand the variable over", (keep,)),),
-        sure=True,
-    )
-
-
-@CUDA_PATH.sign()
 def cuda_not_on_path(
     context: Context, gpu_release: Release, cuda_sonames: Sonames, cudnn_sonames: Sonames = ()
 ) -> Problem | None:

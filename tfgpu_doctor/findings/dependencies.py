@@ -22,7 +22,7 @@ from tfgpu_doctor.findings.declaration import (
 from tfgpu_doctor.findings.library_fixes import with_metal
 from tfgpu_doctor.findings.phases import import_fails, import_phase
 from tfgpu_doctor.findings.requirements import allows, bounds_of, first_of_each, narrowed, required_by, without_gaps
-from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound, requirement
+from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound
 from tfgpu_doctor.matrix.loader import Release
 
 # what TensorFlow itself, not the user's code, asks of the Keras beside it
@@ -295,15 +295,6 @@ def _without_files(context: Context, files: list[FailingFile]) -> tuple[Fix, ...
     return (Fix("No package lists this file: rename it, so that TensorFlow does not load it", moves),)
 
 
-def _compile_horovod(context: Context) -> Fix:
-    """pip compiles it at its installation, and keeps the wheel in its cache (Horovod's guide, "Install")."""
-    pip = f"{context.remedies.python} -m pip install --no-cache-dir --force-reinstall --no-deps horovod"
-    text = (
-        "Install the horovod that is made for this TensorFlow: pip compiles it (for NCCL: HOROVOD_GPU_OPERATIONS=NCCL)"
-    )
-    return Fix(text, (f"HOROVOD_WITH_TENSORFLOW=1 {pip}",))
-
-
 @PACKAGE_CONFLICT.sign(unless=("tf.package-removed", "tf.abi-numpy", "tf.abi-protobuf"))
 def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem | None:
     """A library beside TensorFlow asks it for a function that it does not have."""
@@ -312,9 +303,8 @@ def addon_asks_for_a_function(context: Context, messages: MessageLog) -> Problem
         return None
     addon = seen[0].values["addon"].replace("_", "-")
     text = f"Install the {addon} that is made for this TensorFlow; beside a TensorFlow built from source, build it, too"
-    built = _compile_horovod(context) if addon == "horovod" else Fix(text)
     keeps = addon != PLUGINS and not context.probed  # a text does not tell whether its writer can do without
-    fixes = (built,) if keeps else _without(context, "tensorflow-metal" if addon == PLUGINS else addon)
+    fixes = (Fix(text),) if keeps else _without(context, "tensorflow-metal" if addon == PLUGINS else addon)
     file = _PLUGIN.search(seen[0].text) if addon == PLUGINS else None
     if addon == PLUGINS and "libmetal_plugin" in seen[0].text:  # what works is known, and 1.1 does not
         fixes = (*with_metal(context), *fixes)
@@ -483,48 +473,6 @@ def _held_to_pip(declared: Declaration, name: str = "", unless: tuple[str, ...] 
 _held_to_pip(PACKAGE_CONFLICT, unless=("tf.package-removed",))
 
 
-@PACKAGE_CONFLICT.sign()
-def refused_by_pip(context: Context, messages: MessageLog) -> Problem | None:
-    """pip is asked for versions that TensorFlow refuses, and installs nothing."""
-    lines = [one for one in messages.all("pip-refuses") if one.values["name"] not in _BOUND_OF]  # which have their own
-    versions = {(one.values["package"], one.values["version"]) for one in lines}
-    bounds = [f"{one.values['name']}{one.values['bound'].replace(' and ', ',')}" for one in lines]
-    package, version = next(iter(versions), ("", ""))
-    wanted = (f"{package}=={version}", *bounds) if len(versions) == 1 else ()  # of several releases any may do
-    return Problem(
-        title=f"pip is asked for versions that do not go with TensorFlow {version}" if wanted else None,
-        cause="pip finds no versions that meet all requirements, and installs nothing",
-        evidence=message_evidence(*lines),
-        fixes=context.remedies.installing("Ask for the versions that TensorFlow requires", *wanted) if wanted else None,
-        sure=True,
-    )
-
-
-@PACKAGE_CONFLICT.sign()
-def torch_has_other_libraries(context: Context, messages: MessageLog) -> Problem | None:
-    """pip put CUDA's libraries of TensorFlow in the place of those that PyTorch pins."""
-    found = messages.all("torch-conflict")
-    if not found or not messages.has("tensorflow-installed") or messages.stops_import:
-        return None
-    version = next(iter(messages.values("tensorflow-installed", "version")), "")
-    release = context.matrix.tensorflow(version, "linux_x86_64")
-    if release is None or not release.extra or context.remedies.os == "windows":
-        return None
-    torch = found[0].values["version"]
-    again = (f"python3 -m pip install --force-reinstall torch=={torch}",) if "+" not in torch else ()
-    install = f"~/tensorflow-gpu/bin/python -m pip install {context.remedies.quote(requirement(release))}"
-    text = "Give TensorFlow an environment of its own, and in this one install PyTorch anew, with its versions"
-    return Problem(
-        title="PyTorch and TensorFlow require different versions of CUDA's packages",
-        cause="an environment holds one version of each; TensorFlow has its own now, and PyTorch may fail",
-        evidence=message_evidence(*found),
-        fixes=(Fix(text, ("python3 -m venv ~/tensorflow-gpu", install, *again)),),
-        severity=Severity.WARNING,
-        sure=True,
-        answers=True,
-    )
-
-
 ABI_NUMPY = finding(
     "tf.abi-numpy",
     layer="Python",
@@ -627,11 +575,6 @@ def _removed(context: Context, seen: tuple[Message, ...], name: str, release: Re
     edit = Alternative(f"Replace np.{name} in the code that the traceback names, as NumPy's release notes advise")
     newer = _or_newer(context, "NumPy") if in_tensorflow else ()
     older = _install(context, wanted) if available else ()
-    if any(one.name == "numpy-base" for one in value_or(context.facts.python.packages, ())):
-        text = f"Where conda's numpy-base lies over pip's NumPy, remove both, and install {requirement}"
-        pip = f"{context.remedies.python} -m pip uninstall -y numpy"
-        install = context.remedies.pip_install(requirement)
-        older = (Fix(text, ("conda remove -y --force numpy numpy-base", pip, *install)),)
     return Problem(
         title=f"NumPy {removed_in} removed np.{name}, which this program uses",
         cause=f"NumPy {removed_in} or newer is installed; numpy<{removed_in} has the name",
@@ -670,14 +613,6 @@ _held_to_wheel(ABI_PROTOBUF, "protobuf", lambda release: release.protobuf)
 _held_to_pip(ABI_PROTOBUF, "protobuf")
 
 
-# https://protobuf.dev/news/2022-05-06/: what protoc 3.19 and later generates runs with protobuf 4
-_GENERATE_ANEW = Fix(
-    "Generate them anew with a protoc of 3.19 or later that is not newer than the installed protobuf (pip's "
-    "grpcio-tools brings one: python -m grpc_tools.protoc); until then, start the program with "
-    "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python, which is slower"
-)
-
-
 _OLDER_COPY = (
     "Install {}, and restart Python. If the second command then shows another folder than pip's, that is an older copy "
     "which Python finds first: remove it (Ubuntu: sudo apt-get remove python-protobuf)"
@@ -701,14 +636,6 @@ def protobuf_messages(
     if not seen or (phase and phase.outcome == "ok"):
         return None
     bound = (protobuf_bound(release) if release else None) or _for_older_runtime(context, seen)
-    generated = messages.all("protoc-run")  # the code is the program's, and TensorFlow may be right as it is
-    if generated and any("Descriptors" in one.text for one in seen) and not messages.has("tensorflow-pb2"):
-        return Problem(
-            title="The program's _pb2.py files are older than the installed protobuf supports",
-            cause="the protoc that generated them is older than 3.19",
-            evidence=message_evidence(*seen, *generated),
-            fixes=(_GENERATE_ANEW,),
-        )
     requirement = f"protobuf{without_gaps(bound or '<3.21')}"
     older = any(re.search(words, one.text) for words in _SINCE for one in seen)
     cause = "the code was generated by a newer protobuf than the one that is installed" if older else None

@@ -13,7 +13,7 @@ from tfgpu_doctor.facts.versions import at_least, major, minor, numbers, parts
 from tfgpu_doctor.findings import inputs, symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import MISMATCH, Card, Cards, Libraries, PciGpus, Variables
-from tfgpu_doctor.findings.library_fixes import first_on_loader_path, off_library_path
+from tfgpu_doctor.findings.library_fixes import off_library_path
 from tfgpu_doctor.matrix import compatibility
 from tfgpu_doctor.matrix.compatibility import driver_on, driver_reaches, oldest_driver, why_driver
 from tfgpu_doctor.matrix.loader import Release
@@ -269,28 +269,6 @@ def neither_library_nor_module(
     return Problem(evidence=tuple(found))
 
 
-@MISSING.sign()
-def packages_refused(messages: MessageLog) -> Problem | None:
-    """apt does not install a driver: packages of another one are in its way, or offered in its place."""
-    refused = messages.all("driver-packages-refused")
-    if not refused:
-        return None
-    packages = [*dict.fromkeys(one for message in refused for one in message.values.values())]
-    show = ("apt-mark showhold", f"apt policy {' '.join(packages)}")
-    again = (inputs.PURGE_DRIVER, f"sudo apt-get install {packages[0]}", "sudo reboot")
-    return Problem(
-        title="apt does not install the NVIDIA driver: its packages do not go together",
-        cause="the packages of a driver are all of one version; some that apt has, from another repository, from an "
-        "older driver, or held, are of another",
-        evidence=message_evidence(*refused),
-        fixes=(
-            Fix("See which are held or from another repository; unhold them, and use one repository", show),
-            Fix("Then remove what is left of another driver, install it again, and restart", again),
-        ),
-        sure=True,
-    )
-
-
 def _lacks_the_driver(messages: MessageLog) -> bool:
     """Whether nouveau drives the GPU where no driver is installed whose module it keeps away."""
     return messages.has("smi-not-found") and any("nouveau" in one.text for one in messages.all("module-not-loaded"))
@@ -343,26 +321,6 @@ def _find_libcuda(driver: str) -> Fix:
     return Fix(text, ("find / -name 'libcuda.so*' -not -path '*/stubs/*' 2>/dev/null", add, install))
 
 
-_OF_GKE = "/usr/local/nvidia/lib64"
-
-
-# https://pkg.go.dev/github.com/GoogleCloudPlatform/container-engine-accelerators/cmd/nvidia_gpu: -container-path
-@MISSING.sign(unless=("gpu.none", "tf.cpu-build"))
-def folder_of_gke_not_searched(messages: MessageLog, variables: Variables | None = None) -> Problem | None:
-    """GKE mounts the driver's libraries into a folder of its own, which a path of the user's leaves out."""
-    paths = [*(messages.values("loader-path", "path")), *filter(None, [(variables or {}).get("LD_LIBRARY_PATH")])]
-    fails = messages.all("cudart-not-found", "libcuda-not-loaded", "cuinit-failed", "no-cuda-device", "no-gpu-listed")
-    if not (messages.has("gke") and paths and fails) or any(_OF_GKE in path or "$" in path for path in paths):
-        return None
-    return Problem(
-        title="The loader does not search the folder into which GKE mounts the driver's libraries",
-        cause=f"GKE mounts libcuda.so.1 into {_OF_GKE}, which LD_LIBRARY_PATH must name",
-        evidence=(*message_evidence(*fails, most=2), evidence(f"LD_LIBRARY_PATH={paths[-1]}", "the text", _OF_GKE)),
-        fixes=(Fix("Add that folder in the container", (first_on_loader_path(_OF_GKE),)),),
-        sure=True,
-    )
-
-
 @MISSING.sign(unless=("gpu.none",))
 def conda_sees_none(messages: MessageLog) -> Problem | None:
     """conda's virtual package __cuda is the driver; the builds with CUDA require it."""
@@ -390,13 +348,6 @@ def smi_not_found(
         return None
     on_windows = 'powershell -Command "(Get-CimInstance Win32_VideoController).Name"'
     command = on_windows if context.remedies.os == "windows" else "lspci | grep -i nvidia"
-    if messages.has("databricks"):
-        return Problem(
-            title="The cluster's runtime is one without GPU support",
-            cause="the runtimes for GPUs bring the driver; what is installed on a node is gone at its next start",
-            evidence=message_evidence(*seen),
-            fixes=(Fix("Edit the cluster, and choose a runtime whose name has ML and GPU"),),
-        )
     look = Fix("See whether there is an NVIDIA GPU", (command,))
     return Problem(
         title="nvidia-smi is not found: the NVIDIA driver is probably not installed",
@@ -513,38 +464,9 @@ def proprietary_module(messages: MessageLog, driver_version: str | None = None) 
     )
 
 
-_UVM_NODE = Fix(
-    "Load nvidia-uvm, and make its device nodes", ("sudo modprobe nvidia-uvm && sudo nvidia-modprobe -u -c=0",)
-)
-_UVM_INTO_LXC = Fix(
-    "Hand it in: in the container's configuration on the host (Proxmox: /etc/pve/lxc/ID.conf), MAJOR being the first "
-    "number that ls -l /dev/nvidia-uvm shows there; restart the container",
-    (
-        "lxc.cgroup2.devices.allow: c MAJOR:* rwm",
-        "lxc.mount.entry: /dev/nvidia-uvm dev/nvidia-uvm none bind,optional,create=file",
-        "lxc.mount.entry: /dev/nvidia-uvm-tools dev/nvidia-uvm-tools none bind,optional,create=file",
-    ),
-)
-
-
-@NOT_LOADED.sign(unless=("gpu.none",))
-def without_the_node_of_uvm(messages: MessageLog) -> Problem | None:
-    """The device nodes are listed, and the one that CUDA requires beside them is not there."""
-    failed, listed = messages.all("cuinit-failed", "no-cuda-device"), messages.all("no-uvm-node")
-    if not failed or not listed:
-        return None
-    return Problem(
-        title="The device node /dev/nvidia-uvm, which CUDA requires, is missing",
-        cause="nvidia-smi works without it; CUDA does not",
-        evidence=message_evidence(*listed, *failed),
-        fixes=(_UVM_INTO_LXC if messages.has("lxc") else _UVM_NODE,),
-        sure=True,
-    )
-
-
 # results of cuInit while the display driver runs: nvidia-uvm is not ready
 _CUDA_MODULE_FAILS = (3, 304, 999)
-_OTHER_SIGNS = ("gpu-lost", "xid", "open-module-needed", "no-uvm-node")
+_OTHER_SIGNS = ("gpu-lost", "xid", "open-module-needed")
 _NO_MODULE = ("kernel-driver-not-running", "smi-no-driver")
 
 
@@ -837,43 +759,9 @@ _ON_WINDOWS = (
 _OTHER_FINDINGS = (0, *inputs.STUB_LIBRARY, inputs.LIBCUDA_NOT_OPENED, 803, inputs.COMPATIBILITY_REFUSED)
 
 
-@INIT_FAILED.sign()
-def lost_in_suspend(messages: MessageLog) -> Problem | None:
-    """Somebody tells that the GPU cannot be used after the computer slept: tensorflow issue 5777."""
-    return Problem(
-        title="CUDA does not start any more after the computer was suspended",
-        cause="the driver's module nvidia-uvm is left in a state in which it does not work",
-        evidence=message_evidence(*messages.all("after-suspend")),
-        fixes=(inputs.RELOAD_UVM, inputs.RESTART),
-    )
-
-
-_NOT_READY = 802
-_OTHER_MANAGER = "the NVSwitch fabric is not ready: its Fabric Manager is of another version than the driver, and ends"
-
-
-def _manager_of(driver: str) -> Fix:
-    """NVIDIA's package of the driver's very version (Fabric Manager User Guide, "Installing Fabric Manager")."""
-    package = f"nvidia-fabricmanager-{major(driver)}"
-    return Fix(
-        f"Install the Fabric Manager {driver} of the driver, and start it (the first command shows the versions)",
-        (
-            f"apt-cache madison {package}",
-            f"sudo apt-get install {package}={driver}-1",
-            "sudo systemctl enable --now nvidia-fabricmanager",
-        ),
-    )
-
-
 _NVIDIA_MODPROBE = Fix(
     "Install nvidia-modprobe, with which a user's program makes the device nodes; after it, all are listed",
     ("sudo apt-get install nvidia-modprobe", "ls -l /dev/nvidia*"),
-)
-# https://docs.nvidia.com/vgpu, "Licensing" and "Virtual GPU Types"
-_GUEST = Fix(
-    "To decide, see in the virtual machine its licence, and its driver, which has to be the guest driver of the host's "
-    "vGPU release; a profile with CUDA ends in Q or C",
-    ("nvidia-smi -q | grep -iE 'product name|driver version|licen'",),
 )
 
 
@@ -895,20 +783,6 @@ def for_root_alone(messages: MessageLog) -> Problem | None:
 
 
 @INIT_FAILED.sign(unless=("driver.*", "gpu.none"))
-def on_a_virtual_gpu(messages: MessageLog) -> Problem | None:
-    """CUDA fails in a virtual machine that has a part of a GPU."""
-    fails = messages.has("cuda-error", "cuinit-failed", "failure-said", "trouble-said")
-    virtual = messages.all("vgpu") if fails else ()
-    return Problem(
-        title="CUDA does not start on a virtual GPU (vGPU)",
-        cause="a vGPU runs CUDA with the guest driver of its host, a licence, and a profile that has CUDA",
-        evidence=message_evidence(*virtual),
-        fixes=(_GUEST,),
-        possible=True,
-    )
-
-
-@INIT_FAILED.sign(unless=("driver.*", "gpu.none"))
 def cuinit_result(context: Context, cuda_init: CallResult, has_gpu: bool | None = None) -> Problem | None:
     """cuInit returned an error that is the subject of no other finding, or crashed."""
     code = cuda_init.code
@@ -918,8 +792,6 @@ def cuinit_result(context: Context, cuda_init: CallResult, has_gpu: bool | None 
         cause, fixes = _RESULTS.get(code, (None, None))
         if context.remedies.os == "windows" and code in (3, 999):
             cause, fixes = _ON_WINDOWS, (inputs.RESTART, context.remedies.install_driver())
-        if code == _NOT_READY and (differs := context.log.first("fabric-manager-differs")):
-            cause, fixes = _OTHER_MANAGER, (_manager_of(differs.values["driver"]),)
         return Problem(
             title=f"CUDA cannot be initialised: {cuda_init.name or f'error {code}'}",
             cause=cause,

@@ -231,27 +231,6 @@ def ld_library_path(context: Context, sonames: Sonames) -> Problem | None:
     )
 
 
-_NO_LIBRARY = re.compile(r"file too short|invalid ELF header")
-_OF_PACKAGES = re.compile(r"/(?:site|dist)-packages/|^(?!/)|^/(?:usr/)?lib")
-
-
-@DECLARED["env.ld-library-path"].sign()
-def no_library(context: Context, messages: MessageLog) -> Problem | None:
-    """The loader refuses a file that is no library, in a folder of no package and not of the system."""
-    named = [(one.values.get("library", ""), one) for one in messages.all("loader-error")]
-    refused = [(path, one) for path, one in named if not _OF_PACKAGES.search(path) and _NO_LIBRARY.search(one.text)]
-    if not refused:
-        return None
-    return Problem(
-        title=f"{refused[0][0]} is no library that can be loaded",
-        cause="the loader takes the first file of that name in LD_LIBRARY_PATH, and searches no further",
-        evidence=message_evidence(*(one for _, one in refused)),
-        fixes=off_library_path(context, {path.rpartition("/")[0] for path, _ in refused}),
-        severity=Severity.ERROR,
-        sure=True,
-    )
-
-
 def _before_a_wheel(library: Soname) -> tuple[Candidate, Candidate] | None:
     """The file on LD_LIBRARY_PATH that is loaded instead of a wheel's of another version."""
     winner = next((file for file in library.candidates if file.path == library.winner), None)

@@ -294,22 +294,8 @@ _BY_RAY = Fix(
 _OTHER_REASONS = (
     *("out-of-memory", "devices-busy", "kernel-driver-not-running", "smi-no-driver", "smi-no-devices", "nvml-mismatch"),
     *("module-not-loaded", "device-permission", "driver-versions-differ", "mig", "gpu-lost", "container-hook-failed"),
-    *("docker-no-gpu-driver", "slurm-job"),
+    "docker-no-gpu-driver",
 )
-
-
-@HIDDEN.sign(unless=("wsl.setup", "driver.version-mismatch", "driver.missing", "gpu.none", "gpu.mig"))
-def none_given_to_a_job(messages: MessageLog) -> Problem | None:
-    """A job of Slurm finds no GPU; it sees those that it was given, be there a variable or none (gres.conf)."""
-    none, job = messages.all("no-cuda-device", "smi-no-devices"), messages.all("slurm-job")
-    what = "To decide, look for gres/gpu in what the job was given; without it, submit the job with --gres=gpu:1"
-    return Problem(
-        title="The scheduler has probably given this job no GPU",
-        cause="Slurm shows a job the GPUs that it was given, and no others",
-        evidence=message_evidence(*none, *job) if none and job and not messages.has("slurm-no-gpu") else (),
-        fixes=(Fix(what, ("scontrol show job $SLURM_JOB_ID | grep -i tres",)),),
-        possible=True,
-    )
 
 
 @HIDDEN.sign(unless=("wsl.setup", "driver.version-mismatch", "driver.missing", "gpu.none", "gpu.mig"))
@@ -754,16 +740,6 @@ def older_cuda_stated(
         evidence=(*seen, *message_evidence(*failed)),
         sure=bool(failed),
     )
-
-
-@ARCH_TOO_NEW.sign(unless=("gpu.arch-too-old", "cuda.version-mismatch"))
-def starts_slowly(
-    context: Context, messages: MessageLog, cards: Cards, gpu_release: Release | None = None
-) -> Problem | None:
-    """A start of minutes on a GPU that is named, and no release that tells whether it has kernels for it."""
-    if context.probed or gpu_release or not cards or _is_of_pytorch(messages):
-        return None
-    return Problem(possible=True, evidence=message_evidence(*messages.all("slow-start")))
 
 
 def _opened_before_gpu(context: Context, log: MessageLog, known: list[str]) -> Message | None:

@@ -329,11 +329,6 @@ REMOVE_LINUX_DRIVER = Fix(
     "Remove any Linux display driver from WSL, whose driver is that of Windows: install it there, and restart WSL",
     (inputs.PURGE_DRIVER, "wsl.exe --shutdown"),
 )
-_VIRTUAL = "Docker Desktop runs containers in a virtual machine, which has no GPU on Linux"
-_NO_DESKTOP = Fix(  # it runs containers in a virtual machine
-    "Docker Desktop has no GPU on Linux: use Docker Engine with the NVIDIA Container Toolkit, and its context",
-    ("docker context use default", "docker run --rm --gpus all ubuntu nvidia-smi"),
-)
 _WITH_NVIDIA_DOCKER = (
     "Start TensorFlow's container in the same way, with nvidia-docker run in place of docker run (since Docker 19.03, "
     "docker run --gpus all does the same)"
@@ -384,8 +379,6 @@ def access(context: Context, container: str | None, *, requested: bool = False) 
         return (_request(context, container, requested=requested),)
     if host == "macos":
         return (Fix("Use a machine with Linux and an NVIDIA GPU: Docker on a Mac has no access to a GPU"),)
-    if host == "linux" and context.log.has("docker-desktop"):
-        return (_NO_DESKTOP,)
     image = _image(context)
     if not requested and any("nvidia-docker run" in message.text for message in context.log.all("container-start")):
         return (Fix(_WITH_NVIDIA_DOCKER, (f"nvidia-docker run --rm {image} nvidia-smi",)),)
@@ -521,7 +514,7 @@ def container_message(
         return None
     start = (*messages.all("image-build"), *(_of_programs(messages) or messages.all("container-start"))[-1:])
     seen = message_evidence(*reported, *hooks, *(inside or ()), *start, *inputs.driver_messages(messages))
-    cause = _why_without(context, messages, hooks)
+    cause = _why_without(messages, hooks)
     if _blocked_by_the_system(messages) and host_container == "docker":
         title, cause = "The device rules of this container deny the GPU", "NVIDIA's runtime wrote no rule for it"
         return Problem(title=title, cause=cause, evidence=seen, fixes=(_CGROUPS,))
@@ -577,14 +570,8 @@ def _wonders(context: Context, log: MessageLog) -> bool:
     return not context.probed and log.has("harmless") and not refused
 
 
-def _in_desktop(context: Context, log: MessageLog) -> bool:
-    return context.remedies.host == "linux" and log.has("docker-desktop")
-
-
-def _why_without(context: Context, log: MessageLog, hooks: tuple[Message, ...]) -> str | None:
+def _why_without(log: MessageLog, hooks: tuple[Message, ...]) -> str | None:
     """The cause that the messages show."""
-    if hooks and _in_desktop(context, log):
-        return _VIRTUAL
     known = (why for kind, why in _CAUSES.items() if log.has(kind) and (hooks or kind != "container-hook-failed"))
     return next(known, None)
 
@@ -628,10 +615,8 @@ def _not_given(context: Context, messages: MessageLog, kind: str, *, of_hook: bo
     later = (_RUN_LATER,) if messages.has("image-build") else ()
     title = "Docker cannot give the container a GPU" if (refused or of_hook) and kind == "docker" else None
     # the hook runs where GPUs are requested, and finds no driver that works
-    if of_hook and _in_desktop(context, messages):
-        fixes: tuple[Fix, ...] = (_NO_DESKTOP,)
-    elif of_hook:
-        fixes = (_DRIVER_OF_HOST, inputs.RUN_ON_HOST)
+    if of_hook:
+        fixes: tuple[Fix, ...] = (_DRIVER_OF_HOST, inputs.RUN_ON_HOST)
     elif kind == "docker" and not refused and _lacks_capabilities(context, messages):
         # what older toolkits give an image that names no capabilities is utility alone (NVIDIA Container Toolkit)
         run = "docker run --rm --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility {} nvidia-smi"
@@ -766,15 +751,6 @@ def _without_device(messages: MessageLog) -> Problem | None:
     seen = message_evidence(*messages.all("no-dxg"), *old, *refused)
     cause = f"{_NO_GPU_FROM_WINDOWS}; or the computer has no NVIDIA GPU"
     return Problem(cause=cause, evidence=seen, fixes=(update, _to_wsl_2()), sure=bool(refused)) if seen else None
-
-
-@SETUP.sign()
-def library_of_windows_missing(messages: MessageLog, os: str) -> Problem | None:
-    """DirectX, which Windows provides, is not there."""
-    # Windows puts both into /usr/lib/wsl/lib (Microsoft, "DirectX is coming to the Windows Subsystem for Linux")
-    named = messages.libraries("loader-error") if os == "wsl2" else ()
-    missing = [message for name, message in named if name.startswith(("libd3d12", "libdxcore"))]
-    return Problem(evidence=message_evidence(*missing), cause=_NO_GPU_FROM_WINDOWS, fixes=(UPDATE_WSL,), sure=True)
 
 
 def _of_the_toolkit(messages: MessageLog) -> Fix:

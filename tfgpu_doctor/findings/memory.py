@@ -12,10 +12,9 @@ from msgspec import structs
 from tfgpu_doctor.facts.facts import Gpu, Gpus, Message, value_or
 from tfgpu_doctor.facts.report import Alternative, Evidence, Fix, Severity
 from tfgpu_doctor.facts.units import GIB, KIB, MIB, TIB
-from tfgpu_doctor.facts.versions import at_least
 from tfgpu_doctor.findings import symptoms
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.inputs import Cards, Checks, Variables, gpu_name, visible_devices
+from tfgpu_doctor.findings.inputs import Checks, Variables, gpu_name, visible_devices
 from tfgpu_doctor.findings.library_fixes import growth
 from tfgpu_doctor.findings.phases import is_wrong
 
@@ -125,28 +124,6 @@ def different_results_message(context: Context, messages: MessageLog) -> Problem
         return doubt
     alone = messages.speaks_only_of("wrong-result", "nan-result")
     return Problem(severity=None if alone else Severity.WARNING, evidence=found, fixes=(verify, _NO_TF32))
-
-
-@WRONG_RESULT.sign(unless=("driver.*", "gpu.arch-*", "gpu.fault"))
-def rounded_to_tf32(context: Context, messages: MessageLog, cards: Cards) -> Problem | None:
-    """From 8.0 and TensorFlow 2.4 on (its API docs), products of float32 keep 10 bits of the mantissa."""
-    has_it = any(card.version >= (8, 0) for card in cards)
-    if not has_it or at_least(value_or(context.facts.tensorflow.version, "2.4"), "2.4") is False:
-        return None
-    return Problem(
-        title="TensorFlow computes float32 products in TF32 on this GPU, which keeps three digits",
-        cause="TF32 is the default from compute capability 8.0 on: inputs are rounded to 10 bits, about 1e-3",
-        evidence=message_evidence(*messages.all("float32-differs")),
-        fixes=(
-            Fix(
-                "Where all digits count, compute in full float32, several times slower: "
-                "tf.config.experimental.enable_tensor_float_32_execution(False)"
-            ),
-        ),
-        severity=Severity.NOTE,
-        answers=True,
-        sure=True,
-    )
 
 
 GPU_GUIDE = "https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth"
@@ -310,12 +287,6 @@ def _beside_tensors(context: Context, failed: list[Message], reduce: Fix) -> tup
     return (grow, _SEE_OTHERS, reduce) if all(_REFUSED.search(message.text) for message in failed) else None
 
 
-_LIMITS = (  # what ends a process over its limit, and where that is raised
-    (r"slurm|(?:step|job) memory|oom.kill event", "request more for the job: #SBATCH --mem=64G"),
-    (r"\bOOMKilled\b", "raise the limit of the container: of a pod in resources, limits: {memory: 32Gi}"),
-)
-
-
 @OOM.sign(unless=("memory.taken", "gpu.fault"))
 def host_allocation_failed(messages: MessageLog) -> Problem | None:
     """The memory of the machine is full."""
@@ -325,15 +296,11 @@ def host_allocation_failed(messages: MessageLog) -> Problem | None:
     host += (*large, *killed) if large and killed else ()
     if not all(map(_is_on_host, failed)) or not (failed or host):
         return None
-    words = " ".join(one.text for one in host)
-    more = next((f"; or {raise_it}" for limit, raise_it in _LIMITS if re.search(limit, words, re.IGNORECASE)), "")
     return Problem(
         title="The job does not fit into the machine's memory",
         cause="the allocation failed in the memory of the machine, not of the GPU",
         evidence=message_evidence(*failed, *host),
-        fixes=(
-            Fix(f"Load less data at once: a generator or tf.data instead of arrays, a smaller batch or buffer{more}"),
-        ),
+        fixes=(Fix("Load less data at once: a generator or tf.data instead of arrays, a smaller batch or buffer"),),
     )
 
 
@@ -426,31 +393,6 @@ def other_framework_gets_none(context: Context, messages: MessageLog) -> Problem
     )
 
 
-# cuda.h, CUDA_ERROR_DEVICE_UNAVAILABLE: "often unavailable due to use of CU_COMPUTEMODE_EXCLUSIVE_PROCESS or
-# CU_COMPUTEMODE_PROHIBITED"; nvidia-smi(1), --compute-mode
-_ALLOW_SEVERAL = Fix(
-    "Let several processes use it (-i INDEX for one GPU alone; in a cluster, ask its administrator, or request another "
-    "GPU), or end the process that has it",
-    ("sudo nvidia-smi -c DEFAULT",),
-)
-
-
-@TAKEN.sign(unless=("gpu.fault",))
-def compute_mode_refuses(messages: MessageLog) -> Problem | None:
-    """The compute mode of the GPU admits one process, or none, however much memory is free."""
-    failed, mode = messages.all("devices-busy"), messages.all("compute-mode")
-    if not failed or not mode:
-        return None
-    return Problem(
-        title="The GPU's compute mode admits no further process",
-        cause="Exclusive_Process admits one process at a time, Prohibited none, however much memory is free",
-        evidence=message_evidence(*failed, *mode),
-        fixes=(_ALLOW_SEVERAL,),
-        severity=Severity.ERROR,
-        sure=True,
-    )
-
-
 _SMALL_REQUEST = re.compile(r"failed to allocate (?:[1-4]?\d?\d(?:\.\d+)?M|\d+(?:\.\d+)?K)\b.{0,40}from device")
 
 
@@ -471,8 +413,6 @@ def allocation_failed_beside_another(context: Context, messages: MessageLog, gpu
     if not allocations:  # no tensor was refused: what TensorFlow reserves for tensors is what a library lacks
         others += messages.all("takes-all-memory")
     certain = bool(others or in_use)
-    if messages.has("devices-busy") and messages.has("compute-mode"):
-        return None
     # a routine that was executed had its memory
     texts = "\n".join(message.text for message in messages.all("cublas-handle"))
     launch = "launch failed" in texts and "EXECUTION_FAILED" not in texts

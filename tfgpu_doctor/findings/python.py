@@ -237,7 +237,7 @@ def installation_failed(context: Context, messages: MessageLog) -> Problem | Non
         title="The installation of TensorFlow failed",
         cause=cause,
         evidence=message_evidence(*messages.all(kind)),
-        fixes=_past_the_proxy(context) or again,
+        fixes=again,
         sure=True,
     )
 
@@ -265,22 +265,6 @@ NOT_INSTALLED.printed(
 _END_THEM = Fix(
     "End each Python, Jupyter and editor that has TensorFlow loaded, or restart Windows; then repeat the same command"
 )
-_OF_A_PROXY = re.compile(r"CERTIFICATE_VERIFY_FAILED.{0,60}(?:self[- ]signed|local issuer)")
-
-
-def _past_the_proxy(context: Context) -> tuple[Fix, ...]:
-    """Make pip trust whoever signs the connections of a company (pip's guide, "HTTPS Certificates")."""
-    if not any(_OF_A_PROXY.search(one.text) for one in context.log.all("index-unreachable")):
-        return ()
-    pip, file = f"{context.remedies.python} -m pip", "company-ca.pem"
-    text = f"A proxy signs this connection: get its certificate ({file}) from whoever runs the network, and name it"
-    install = context.remedies.pip_install(*context.remedies.tensorflow)
-    with_system = tuple(f"{one} --use-feature=truststore" for one in install)
-    first = (f"{pip} config set global.cert {context.remedies.quote(f'/path/to/{file}')}",)
-    return (
-        *context.remedies.installing(text, *context.remedies.tensorflow, first=first),
-        Fix("Let pip trust what the system does: 24.2 and later do so, 22.2 and later with this option", with_system),
-    )
 
 
 _STOPPED = {  # why, and what to do; "": the programs are ended first
@@ -456,28 +440,6 @@ def _update_pip(context: Context, row: Release, why: str, built: tuple[Fix, ...]
     if context.remedies.os == "macos" and at_least(have, "10") and at_least(have, row.macos or "") is False:
         text = f"First update macOS {have} to {row.macos} or newer, which its wheels are for. {text}"
     return Fix(text, (*see, f"{python} -m pip install --upgrade pip", *install.commands))
-
-
-@PYTHON_UNSUPPORTED.sign()
-def only_for_linux(messages: MessageLog) -> Problem | None:
-    """uv resolves for a system that a library of NVIDIA's has no wheels for."""
-    refused = messages.all("only-for-linux")
-    if not refused:
-        return None
-    library, extra = refused[0].values["requirement"], "tensorflow[and-cuda]" in refused[0].text
-    # https://docs.astral.sh/uv/concepts/projects/dependencies/#platform-specific-dependencies
-    line = f"{'tensorflow[and-cuda]' if extra else library}; sys_platform == 'linux'"
-    return Problem(
-        title=f"{library} has no wheel for that system",
-        cause="uv resolves for this system, or for all those of the project; on Windows TensorFlow uses no GPU since "
-        "2.11, and on macOS none of NVIDIA's",
-        evidence=message_evidence(*refused),
-        fixes=(
-            Fix(f"Require it on Linux alone: {line}", (f'uv add "{line}"',) if extra else ()),
-            Fix("To use an NVIDIA GPU, install on Linux, or in WSL2"),
-        ),
-        sure=True,
-    )
 
 
 @PYTHON_UNSUPPORTED.sign(unless=("tf.package-removed", "tf.package-conflict"))

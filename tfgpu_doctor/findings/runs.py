@@ -284,23 +284,6 @@ RUN_FAILED.printed(
 )
 
 
-_SHORTER = Fix("Make each step shorter: a smaller batch or smaller operations; or give the display another GPU")
-_NO_DISPLAY = Fix("Train without the desktop, which ends all windows: sudo systemctl isolate multi-user.target")
-# Microsoft's "Testing and debugging TDR" means these values for tests alone
-_TDR = Fix("The limit is 2 s; for a test, the registry's TdrDelay under Control\\GraphicsDrivers raises it")
-
-
-@RUN_FAILED.sign()
-def display_interrupted(context: Context, messages: MessageLog) -> Problem | None:
-    """The watchdog ended a kernel (cuda.h, CUDA_ERROR_LAUNCH_TIMEOUT), which GPUs with a display have alone."""
-    return Problem(
-        title="A computation took longer than a GPU with a display allows",
-        cause="while a kernel runs, the screen stands still; so the driver or Windows ends one after a few seconds",
-        evidence=message_evidence(*messages.all("launch-timeout")),
-        fixes=(_SHORTER, _TDR if context.remedies.os == "windows" else _NO_DISPLAY),
-    )
-
-
 RUN_FAILED.printed(
     "growth-differs",
     title="The program sets memory growth for some of its GPUs only",
@@ -477,26 +460,6 @@ SMALL_WORK = finding(
     "or a recurrent layer that runs step by step, this overhead dominates",
     fixes=lambda context: (*_looked_at(context), *_more_work(context)),
 )
-
-
-_FEWEST = 4  # multiprocessors; a GPU with fewer is sold beside CPUs that compute as fast
-_ON_THE_CPU = Fix("Run it on the CPU, or on a larger GPU", ("export CUDA_VISIBLE_DEVICES=-1",))
-
-
-@SMALL_WORK.sign()
-def small_gpu(messages: MessageLog, gpus: Gpus) -> Problem | None:
-    """The CPU is as fast as a GPU of two or three multiprocessors, whatever the program gives it."""
-    slow = (*messages.all("slow"), *_no_faster(messages))
-    cores = [value_or(one.multiprocessors, _FEWEST) for one in gpus]
-    if not slow or min(cores, default=_FEWEST) >= _FEWEST or max(cores) >= _FEWEST:
-        return None
-    return Problem(
-        title=f"This GPU is about as fast as a CPU: {gpu_name(gpus[0])} has {cores[0]} multiprocessors",
-        cause="a large GPU has 20 to 150 of them; another release, driver or batch size changes little",
-        evidence=message_evidence(*slow),
-        fixes=(_ON_THE_CPU,),
-        sure=True,
-    )
 
 
 @SMALL_WORK.sign(unless=("gpu.usage-unknown", "gpu.several", "gpu.arch-too-old"))

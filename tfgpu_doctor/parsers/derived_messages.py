@@ -94,9 +94,6 @@ _COLABS_EXAMPLE = re.compile(r"^-+> \d+ +raise SystemError\('GPU device not foun
 _EXPLICIT = re.compile(r"explicit device specification '\S{0,60}(?P<asked>GPU:\d+)'")
 _ALL_AVAILABLE = re.compile(r"^\s*All available devices \[(?P<devices>[^\]]{0,2000}device:GPU:\d[^\]]{0,500})\]")
 _PRIME = re.compile(r"\bprime-select query\s*$")
-_LISTS_NODES = re.compile(r"\bls\b.{0,20} /dev/nvidia\*")
-_NODE = re.compile(r"^c[rw-]{9}.{0,80} /dev/nvidiactl\b")
-_UVM = re.compile(r"uvm")
 _PRINTED_VERSION = re.compile(r"(?:Out\[\d{1,4}\]: )?['\"(]*[\d.]+(?:rc\d+)?['\")]*")
 # lines that programs print, beside those of prose.is_sentence: TensorFlow's log, training, this program, pip, a shell
 _PRINTED = re.compile(
@@ -196,8 +193,6 @@ def _of_commands(text: ParsedText) -> Iterator[Message]:
     for asked, line in itertools.pairwise(text.lines):
         if _PRIME.search(asked.text) and line.text.strip() == "intel":
             yield _message(text, "module-not-loaded", line.number)
-    if text.find(_LISTS_NODES) and not text.find(_UVM) and (nodes := text.find(_NODE)):
-        yield _message(text, "no-uvm-node", nodes[1])
     for line in text.lines_with(" install") if text.hints.os == "wsl2" else ():
         if _LINUX_DRIVER.search(line.text):
             yield _message(text, "linux-driver-in-wsl", line.number)
@@ -344,8 +339,6 @@ def _of_installers(text: ParsedText) -> Iterator[Message]:
         values = {name: str(getattr(event, field)) for name, field in fields.items()}
         if event.kind == "no-version":
             values["versions"] = ", ".join(event.versions) or "none"
-        if event.kind == "conflict" and event.name == "torch" and event.requirement.startswith("nvidia-"):
-            yield Message("torch-conflict", event.line, text.text_of(event.line), values)
         if event.kind in _ANY_PACKAGE or event.name.startswith(_FAMILY):
             yield Message(kind, event.line, text.text_of(event.line), values)
 

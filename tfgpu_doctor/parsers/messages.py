@@ -85,8 +85,8 @@ _DERIVED = (
     *("another-program", "conda-tensorflow", "container-start", "image-named"),
     *("cuda-versions-compared", "cuda-wanted", "gpu-created", "gpu-fails-said", "gpu-found", "jetson"),
     *("log-era", "notebook", "hosted-notebook", "no-gpu-listed", "only-printed", "own-report", "few-words"),
-    *("torch-conflict", "other-framework", "wants-cpu", "question", "source-build", "works-before-avx", "not-python"),
-    *("no-uvm-node", "place"),
+    *("other-framework", "wants-cpu", "question", "source-build", "works-before-avx", "not-python"),
+    "place",
 )
 # Kinds that are no failures
 ROLES: dict[str, Role] = {
