@@ -55,7 +55,7 @@ _TO_LAST = "; in a container it lasts with RUN in the image's Dockerfile"
 _IN_SNAKEMAKE = "; to last, in the yaml that snakemake makes this environment from"
 _NAME = re.compile(r"[\w.-]*")
 # bounds and lines of Python, in quotes; every shell knows double ones
-_IN_QUOTES = re.compile(r"'([\w.,~=\[\]-]*[<>][\w.,<>~=\[\]-]*)'|(?:(?<=python -c )|(?<=python3 -c ))'([^'\"$`!\\]*)'(?=$| )")
+_IN_QUOTES = re.compile(r"'([\w.,~=\[\]-]*[<>][\w.,<>~=\[\]-]*)'|(?<=python -c |ython3 -c )'([^'\"$`!\\]*)'(?=$| )")
 _NONE_YET = ("no-distribution", "wheel-not-supported")
 _OF_A_PYTHON = re.compile(r"^tfgpu (?:doctor|smoke|bench(?: [a-z]+)?)(?= |$)(?!.* --python )")
 _BY_CONDA = re.compile(r"(?P<tool>conda|mamba|micromamba) create .*?-n (?P<name>[\w.-]+)")
