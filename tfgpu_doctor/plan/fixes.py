@@ -652,11 +652,9 @@ class Fixes(Situation):
         if row and (other := self._possible_pythons - {*row.python}):
             python = structs.replace(self.facts.python, version=Known(min(other, key=numbers), "its TensorFlow"))
             return replace(self, facts=structs.replace(self.facts, python=python)).reinstall_best(why)
-        known = self.facts.tensorflow.version
-        of_others = known.one_of if self._of_text and isinstance(known, Unknown) else ()
-        if of_others and "CUDA libraries" in why and not any(at_least(one, "2.14") for one in of_others):
-            # a program of one of these may not run with a release whose extra brings them
-            return (*(self._for_tensorflow_1(row, why) if row else ()), _OF_ITS_RELEASE)
+        if "CUDA libraries" in why and (left := self._left_without_extra):
+            of_1 = self._for_tensorflow_1(row, why) if row else ()
+            return self._of_one_cuda(left, why) or (*of_1, _OF_ITS_RELEASE)
         if row:
             return (*self._for_tensorflow_1(row, why), *self._install(row, why))
         if row := self.best_release(this_python=False):
@@ -670,6 +668,23 @@ class Fixes(Situation):
             own = self.with_cuda_beside(row, f"{self._verb(row)} TensorFlow {row.version}", why)
             return (*self._for_tensorflow_1(row, why), *own)
         return ()
+
+    @property
+    def _left_without_extra(self) -> tuple[str, ...]:
+        """What a text leaves of releases whose programs may not run with one whose extra brings CUDA."""
+        known = self.facts.tensorflow.version
+        left = known.one_of if self._of_text and isinstance(known, Unknown) else ()
+        return () if any(at_least(one, "2.14") for one in left) else left
+
+    def _of_one_cuda(self, versions: tuple[str, ...], why: str) -> tuple[Fix, ...]:
+        """An environment for the newest of these releases, where all of them load the same CUDA and cuDNN."""
+        rows = [one for one in candidates(self.matrix, self.target.platform) if one.gpu and one.version in versions]
+        loaded = {(one.cuda, major(one.cudnn or "")) for one in rows}
+        in_image = self.image or value_or(self.facts.host.container, "none") != "none"
+        if in_image or len(loaded) != 1 or {one.version for one in rows} != {*versions}:
+            return ()
+        text = f"{self._verb(rows[0])} TensorFlow {rows[0].version} in an environment of its own"
+        return tuple(self.with_cuda_beside(rows[0], text, why))
 
     def _for_tensorflow_1(self, best: Release, why: str) -> Iterator[Fix]:
         """The newest TensorFlow 1 that runs here, for a program of that, which the best release cannot run."""
