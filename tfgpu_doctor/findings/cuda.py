@@ -125,6 +125,37 @@ def other_minor_reported(reported_cuda: ReportedCuda) -> Problem | None:
     return Problem(cause=f"{OTHER_CUSOLVER}: another minor version is installed", evidence=reported_cuda.evidence)
 
 
+@CUDA_VERSION.sign(unless=NO_GPU_SIDE)
+def pair_of_no_release(
+    context: Context,
+    messages: MessageLog,
+    toolkits: Toolkits,
+    cudnn_installed: tuple[CudnnFile, ...],
+    gpu_release: Release | None = None,
+) -> Problem | None:
+    """The cuDNN is not made for the CUDA beside it, so that no release loads both, whichever one it is."""
+    kits = {kit.version for kit in toolkits if kit.version}
+    versions = {file.version for file in cudnn_installed if file.version}
+    if context.probed or gpu_release or len(kits) != 1 or len(versions) != 1 or not messages.has("no-gpu-listed"):
+        return None
+    cuda, cudnn = kits.pop(), versions.pop()
+    row = context.matrix.cudnn(cudnn)
+    wanting = [
+        one.cuda for one in context.matrix.releases(platform="linux_x86_64") if row and minor(one.cudnn) == row.version
+    ]
+    if row is None or not wanting or major(cuda) in row.cuda_majors:
+        return None
+    of_cudnn, loaded = f"cuDNN {row.version} is for CUDA {' and '.join(row.cuda_majors)}", minor(wanting[0])
+    load = f"Load CUDA {loaded} with that cuDNN (on a cluster: its module), or the cuDNN of the release that runs"
+    return Problem(
+        possible=True,
+        title=f"No TensorFlow loads CUDA {minor(cuda)} and cuDNN {row.version} together",
+        cause=f"{of_cudnn}, and the releases that are compiled with it load CUDA {loaded}",
+        evidence=(evidence(f"CUDA {cuda}, cuDNN {cudnn}", context.source("cudnn.installed")),),
+        fixes=(Fix(load),),
+    )
+
+
 CUDA_MISSING = finding(
     "cuda.missing",
     layer="CUDA",
@@ -475,8 +506,22 @@ def _wrong_first(context: Context) -> Fix:
     return Fix(text, (*look, listed, first_on_loader_path("/folder/of/it")))
 
 
+def _absent(context: Context) -> Fix | None:
+    """Install the cuDNN that the loader does not find, where nothing shows that one is loaded."""
+    reported: ReportedCudnn | None = value_or(inputs.fetch("reported_cudnn", context), None)
+    if reported is None or not (reported.wanted and reported.not_opened) or context.log.has("cudnn-version-differs"):
+        return None
+    wanted = major(reported.wanted)
+    text = (
+        f"Install cuDNN {wanted} beside what is there, for the CUDA that is loaded, and add its folder to the loader "
+    )
+    text += "path (Windows: PATH); another major version does not serve, nor does a link to it"
+    return Fix(f"{text}: https://developer.nvidia.com/cudnn-archive")
+
+
 def _one_version(context: Context) -> tuple[Fix, ...]:
-    remedies, wrong = context.remedies, _wrong_first(context)
+    remedies, absent = context.remedies, _absent(context)
+    wrong = absent or _wrong_first(context)
     compiled = next(map(dotted, context.log.values("cudnn-version-differs", "compiled")), None)
     release = value_or(inputs.fetch("gpu_release", context), None)
     if release and takes_cudnn_7_0_alone(release):  # that of Linux: the wheels of Windows name the major version alone
@@ -485,6 +530,8 @@ def _one_version(context: Context) -> tuple[Fix, ...]:
     # neither pip nor an image brings it for the release that is there
     if compiled and not (context.probed or remedies.image or remedies.kept_release()):
         return (*_that_serves(context, compiled), wrong)
+    if absent and release is None:
+        return (absent,)  # a release for another cuDNN is another program's
     right = install_libraries(context) or remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
     return (*right, *(() if context.probed else (wrong,)))
 
@@ -558,6 +605,8 @@ def other_cudnn_reported(
     fails = cudnn.not_opened or cudnn.unnamed or (no_gpu and messages.speaks_only_of(*declaration.OF_ANY_CRASH))
     installed = cudnn.installed if cudnn.only_other_major and fails else _older(messages, cudnn, compiled)
     need = (f"cuDNN {compiled}", libraries.needed_by(gpu_release)) if gpu_release and compiled else (None, None)
+    if cudnn.wanted and compiled and major(cudnn.wanted) != major(compiled):  # of another program than that release
+        need = (f"cuDNN {cudnn.wanted}", "the file that is looked for")
     lines = message_evidence(*cudnn.not_opened, *messages.all("no-dnn-library"), most=3)
     versions = [evidence(f"cuDNN {version}", where, *need) for version, where in installed[:2]]
     return Problem(evidence=(*lines, *versions) if versions else ())

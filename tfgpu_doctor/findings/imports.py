@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from posixpath import basename, normpath
 
+from msgspec import structs
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -234,6 +235,11 @@ _BEFORE_AVX = re.compile(
 )
 
 
+_SAID_TO_BE_THERE = ("avx",)
+_FOR_THIS_CPU = (
+    "Compare the CPU with what the build is for (AVX2, FMA, AVX-512): where it lacks one, use a newer CPU, or compile "
+    "the project's own TensorFlow on this machine; any other one is replaced by pip's, which needs AVX alone"
+)
 _SEE_CPU = Fix("See the instructions of the CPU", ("grep -o -w -E 'avx|avx2|fma|avx512f' /proc/cpuinfo | sort -u",))
 
 
@@ -254,9 +260,12 @@ _HIDDEN_BY = {
 def _avoid_instruction(context: Context, *, without: bool = False, missing: str = "") -> tuple[Fix, ...]:
     """What to do: `without` tells that the hardware has no AVX, `missing` which instructions TensorFlow names."""
     release, flags = (value_or(inputs.fetch(name, context), None) for name in ("release", "cpu_flags"))
+    flags = flags or _SAID_TO_BE_THERE[: len(context.log.all("avx-said"))]
     bug = context.matrix.issue_for(release, cpu_flags=flags or ()) if release else None
     if bug and bug.condition.cpu_lacks:
         return (Fix(bug.fix, bug.commands),)  # built for a newer CPU by mistake
+    if "avx" in (flags or ()):
+        return (structs.replace(_SEE_CPU, text=_FOR_THIS_CPU),)
     named = next(iter(context.log.values("hypervisor", "name")), "")[:3].lower()
     cpu = _HIDDEN_BY.get(named, _ANY_HYPERVISOR)
     if missing != "AVX" and named not in _HIDDEN_BY:
@@ -287,6 +296,11 @@ IMPORT_AVX = finding(
     "(Rosetta, Docker on Apple silicon) hides",
     fixes=_avoid_instruction,
     docs="https://www.tensorflow.org/install/pip#hardware-requirements",
+)
+
+
+_OTHER_BUILD = (
+    "the CPU has AVX, as the text says: the build is for a newer one, or the instruction is another library's"
 )
 
 
@@ -333,6 +347,7 @@ def illegal_instruction_message(
 ) -> Problem | None:
     """SIGILL, or TensorFlow's own message about it, or a CPU without AVX and an import that ends the process."""
     seen = messages.all("cpu-instructions-missing", "illegal-instruction", "emulated")
+    said = () if cpu_flags else messages.all("avx-said")
     without = "avx" not in cpu_flags if cpu_flags else _BEFORE_AVX.search(cpu_model)
     before = messages.all("works-before-avx")
     if not seen and "arm64" not in wheel_platform:
@@ -342,7 +357,11 @@ def illegal_instruction_message(
     if context.remedies.on_jetson:
         return Problem(title=_OF_OPENBLAS, cause=_ON_ARM, evidence=message_evidence(*seen), fixes=(_CORETYPE,))
     named = messages.values("cpu-instructions-missing", "instructions")
-    cause = _missing_instruction(cpu_flags) or IMPORT_AVX.cause.replace("AVX", next(iter(named), "AVX"))
+    cause = (
+        _missing_instruction(cpu_flags)
+        or (_OTHER_BUILD if said else None)
+        or IMPORT_AVX.cause.replace("AVX", next(iter(named), "AVX"))
+    )
     way_out = _avoid_instruction(context, without=bool(without), missing="".join(named))
     fixes = (*(_KEEP_1_5 for _ in before[:1]), *way_out)
     may_be_mac = value_or(context.facts.host.os, "macos") == "macos"

@@ -225,6 +225,21 @@ OOM = finding(
 _OF_PYTORCH = re.compile(r"\btorch\b|PyTorch|CUDA out of memory\. Tried to allocate")
 
 
+_OTHERS_FIRST = Fix("End other processes that use the memory: this variable has no batch", ("nvidia-smi",))
+_SMALLER_MODEL = Fix(f"If there are none, make the model smaller; {_ON_CPU}")
+# what TensorFlow's pool takes at once as it starts, or grows by: gpu_executor's AllocateRaw
+_OF_THE_POOL = re.compile(r"failed to allocate [\d.]+G\b.{0,40}from device")
+_OF_A_TENSOR = re.compile(r"OOM when|resource ?_?exhausted|tensor\b(?!flow)|to allocate \S+ ?[KMGT]iB", re.IGNORECASE)
+_GOES_ON_WITH_LESS = Fix(
+    "To decide, see whether the program goes on (then it is harmless: TensorFlow asks for less), and whether others "
+    "hold memory",
+    ("nvidia-smi",),
+)
+_LESS_OF_THE_CARD = Fix(
+    "End other processes, or lower the share of the memory that the program asks for (per_process_gpu_memory_fraction)"
+)
+
+
 def _reduce(log: MessageLog) -> Fix:
     """What makes a step smaller: not its batch, where that is small already."""
     shapes = [found for one in log.all("out-of-memory") for found in _SHAPE.findall(one.text)]
@@ -286,8 +301,17 @@ def allocation_failed(context: Context, messages: MessageLog) -> Problem | None:
         return Problem(evidence=message_evidence(*tight), fixes=(_REDUCE, growth(context), _SEE_OTHERS), sure=True)
     if all(map(_is_on_host, failed)):
         return None
+    if any(_OF_THE_POOL.search(one.text) for one in failed) and not any(
+        _OF_A_TENSOR.search(one.text) for one in failed
+    ):
+        cause = "the request is for TensorFlow's pool, which takes nearly the whole card at once; no tensor is refused"
+        fails = messages.has("cudnn-handle", "cublas-handle", "exception")
+        fixes = (growth(context), _SEE_OTHERS) if fails else (_GOES_ON_WITH_LESS, _LESS_OF_THE_CARD)
+        return Problem(possible=not fails, cause=cause, evidence=message_evidence(*failed), fixes=fixes)
     program = "PyTorch" if all(_OF_PYTORCH.search(message.text) for message in failed) else _program(messages)
     reduce = _reduce(messages)
+    if messages.has("node-of-variable"):
+        return Problem(evidence=message_evidence(*failed), fixes=(_OTHERS_FIRST, _SMALLER_MODEL))
     if any("_EagerConst" in message.text for message in failed):
         return Problem(evidence=message_evidence(*failed), fixes=(_IN_PARTS, _SEE_OTHERS))
     if program == "TensorFlow":

@@ -565,6 +565,10 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
     seen = (*message_evidence(*refused, need=need), *more)
     lacks = row and python and minor(python) not in row.python
     title = f"TensorFlow {row.version} has no wheel for Python {python}" if row and lacks else None
+    if own := _own_wheel(context, refused, python, platform):
+        text = f"Install the wheel of that release for Python {minor(python)}"
+        fixes = context.remedies.installing(text, f"{own.package}=={own.version}")
+        return Problem(title=_FILE_FOR_ANOTHER, evidence=seen, fixes=fixes)
     for_it = _for_release(context, row, refused, python)
     lists = [offered(message) for message in refused]
     if [] in lists or (not row and not any(lists) and _has_wheels(context, refused, python)):
@@ -575,6 +579,24 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
         fixes = (update, *for_it) if python else (*for_it, update)
         return Problem(title=f"pip does not find the wheels of TensorFlow {row.version}", evidence=seen, fixes=fixes)
     return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
+
+
+_FILE_FOR_ANOTHER = "This file is a wheel for another Python"
+
+
+def _own_wheel(
+    context: Context, refused: tuple[Message, ...], python: str | None, platform: str | None
+) -> Release | None:
+    """The release of a file that is for another Python, where there is a wheel of it for this one."""
+    for one in refused:
+        tag, values = re.match(r"cp([23])(\d{1,2})-", one.values.get("tags", "")), one.values
+        row = context.matrix.tensorflow(
+            values.get("version", ""), platform or "linux_x86_64", values.get("package", "")
+        )
+        is_own = row and python and row.version == values["version"] and minor(python) in row.python
+        if tag and is_own and f"{tag[1]}.{tag[2]}" != minor(python):
+            return row
+    return None
 
 
 def _for_the_wheel(refused: tuple[Message, ...], python: str | None) -> tuple[Fix, ...]:
@@ -768,15 +790,26 @@ def empty_package_installed(context: Context, packages: Packages) -> Problem | N
     return Problem(evidence=(seen,), fixes=(replaced,) if installed else ())
 
 
+def _in_its_file(context: Context) -> tuple[Fix, ...] | None:
+    """Change the requirement where a file or a package asks for it, which installing tensorflow beside it does not."""
+    file = next(iter(context.log.values("file-asks-for-it", "file")), None)
+    if file is None:
+        return None
+    install = f"{context.remedies.python} -m pip install " + (f"-r {file}" if file.endswith(".txt") else ".")
+    change = () if context.remedies.os == "windows" else (f"sed -i 's/tensorflow[-_]gpu/tensorflow/' {file}",)
+    text = f"In {file}, write tensorflow in the place of tensorflow-gpu, and install from that again"
+    return (Fix(f"{text}; of a package that pip downloads, get the source first", (*change, install)),)
+
+
 @PACKAGE_REMOVED.sign()
-def removal_message(messages: MessageLog, os: str | None = None) -> Problem | None:
+def removal_message(context: Context, messages: MessageLog, os: str | None = None) -> Problem | None:
     """The empty package prints what it is, or pip finds no such version."""
     seen = [*messages.all("package-removed")]
     for message in messages.all("no-distribution"):
         name, version = requested(message)
         if name.replace("_", "-") == "tensorflow-gpu" and version and _after_the_last(version, offered(message), os):
             seen.append(message)
-    return Problem(evidence=message_evidence(*seen))
+    return Problem(evidence=message_evidence(*seen), fixes=_in_its_file(context))
 
 
 @PACKAGE_REMOVED.sign()
