@@ -129,8 +129,8 @@ def other_minor_reported(reported_cuda: ReportedCuda) -> Problem | None:
 def pair_of_no_release(
     context: Context,
     messages: MessageLog,
-    toolkits: Toolkits,
-    cudnn_installed: tuple[CudnnFile, ...],
+    toolkits: Toolkits = (),
+    cudnn_installed: tuple[CudnnFile, ...] = (),
     gpu_release: Release | None = None,
 ) -> Problem | None:
     """The cuDNN is not made for the CUDA beside it, so that no release loads both, whichever one it is."""
@@ -506,22 +506,23 @@ def _wrong_first(context: Context) -> Fix:
     return Fix(text, (*look, listed, first_on_loader_path("/folder/of/it")))
 
 
-def _absent(context: Context) -> Fix | None:
-    """Install the cuDNN that the loader does not find, where nothing shows that one is loaded."""
+_BESIDE = (
+    "Install cuDNN {0} for that CUDA beside what is there, and add its folder to the loader path (Windows: "
+    "PATH); another major version does not serve, nor does a link to it: https://developer.nvidia.com/cudnn-archive"
+)
+
+
+def _absent(context: Context) -> str | None:
+    """The major version of the cuDNN that the loader does not find, where nothing shows that one is loaded."""
     reported: ReportedCudnn | None = value_or(inputs.fetch("reported_cudnn", context), None)
-    if reported is None or not (reported.wanted and reported.not_opened) or context.log.has("cudnn-version-differs"):
+    if reported is None or not reported.not_opened or context.log.has("cudnn-version-differs"):
         return None
-    wanted = major(reported.wanted)
-    text = (
-        f"Install cuDNN {wanted} beside what is there, for the CUDA that is loaded, and add its folder to the loader "
-    )
-    text += "path (Windows: PATH); another major version does not serve, nor does a link to it"
-    return Fix(f"{text}: https://developer.nvidia.com/cudnn-archive")
+    return major(reported.wanted) or None
 
 
 def _one_version(context: Context) -> tuple[Fix, ...]:
     remedies, absent = context.remedies, _absent(context)
-    wrong = absent or _wrong_first(context)
+    wrong = Fix(_BESIDE.format(absent)) if absent else _wrong_first(context)
     compiled = next(map(dotted, context.log.values("cudnn-version-differs", "compiled")), None)
     release = value_or(inputs.fetch("gpu_release", context), None)
     if release and takes_cudnn_7_0_alone(release):  # that of Linux: the wheels of Windows name the major version alone
@@ -530,9 +531,10 @@ def _one_version(context: Context) -> tuple[Fix, ...]:
     # neither pip nor an image brings it for the release that is there
     if compiled and not (context.probed or remedies.image or remedies.kept_release()):
         return (*_that_serves(context, compiled), wrong)
-    if absent and release is None:
-        return (absent,)  # a release for another cuDNN is another program's
-    right = install_libraries(context) or remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
+    right = install_libraries(context)
+    if absent and release is None:  # a release for another cuDNN is another program's
+        return (*(fix for fix in right if f"cuDNN {absent}" in fix.text), wrong)
+    right = right or remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
     return (*right, *(() if context.probed else (wrong,)))
 
 

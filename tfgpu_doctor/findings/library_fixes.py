@@ -356,8 +356,7 @@ def without_bug(context: Context, release: Release, issue: KnownIssue) -> tuple[
 
 # tensorflow-metal 1.2.0 is of the time of 2.18; 1.1.0 could not load 2.18.0 (tensorflow issues 81987, 84167). 1.1.0 is
 # that of 2.14 (the table in its wheels, for Python 3.9 to 3.11), and runs with 2.15.0 (tensorflow issue 63854)
-_METAL = {"2.14": "1.1.0", "2.15": "1.1.0", "2.18": "1.2.0"}
-_OF_METAL = {"1.1.0": ("3.9", "3.10", "3.11"), "1.2.0": ("3.9", "3.10", "3.11", "3.12")}
+_METAL, _ITS_PYTHONS = {"2.14": "1.1.0", "2.15": "1.1.0"}, ("3.9", "3.10", "3.11")
 
 
 def with_metal(context: Context) -> tuple[Fix, ...]:
@@ -370,10 +369,10 @@ def with_metal(context: Context) -> tuple[Fix, ...]:
         minor(value_or(context.facts.python.version, "")),
     )
     metal = _METAL.get(minor(installed) or "", "")
-    if metal and python in (None, "", *_OF_METAL[metal]):
+    if metal and python in (None, "", *_ITS_PYTHONS):
         text = f"On Apple silicon, keep {installed}, and install Apple's plug-in in that environment"
         return (*context.remedies.installing(text, f"tensorflow-metal=={metal}"),)
-    python = python if python in _OF_METAL["1.2.0"] else "3.12"
+    python = python if python in _ITS_PYTHONS else "3.12"
     commands = (
         f"python{python} -m venv ~/tf",
         "~/tf/bin/python -m pip install tensorflow==2.18.1 tensorflow-metal==1.2.0",
