@@ -8,9 +8,8 @@ from tfgpu_doctor.facts.facts import Build, Known, lists_gpu, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
-from tfgpu_doctor.findings.dependencies import keep_one
 from tfgpu_doctor.findings.inputs import Devices
-from tfgpu_doctor.findings.library_fixes import jetpack, with_metal
+from tfgpu_doctor.findings.library_fixes import jetpack, keep_one, with_metal
 from tfgpu_doctor.matrix.loader import Release
 
 GUIDE = "https://www.tensorflow.org/install/pip"

@@ -19,7 +19,7 @@ from tfgpu_doctor.findings.declaration import (
     finding,
     message_evidence,
 )
-from tfgpu_doctor.findings.library_fixes import with_metal
+from tfgpu_doctor.findings.library_fixes import keep_one, with_metal
 from tfgpu_doctor.findings.phases import import_fails, import_phase
 from tfgpu_doctor.findings.requirements import allows, bounds_of, first_of_each, narrowed, required_by, without_gaps
 from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound, requirement
@@ -101,18 +101,6 @@ def _see_which(context: Context) -> Iterator[Fix]:
     if context.log.has("no-attribute") and not (context.probed or (mixed and mixed.evidence)):
         text = "To decide, see where Python finds it: rename a file of your own; in site-packages TensorFlow is mixed"
         yield Fix(text, (f"{context.remedies.python} -c 'import tensorflow; print(tensorflow.__file__)'",))
-
-
-def keep_one(context: Context) -> tuple[Fix, ...]:
-    """Keep tensorflow-gpu: of 1.x and 2.0 it alone has CUDA, and from 2.1 on the two are the same."""
-    python = context.remedies.python
-    text = (
-        "Keep tensorflow-gpu, and install it anew, as tensorflow has overwritten its files; add with pip's --no-deps "
-        "what requires tensorflow"
-    )
-    version = f"V=$({python} -m pip show tensorflow-gpu | sed -n 's/^Version: //p')"
-    again = f'{python} -m pip install --force-reinstall --no-deps "tensorflow-gpu==$V"'
-    return (Fix(text, (version, context.remedies.pip_uninstall("tensorflow"), again)),)
 
 
 PACKAGE_CONFLICT = finding(
@@ -473,11 +461,7 @@ def _needs(context: Context, messages: MessageLog) -> Iterator[str]:
         row = context.matrix.tensorflow(version, platform) if of_wheel else None
         lacking = _BOUND_OF[name](row) if row else None
         bounds.setdefault(name, []).extend((lacking or "", one.values["need"].removeprefix(name)))
-    conflicts = messages.all("requirement-conflict")
-    if any(
-        one.values["other"] == "keras-applications" and at_least(one.values["has"], "1.0.6") is False
-        for one in conflicts
-    ):
+    if any(at_least(has, "1.0.6") is False for has in _of_keras(messages)):
         bounds = {"keras": ["==2.2.4"]} | {
             name: asked for name, asked in bounds.items() if name not in _PINNED_BY_KERAS
         }
@@ -487,6 +471,11 @@ def _needs(context: Context, messages: MessageLog) -> Iterator[str]:
 
 # Keras 2.2.0 pins them, 2.2.4 asks for >=1.0.6 and >=1.0.5, as TensorFlow 1.13 and 1.14 do (metadata of the wheels)
 _PINNED_BY_KERAS = ("keras-applications", "keras-preprocessing")
+
+
+def _of_keras(messages: MessageLog) -> Iterator[str]:
+    conflicts = (one.values for one in messages.all("requirement-conflict"))
+    yield from (one["has"] for one in conflicts if one["other"] == "keras-applications")
 
 
 _BOUND_OF = {"numpy": numpy_bound, "protobuf": protobuf_bound}

@@ -500,6 +500,7 @@ def no_matching_distribution(
         row = _requested_row(context, refused, wheel_platform) or release
         return replace(_of_32_bits(context, *message_evidence(*refused, most=2)), fixes=_for_64_bits(context, row))
     found = _of_another_package(context, refused) or _by_an_old_pip(context, refused) or _by_conda(context, refused)
+    found = found or _by_its_file(context, refused, python_version, wheel_platform)
     return found or _refused(context, refused, python_version, wheel_platform)
 
 
@@ -565,10 +566,6 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
     seen = (*message_evidence(*refused, need=need), *more)
     lacks = row and python and minor(python) not in row.python
     title = f"TensorFlow {row.version} has no wheel for Python {python}" if row and lacks else None
-    if own := _own_wheel(context, refused, python, platform):
-        text = f"Install the wheel of that release for Python {minor(python)}"
-        fixes = context.remedies.installing(text, f"{own.package}=={own.version}")
-        return Problem(title=_FILE_FOR_ANOTHER, evidence=seen, fixes=fixes)
     for_it = _for_release(context, row, refused, python)
     lists = [offered(message) for message in refused]
     if [] in lists or (not row and not any(lists) and _has_wheels(context, refused, python)):
@@ -581,21 +578,21 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
     return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
 
 
-_FILE_FOR_ANOTHER = "This file is a wheel for another Python"
-
-
-def _own_wheel(
+def _by_its_file(
     context: Context, refused: tuple[Message, ...], python: str | None, platform: str | None
-) -> Release | None:
-    """The release of a file that is for another Python, where there is a wheel of it for this one."""
+) -> Problem | None:
+    """A wheel that is named by its file is for another Python, and the release has one for this one."""
     for one in refused:
         tag, values = re.match(r"cp([23])(\d{1,2})-", one.values.get("tags", "")), one.values
         row = context.matrix.tensorflow(
             values.get("version", ""), platform or "linux_x86_64", values.get("package", "")
         )
         is_own = row and python and row.version == values["version"] and minor(python) in row.python
-        if tag and is_own and f"{tag[1]}.{tag[2]}" != minor(python):
-            return row
+        if tag and row and is_own and f"{tag[1]}.{tag[2]}" != minor(python):
+            text = f"Install the wheel of that release for Python {minor(python)}"
+            fixes = context.remedies.installing(text, f"{row.package}=={row.version}")
+            title = "This file is a wheel for another Python"
+            return Problem(title=title, evidence=message_evidence(*refused), fixes=fixes)
     return None
 
 
