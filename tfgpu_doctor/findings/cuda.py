@@ -507,7 +507,7 @@ def _wrong_first(context: Context) -> Fix:
 
 
 _BESIDE = (
-    "Install cuDNN {0} for that CUDA beside what is there, and add its folder to the loader path (Windows: "
+    "Install cuDNN {0} for the installed CUDA, beside what is there, and add its folder to the loader path (Windows: "
     "PATH); another major version does not serve, nor does a link to it: https://developer.nvidia.com/cudnn-archive"
 )
 
