@@ -428,6 +428,26 @@ KNOWN_BUG = finding(
 
 
 @KNOWN_BUG.sign()
+def shim_not_published(context: Context, messages: MessageLog) -> Problem | None:
+    """Poetry resolves for all systems, Windows too, whose package of that version was never published."""
+    missing = messages.all("shim-not-published")
+    version = Version(missing[0].values["version"]) if missing else None
+    row = context.matrix.tensorflow(f"{minor(str(version))}.{version.micro + 1}", "windows_amd64") if version else None
+    if version is None or row is None:
+        return None
+    return Problem(
+        title=f"TensorFlow {version} requires a tensorflow-intel that was never published",
+        cause="Poetry resolves for all systems, and so needs the package of Windows on Linux, too",
+        evidence=message_evidence(*missing),
+        fixes=(
+            Fix(f"Require {row.version}, which has all of its packages", (f"poetry add tensorflow=={row.version}",)),
+        ),
+        severity=Severity.ERROR,
+        sure=True,
+    )
+
+
+@KNOWN_BUG.sign()
 def bug_of_this_release(
     context: Context,
     release: Release,

@@ -9,7 +9,7 @@ from tfgpu_doctor.facts.report import Alternative, Fix, Severity
 from tfgpu_doctor.facts.versions import at_least, minor
 from tfgpu_doctor.findings.declaration import Context, MessageLog, Problem, evidence, finding, message_evidence
 from tfgpu_doctor.findings.inputs import Devices
-from tfgpu_doctor.findings.library_fixes import jetpack, with_metal
+from tfgpu_doctor.findings.library_fixes import jetpack, keep_one, with_metal
 from tfgpu_doctor.matrix.loader import Release
 
 GUIDE = "https://www.tensorflow.org/install/pip"
@@ -29,6 +29,8 @@ def _severity(messages: MessageLog | None) -> Severity | None:
     return Severity.WARNING if messages and messages.stops_import else None
 
 
+# what ends the installation, before a GPU is of any account
+NOT_THERE_YET = ("no-distribution", "shim-not-published", "wheel-not-supported")
 WINDOWS_NATIVE = finding(
     "tf.windows-native",
     layer="TensorFlow",
@@ -47,7 +49,7 @@ def release_without_cuda(
     """The last release with CUDA for native Windows is 2.10; a CPU package of before had a sibling with CUDA."""
     if os != "windows" or release.gpu or not at_least(release.version, "2.11"):
         return None
-    if messages and messages.has(*_OF_A_CUDA_BUILD, "loader-error"):
+    if messages and messages.has(*_OF_A_CUDA_BUILD, "loader-error", *NOT_THERE_YET):
         return None
     version, python = context.facts.tensorflow.version, python_version and f"Python {python_version}"
     named = version.value if isinstance(version, Known) and version.grade != "inferred" else None
@@ -146,7 +148,7 @@ def build_without_cuda(
     if tensorflow_build:
         gpu = tensorflow_build.is_cuda_build or tensorflow_build.is_rocm_build
     else:
-        printed = messages and messages.has(*_OF_A_CUDA_BUILD, "loader-error")
+        printed = messages and messages.has(*_OF_A_CUDA_BUILD, "loader-error", *NOT_THERE_YET)
         gpu = release is None or release.gpu or bool(printed)
     if gpu:
         return None
@@ -200,6 +202,8 @@ def cpu_build_said(context: Context, messages: MessageLog, tensorflow_version: s
         return None
     said = () if messages.has("gpu-created", "library-opened", "conda-build") else messages.all("cpu-build-said")
     fixes = context.remedies.reinstall("it can use the GPU") if said else ()
+    if messages.has("two-tensorflows"):  # another package brings the one without CUDA, and would do so again
+        fixes = keep_one(context)
     return Problem(evidence=message_evidence(*said), fixes=fixes, possible=True)
 
 

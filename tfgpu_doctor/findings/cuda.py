@@ -125,6 +125,37 @@ def other_minor_reported(reported_cuda: ReportedCuda) -> Problem | None:
     return Problem(cause=f"{OTHER_CUSOLVER}: another minor version is installed", evidence=reported_cuda.evidence)
 
 
+@CUDA_VERSION.sign(unless=NO_GPU_SIDE)
+def pair_of_no_release(
+    context: Context,
+    messages: MessageLog,
+    toolkits: Toolkits = (),
+    cudnn_installed: tuple[CudnnFile, ...] = (),
+    gpu_release: Release | None = None,
+) -> Problem | None:
+    """The cuDNN is not made for the CUDA beside it, so that no release loads both, whichever one it is."""
+    kits, versions = ({*(one.version for one in found)} - {None} for found in (toolkits, cudnn_installed))
+    if context.probed or gpu_release or not len(kits) == len(versions) == 1 or not messages.has("no-gpu-listed"):
+        return None
+    cuda, cudnn = (found.pop() or "" for found in (kits, versions))
+    row = context.matrix.cudnn(cudnn)
+    if row is None or major(cuda) in row.cuda_majors:
+        return None
+    rows = context.matrix.releases(platform="linux_x86_64")
+    loaded = next((minor(one.cuda) for one in rows if minor(one.cudnn) == row.version), None)
+    if loaded is None:
+        return None
+    of_cudnn = f"cuDNN {row.version} is for CUDA {' and '.join(row.cuda_majors)}"
+    load = f"Load CUDA {loaded} with that cuDNN (on a cluster: its module), or the cuDNN of the release that runs"
+    return Problem(
+        possible=True,
+        title=f"No TensorFlow loads CUDA {minor(cuda)} and cuDNN {row.version} together",
+        cause=f"{of_cudnn}, and the releases that are compiled with it load CUDA {loaded}",
+        evidence=(evidence(f"CUDA {cuda}, cuDNN {cudnn}", context.source("cudnn.installed")),),
+        fixes=(Fix(load),),
+    )
+
+
 CUDA_MISSING = finding(
     "cuda.missing",
     layer="CUDA",
@@ -460,8 +491,35 @@ def _wrong_first(context: Context) -> Fix:
     return Fix(text, (*look, listed, first_on_loader_path("/folder/of/it")))
 
 
+_BESIDE = (
+    "Install cuDNN {0} for the installed CUDA, beside what is there, and add its folder to the loader path (Windows: "
+    "PATH); another major version does not serve, nor does a link to it: https://developer.nvidia.com/cudnn-archive"
+)
+
+
+def _absent(context: Context) -> str | None:
+    """The major version of the cuDNN that the loader does not find, where nothing shows that one is loaded."""
+    reported: ReportedCudnn | None = value_or(inputs.fetch("reported_cudnn", context), None)
+    if reported is None or not reported.not_opened or context.log.has("cudnn-version-differs"):
+        return None
+    return major(reported.wanted) or None
+
+
+def _right_first(context: Context) -> Fix:
+    absent = _absent(context)
+    return Fix(_BESIDE.format(absent)) if absent else _wrong_first(context)
+
+
+def _with_its_cudnn(context: Context, release: Release | None) -> tuple[Fix, ...]:
+    """The release and its libraries; where none is known, one for the cuDNN that is looked for, and for no other."""
+    right, absent = install_libraries(context), _absent(context)
+    if absent and release is None:
+        return tuple(fix for fix in right if f"cuDNN {absent}" in fix.text)
+    return right or context.remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
+
+
 def _one_version(context: Context) -> tuple[Fix, ...]:
-    remedies, wrong = context.remedies, _wrong_first(context)
+    remedies, wrong = context.remedies, _right_first(context)
     compiled = next(map(dotted, context.log.values("cudnn-version-differs", "compiled")), None)
     release = value_or(inputs.fetch("gpu_release", context), None)
     if release and takes_cudnn_7_0_alone(release):  # that of Linux: the wheels of Windows name the major version alone
@@ -470,7 +528,7 @@ def _one_version(context: Context) -> tuple[Fix, ...]:
     # neither pip nor an image brings it for the release that is there
     if compiled and not (context.probed or remedies.image or remedies.kept_release()):
         return (*_that_serves(context, compiled), wrong)
-    right = install_libraries(context) or remedies.beside_the_wheels("its TensorFlow takes its cuDNN")[:1]
+    right = _with_its_cudnn(context, release)
     return (*right, *(() if context.probed else (wrong,)))
 
 
@@ -542,7 +600,7 @@ def other_cudnn_reported(
     no_gpu = gpu_release is not None and devices is not None and not lists_gpu(devices)
     fails = cudnn.not_opened or cudnn.unnamed or (no_gpu and messages.speaks_only_of(*declaration.OF_ANY_CRASH))
     installed = cudnn.installed if cudnn.only_other_major and fails else _older(messages, cudnn, compiled)
-    need = (f"cuDNN {compiled}", libraries.needed_by(gpu_release)) if gpu_release and compiled else (None, None)
+    need = _needed(cudnn, gpu_release)
     lines = message_evidence(*cudnn.not_opened, *messages.all("no-dnn-library"), most=3)
     versions = [evidence(f"cuDNN {version}", where, *need) for version, where in installed[:2]]
     return Problem(evidence=(*lines, *versions) if versions else ())
@@ -563,6 +621,14 @@ def cudnn_of_image(
         evidence=message_evidence(*messages.all("image-named")[-1:]),
         fixes=(CUDNN_9, *context.remedies.beside_the_wheels("its cuDNN is the one that its TensorFlow opens")[:1]),
     )
+
+
+def _needed(cudnn: ReportedCudnn, release: Release | None) -> tuple[str, str] | tuple[None, None]:
+    """The cuDNN of the release, or the one that is looked for, which may be another program's."""
+    compiled = release.cudnn if release else None
+    if cudnn.wanted and major(cudnn.wanted) != major(compiled or cudnn.wanted):
+        return f"cuDNN {cudnn.wanted}", "the file that is looked for"
+    return (f"cuDNN {compiled}", libraries.needed_by(release)) if release and compiled else (None, None)
 
 
 def _older(messages: MessageLog, cudnn: ReportedCudnn, compiled: str | None) -> libraries.Installed:

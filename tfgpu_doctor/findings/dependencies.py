@@ -19,7 +19,7 @@ from tfgpu_doctor.findings.declaration import (
     finding,
     message_evidence,
 )
-from tfgpu_doctor.findings.library_fixes import with_metal
+from tfgpu_doctor.findings.library_fixes import keep_one, with_metal
 from tfgpu_doctor.findings.phases import import_fails, import_phase
 from tfgpu_doctor.findings.requirements import allows, bounds_of, first_of_each, narrowed, required_by, without_gaps
 from tfgpu_doctor.matrix.compatibility import numpy_bound, protobuf_bound
@@ -75,7 +75,7 @@ def _again(context: Context, names: Sequence[str]) -> tuple[Fix, ...]:
     if context.log.has("keras-needs-tensorflow") and not at_least(value_or(version, "2.2"), "2.3"):
         return remedies.installing("Install Keras 2.3.1, the last one for a TensorFlow before 2.2", "keras==2.3.1")
     if context.log.has("two-tensorflows") and not isinstance(version, Known) and remedies.os != "windows":
-        return _keep_one(context)
+        return keep_one(context)
     if not context.probed and not isinstance(version, Known):
         return (Fix(_OF_ONE_RELEASE, (remedies.filtered("python -m pip list", "tensorflow", "keras"),)),)
     return _anew(context, names) or remedies.reinstall_best("it brings its dependencies")
@@ -101,18 +101,6 @@ def _see_which(context: Context) -> Iterator[Fix]:
     if context.log.has("no-attribute") and not (context.probed or (mixed and mixed.evidence)):
         text = "To decide, see where Python finds it: rename a file of your own; in site-packages TensorFlow is mixed"
         yield Fix(text, (f"{context.remedies.python} -c 'import tensorflow; print(tensorflow.__file__)'",))
-
-
-def _keep_one(context: Context) -> tuple[Fix, ...]:
-    """Keep tensorflow-gpu: of 1.x and 2.0 it alone has CUDA, and from 2.1 on the two are the same."""
-    python = context.remedies.python
-    text = (
-        "Keep tensorflow-gpu, and install it anew, as tensorflow has overwritten its files; add with pip's --no-deps "
-        "what requires tensorflow"
-    )
-    version = f"V=$({python} -m pip show tensorflow-gpu | sed -n 's/^Version: //p')"
-    again = f'{python} -m pip install --force-reinstall --no-deps "tensorflow-gpu==$V"'
-    return (Fix(text, (version, context.remedies.pip_uninstall("tensorflow"), again)),)
 
 
 PACKAGE_CONFLICT = finding(
@@ -356,6 +344,24 @@ def messages_of_mixed_packages(messages: MessageLog, release: Release | None = N
     return Problem(evidence=message_evidence(*seen), fixes=(_OF_TENSORFLOW_1,) if asks_contrib else None)
 
 
+@PACKAGE_CONFLICT.sign(unless=("tf.package-removed", "tf.abi-numpy", "tf.abi-protobuf"))
+def stated_keras(context: Context, messages: MessageLog, release: Release) -> Problem | None:
+    """Keras cannot be imported, and the text names one that is not of this TensorFlow."""
+    bound, named = requirements.companion_bound("keras", release) or "", messages.all("keras-named")
+    others = [one for one in named if allows(bound, one.values["version"]) is False]
+    ends = any(one.startswith("keras/") for one in messages.values("traceback", "neighbour"))
+    if context.probed or not (ends and others) or len(others) < len(named):
+        return None
+    text = f"Install the Keras of TensorFlow {release.version}"
+    return Problem(
+        title=f"Keras {others[0].values['version']} is not that of TensorFlow {release.version}",
+        cause=f"TensorFlow {release.version} needs keras{bound}, and the import ends in Keras",
+        evidence=message_evidence(others[0]),
+        fixes=context.remedies.installing(text, f"keras{bound}"),
+        sure=True,
+    )
+
+
 # names of the module numpy → the version that removed them; seen by asking NumPy 1.19 to 2.4 for each (2.0 brought back
 # bool and long). All others that a message names went with 2.0
 _UNTIL_1_24 = ("object", "bool", "int", "float", "complex", "str", "long", "unicode", "typeDict", "MachAr")
@@ -445,8 +451,21 @@ def _needs(context: Context, messages: MessageLog) -> Iterator[str]:
         row = context.matrix.tensorflow(version, platform) if of_wheel else None
         lacking = _BOUND_OF[name](row) if row else None
         bounds.setdefault(name, []).extend((lacking or "", one.values["need"].removeprefix(name)))
+    if any(at_least(has, "1.0.6") is False for has in _of_keras(messages)):
+        bounds = {"keras": ["==2.2.4"]} | {
+            name: asked for name, asked in bounds.items() if name not in _PINNED_BY_KERAS
+        }
     for name, asked in bounds.items():
         yield f"{name}{narrowed(asked)}"
+
+
+# Keras 2.2.0 pins them, 2.2.4 asks for >=1.0.6 and >=1.0.5, as TensorFlow 1.13 and 1.14 do (metadata of the wheels)
+_PINNED_BY_KERAS = ("keras-applications", "keras-preprocessing")
+
+
+def _of_keras(messages: MessageLog) -> Iterator[str]:
+    conflicts = (one.values for one in messages.all("requirement-conflict"))
+    yield from (one["has"] for one in conflicts if one["other"] == "keras-applications")
 
 
 _BOUND_OF = {"numpy": numpy_bound, "protobuf": protobuf_bound}

@@ -205,9 +205,15 @@ def _remove_stubs(context: Context) -> tuple[Fix, ...]:
     path = value_or(context.facts.variables, {}).get("LD_LIBRARY_PATH", "")
     show = Fix("Remove folders named stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d", ("ldconfig -p | grep libcuda",))
     container = Fix("In a container without a GPU: start it with access to one (Docker: --gpus all)")
-    remove = off_library_path(context, {one for one in path.split(":") if "stubs" in one}) or (show,)
-    in_one = not context.probed and context.log.has("container-start")
-    return (container, *remove) if in_one else (*remove, container)
+    remove = off_library_path(context, {one for one in path.split(":") if "stubs" in one})
+    if not remove and (shown := context.log.values("stubs-on-path", "folders")):
+        left = ":".join(one for one in shown[0].split(":") if one and "stubs" not in one)
+        command = f"export LD_LIBRARY_PATH={context.remedies.quote(left)}"
+        remove = (
+            Fix("Remove the folder named stubs from LD_LIBRARY_PATH (in a container: of its image or pod)", (command,)),
+        )
+    in_one = not (context.probed or remove) and context.log.has("container-start")
+    return (container, show) if in_one else (*(remove or (show,)), container)
 
 
 STUB_LOADED = finding(

@@ -108,8 +108,9 @@ def _choose_instance(context: Context) -> tuple[Fix, ...]:
     uuid = next((one[0] for one in found if one), "MIG-UUID-OF-ONE-INSTANCE")
     commands = ("nvidia-smi -L", f"export CUDA_VISIBLE_DEVICES={uuid}")
     first = Fix("List the instances, and assign one to each process by its UUID", commands)
-    if any(value_or(gpu.mig_instances, None) == () for gpu in divided):
-        first = Fix("Create an instance", ("nvidia-smi mig -lgip", "sudo nvidia-smi mig -cgi 0 -C"))
+    if context.log.has("mig-empty") or any(value_or(gpu.mig_instances, None) == () for gpu in divided):
+        create = ("nvidia-smi mig -lgip", "sudo nvidia-smi mig -cgi 0 -C")
+        first = Fix("Create an instance, and start the program or the service again", create)
     off = tuple(f"sudo nvidia-smi -i {gpu.index} -mig 0" for gpu in divided)
     return (first, Alternative("Disable MIG while nothing uses it, to use the whole GPU", off))
 

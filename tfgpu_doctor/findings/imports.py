@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from posixpath import basename, normpath
 
+from msgspec import structs
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -234,6 +235,10 @@ _BEFORE_AVX = re.compile(
 )
 
 
+_FOR_THIS_CPU = (
+    "Compare the CPU with what the build is for (AVX2, FMA, AVX-512): where it lacks one, use a newer CPU, or compile "
+    "the project's own TensorFlow on this machine; any other one is replaced by pip's, which needs AVX alone"
+)
 _SEE_CPU = Fix("See the instructions of the CPU", ("grep -o -w -E 'avx|avx2|fma|avx512f' /proc/cpuinfo | sort -u",))
 
 
@@ -251,12 +256,20 @@ _HIDDEN_BY = {
 }
 
 
+def _cpu_flags(context: Context) -> tuple[str, ...]:
+    """What the CPU has, or AVX where somebody has found out that it has that."""
+    flags: tuple[str, ...] = value_or(inputs.fetch("cpu_flags", context), ())
+    return flags or ("avx",) * context.log.has("avx-said")
+
+
 def _avoid_instruction(context: Context, *, without: bool = False, missing: str = "") -> tuple[Fix, ...]:
     """What to do: `without` tells that the hardware has no AVX, `missing` which instructions TensorFlow names."""
-    release, flags = (value_or(inputs.fetch(name, context), None) for name in ("release", "cpu_flags"))
-    bug = context.matrix.issue_for(release, cpu_flags=flags or ()) if release else None
+    release, flags = value_or(inputs.fetch("release", context), None), _cpu_flags(context)
+    bug = context.matrix.issue_for(release, cpu_flags=flags) if release else None
     if bug and bug.condition.cpu_lacks:
         return (Fix(bug.fix, bug.commands),)  # built for a newer CPU by mistake
+    if "avx" in flags:
+        return (structs.replace(_SEE_CPU, text=_FOR_THIS_CPU),)
     named = next(iter(context.log.values("hypervisor", "name")), "")[:3].lower()
     cpu = _HIDDEN_BY.get(named, _ANY_HYPERVISOR)
     if missing != "AVX" and named not in _HIDDEN_BY:
@@ -290,10 +303,15 @@ IMPORT_AVX = finding(
 )
 
 
-def _missing_instruction(cpu_flags: tuple[str, ...]) -> str | None:
+_OTHER_BUILD = (
+    "the CPU has AVX, as the text says: the build is for a newer one, or the instruction is another library's"
+)
+
+
+def _missing_instruction(cpu_flags: tuple[str, ...], *, said: bool = False) -> str | None:
     """Why the instruction is illegal on a CPU with AVX."""
     if "avx" not in cpu_flags:
-        return None
+        return _OTHER_BUILD if said and not cpu_flags else None
     lacks = "" if "avx2" in cpu_flags else " but not AVX2"
     return f"this CPU has AVX{lacks}: this build is for a newer CPU, or the instruction is in another library"
 
@@ -342,7 +360,8 @@ def illegal_instruction_message(
     if context.remedies.on_jetson:
         return Problem(title=_OF_OPENBLAS, cause=_ON_ARM, evidence=message_evidence(*seen), fixes=(_CORETYPE,))
     named = messages.values("cpu-instructions-missing", "instructions")
-    cause = _missing_instruction(cpu_flags) or IMPORT_AVX.cause.replace("AVX", next(iter(named), "AVX"))
+    default = IMPORT_AVX.cause.replace("AVX", next(iter(named), "AVX"))
+    cause = _missing_instruction(cpu_flags, said=messages.has("avx-said")) or default
     way_out = _avoid_instruction(context, without=bool(without), missing="".join(named))
     fixes = (*(_KEEP_1_5 for _ in before[:1]), *way_out)
     may_be_mac = value_or(context.facts.host.os, "macos") == "macos"

@@ -354,8 +354,10 @@ def without_bug(context: Context, release: Release, issue: KnownIssue) -> tuple[
     return context.remedies.reinstall("it does not have this bug") or (Fix(text=issue.fix),)
 
 
-# tensorflow-metal 1.2.0 is of the time of 2.18; 1.1.0 could not load 2.18.0 (tensorflow issues 81987, 84167)
-_WITH_METAL = ("python3.12 -m venv ~/tf", "~/tf/bin/python -m pip install tensorflow==2.18.1 tensorflow-metal==1.2.0")
+# tensorflow-metal 1.2.0 is of the time of 2.18; 1.1.0 could not load 2.18.0 (tensorflow issues 81987, 84167). 1.1.0 is
+# that of 2.14 (the table in its wheels, for Python 3.9 to 3.11), and runs with 2.15.0 (tensorflow issue 63854)
+_WITH_METAL = "~/tf/bin/python -m pip install tensorflow==2.18.1 tensorflow-metal==1.2.0"
+_METAL, _ITS_PYTHONS = {"2.14": "1.1.0", "2.15": "1.1.0"}, ("3.9", "3.10", "3.11")
 
 
 def with_metal(context: Context) -> tuple[Fix, ...]:
@@ -363,5 +365,22 @@ def with_metal(context: Context) -> tuple[Fix, ...]:
     is_old = at_least(value_or(context.facts.tensorflow.version, None), "2.5") is False
     if is_old or value_or(context.facts.python.wheel_platform, "") == "macos_x86_64":
         return ()
+    version, python = value_or(context.facts.tensorflow.version, ""), minor(value_or(context.facts.python.version, ""))
+    if (metal := _METAL.get(minor(version) or "")) and (not python or python in _ITS_PYTHONS):
+        text = f"On Apple silicon, keep {version}, and install Apple's plug-in in that environment"
+        return (*context.remedies.installing(text, f"tensorflow-metal=={metal}"),)
+    make = f"python{python if python in _ITS_PYTHONS else '3.12'} -m venv ~/tf"
     title = "TensorFlow 2.18.1 with tensorflow-metal 1.2.0: the GPU of Apple silicon"
-    return (Fix(f"On Apple silicon, in an environment of its own: {title}", _WITH_METAL),)
+    return (Fix(f"On Apple silicon, in an environment of its own: {title}", (make, _WITH_METAL)),)
+
+
+def keep_one(context: Context) -> tuple[Fix, ...]:
+    """Keep tensorflow-gpu: of 1.x and 2.0 it alone has CUDA, and from 2.1 on the two are the same."""
+    python = context.remedies.python
+    text = (
+        "Keep tensorflow-gpu, and install it anew, as tensorflow has overwritten its files; add with pip's --no-deps "
+        "what requires tensorflow"
+    )
+    version = f"V=$({python} -m pip show tensorflow-gpu | sed -n 's/^Version: //p')"
+    again = f'{python} -m pip install --force-reinstall --no-deps "tensorflow-gpu==$V"'
+    return (Fix(text, (version, context.remedies.pip_uninstall("tensorflow"), again)),)

@@ -202,6 +202,21 @@ OOM = finding(
 _OF_PYTORCH = re.compile(r"\btorch\b|PyTorch|CUDA out of memory\. Tried to allocate")
 
 
+_OTHERS_FIRST = Fix("End other processes that use the memory: this variable has no batch", ("nvidia-smi",))
+_SMALLER_MODEL = Fix(f"If there are none, make the model smaller; {_ON_CPU}")
+# what TensorFlow's pool takes at once as it starts, or grows by: gpu_executor's AllocateRaw
+_OF_THE_POOL = re.compile(r"failed to allocate [\d.]+G\b.{0,40}from device")
+_OF_A_TENSOR = re.compile(r"OOM when|resource ?_?exhausted|tensor\b(?!flow)|to allocate \S+ ?[KMGT]iB", re.IGNORECASE)
+_GOES_ON_WITH_LESS = Fix(
+    "To decide, see whether the program goes on (then it is harmless: TensorFlow asks for less), and whether others "
+    "hold memory",
+    ("nvidia-smi",),
+)
+_LESS_OF_THE_GPU = Fix(
+    "End other processes, or lower the share of the memory that the program asks for (per_process_gpu_memory_fraction)"
+)
+
+
 def _reduce(log: MessageLog) -> Fix:
     """What makes a step smaller: not its batch, where that is small already."""
     shapes = [found for one in log.all("out-of-memory") for found in _SHAPE.findall(one.text)]
@@ -253,6 +268,24 @@ def check_ran_out_of_memory(
     )
 
 
+def _without_a_batch(messages: MessageLog, failed: list[Message]) -> tuple[Fix, ...]:
+    """What is refused is an array that the program hands over as a whole, or a variable."""
+    if any("_EagerConst" in message.text for message in failed):
+        return _IN_PARTS, _SEE_OTHERS
+    return (_OTHERS_FIRST, _SMALLER_MODEL) if messages.has("node-of-variable") else ()
+
+
+def _pool_refused(context: Context, failed: list[Message]) -> Problem | None:
+    """What TensorFlow asks for before any tensor: it asks for less then, and a library may get nothing."""
+    of_pool, of_tensor = (any(one.search(m.text) for m in failed) for one in (_OF_THE_POOL, _OF_A_TENSOR))
+    if not of_pool or of_tensor:
+        return None
+    cause = "the request is for TensorFlow's pool, which takes nearly all of the GPU at once; no tensor is refused"
+    fails = context.log.has("cudnn-handle", "cublas-handle", "exception")
+    fixes = (growth(context), _SEE_OTHERS) if fails else (_GOES_ON_WITH_LESS, _LESS_OF_THE_GPU)
+    return Problem(possible=not fails, cause=cause, evidence=message_evidence(*failed), fixes=fixes)
+
+
 @OOM.sign(unless=("memory.taken", "gpu.fault"))
 def allocation_failed(context: Context, messages: MessageLog) -> Problem | None:
     """An allocation on the GPU fails, and nothing shows that another process uses the memory."""
@@ -263,10 +296,12 @@ def allocation_failed(context: Context, messages: MessageLog) -> Problem | None:
         return Problem(evidence=message_evidence(*tight), fixes=(_REDUCE, growth(context), _SEE_OTHERS), sure=True)
     if all(map(_is_on_host, failed)):
         return None
+    if of_pool := _pool_refused(context, failed):
+        return of_pool
     program = "PyTorch" if all(_OF_PYTORCH.search(message.text) for message in failed) else _program(messages)
     reduce = _reduce(messages)
-    if any("_EagerConst" in message.text for message in failed):
-        return Problem(evidence=message_evidence(*failed), fixes=(_IN_PARTS, _SEE_OTHERS))
+    if fixes := _without_a_batch(messages, failed):
+        return Problem(evidence=message_evidence(*failed), fixes=fixes)
     if program == "TensorFlow":
         if limits := [one for one in messages.all("memory-fraction") if float(one.values["share"]) < _FREE_IN_TABLE]:
             given = limits[0].values["share"]

@@ -466,6 +466,7 @@ def no_matching_distribution(
         row = _requested_row(context, refused, wheel_platform) or release
         return replace(_of_32_bits(context, *message_evidence(*refused, most=2)), fixes=_for_64_bits(context, row))
     found = _of_another_package(context, refused) or _by_an_old_pip(context, refused) or _by_conda(context, refused)
+    found = found or _by_its_file(context, refused, python_version, wheel_platform)
     return found or _refused(context, refused, python_version, wheel_platform)
 
 
@@ -541,6 +542,24 @@ def _refused(context: Context, refused: tuple[Message, ...], stated: str | None,
         fixes = (update, *for_it) if python else (*for_it, update)
         return Problem(title=f"pip does not find the wheels of TensorFlow {row.version}", evidence=seen, fixes=fixes)
     return Problem(title=title, evidence=seen, fixes=(*for_it, *_another_python_for_pip(context)))
+
+
+def _by_its_file(
+    context: Context, refused: tuple[Message, ...], python: str | None, platform: str | None
+) -> Problem | None:
+    """A wheel that is named by its file is for another Python, and the release has one for this one."""
+    for one in refused:
+        tag, values = re.match(r"cp([23])(\d{1,2})-", one.values.get("tags", "")), one.values
+        row = context.matrix.tensorflow(
+            values.get("version", ""), platform or "linux_x86_64", values.get("package", "")
+        )
+        is_own = row and python and row.version == values["version"] and minor(python) in row.python
+        if tag and row and is_own and f"{tag[1]}.{tag[2]}" != minor(python):
+            text = f"Install the wheel of that release for Python {minor(python)}"
+            fixes = context.remedies.installing(text, f"{row.package}=={row.version}")
+            title = "This file is a wheel for another Python"
+            return Problem(title=title, evidence=message_evidence(*refused), fixes=fixes)
+    return None
 
 
 def _for_the_wheel(refused: tuple[Message, ...], python: str | None) -> tuple[Fix, ...]:
@@ -734,15 +753,26 @@ def empty_package_installed(context: Context, packages: Packages) -> Problem | N
     return Problem(evidence=(seen,), fixes=(replaced,) if installed else ())
 
 
+def _in_its_file(context: Context) -> tuple[Fix, ...] | None:
+    """Change the requirement where a file or a package asks for it, which installing tensorflow beside it does not."""
+    file = next(iter(context.log.values("file-asks-for-it", "file")), None)
+    if file is None:
+        return None
+    install = f"{context.remedies.python} -m pip install " + (f"-r {file}" if file.endswith(".txt") else ".")
+    change = () if context.remedies.os == "windows" else (f"sed -i 's/tensorflow[-_]gpu/tensorflow/' {file}",)
+    text = f"In {file}, write tensorflow in the place of tensorflow-gpu, and install from that again"
+    return (Fix(f"{text}; of a package that pip downloads, get the source first", (*change, install)),)
+
+
 @PACKAGE_REMOVED.sign()
-def removal_message(messages: MessageLog, os: str | None = None) -> Problem | None:
+def removal_message(context: Context, messages: MessageLog, os: str | None = None) -> Problem | None:
     """The empty package prints what it is, or pip finds no such version."""
     seen = [*messages.all("package-removed")]
     for message in messages.all("no-distribution"):
         name, version = requested(message)
         if name.replace("_", "-") == "tensorflow-gpu" and version and _after_the_last(version, offered(message), os):
             seen.append(message)
-    return Problem(evidence=message_evidence(*seen))
+    return Problem(evidence=message_evidence(*seen), fixes=_in_its_file(context))
 
 
 @PACKAGE_REMOVED.sign()

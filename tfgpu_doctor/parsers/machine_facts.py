@@ -455,7 +455,9 @@ def _computes(text: ParsedText) -> bool:
     """Whether TensorFlow uses a GPU after all, or the text is about another framework."""
     elsewhere = text.find(OTHER_FRAMEWORK) and not text.find(NAMES_TENSORFLOW)
     seen = text.find(_SEES) and not text.find(_SEES_NOT)
-    used = any(map(text.find, (_PLACED, _COMPUTES))) or text.messages_of("takes-all-memory", "cudnn-loaded")
+    used = any(map(text.find, (_PLACED, _COMPUTES))) or text.messages_of(
+        "takes-all-memory", "cudnn-loaded", "libdevice-not-found"
+    )
     return bool(elsewhere or used or seen)
 
 
@@ -471,7 +473,8 @@ def devices(text: ParsedText) -> Fact[tuple[TfDevice, ...]]:
     if seen.gpu_count == 0:
         return Known(tuple(d for d in listed if d.kind != "GPU"), f"line {seen.no_gpu}: {source}")
     if (said := first_said(text, prose.no_gpu)) and not _computes(text):
-        return Known((), f"line {said}, as stated", "stated")
+        asked = text.text_of(said).rstrip().endswith("?")
+        return Known((), f"line {said}, as {'asked' if asked else 'stated'}", "stated")
     about_tensorflow = text.find(TF_LOG) or text.find(_TF_INSTALLED)
     if about_tensorflow and (bare := text.find(_BARE_LIST)):
         return Known((), f"line {bare[1]}: an empty list", "inferred")

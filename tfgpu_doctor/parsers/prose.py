@@ -139,7 +139,7 @@ _CARD_WORD = any_case(
 _NO_CARD = any_case(r"^(?:t1|l4t|p4d)$")
 _WANTED = any_case(
     r"\b(?:need|require|rel(?:y|ies) on|want|expect|recommend|support|compatib|should|must|could i|can i|look(?:s"
-    r"|ing)? for|asks?|ask(?:s|ing) for|search|minimum|at least|official|document|doc says|speaks? of|highest"
+    r"|ing)?(?: \w+ly)? for|asks?|asking for|search|minimum|at least|official|document|doc says|speaks? of|highest"
     r"|(?<!i )(?<!we )tested|compiled|ha(?:s|ve) to be|built (?:for|against|with)|designed|meant|intended|instead of"
     r"|rather than|which|whether|upgrade to|downgrade to|switch(?:ing)? to|wait(?:ing)? for|not found|missing"
     r"|could not|cannot open|no longer|does ?n[o']t(?! (?:find|see|detect|use|recogni[sz]e|list|show|run|work|start)\b)"

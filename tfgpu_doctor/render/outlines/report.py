@@ -452,7 +452,9 @@ def _devices(facts: Facts) -> Described:
         f"{count(len(gpus), 'GPU')}: {', '.join(dict.fromkeys(names))}"
         if gpus
         else (
-            "TensorFlow uses no GPU (as stated)" if devices.grade == "stated" else "TensorFlow lists no GPU",
+            f"TensorFlow uses no GPU ({devices.source.rpartition(', ')[2]})"
+            if devices.grade == "stated"
+            else "TensorFlow lists no GPU",
             "absent",
         )
     )
