@@ -156,6 +156,7 @@ class Installed:
     # of uv; None: that of the system, whichever other one apt installs, since every pip is its own
     pythons: list[Requirement | None] = field(default_factory=list)
     named: list[Word] = field(default_factory=list)  # python3.9 or its pip, other than to install it by apt
+    added: list[str] = field(default_factory=list)  # packages whose bound in the project a command replaces
     files: list[File] = field(default_factory=list)
     copied: list[tuple[str, str]] = field(default_factory=list)  # from the build context, by COPY and ADD, and to where
     not_understood: list[str] = field(default_factory=list)
@@ -192,8 +193,15 @@ def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> N
             found.updates += _updates(words, path)
             found.named += [one for one in words if _NAMED_PYTHON.search(one.text) and _APT.isdisjoint(texts)]
             read_command(words, path, found)
+        elif _may_bring_tensorflow(words):
+            text = " ".join(one for one in _texts(words) if one not in _OPENS)
+            note = "runs under a condition of the shell, and is not judged"
+            found.not_understood.append(f"{path}:{words[0].line}: {quoted(text)} {note}")
     if all(_PLAIN_PIP.fullmatch(line) for _, line in code):
         found.requirements[begin:] = [replace(one, fatal=True) for one in found.requirements[begin:]]
+
+
+_OPENS = ("then", "else", "do")
 
 
 def _is_run(words: list[Word], conditions: list[str]) -> bool:
@@ -201,12 +209,23 @@ def _is_run(words: list[Word], conditions: list[str]) -> bool:
 
     Whatever apt adds to an image, what is missing in it is said where it is certain alone.
     """
-    texts = [word.text for word in words if word.text not in ("then", "else", "do")]
+    texts = [word.text for word in words if word.text not in _OPENS]
     if texts[:1] == ["if"]:
         conditions.append("".join(texts[3:4]) if texts[1:3] in (["[", "-f"], ["test", "-f"]) else "")
     elif texts[:1] == ["fi"]:
         conditions[-1:] = []
     return all(one in texts for one in conditions) or (_installation(texts) or ("",))[0] == "apt"
+
+
+def _may_bring_tensorflow(words: list[Word]) -> bool:
+    """Whether a command installs a list, a project, TensorFlow, or what that depends on."""
+    texts = _texts(words)
+    named = _installation(texts)
+    arguments = _arguments(named[0], words[named[1] :]) if named else ()
+    return any(kind or _PROJECT.fullmatch(word.text) or _OF_TENSORFLOW.match(word.text) for kind, word in arguments)
+
+
+_OF_TENSORFLOW = re.compile(r"(?:tensorflow|tf-|keras|numpy|protobuf)", re.IGNORECASE)
 
 
 def _of_xargs(words: list[Word], before: list[Word]) -> list[Word]:
@@ -278,6 +297,12 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
             found.files.append(replace(project, **of_command))
         else:
             _add(installer, word.text, place, found, of_command)
+            # python-poetry pull request 4945; docs.astral.sh/uv, Changing dependencies
+            if installer == "poetry" and _GROUPS.isdisjoint(texts) and (last := found.requirements[-1:]):
+                found.added += [one.name for one in last if one.text == word.text and one.specifier]
+
+
+_GROUPS = frozenset({"-D", "-d", "-G", "--dev", "--group", "--optional"})  # of `add`: of the project's others
 
 
 def _by_installers(words: list[Word], path: str, found: Installed) -> None:
@@ -503,6 +528,10 @@ def environment(
         for at, one in enumerate(lines.requirements[before:], before):
             step, elsewhere = file.step + file.by_line * (at - before), one.elsewhere or file.elsewhere
             lines.requirements[at] = replace(one, step=step, upgrade=file.upgrade, elsewhere=elsewhere)
+    added = {*installed.added}
+    lines.requirements = [
+        one for one in lines.requirements if one.name not in added or not one.place.path.endswith(".toml")
+    ]
     complaints = (*unknown_part(image), *lines.not_understood)
     others |= {"image": image, "apt_update": next(iter(installed.updates), None)}
     made = environment_of(kind, path, lines.found(), complaints, label=label or path, **others)

@@ -20,7 +20,7 @@ from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, same_minor_releases
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.planned import PlannedEnvironment, fitting, other_keras, pinned, without_wheel
-from tfgpu_doctor.plan.resolving import specifier
+from tfgpu_doctor.plan.resolving import admits, specifier
 
 
 @lru_cache(maxsize=16)
@@ -174,13 +174,26 @@ def write_python(view: PlannedEnvironment, pythons: Sequence[str]) -> Fix:
     first, last = pythons[0], pythons[-1]
     one = next(iter(view.environment.python), None)
     if one and one.installer != "apt" and view.environment.kind != "notebook":  # there it is what the kernel has
-        old, new = _python_line(one, first, last)
-        edit = Edit(one.place.path, one.place.line, old, new)
-        return Fix(f"In {one.place}, write {new!r} instead of {old!r}", edits=(edit,))
+        fix = _write_line(one, *_python_line(one, first, last))
+        for more in view.environment.python[1:]:  # of the project beside .python-version
+            if not admits_line(more, last):
+                fix = _both(fix, _write_line(more, *_python_line(more, last, last)))
+        return fix
     if view.base and view.base.python in pythons:  # packages of another stage are for the Python that starts them
         last = str(view.base.python)
     place = "an image with " if view.base and view.base.of_tensorflow else ""
     return _of_images(view, last) or _of_uv(view, last) or Fix(f"Use {place}Python {last}")
+
+
+def _write_line(one: Requirement, old: str, new: str) -> Fix:
+    edit = Edit(one.place.path, one.place.line, old, new)
+    return Fix(f"In {one.place}, write {new!r} instead of {old!r}", edits=(edit,))
+
+
+def admits_line(one: Requirement, python: str) -> bool:
+    """Whether a line on Python admits some patch of a minor version."""
+    bounds = specifier(one.specifier)
+    return bounds is None or admits(bounds, python)
 
 
 def _of_images(view: PlannedEnvironment, python: str) -> Fix | None:

@@ -51,6 +51,7 @@ from tfgpu_doctor.plan.alternatives import driver_change, is_data_centre
 from tfgpu_doctor.plan.constraints import PlanRequest, other_driver, span
 from tfgpu_doctor.plan.file_edits import (
     add_to_container,
+    admits_line,
     is_of_constraints,
     remove,
     replacement,
@@ -79,7 +80,7 @@ from tfgpu_doctor.plan.planned import (
     with_cudnn,
     without_wheel,
 )
-from tfgpu_doctor.plan.resolving import holds, solve, specifier
+from tfgpu_doctor.plan.resolving import holds, smallest_conflict, solve, specifier, universe_of
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 _SEARCHES: dict[tuple[str, tuple[str, ...]], list[Search]] = {}
@@ -248,6 +249,23 @@ def no_wheel_for_an_earlier_command(view: PlannedEnvironment) -> Iterator[Proble
 
 
 @in_manifests("tf.python-unsupported", unless=("tf.package-removed",))
+def python_outside_its_project(view: PlannedEnvironment) -> Iterator[Problem]:
+    """The file .python-version names a Python that the project beside it does not admit."""
+    first, *others = view.environment.python if view.tensorflow and view.environment.python else (None,)
+    if first is None or not first.place.path.endswith(".python-version"):
+        return
+    for one in others:
+        if any(admits_line(one, python) for python in view.pythons or ()):
+            continue
+        yield Problem(
+            title=f"{first.place} names Python {first.text}, which {one.place} does not allow",
+            cause="uv sync and poetry install refuse this Python",
+            evidence=_seen(first, one.text, str(one.place)),
+            fixes=(Fix(f"Write one Python in {first.place} and {one.place}"),),
+        )
+
+
+@in_manifests("tf.python-unsupported", unless=("tf.package-removed",))
 def no_such_python(view: PlannedEnvironment) -> Iterator[Problem]:
     """Of later Pythons, apt of Ubuntu and Debian has the next one at most; 18.04 has two."""
     base = view.base if view.base and view.base.python == view.python and not view.environment.python else None
@@ -270,20 +288,36 @@ def _buildable(view: PlannedEnvironment) -> tuple[str, ...]:
     return fitting(view) or (() if view.conflicts else view.allowed[0].python)
 
 
+def _bounded_by(view: PlannedEnvironment) -> Requirement | None:
+    """The line other than TensorFlow's that has no wheel for a Python that is still supported."""
+    universe = universe_of(view.matrix, view.target.platform, _OLDEST_SUPPORTED)
+    lines = view.wanted_in(universe) if view.resolved.versions and not view.conda else []
+    core = [lines[at] for at in smallest_conflict(universe, lines)]
+    return core[0] if len(core) == 1 and core[0] is not view.tensorflow else None
+
+
 def _for_old_pythons(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
-    """No Python is named, and the release has no wheel for those that are still supported."""
-    newest, own = view.allowed[0], _buildable(view)
+    """No Python is named, and a release, or another line, has no wheel for those that are still supported."""
     described = view.environment.image or view.target.gpus or view.target.driver
     skipped = tensorflow.marker and not holds(tensorflow.marker, view.target.platform, _OLDEST_SUPPORTED)
-    if view.pythons or described or skipped or not own or at_least(newest.python[-1], _OLDEST_SUPPORTED):
+    if view.pythons or described or skipped:
+        return
+    newest, line = view.allowed[0], tensorflow
+    if at_least(newest.python[-1], _OLDEST_SUPPORTED):
+        line = _bounded_by(view) or tensorflow
+    if not (own := _buildable(view)) or at_least(own[-1], _OLDEST_SUPPORTED):
         return
     # conda adds the newest Python, unless the version of another package asks for an older one
     pins = {one.text for one in view.environment.requirements if one.installer == "conda" and one.specifier}
     is_newest = view.environment.kind == "conda" and pins <= {one.text for one in (*view.cudas, *view.cudnns)}
+    without = f"Python 3.{numbers((newest.python if line is tensorflow else own)[-1])[1] + 1}"
+    of_line, cause = (pythons_of(newest), f"wheels of {newest.version}"), _NO_MATCH
+    if line is not tensorflow:
+        of_line, cause = (f"Python {own[-1]} or older", "names of the wheels"), "pip fails, or builds it from source"
     yield Problem(
-        title=f"{tensorflow.text} has no wheel for Python {_OLDEST_SUPPORTED} and later, and no file names a Python",
-        cause=_NO_MATCH,
-        evidence=(evidence(tensorflow.text, str(tensorflow.place), pythons_of(newest), f"wheels of {newest.version}"),),
+        title=f"{line.text} has no wheel for {without} and later, and no file names a Python",
+        cause=cause,
+        evidence=(evidence(line.text, str(line.place), *of_line),),
         fixes=(Fix(f"Make the environment with Python {own[-1]}, and add --python {own[-1]} to this check"),),
         severity=Severity.ERROR if is_newest else Severity.WARNING,
     )
@@ -413,6 +447,21 @@ def image_cannot_be_built(view: PlannedEnvironment) -> Iterator[Problem]:
         )
     if image.reference in ("ubuntu", "ubuntu:latest") or at_least(base.python, "3.8"):
         yield from _python_2(image, [one for one in view.environment.requirements if one.installer == "apt"])
+
+
+@in_manifests("tf.not-installed")
+def magic_of_colab(view: PlannedEnvironment) -> Iterator[Problem]:
+    """Colab has had no TensorFlow 1 since August 2022, and other kernels have no such magic."""
+    for one in view.environment.settings:
+        if one.name == "%tensorflow_version" and one.value.startswith("1"):
+            text = f"{one.name} {one.value}"
+            source = "https://github.com/dvschultz/stylegan2-ada/issues/31"
+            yield Problem(
+                title=f"{text} ends with an error",
+                cause='Colab prints "Tensorflow 1 is unsupported in Colab", and has had TensorFlow 2 alone since 2022',
+                evidence=(evidence(text, str(one.place), "TensorFlow 2", source),),
+                fixes=(remove(replace(one, name=text)), Alternative("Run it outside of Colab, with Python 3.7")),
+            )
 
 
 @in_manifests("tf.not-installed")
@@ -808,8 +857,8 @@ def _newest_keras(view: PlannedEnvironment) -> Iterator[Problem]:
     if line and line.installer == "pip" and not (line.specifier or line.elsewhere or view.conda or serves):
         yield Problem(
             title=f"{line.text} installs a Keras for TensorFlow 2.2 and later, beside {version}",
-            cause='its import fails: "Keras requires TensorFlow 2.2 or higher"',
-            evidence=_seen(line, "keras<2.4", "keras-team/keras, keras/__init__.py of 2.4"),
+            cause="pip takes the newest for the Python; no Keras since 2.4 can be imported beside an older TensorFlow",
+            evidence=_seen(line, "keras<2.4", "keras-team/keras, keras/__init__.py of 2.4; 2.6 and 2.10, tried"),
             fixes=(write(line, "keras<2.4"),),
         )
 
@@ -824,9 +873,10 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
     if row and bound and not outside and _decides_alone(view) and (line := _brings_numpy_2(view, bound)):
         why = "a later command of pip replaces NumPy 1" if bound == row.numpy else "it is compiled for NumPy 1"
         # before 3.9 there is no NumPy 2
-        some = view.pythons and not view.python and any(capability(one) < (3, 9) for one in row.python)
+        some = view.python is None and any(capability(one) < (3, 9) for one in view.pythons_of(row))
+        on = f" on Python {view.resolved.universe.python}" if some else ""
         yield Problem(
-            title=f"TensorFlow {row.version} will be installed with NumPy 2, and cannot be imported with it",
+            title=f"TensorFlow {row.version} will be installed with NumPy 2{on}, and cannot be imported with it",
             cause=f"{why}, and pip is not told of an upper bound",
             evidence=_seen(line, f"numpy{bound}", f"TensorFlow {row.version}"),
             fixes=(write(line, "numpy<2") if line.name == "numpy" else write_beside(line, "numpy<2"),),
@@ -834,16 +884,50 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
         )
 
 
+# what builds of conda-forge cannot be imported beside, from one of its releases to another: NumPy 1 is the one they are
+# compiled against; their code is of protoc 3.20 or later: conda-forge/tensorflow-feedstock pull request 266, issue 288
+_OVER_CONDA = {
+    "numpy": ("<2", "1.0", "2.16", "it is compiled for NumPy 1"),
+    "protobuf": (">=3.20", "2.10", "3", "\"cannot import name 'builder' from 'google.protobuf.internal'\""),
+}
+
+
+def _over_conda_s(name: str, view: PlannedEnvironment) -> Iterator[Problem]:
+    """pip puts another NumPy or protobuf over that of conda's TensorFlow."""
+    bound, first, end, why = _OVER_CONDA[name]
+    tensorflow, channels = view.tensorflow, view.environment.channels
+    of_pip = (one for one in view.environment.requirements if one.name == name and one.installer == "pip")
+    version = pinned(tensorflow) if tensorflow and view.conda and not tensorflow.elsewhere else None
+    is_meant = at_least(version, first) and at_least(version, end) is False and view.target.os != "windows"
+    for one in of_pip if is_meant and (name == "numpy" or channels[:1] == ("conda-forge",)) else ():
+        universe = view.resolved.universe
+        if universe.is_judged(one) and not universe.package(name).allowed(one.specifier, bound):
+            yield Problem(
+                title=f"pip installs {one.text} over the {name} of conda's TensorFlow {version}",
+                cause=why,
+                evidence=_seen(one, f"{name}{bound}", "https://github.com/conda-forge/tensorflow-feedstock/issues/288"),
+                fixes=(remove(one),),
+            )
+
+
+in_manifests("tf.abi-numpy")(partial(_over_conda_s, "numpy"))
+in_manifests("tf.abi-protobuf")(partial(_over_conda_s, "protobuf"))
+
+
 @in_manifests("tf.abi-numpy")
 def numpy_over_nvidias(view: PlannedEnvironment) -> Iterator[Problem]:
     """NumPy 2 over a TensorFlow of NVIDIA's monthly images, which before 2.18 is compiled for NumPy 1."""
     base, line, universe = view.base, view.requirement("numpy"), view.resolved.universe
-    if view.tensorflow or line is None or not (base and base.of_a_month and base.of_tensorflow):
+    if view.tensorflow or not (base and base.of_a_month and base.of_tensorflow):
         return
     # the last one of them, of February 2025, has 2.17
+    old = at_least((base.tensorflow or "2").partition("+")[0], "2.18") is False
+    if line is None:
+        yield from _numpy_of_what_is_added(view, base) if old else ()
+        return
     # of every Python, since that of an image without a row is not known
     numpy_1 = (one for one in universe.package("numpy").versions if one < Version("2"))
-    bounds, old = specifier(line.specifier), at_least((base.tensorflow or "2").partition("+")[0], "2.18") is False
+    bounds = specifier(line.specifier)
     if old and universe.is_judged(line) and bounds is not None and not any(map(bounds.contains, numpy_1)):
         yield Problem(
             title=f"{line.text} replaces the NumPy 1 that TensorFlow needs in {base.image.reference}",
@@ -851,6 +935,25 @@ def numpy_over_nvidias(view: PlannedEnvironment) -> Iterator[Problem]:
             evidence=_seen(line, "numpy<2", "the TensorFlow of the image"),
             fixes=(write(line, "numpy<2"),),
         )
+
+
+def _numpy_of_what_is_added(view: PlannedEnvironment, base: Base) -> Iterator[Problem]:
+    """A package whose newest version requires NumPy 2; whether the image forbids that is not known."""
+    universe = universe_of(view.matrix, view.target.platform, base.python or "3.10")  # that of most months after 23.03
+    for one in view.environment.requirements if base.python or at_least(base.cuda, "12") else ():
+        known = one.installer == "pip" and universe.is_judged(one)
+        newest = max(universe.package(one.name).allowed(one.specifier), default=None) if known else None
+        needs = universe.package(one.name).requires(newest) if newest else ()
+        bound = next((each.specifier for each in needs if each.name == "numpy"), "")
+        if bound and not universe.package("numpy").allowed(bound, "<2"):
+            yield Problem(
+                title=f"{one.text} brings NumPy 2 over the NumPy 1 that TensorFlow needs in {base.image.reference}",
+                cause=f"{one.name} {newest} requires numpy{bound}, and pip replaces NumPy, unless a constraint of the "
+                "image forbids it; TensorFlow before 2.18 cannot be imported with NumPy 2",
+                evidence=_seen(one, "numpy<2", "the TensorFlow of the image"),
+                fixes=(write_beside(one, "numpy<2"),),
+                severity=Severity.WARNING,
+            )
 
 
 @in_manifests("tf.abi-numpy")
@@ -1157,7 +1260,6 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 
 
 _JETSON = "https://docs.nvidia.com/deeplearning/frameworks/install-tf-jetson-platform/index.html"
-_FOR_THE_CPU = re.compile(r"(?<![A-Za-z])cpu(?![A-Za-z])")  # requirements-cpu.txt, Dockerfile.cpu; "extra cpu"
 _RUNS_ON_CPU = "TensorFlow will run on the CPU, even with a GPU"
 _OTHER_HARDWARE = Fix("Use an x86_64 Linux machine with an NVIDIA GPU", ("tfgpu plan --os linux",))
 
@@ -1187,7 +1289,8 @@ def cpu_image_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """An image of TensorFlow without CUDA; a note where no GPU is meant."""
     base = view.base
     serves = base is not None and base.image.name.endswith("tensorflow/serving")  # 2.8.2-gpu, 2.8.2-devel-gpu
-    if view.tensorflow is None and base and (base.of_tensorflow or serves) and not base.gpu:
+    is_meant = view.wants_gpu or not view.for_the_cpu
+    if view.tensorflow is None and base and (base.of_tensorflow or serves) and not base.gpu and is_meant:
         # 2.15.0-gpu-jupyter and 1.12.0-devel-gpu-py3 of TensorFlow's own, 2.8.2-devel-gpu of Serving's
         head = r"^.*" if serves else r"^[\w.]+(?:-rc\d)?(?:-devel)?"
         tag = re.sub(head, r"\g<0>-gpu", base.image.tag or "latest", count=1)
@@ -1217,7 +1320,7 @@ def wheel_of_the_index_on_a_jetson(view: PlannedEnvironment) -> Iterator[Problem
 def _means_a_gpu(view: PlannedEnvironment) -> bool:
     """Whether a GPU is to be used, by what nobody named after the CPU, and not on native Windows."""
     meant = view.wants_gpu or view.requirement("tensorflow-gpu") is not None
-    return meant and not (_is_windows_native(view) or _FOR_THE_CPU.search(view.environment.label))
+    return meant and not (_is_windows_native(view) or view.for_the_cpu)
 
 
 @in_manifests("tf.cpu-build", unless=("tf.package-removed", "tf.windows-native"))
@@ -1320,7 +1423,8 @@ def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """An image or a package brings CUDA of another major version, or libcusolver, and nothing brings the right one."""
     release = view.needs_cuda
-    named = [cuda for cuda in view.cudas if cuda.version]
+    named = [_with_its_last(one, release) for one in view.cudas]
+    named = [cuda for cuda in named if cuda.version]
     others = [cuda for cuda in named if release and _is_other(release, cuda.version)]
     if release is None or not others or len(others) < len(view.cudas):
         return
@@ -1332,6 +1436,16 @@ def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         evidence=tuple(evidence(cuda.text, cuda.place, expected, source) for cuda in others),
         fixes=write_cuda(view, release),
     )
+
+
+# the last on conda-forge and in NVIDIA's channel; CUDA 12 is cuda-version there: conda-forge's CUDA 12 migration
+_LAST_CUDATOOLKIT = "11.8"
+
+
+def _with_its_last(cuda: Cuda, release: Release | None) -> Cuda:
+    """A cudatoolkit of any version has no CUDA 12."""
+    is_any = not cuda.version and cuda.by == "conda"
+    return replace(cuda, version=_LAST_CUDATOOLKIT) if is_any and release and at_least(release.cuda, "12") else cuda
 
 
 def _is_other(release: Release, version: str) -> bool:
@@ -1456,10 +1570,6 @@ def _may_set_it(view: PlannedEnvironment) -> bool:
         if one.verb == "SHELL" or starts_a_script or (_OF_LOADER.search(one.value) and not in_vain):
             return True
     return not path
-
-
-# the last on conda-forge and in NVIDIA's channel; CUDA 12 is cuda-version there: conda-forge's CUDA 12 migration
-_LAST_CUDATOOLKIT = "11.8"
 
 
 @in_manifests("cuda.missing", unless=_DECIDED_BY_PACKAGE)
