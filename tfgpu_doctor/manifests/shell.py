@@ -193,15 +193,16 @@ def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> N
             found.updates += _updates(words, path)
             found.named += [one for one in words if _NAMED_PYTHON.search(one.text) and _APT.isdisjoint(texts)]
             read_command(words, path, found)
-        elif _may_bring_tensorflow(words):
-            text = " ".join(one for one in _texts(words) if one not in _OPENS)
+        elif _installation(texts := _texts(words)) and _OF_TENSORFLOW.search(" ".join(texts)):
+            text = quoted(" ".join(one for one in texts if one not in _OPENS))
             note = "runs under a condition of the shell, and is not judged"
-            found.not_understood.append(f"{path}:{words[0].line}: {quoted(text)} {note}")
+            found.not_understood.append(f"{path}:{words[0].line}: {text} {note}")
     if all(_PLAIN_PIP.fullmatch(line) for _, line in code):
         found.requirements[begin:] = [replace(one, fatal=True) for one in found.requirements[begin:]]
 
 
 _OPENS = ("then", "else", "do")
+_OF_TENSORFLOW = re.compile(r"(?i)\s(?:tensorflow|tf-|keras|numpy|protobuf|-r|\.)")  # or a list, a project
 
 
 def _is_run(words: list[Word], conditions: list[str]) -> bool:
@@ -215,17 +216,6 @@ def _is_run(words: list[Word], conditions: list[str]) -> bool:
     elif texts[:1] == ["fi"]:
         conditions[-1:] = []
     return all(one in texts for one in conditions) or (_installation(texts) or ("",))[0] == "apt"
-
-
-def _may_bring_tensorflow(words: list[Word]) -> bool:
-    """Whether a command installs a list, a project, TensorFlow, or what that depends on."""
-    texts = _texts(words)
-    named = _installation(texts)
-    arguments = _arguments(named[0], words[named[1] :]) if named else ()
-    return any(kind or _PROJECT.fullmatch(word.text) or _OF_TENSORFLOW.match(word.text) for kind, word in arguments)
-
-
-_OF_TENSORFLOW = re.compile(r"(?:tensorflow|tf-|keras|numpy|protobuf)", re.IGNORECASE)
 
 
 def _of_xargs(words: list[Word], before: list[Word]) -> list[Word]:
@@ -528,10 +518,8 @@ def environment(
         for at, one in enumerate(lines.requirements[before:], before):
             step, elsewhere = file.step + file.by_line * (at - before), one.elsewhere or file.elsewhere
             lines.requirements[at] = replace(one, step=step, upgrade=file.upgrade, elsewhere=elsewhere)
-    added = {*installed.added}
-    lines.requirements = [
-        one for one in lines.requirements if one.name not in added or not one.place.path.endswith(".toml")
-    ]
+    replaced = {one for one in lines.requirements if one.name in installed.added and ".toml" in one.place.path}
+    lines.requirements = [one for one in lines.requirements if one not in replaced]
     complaints = (*unknown_part(image), *lines.not_understood)
     others |= {"image": image, "apt_update": next(iter(installed.updates), None)}
     made = environment_of(kind, path, lines.found(), complaints, label=label or path, **others)

@@ -176,7 +176,7 @@ def write_python(view: PlannedEnvironment, pythons: Sequence[str]) -> Fix:
     if one and one.installer != "apt" and view.environment.kind != "notebook":  # there it is what the kernel has
         fix = _write_line(one, *_python_line(one, first, last))
         for more in view.environment.python[1:]:  # of the project beside .python-version
-            if not admits_line(more, last):
+            if not admits(specifier(more.specifier) or SpecifierSet(), last):
                 fix = _both(fix, _write_line(more, *_python_line(more, last, last)))
         return fix
     if view.base and view.base.python in pythons:  # packages of another stage are for the Python that starts them
@@ -188,12 +188,6 @@ def write_python(view: PlannedEnvironment, pythons: Sequence[str]) -> Fix:
 def _write_line(one: Requirement, old: str, new: str) -> Fix:
     edit = Edit(one.place.path, one.place.line, old, new)
     return Fix(f"In {one.place}, write {new!r} instead of {old!r}", edits=(edit,))
-
-
-def admits_line(one: Requirement, python: str) -> bool:
-    """Whether a line on Python admits some patch of a minor version."""
-    bounds = specifier(one.specifier)
-    return bounds is None or admits(bounds, python)
 
 
 def _of_images(view: PlannedEnvironment, python: str) -> Fix | None:

@@ -51,7 +51,6 @@ from tfgpu_doctor.plan.alternatives import driver_change, is_data_centre
 from tfgpu_doctor.plan.constraints import PlanRequest, other_driver, span
 from tfgpu_doctor.plan.file_edits import (
     add_to_container,
-    admits_line,
     is_of_constraints,
     remove,
     replacement,
@@ -246,23 +245,6 @@ def no_wheel_for_an_earlier_command(view: PlannedEnvironment) -> Iterator[Proble
                 evidence=_seen(one, f"a release with a wheel for Python {python}", "names of the wheels"),
                 fixes=(remove(one),),
             )
-
-
-@in_manifests("tf.python-unsupported", unless=("tf.package-removed",))
-def python_outside_its_project(view: PlannedEnvironment) -> Iterator[Problem]:
-    """The file .python-version names a Python that the project beside it does not admit."""
-    first, *others = view.environment.python if view.tensorflow and view.environment.python else (None,)
-    if first is None or not first.place.path.endswith(".python-version"):
-        return
-    for one in others:
-        if any(admits_line(one, python) for python in view.pythons or ()):
-            continue
-        yield Problem(
-            title=f"{first.place} names Python {first.text}, which {one.place} does not allow",
-            cause="uv sync and poetry install refuse this Python",
-            evidence=_seen(first, one.text, str(one.place)),
-            fixes=(Fix(f"Write one Python in {first.place} and {one.place}"),),
-        )
 
 
 @in_manifests("tf.python-unsupported", unless=("tf.package-removed",))
@@ -699,7 +681,9 @@ def keras_2_without_its_package(view: PlannedEnvironment) -> Iterator[Problem]:
 def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> Iterator[Problem]:
     """A requirement that allows none of the versions within a bound of TensorFlow's, which pip may not know of."""
     row, line, universe = view.release, view.requirement(name), view.resolved.universe
-    if row is None or line is None or bound is None or view.conda or line.installer == "conda":
+    if row and view.conda:
+        line, bound = _over_that_of_conda(view, row, name)
+    if row is None or line is None or bound is None or line.installer == "conda":
         return  # pip replaces what conda has installed
     giving_way = {line.name for conflict in view.conflicts for line, _ in conflict.changes}
     known = name not in giving_way and universe.is_judged(line)
@@ -707,9 +691,25 @@ def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> I
         yield Problem(
             title=f"{line.text} is incompatible with TensorFlow {row.version}",
             cause="the installer refuses this combination, or the import fails",
-            evidence=_seen(line, f"{name}{bound}", f"TensorFlow {row.version} (metadata)"),
+            evidence=_seen(
+                line, f"{name}{bound}", f"TensorFlow {row.version} ({_FEEDSTOCK if view.conda else 'metadata'})"
+            ),
             fixes=_beside_its_bug(view, row, line) or (write(line, f"{name}{bound}"),),
         )
+
+
+# what conda-forge's builds are imported beside, from one release to another: they are compiled against NumPy 1, and their
+# code is of protoc 3.20 or later ("cannot import name 'builder'" of an older protobuf): pull request 266
+_BESIDE_CONDA_S = {"numpy": ("<2", "1.0", "2.16"), "protobuf": (">=3.20", "2.10", "3")}
+_FEEDSTOCK = "conda-forge/tensorflow-feedstock issue 288"
+
+
+def _over_that_of_conda(view: PlannedEnvironment, row: Release, name: str) -> tuple[Requirement | None, str | None]:
+    """The line of pip that replaces what conda has installed for its TensorFlow, and what goes with that."""
+    bound, first, end = _BESIDE_CONDA_S.get(name, ("", "3", "3"))
+    is_known = at_least(row.version, first) and not at_least(row.version, end) and view.target.os != "windows"
+    of_pip = (one for one in view.environment.requirements if one.name == name and one.installer == "pip")
+    return next(of_pip, None), bound if is_known and view.environment.channels[:1] == ("conda-forge",) else None
 
 
 def _beside_its_bug(view: PlannedEnvironment, row: Release, line: Requirement) -> tuple[Fix, ...]:
@@ -884,75 +884,30 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
         )
 
 
-# what builds of conda-forge cannot be imported beside, from one of its releases to another: NumPy 1 is the one they are
-# compiled against; their code is of protoc 3.20 or later: conda-forge/tensorflow-feedstock pull request 266, issue 288
-_OVER_CONDA = {
-    "numpy": ("<2", "1.0", "2.16", "it is compiled for NumPy 1"),
-    "protobuf": (">=3.20", "2.10", "3", "\"cannot import name 'builder' from 'google.protobuf.internal'\""),
-}
-
-
-def _over_conda_s(name: str, view: PlannedEnvironment) -> Iterator[Problem]:
-    """pip puts another NumPy or protobuf over that of conda's TensorFlow."""
-    bound, first, end, why = _OVER_CONDA[name]
-    tensorflow, channels = view.tensorflow, view.environment.channels
-    of_pip = (one for one in view.environment.requirements if one.name == name and one.installer == "pip")
-    version = pinned(tensorflow) if tensorflow and view.conda and not tensorflow.elsewhere else None
-    is_meant = at_least(version, first) and at_least(version, end) is False and view.target.os != "windows"
-    for one in of_pip if is_meant and (name == "numpy" or channels[:1] == ("conda-forge",)) else ():
-        universe = view.resolved.universe
-        if universe.is_judged(one) and not universe.package(name).allowed(one.specifier, bound):
-            yield Problem(
-                title=f"pip installs {one.text} over the {name} of conda's TensorFlow {version}",
-                cause=why,
-                evidence=_seen(one, f"{name}{bound}", "https://github.com/conda-forge/tensorflow-feedstock/issues/288"),
-                fixes=(remove(one),),
-            )
-
-
-in_manifests("tf.abi-numpy")(partial(_over_conda_s, "numpy"))
-in_manifests("tf.abi-protobuf")(partial(_over_conda_s, "protobuf"))
-
-
 @in_manifests("tf.abi-numpy")
 def numpy_over_nvidias(view: PlannedEnvironment) -> Iterator[Problem]:
     """NumPy 2 over a TensorFlow of NVIDIA's monthly images, which before 2.18 is compiled for NumPy 1."""
-    base, line, universe = view.base, view.requirement("numpy"), view.resolved.universe
+    base, later = view.base, view.base.python or at_least(view.base.cuda, "12") if view.base else None
     if view.tensorflow or not (base and base.of_a_month and base.of_tensorflow):
         return
-    # the last one of them, of February 2025, has 2.17
+    # the last one of them, of February 2025, has 2.17; 3.10 is the Python of most without a row after 23.03
     old = at_least((base.tensorflow or "2").partition("+")[0], "2.18") is False
-    if line is None:
-        yield from _numpy_of_what_is_added(view, base) if old else ()
-        return
-    # of every Python, since that of an image without a row is not known
-    numpy_1 = (one for one in universe.package("numpy").versions if one < Version("2"))
-    bounds = specifier(line.specifier)
-    if old and universe.is_judged(line) and bounds is not None and not any(map(bounds.contains, numpy_1)):
-        yield Problem(
-            title=f"{line.text} replaces the NumPy 1 that TensorFlow needs in {base.image.reference}",
-            cause="it is compiled for NumPy 1, and cannot be imported with NumPy 2",
-            evidence=_seen(line, "numpy<2", "the TensorFlow of the image"),
-            fixes=(write(line, "numpy<2"),),
-        )
-
-
-def _numpy_of_what_is_added(view: PlannedEnvironment, base: Base) -> Iterator[Problem]:
-    """A package whose newest version requires NumPy 2; whether the image forbids that is not known."""
-    universe = universe_of(view.matrix, view.target.platform, base.python or "3.10")  # that of most months after 23.03
-    for one in view.environment.requirements if base.python or at_least(base.cuda, "12") else ():
-        known = one.installer == "pip" and universe.is_judged(one)
-        newest = max(universe.package(one.name).allowed(one.specifier), default=None) if known else None
+    universe = universe_of(view.matrix, view.target.platform, base.python or "3.10")
+    numpy_1 = [one for one in universe.package("numpy").versions if one < Version("2")]
+    for one in view.environment.requirements if old else ():
+        if one.installer != "pip" or not universe.is_judged(one) or not (one.name == "numpy" or later):
+            continue
+        newest = max(universe.package(one.name).allowed(one.specifier), default=None)
         needs = universe.package(one.name).requires(newest) if newest else ()
-        bound = next((each.specifier for each in needs if each.name == "numpy"), "")
-        if bound and not universe.package("numpy").allowed(bound, "<2"):
+        wanted = one.specifier if one.name == "numpy" else next((x.specifier for x in needs if x.name == "numpy"), "")
+        if not any(map(SpecifierSet(wanted).contains, numpy_1)):
+            brings = f"{one.name} {newest} requires numpy{wanted}, and the image may forbid that by a constraint: "
             yield Problem(
-                title=f"{one.text} brings NumPy 2 over the NumPy 1 that TensorFlow needs in {base.image.reference}",
-                cause=f"{one.name} {newest} requires numpy{bound}, and pip replaces NumPy, unless a constraint of the "
-                "image forbids it; TensorFlow before 2.18 cannot be imported with NumPy 2",
+                title=f"{one.text} replaces the NumPy 1 that TensorFlow needs in {base.image.reference}",
+                cause=f"{'' if one.name == 'numpy' else brings}it is compiled for NumPy 1, and cannot be imported with NumPy 2",
                 evidence=_seen(one, "numpy<2", "the TensorFlow of the image"),
-                fixes=(write_beside(one, "numpy<2"),),
-                severity=Severity.WARNING,
+                fixes=(write(one, "numpy<2") if one.name == "numpy" else write_beside(one, "numpy<2"),),
+                severity=Severity.ERROR if one.name == "numpy" else Severity.WARNING,
             )
 
 
@@ -1423,9 +1378,9 @@ def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """An image or a package brings CUDA of another major version, or libcusolver, and nothing brings the right one."""
     release = view.needs_cuda
-    named = [_with_its_last(one, release) for one in view.cudas]
-    named = [cuda for cuda in named if cuda.version]
-    others = [cuda for cuda in named if release and _is_other(release, cuda.version)]
+    last = _LAST_CUDATOOLKIT if release and at_least(release.cuda, "12") else ""  # of a cudatoolkit of any version
+    named = [cuda if cuda.version else replace(cuda, version=last) for cuda in view.cudas]
+    others = [cuda for cuda in named if release and cuda.version and _is_other(release, cuda.version)]
     if release is None or not others or len(others) < len(view.cudas):
         return
     loads = f"TensorFlow {release.version} loads CUDA {minor(release.cuda)}"
@@ -1440,12 +1395,6 @@ def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 
 # the last on conda-forge and in NVIDIA's channel; CUDA 12 is cuda-version there: conda-forge's CUDA 12 migration
 _LAST_CUDATOOLKIT = "11.8"
-
-
-def _with_its_last(cuda: Cuda, release: Release | None) -> Cuda:
-    """A cudatoolkit of any version has no CUDA 12."""
-    is_any = not cuda.version and cuda.by == "conda"
-    return replace(cuda, version=_LAST_CUDATOOLKIT) if is_any and release and at_least(release.cuda, "12") else cuda
 
 
 def _is_other(release: Release, version: str) -> bool:
