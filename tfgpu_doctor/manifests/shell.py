@@ -156,7 +156,6 @@ class Installed:
     # of uv; None: that of the system, whichever other one apt installs, since every pip is its own
     pythons: list[Requirement | None] = field(default_factory=list)
     named: list[Word] = field(default_factory=list)  # python3.9 or its pip, other than to install it by apt
-    added: list[str] = field(default_factory=list)  # packages whose bound in the project a command replaces
     files: list[File] = field(default_factory=list)
     copied: list[tuple[str, str]] = field(default_factory=list)  # from the build context, by COPY and ADD, and to where
     not_understood: list[str] = field(default_factory=list)
@@ -194,14 +193,13 @@ def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> N
             found.named += [one for one in words if _NAMED_PYTHON.search(one.text) and _APT.isdisjoint(texts)]
             read_command(words, path, found)
         elif _installation(texts := _texts(words)) and _OF_TENSORFLOW.search(" ".join(texts)):
-            text = quoted(" ".join(one for one in texts if one not in _OPENS))
-            note = "runs under a condition of the shell, and is not judged"
-            found.not_understood.append(f"{path}:{words[0].line}: {text} {note}")
+            text = quoted(" ".join(texts).removeprefix("then ").removeprefix("else "))
+            note = f"{path}:{words[0].line}: {text} runs under a condition of the shell, and is not judged"
+            found.not_understood.append(note)
     if all(_PLAIN_PIP.fullmatch(line) for _, line in code):
         found.requirements[begin:] = [replace(one, fatal=True) for one in found.requirements[begin:]]
 
 
-_OPENS = ("then", "else", "do")
 _OF_TENSORFLOW = re.compile(r"(?i)\s(?:tensorflow|tf-|keras|numpy|protobuf|-r|\.)")  # or a list, a project
 
 
@@ -210,7 +208,7 @@ def _is_run(words: list[Word], conditions: list[str]) -> bool:
 
     Whatever apt adds to an image, what is missing in it is said where it is certain alone.
     """
-    texts = [word.text for word in words if word.text not in _OPENS]
+    texts = [word.text for word in words if word.text not in ("then", "else", "do")]
     if texts[:1] == ["if"]:
         conditions.append("".join(texts[3:4]) if texts[1:3] in (["[", "-f"], ["test", "-f"]) else "")
     elif texts[:1] == ["fi"]:
@@ -287,12 +285,6 @@ def read_command(words: list[Word], path: str, found: Installed) -> None:
             found.files.append(replace(project, **of_command))
         else:
             _add(installer, word.text, place, found, of_command)
-            # python-poetry pull request 4945; docs.astral.sh/uv, Changing dependencies
-            if installer == "poetry" and _GROUPS.isdisjoint(texts) and (last := found.requirements[-1:]):
-                found.added += [one.name for one in last if one.text == word.text and one.specifier]
-
-
-_GROUPS = frozenset({"-D", "-d", "-G", "--dev", "--group", "--optional"})  # of `add`: of the project's others
 
 
 def _by_installers(words: list[Word], path: str, found: Installed) -> None:
@@ -518,13 +510,18 @@ def environment(
         for at, one in enumerate(lines.requirements[before:], before):
             step, elsewhere = file.step + file.by_line * (at - before), one.elsewhere or file.elsewhere
             lines.requirements[at] = replace(one, step=step, upgrade=file.upgrade, elsewhere=elsewhere)
-    replaced = {one for one in lines.requirements if one.name in installed.added and ".toml" in one.place.path}
-    lines.requirements = [one for one in lines.requirements if one not in replaced]
+    lines.requirements = _without_replaced(lines.requirements, installed)
     complaints = (*unknown_part(image), *lines.not_understood)
     others |= {"image": image, "apt_update": next(iter(installed.updates), None)}
     made = environment_of(kind, path, lines.found(), complaints, label=label or path, **others)
     pythons = tuple(python) or _pythons(installed, made)
     return replace(made, python=pythons, place=place or made.place)
+
+
+def _without_replaced(lines: list[Requirement], installed: Installed) -> list[Requirement]:
+    """Leave out the lines of a project that `poetry add` replaces, as does uv's: python-poetry pull request 4945."""
+    added = {one.name for one in installed.requirements if one.installer == "pip" and one.specifier and not one.step}
+    return [one for one in lines if one.name not in added or not one.place.path.endswith(".toml")]
 
 
 def has_tensorflow(one: Environment) -> bool:

@@ -83,16 +83,20 @@ def _left_open(view: PlannedEnvironment, own: list[Finding]) -> Iterator[Undeter
         yield Undetermined(id="tf.package-conflict", reason=later)
     if (reason := _not_in_matrix(view)) and Severity.ERROR not in {one.severity for one in own}:
         yield Undetermined(id="cuda.version-mismatch", reason=reason)
-    base = view.base
-    if base and base.of_a_month and base.of_tensorflow and not base.tensorflow and base.cuda and view.wanted:
-        reason = f"{base.image.place}: which TensorFlow {base.image.reference} has is not in the matrix"
-        yield Undetermined(id="tf.package-conflict", reason=reason)
-    if base and base.container:  # whether it runs on the described GPU
-        for doubt in doubts_of(base.container, view.target, view.matrix):
-            yield Undetermined(id="gpu.arch-too-new", reason=f"{base.image.place}: {doubt}")
+    if view.base:
+        yield from _about_image(view, view.base)
     for one in () if view.tensorflow else view.environment.requirements:
         if one.name != "tensorflow" and SequenceMatcher(None, one.name, "tensorflow").ratio() > _MISTYPED:
             yield Undetermined(id="tf.not-installed", reason=f"{one.place}: {one.text}: did you mean tensorflow?")
+
+
+def _about_image(view: PlannedEnvironment, base: Base) -> Iterator[Undetermined]:
+    """Which TensorFlow it has, where something is installed over that, and whether it runs on the described GPU."""
+    if base.of_a_month and base.of_tensorflow and base.cuda and view.wanted and not base.tensorflow:
+        reason = f"{base.image.place}: which TensorFlow {base.image.reference} has is not in the matrix"
+        yield Undetermined(id="tf.package-conflict", reason=reason)
+    for doubt in doubts_of(base.container, view.target, view.matrix) if base.container else ():
+        yield Undetermined(id="gpu.arch-too-new", reason=f"{base.image.place}: {doubt}")
 
 
 def _is_for_extra(finding: Finding, view: PlannedEnvironment, with_extra: set[str]) -> bool:

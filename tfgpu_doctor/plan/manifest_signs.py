@@ -79,7 +79,7 @@ from tfgpu_doctor.plan.planned import (
     with_cudnn,
     without_wheel,
 )
-from tfgpu_doctor.plan.resolving import holds, smallest_conflict, solve, specifier, universe_of
+from tfgpu_doctor.plan.resolving import Universe, holds, smallest_conflict, solve, specifier, universe_of
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 _SEARCHES: dict[tuple[str, tuple[str, ...]], list[Search]] = {}
@@ -270,39 +270,39 @@ def _buildable(view: PlannedEnvironment) -> tuple[str, ...]:
     return fitting(view) or (() if view.conflicts else view.allowed[0].python)
 
 
-def _bounded_by(view: PlannedEnvironment) -> Requirement | None:
+def _bounded_by(view: PlannedEnvironment, newest: Release) -> Requirement | None:
     """The line other than TensorFlow's that has no wheel for a Python that is still supported."""
     universe = universe_of(view.matrix, view.target.platform, _OLDEST_SUPPORTED)
-    lines = view.wanted_in(universe) if view.resolved.versions and not view.conda else []
+    lines = view.wanted_in(universe) if at_least(newest.python[-1], _OLDEST_SUPPORTED) else []
     core = [lines[at] for at in smallest_conflict(universe, lines)]
-    return core[0] if len(core) == 1 and core[0] is not view.tensorflow else None
+    return core[0] if len(core) == 1 else None
 
 
 def _for_old_pythons(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
     """No Python is named, and a release, or another line, has no wheel for those that are still supported."""
     described = view.environment.image or view.target.gpus or view.target.driver
     skipped = tensorflow.marker and not holds(tensorflow.marker, view.target.platform, _OLDEST_SUPPORTED)
-    if view.pythons or described or skipped:
+    if view.pythons or described or skipped or at_least(view.resolved.universe.python, _OLDEST_SUPPORTED):
         return
-    newest, line = view.allowed[0], tensorflow
-    if at_least(newest.python[-1], _OLDEST_SUPPORTED):
-        line = _bounded_by(view) or tensorflow
-    if not (own := _buildable(view)) or at_least(own[-1], _OLDEST_SUPPORTED):
+    newest, own = view.allowed[0], _buildable(view)
+    line, last, need, source = tensorflow, newest.python[-1], pythons_of(newest), f"wheels of {newest.version}"
+    if other := _bounded_by(view, newest) if own else None:
+        line, last, need, source = other, own[-1], f"Python {own[-1]} or older", "names of the wheels"
+    if not own or at_least(last, _OLDEST_SUPPORTED):
         return
-    # conda adds the newest Python, unless the version of another package asks for an older one
-    pins = {one.text for one in view.environment.requirements if one.installer == "conda" and one.specifier}
-    is_newest = view.environment.kind == "conda" and pins <= {one.text for one in (*view.cudas, *view.cudnns)}
-    without = f"Python 3.{numbers((newest.python if line is tensorflow else own)[-1])[1] + 1}"
-    of_line, cause = (pythons_of(newest), f"wheels of {newest.version}"), _NO_MATCH
-    if line is not tensorflow:
-        of_line, cause = (f"Python {own[-1]} or older", "names of the wheels"), "pip fails, or builds it from source"
     yield Problem(
-        title=f"{line.text} has no wheel for {without} and later, and no file names a Python",
-        cause=cause,
-        evidence=(evidence(line.text, str(line.place), *of_line),),
+        title=f"{line.text} has no wheel for Python 3.{numbers(last)[1] + 1} and later, and no file names a Python",
+        cause=f"{_NO_MATCH}, or tries to build it from source" if other else _NO_MATCH,
+        evidence=(evidence(line.text, str(line.place), need, source),),
         fixes=(Fix(f"Make the environment with Python {own[-1]}, and add --python {own[-1]} to this check"),),
-        severity=Severity.ERROR if is_newest else Severity.WARNING,
+        severity=Severity.ERROR if _takes_the_newest(view) else Severity.WARNING,
     )
+
+
+def _takes_the_newest(view: PlannedEnvironment) -> bool:
+    """Whether conda adds the newest Python: unless the version of another package asks for an older one."""
+    pins = {one.text for one in view.environment.requirements if one.installer == "conda" and one.specifier}
+    return view.environment.kind == "conda" and pins <= {one.text for one in (*view.cudas, *view.cudnns)}
 
 
 def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
@@ -437,11 +437,10 @@ def magic_of_colab(view: PlannedEnvironment) -> Iterator[Problem]:
     for one in view.environment.settings:
         if one.name == "%tensorflow_version" and one.value.startswith("1"):
             text = f"{one.name} {one.value}"
-            source = "https://github.com/dvschultz/stylegan2-ada/issues/31"
             yield Problem(
                 title=f"{text} ends with an error",
                 cause='Colab prints "Tensorflow 1 is unsupported in Colab", and has had TensorFlow 2 alone since 2022',
-                evidence=(evidence(text, str(one.place), "TensorFlow 2", source),),
+                evidence=(evidence(text, str(one.place), "TensorFlow 2", "dvschultz/stylegan2-ada issue 31"),),
                 fixes=(remove(replace(one, name=text)), Alternative("Run it outside of Colab, with Python 3.7")),
             )
 
@@ -682,34 +681,32 @@ def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> I
     """A requirement that allows none of the versions within a bound of TensorFlow's, which pip may not know of."""
     row, line, universe = view.release, view.requirement(name), view.resolved.universe
     if row and view.conda:
-        line, bound = _over_that_of_conda(view, row, name)
+        line, bound = _over_conda(view, row, name)
     if row is None or line is None or bound is None or line.installer == "conda":
         return  # pip replaces what conda has installed
     giving_way = {line.name for conflict in view.conflicts for line, _ in conflict.changes}
-    known = name not in giving_way and universe.is_judged(line)
+    known, origin = name not in giving_way and universe.is_judged(line), "conda-forge" if view.conda else "metadata"
     if known and not universe.package(name).allowed(line.specifier, bound):
         yield Problem(
             title=f"{line.text} is incompatible with TensorFlow {row.version}",
             cause="the installer refuses this combination, or the import fails",
-            evidence=_seen(
-                line, f"{name}{bound}", f"TensorFlow {row.version} ({_FEEDSTOCK if view.conda else 'metadata'})"
-            ),
+            evidence=_seen(line, f"{name}{bound}", f"TensorFlow {row.version} ({origin})"),
             fixes=_beside_its_bug(view, row, line) or (write(line, f"{name}{bound}"),),
         )
 
 
-# what conda-forge's builds are imported beside, from one release to another: they are compiled against NumPy 1, and their
-# code is of protoc 3.20 or later ("cannot import name 'builder'" of an older protobuf): pull request 266
+# what conda-forge's builds are imported beside, from one release to another: they are compiled against NumPy 1, and
+# their code is of protoc 3.20 or later ("cannot import name 'builder'" of an older protobuf): feedstock's 266 and 288
 _BESIDE_CONDA_S = {"numpy": ("<2", "1.0", "2.16"), "protobuf": (">=3.20", "2.10", "3")}
-_FEEDSTOCK = "conda-forge/tensorflow-feedstock issue 288"
 
 
-def _over_that_of_conda(view: PlannedEnvironment, row: Release, name: str) -> tuple[Requirement | None, str | None]:
+def _over_conda(view: PlannedEnvironment, row: Release, name: str) -> tuple[Requirement | None, str | None]:
     """The line of pip that replaces what conda has installed for its TensorFlow, and what goes with that."""
     bound, first, end = _BESIDE_CONDA_S.get(name, ("", "3", "3"))
-    is_known = at_least(row.version, first) and not at_least(row.version, end) and view.target.os != "windows"
+    of_forge = view.environment.channels[:1] == ("conda-forge",) and view.target.os != "windows"
+    is_known = of_forge and at_least(row.version, first) and not at_least(row.version, end)
     of_pip = (one for one in view.environment.requirements if one.name == name and one.installer == "pip")
-    return next(of_pip, None), bound if is_known and view.environment.channels[:1] == ("conda-forge",) else None
+    return next(of_pip, None), bound if is_known else None
 
 
 def _beside_its_bug(view: PlannedEnvironment, row: Release, line: Requirement) -> tuple[Fix, ...]:
@@ -873,7 +870,7 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
     if row and bound and not outside and _decides_alone(view) and (line := _brings_numpy_2(view, bound)):
         why = "a later command of pip replaces NumPy 1" if bound == row.numpy else "it is compiled for NumPy 1"
         # before 3.9 there is no NumPy 2
-        some = view.python is None and any(capability(one) < (3, 9) for one in view.pythons_of(row))
+        some = view.python is None and any(capability(one) < (3, 9) for one in row.python)
         on = f" on Python {view.resolved.universe.python}" if some else ""
         yield Problem(
             title=f"TensorFlow {row.version} will be installed with NumPy 2{on}, and cannot be imported with it",
@@ -887,28 +884,37 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
 @in_manifests("tf.abi-numpy")
 def numpy_over_nvidias(view: PlannedEnvironment) -> Iterator[Problem]:
     """NumPy 2 over a TensorFlow of NVIDIA's monthly images, which before 2.18 is compiled for NumPy 1."""
-    base, later = view.base, view.base.python or at_least(view.base.cuda, "12") if view.base else None
+    base = view.base
     if view.tensorflow or not (base and base.of_a_month and base.of_tensorflow):
         return
-    # the last one of them, of February 2025, has 2.17; 3.10 is the Python of most without a row after 23.03
+    python = base.python or ("3.10" if at_least(base.cuda, "12") else "3.8")  # of most months of these CUDAs
+    universe = universe_of(view.matrix, view.target.platform, python)
+    # the last one of them, of February 2025, has 2.17
     old = at_least((base.tensorflow or "2").partition("+")[0], "2.18") is False
-    universe = universe_of(view.matrix, view.target.platform, base.python or "3.10")
     numpy_1 = [one for one in universe.package("numpy").versions if one < Version("2")]
     for one in view.environment.requirements if old else ():
-        if one.installer != "pip" or not universe.is_judged(one) or not (one.name == "numpy" or later):
-            continue
-        newest = max(universe.package(one.name).allowed(one.specifier), default=None)
-        needs = universe.package(one.name).requires(newest) if newest else ()
-        wanted = one.specifier if one.name == "numpy" else next((x.specifier for x in needs if x.name == "numpy"), "")
+        wanted, by = _numpy_wanted(one, view, universe)
         if not any(map(SpecifierSet(wanted).contains, numpy_1)):
-            brings = f"{one.name} {newest} requires numpy{wanted}, and the image may forbid that by a constraint: "
             yield Problem(
                 title=f"{one.text} replaces the NumPy 1 that TensorFlow needs in {base.image.reference}",
-                cause=f"{'' if one.name == 'numpy' else brings}it is compiled for NumPy 1, and cannot be imported with NumPy 2",
+                cause="it is compiled for NumPy 1, and cannot be imported with NumPy 2" + by,
                 evidence=_seen(one, "numpy<2", "the TensorFlow of the image"),
-                fixes=(write(one, "numpy<2") if one.name == "numpy" else write_beside(one, "numpy<2"),),
-                severity=Severity.ERROR if one.name == "numpy" else Severity.WARNING,
+                fixes=(write_beside(one, "numpy<2") if by else write(one, "numpy<2"),),
+                severity=Severity.WARNING if by else None,
             )
+
+
+def _numpy_wanted(one: Requirement, view: PlannedEnvironment, universe: Universe) -> tuple[str, str]:
+    """The NumPy that a line of pip asks for, or where none does, the newest version of a package, and then how."""
+    is_named = any(each.name == "numpy" for each in (*view.environment.requirements, *view.environment.constraints))
+    if one.installer != "pip" or not universe.is_judged(one) or not universe.holds(one.marker):
+        return "", ""
+    if is_named:
+        return one.specifier if one.name == "numpy" else "", ""
+    newest = max(universe.package(one.name).allowed(one.specifier), default=None)
+    needs = universe.package(one.name).requires(newest) if newest else ()
+    wanted = next((each.specifier for each in needs if each.name == "numpy"), "")
+    return wanted, f"; {one.name} {newest} requires numpy{wanted}, unless a constraint of the image forbids it"
 
 
 @in_manifests("tf.abi-numpy")
