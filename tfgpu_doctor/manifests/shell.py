@@ -194,13 +194,9 @@ def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> N
             read_command(words, path, found)
         elif _installation(texts := _texts(words)) and _OF_TENSORFLOW.search(" ".join(texts)):
             text = quoted(" ".join(texts).removeprefix("then ").removeprefix("else "))
-            note = f"{path}:{words[0].line}: {text} runs under a condition of the shell, and is not judged"
-            found.not_understood.append(note)
+            found.not_understood.append(f"{path}:{words[0].line}: {text} is run on a condition, and not judged")
     if all(_PLAIN_PIP.fullmatch(line) for _, line in code):
         found.requirements[begin:] = [replace(one, fatal=True) for one in found.requirements[begin:]]
-
-
-_OF_TENSORFLOW = re.compile(r"(?i)\s(?:tensorflow|tf-|keras|numpy|protobuf|-r|\.)")  # or a list, a project
 
 
 def _is_run(words: list[Word], conditions: list[str]) -> bool:
@@ -228,6 +224,7 @@ _LIST = re.compile(r"[^*$]+\.txt")
 _OF_PIP = r"(?:sudo )?(?:python3? -m )?pip3? [^|;&\\]*"
 _PLAIN_PIP = re.compile(rf"\s*(?:{_OF_PIP}(?:&& *{_OF_PIP})*|#.*)?")
 _NAMED_PYTHON = re.compile(r"(?:python|pip)3\.\d")
+_OF_TENSORFLOW = re.compile(r"(?i)\s(?:tensorflow|tf-|keras|numpy|protobuf|-r|\.)")  # or a list, a project
 
 
 def _texts(words: list[Word]) -> list[str]:

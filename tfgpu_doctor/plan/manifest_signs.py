@@ -703,10 +703,9 @@ _BESIDE_CONDA_S = {"numpy": ("<2", "1.0", "2.16"), "protobuf": (">=3.20", "2.10"
 def _over_conda(view: PlannedEnvironment, row: Release, name: str) -> tuple[Requirement | None, str | None]:
     """The line of pip that replaces what conda has installed for its TensorFlow, and what goes with that."""
     bound, first, end = _BESIDE_CONDA_S.get(name, ("", "3", "3"))
-    of_forge = view.environment.channels[:1] == ("conda-forge",) and view.target.os != "windows"
-    is_known = of_forge and at_least(row.version, first) and not at_least(row.version, end)
+    is_known = at_least(row.version, first) and not at_least(row.version, end) and view.target.os != "windows"
     of_pip = (one for one in view.environment.requirements if one.name == name and one.installer == "pip")
-    return next(of_pip, None), bound if is_known else None
+    return next(of_pip, None), bound if is_known and view.environment.channels[:1] == ("conda-forge",) else None
 
 
 def _beside_its_bug(view: PlannedEnvironment, row: Release, line: Requirement) -> tuple[Fix, ...]:
