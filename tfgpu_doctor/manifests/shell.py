@@ -192,6 +192,9 @@ def read_commands(code: list[tuple[int, str]], path: str, found: Installed) -> N
             found.updates += _updates(words, path)
             found.named += [one for one in words if _NAMED_PYTHON.search(one.text) and _APT.isdisjoint(texts)]
             read_command(words, path, found)
+        elif _installation(texts := _texts(words)) and _OF_TENSORFLOW.search(" ".join(texts)):
+            text = quoted(" ".join(texts).removeprefix("then ").removeprefix("else "))
+            found.not_understood.append(f"{path}:{words[0].line}: {text} is run on a condition, and not judged")
     if all(_PLAIN_PIP.fullmatch(line) for _, line in code):
         found.requirements[begin:] = [replace(one, fatal=True) for one in found.requirements[begin:]]
 
@@ -221,6 +224,7 @@ _LIST = re.compile(r"[^*$]+\.txt")
 _OF_PIP = r"(?:sudo )?(?:python3? -m )?pip3? [^|;&\\]*"
 _PLAIN_PIP = re.compile(rf"\s*(?:{_OF_PIP}(?:&& *{_OF_PIP})*|#.*)?")
 _NAMED_PYTHON = re.compile(r"(?:python|pip)3\.\d")
+_OF_TENSORFLOW = re.compile(r"(?i)\s(?:tensorflow|tf-|keras|numpy|protobuf|-r|\.)")  # or a list, a project
 
 
 def _texts(words: list[Word]) -> list[str]:
@@ -503,11 +507,18 @@ def environment(
         for at, one in enumerate(lines.requirements[before:], before):
             step, elsewhere = file.step + file.by_line * (at - before), one.elsewhere or file.elsewhere
             lines.requirements[at] = replace(one, step=step, upgrade=file.upgrade, elsewhere=elsewhere)
+    lines.requirements = _without_replaced(lines.requirements, installed)
     complaints = (*unknown_part(image), *lines.not_understood)
     others |= {"image": image, "apt_update": next(iter(installed.updates), None)}
     made = environment_of(kind, path, lines.found(), complaints, label=label or path, **others)
     pythons = tuple(python) or _pythons(installed, made)
     return replace(made, python=pythons, place=place or made.place)
+
+
+def _without_replaced(lines: list[Requirement], installed: Installed) -> list[Requirement]:
+    """Leave out the lines of a project that `poetry add` replaces, as does uv's: python-poetry pull request 4945."""
+    added = {one.name for one in installed.requirements if one.installer == "pip" and one.specifier and not one.step}
+    return [one for one in lines if one.name not in added or not one.place.path.endswith(".toml")]
 
 
 def has_tensorflow(one: Environment) -> bool:

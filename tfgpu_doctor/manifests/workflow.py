@@ -46,6 +46,7 @@ _MINOR = re.compile(r"[23]\.\d{1,2}(?=\.|$)")
 _RANGE = re.compile(r"3(?:\.[x*])?|(?:[<>]=?\s?3\.\d[\d.]*[\s,]*)+")
 _HOSTED = {"colab", "kaggle"}
 _SHELL_CELL = re.compile(r"%%(?:bash|sh|shell|script)\b")
+_MAGIC = re.compile(r"\s*(%tensorflow_version)\s+(\S+)")  # of Colab
 _COMMAND = re.compile(r"\s*(?:!{1,2}|%(?=(?:pip|conda|mamba|uv)\b))")
 
 
@@ -58,19 +59,21 @@ def read_notebook(path: str, text: str, include: Include) -> tuple[Environment, 
     cells = data.get("cells") if isinstance(data, dict) else None
     if not isinstance(cells, list):
         raise ManifestError(f"{path}: no notebook of format 4: it has no cells")
-    installed, lines = Installed(), _Lines(text)
+    installed, lines, settings = Installed(), _Lines(text), list[Setting]()
     for cell in cells[:MOST_REQUIREMENTS]:
         if isinstance(cell, dict):
             source = lines.numbered(cell.get("source"))
             if cell.get("cell_type") == "code":
                 read_commands([*_commands(source)], path, installed)
+                magics = ((number, _MAGIC.match(line[:1000])) for number, line in source)
+                settings += [Setting(one[1], one[2], Place(path, number)) for number, one in magics if one]
     metadata = table(data, "metadata")
     version, hosted = str(table(metadata, "language_info").get("version")), _HOSTED & metadata.keys()
     python = []
     if (found := _MINOR.match(version)) and not hosted:  # their Python is today's, not that of the last kernel
         place = Place(path, lines.line_of(version))
         python = [Requirement("python", f"=={found[0]}.*", place, f"python {found[0]}")]
-    return (environment("notebook", path, installed, include, python=python),)
+    return (environment("notebook", path, installed, include, python=python, settings=tuple(settings)),)
 
 
 class _Lines:

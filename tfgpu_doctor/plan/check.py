@@ -6,6 +6,7 @@ The environments that files describe are judged by the same findings as a machin
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -17,6 +18,7 @@ from tfgpu_doctor import __version__
 from tfgpu_doctor.facts.facts import NOT_EXAMINED, Facts, Known
 from tfgpu_doctor.facts.report import (
     SCHEMA,
+    Edit,
     Evidence,
     Finding,
     Fix,
@@ -81,12 +83,20 @@ def _left_open(view: PlannedEnvironment, own: list[Finding]) -> Iterator[Undeter
         yield Undetermined(id="tf.package-conflict", reason=later)
     if (reason := _not_in_matrix(view)) and Severity.ERROR not in {one.severity for one in own}:
         yield Undetermined(id="cuda.version-mismatch", reason=reason)
-    if (base := view.base) and base.container:  # whether it runs on the described GPU
-        for doubt in doubts_of(base.container, view.target, view.matrix):
-            yield Undetermined(id="gpu.arch-too-new", reason=f"{base.image.place}: {doubt}")
+    if view.base:
+        yield from _about_image(view, view.base)
     for one in () if view.tensorflow else view.environment.requirements:
         if one.name != "tensorflow" and SequenceMatcher(None, one.name, "tensorflow").ratio() > _MISTYPED:
             yield Undetermined(id="tf.not-installed", reason=f"{one.place}: {one.text}: did you mean tensorflow?")
+
+
+def _about_image(view: PlannedEnvironment, base: Base) -> Iterator[Undetermined]:
+    """Which TensorFlow it has, where something is installed over that, and whether it runs on the described GPU."""
+    if base.of_a_month and base.of_tensorflow and base.cuda and view.wanted and not base.tensorflow:
+        reason = f"{base.image.place}: which TensorFlow {base.image.reference} has is not in the matrix"
+        yield Undetermined(id="tf.package-conflict", reason=reason)
+    for doubt in doubts_of(base.container, view.target, view.matrix) if base.container else ():
+        yield Undetermined(id="gpu.arch-too-new", reason=f"{base.image.place}: {doubt}")
 
 
 def _is_for_extra(finding: Finding, view: PlannedEnvironment, with_extra: set[str]) -> bool:
@@ -117,16 +127,11 @@ def _not_in_matrix(view: PlannedEnvironment) -> str | None:
         return f"{one.place}: {one.text} comes from {one.elsewhere}, of which the matrix has nothing"
     if one and view.release is None and not view.allowed and not view.conda:
         return f"{one.place}: the matrix has no release that matches {one.text}"
-    if base and base == Base(base.image) and _is_left_to_it(view):
+    if base and view.is_open:
         return f"{view.where}: what {base.image.reference} ({base.image.place}) contains is not in the matrix"
     if one is None and base and base.of_tensorflow and not _is_listed(view, base):
         return f"{base.image.place}: {base.image.reference} is not in the matrix"
     return None
-
-
-def _is_left_to_it(view: PlannedEnvironment) -> bool:
-    """Whether the Python of an image, or the TensorFlow that it may have, decides which release there will be."""
-    return view.tensorflow is not None and not (view.tensorflow.specifier or view.python or view.conda)
 
 
 def _is_listed(view: PlannedEnvironment, base: Base) -> bool:
@@ -206,12 +211,29 @@ def _of_its_lines(finding: Finding, fixes: list[Fix], view: PlannedEnvironment) 
         text = fix.text
         for old in made:
             text = text.replace(f"instead of {old!r}", f"instead of what becomes {old!r}")
-        found.append(structs.replace(fix, text=text, edits=() if made else fix.edits))
+        found.append(_for_the_shell(structs.replace(fix, text=text, edits=() if made else fix.edits), view))
     values = [one for one in view.environment.matrix if f"matrix.{one.name}" in " ".join(of_matrix)]
     if values and finding.severity is not Severity.NOTE:
         shown = " or ".join(f"{one.name} {one.value} ({one.place})" for one in values)
         found.append(Fix(f"In the matrix, change {shown}, or leave their combination out under exclude"))
     return found
+
+
+_OF_SHELL = ("dockerfile", "singularity", "notebook", "workflow", "compose")
+_REDIRECTS = re.compile(r"[\w.-]+(?:\[[\w,.-]+\])?[ =!~\d.*,]*[<>;].*")  # a requirement in which a shell sees < or ;
+
+
+def _for_the_shell(fix: Fix, view: PlannedEnvironment) -> Fix:
+    """The fix with quotes around what a command would read as a redirection, where none are there."""
+    environment, edits, text = view.environment, list[Edit](), fix.text
+    scripts = {environment.place.path, environment.image.place.path if environment.image else ""}
+    for one in fix.edits:
+        inside = re.search(rf"([\"']){re.escape(one.old)}\1", _line(view, one.path, one.line)) and not one.beside
+        is_bare = environment.kind in _OF_SHELL and one.path in scripts and not inside
+        mark = "" if not is_bare or not _REDIRECTS.fullmatch(one.new) else '"' if "'" in one.new else "'"
+        edits.append(structs.replace(one, new=f"{mark}{one.new}{mark}"))
+        text = text.replace(repr(one.new), repr(edits[-1].new))
+    return structs.replace(fix, text=text, edits=tuple(edits))
 
 
 def _line(view: PlannedEnvironment, path: str, number: int) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 from msgspec import structs
 from packaging.specifiers import SpecifierSet
@@ -20,7 +20,7 @@ from tfgpu_doctor.plan.alternatives import after_a_driver_change, alternatives
 from tfgpu_doctor.plan.constraints import PlanRequest, same_minor_releases
 from tfgpu_doctor.plan.fixes import Fixes
 from tfgpu_doctor.plan.planned import PlannedEnvironment, fitting, other_keras, pinned, without_wheel
-from tfgpu_doctor.plan.resolving import specifier
+from tfgpu_doctor.plan.resolving import admits, specifier
 
 
 @lru_cache(maxsize=16)
@@ -174,13 +174,20 @@ def write_python(view: PlannedEnvironment, pythons: Sequence[str]) -> Fix:
     first, last = pythons[0], pythons[-1]
     one = next(iter(view.environment.python), None)
     if one and one.installer != "apt" and view.environment.kind != "notebook":  # there it is what the kernel has
-        old, new = _python_line(one, first, last)
-        edit = Edit(one.place.path, one.place.line, old, new)
-        return Fix(f"In {one.place}, write {new!r} instead of {old!r}", edits=(edit,))
+        return reduce(_both, _lines_of_python(view.environment.python, first, last))
     if view.base and view.base.python in pythons:  # packages of another stage are for the Python that starts them
         last = str(view.base.python)
     place = "an image with " if view.base and view.base.of_tensorflow else ""
     return _of_images(view, last) or _of_uv(view, last) or Fix(f"Use {place}Python {last}")
+
+
+def _lines_of_python(lines: Sequence[Requirement], first: str, last: str) -> Iterator[Fix]:
+    """The edit of a line, and that of a project beside .python-version, which has to admit the same."""
+    for one in lines:
+        if one is lines[0] or not admits(specifier(one.specifier) or SpecifierSet(), last):
+            old, new = _python_line(one, first if one is lines[0] else last, last)
+            edit = Edit(one.place.path, one.place.line, old, new)
+            yield Fix(f"In {one.place}, write {new!r} instead of {old!r}", edits=(edit,))
 
 
 def _of_images(view: PlannedEnvironment, python: str) -> Fix | None:

@@ -79,7 +79,7 @@ from tfgpu_doctor.plan.planned import (
     with_cudnn,
     without_wheel,
 )
-from tfgpu_doctor.plan.resolving import holds, solve, specifier
+from tfgpu_doctor.plan.resolving import Universe, holds, smallest_conflict, solve, specifier, universe_of
 
 Search: TypeAlias = Callable[[PlannedEnvironment], Iterator[Problem]]
 _SEARCHES: dict[tuple[str, tuple[str, ...]], list[Search]] = {}
@@ -270,23 +270,39 @@ def _buildable(view: PlannedEnvironment) -> tuple[str, ...]:
     return fitting(view) or (() if view.conflicts else view.allowed[0].python)
 
 
+def _bounded_by(view: PlannedEnvironment, newest: Release) -> Requirement | None:
+    """The line other than TensorFlow's that has no wheel for a Python that is still supported."""
+    universe = universe_of(view.matrix, view.target.platform, _OLDEST_SUPPORTED)
+    lines = view.wanted_in(universe) if at_least(newest.python[-1], _OLDEST_SUPPORTED) else []
+    core = [lines[at] for at in smallest_conflict(universe, lines)]
+    return core[0] if len(core) == 1 else None
+
+
 def _for_old_pythons(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
-    """No Python is named, and the release has no wheel for those that are still supported."""
-    newest, own = view.allowed[0], _buildable(view)
+    """No Python is named, and a release, or another line, has no wheel for those that are still supported."""
     described = view.environment.image or view.target.gpus or view.target.driver
     skipped = tensorflow.marker and not holds(tensorflow.marker, view.target.platform, _OLDEST_SUPPORTED)
-    if view.pythons or described or skipped or not own or at_least(newest.python[-1], _OLDEST_SUPPORTED):
+    if view.pythons or described or skipped or at_least(view.resolved.universe.python, _OLDEST_SUPPORTED):
         return
-    # conda adds the newest Python, unless the version of another package asks for an older one
-    pins = {one.text for one in view.environment.requirements if one.installer == "conda" and one.specifier}
-    is_newest = view.environment.kind == "conda" and pins <= {one.text for one in (*view.cudas, *view.cudnns)}
+    newest, own = view.allowed[0], _buildable(view)
+    line, last, need, source = tensorflow, newest.python[-1], pythons_of(newest), f"wheels of {newest.version}"
+    if other := _bounded_by(view, newest) if own else None:
+        line, last, need, source = other, own[-1], f"Python {own[-1]} or older", "names of the wheels"
+    if not own or at_least(last, _OLDEST_SUPPORTED):
+        return
     yield Problem(
-        title=f"{tensorflow.text} has no wheel for Python {_OLDEST_SUPPORTED} and later, and no file names a Python",
-        cause=_NO_MATCH,
-        evidence=(evidence(tensorflow.text, str(tensorflow.place), pythons_of(newest), f"wheels of {newest.version}"),),
+        title=f"{line.text} has no wheel for Python 3.{numbers(last)[1] + 1} and later, and no file names a Python",
+        cause=f"{_NO_MATCH}, or tries to build it from source" if other else _NO_MATCH,
+        evidence=(evidence(line.text, str(line.place), need, source),),
         fixes=(Fix(f"Make the environment with Python {own[-1]}, and add --python {own[-1]} to this check"),),
-        severity=Severity.ERROR if is_newest else Severity.WARNING,
+        severity=Severity.ERROR if _takes_the_newest(view) else Severity.WARNING,
     )
+
+
+def _takes_the_newest(view: PlannedEnvironment) -> bool:
+    """Whether conda adds the newest Python: unless the version of another package asks for an older one."""
+    pins = {one.text for one in view.environment.requirements if one.installer == "conda" and one.specifier}
+    return view.environment.kind == "conda" and pins <= {one.text for one in (*view.cudas, *view.cudnns)}
 
 
 def _no_release(view: PlannedEnvironment, tensorflow: Requirement) -> Iterator[Problem]:
@@ -413,6 +429,20 @@ def image_cannot_be_built(view: PlannedEnvironment) -> Iterator[Problem]:
         )
     if image.reference in ("ubuntu", "ubuntu:latest") or at_least(base.python, "3.8"):
         yield from _python_2(image, [one for one in view.environment.requirements if one.installer == "apt"])
+
+
+@in_manifests("tf.not-installed")
+def magic_of_colab(view: PlannedEnvironment) -> Iterator[Problem]:
+    """Colab has had no TensorFlow 1 since August 2022, and other kernels have no such magic."""
+    for one in view.environment.settings:
+        if one.name == "%tensorflow_version" and one.value.startswith("1"):
+            text = f"{one.name} {one.value}"
+            yield Problem(
+                title=f"{text} ends with an error",
+                cause='Colab prints "Tensorflow 1 is unsupported in Colab", and has had TensorFlow 2 alone since 2022',
+                evidence=(evidence(text, str(one.place), "TensorFlow 2", "dvschultz/stylegan2-ada issue 31"),),
+                fixes=(remove(replace(one, name=text)), Alternative("Run it outside of Colab, with Python 3.7")),
+            )
 
 
 @in_manifests("tf.not-installed")
@@ -650,17 +680,32 @@ def keras_2_without_its_package(view: PlannedEnvironment) -> Iterator[Problem]:
 def _outside_bounds(view: PlannedEnvironment, name: str, bound: str | None) -> Iterator[Problem]:
     """A requirement that allows none of the versions within a bound of TensorFlow's, which pip may not know of."""
     row, line, universe = view.release, view.requirement(name), view.resolved.universe
-    if row is None or line is None or bound is None or view.conda or line.installer == "conda":
+    if row and view.conda:
+        line, bound = _over_conda(view, row, name)
+    if row is None or line is None or bound is None or line.installer == "conda":
         return  # pip replaces what conda has installed
     giving_way = {line.name for conflict in view.conflicts for line, _ in conflict.changes}
-    known = name not in giving_way and universe.is_judged(line)
+    known, origin = name not in giving_way and universe.is_judged(line), "conda-forge" if view.conda else "metadata"
     if known and not universe.package(name).allowed(line.specifier, bound):
         yield Problem(
             title=f"{line.text} is incompatible with TensorFlow {row.version}",
             cause="the installer refuses this combination, or the import fails",
-            evidence=_seen(line, f"{name}{bound}", f"TensorFlow {row.version} (metadata)"),
+            evidence=_seen(line, f"{name}{bound}", f"TensorFlow {row.version} ({origin})"),
             fixes=_beside_its_bug(view, row, line) or (write(line, f"{name}{bound}"),),
         )
+
+
+# what conda-forge's builds are imported beside, from one release to another: they are compiled against NumPy 1, and
+# their code is of protoc 3.20 or later ("cannot import name 'builder'" of an older protobuf): feedstock's 266 and 288
+_BESIDE_CONDA_S = {"numpy": ("<2", "1.0", "2.16"), "protobuf": (">=3.20", "2.10", "3")}
+
+
+def _over_conda(view: PlannedEnvironment, row: Release, name: str) -> tuple[Requirement | None, str | None]:
+    """The line of pip that replaces what conda has installed for its TensorFlow, and what goes with that."""
+    bound, first, end = _BESIDE_CONDA_S.get(name, ("", "3", "3"))
+    is_known = at_least(row.version, first) and not at_least(row.version, end) and view.target.os != "windows"
+    of_pip = (one for one in view.environment.requirements if one.name == name and one.installer == "pip")
+    return next(of_pip, None), bound if is_known and view.environment.channels[:1] == ("conda-forge",) else None
 
 
 def _beside_its_bug(view: PlannedEnvironment, row: Release, line: Requirement) -> tuple[Fix, ...]:
@@ -808,8 +853,8 @@ def _newest_keras(view: PlannedEnvironment) -> Iterator[Problem]:
     if line and line.installer == "pip" and not (line.specifier or line.elsewhere or view.conda or serves):
         yield Problem(
             title=f"{line.text} installs a Keras for TensorFlow 2.2 and later, beside {version}",
-            cause='its import fails: "Keras requires TensorFlow 2.2 or higher"',
-            evidence=_seen(line, "keras<2.4", "keras-team/keras, keras/__init__.py of 2.4"),
+            cause="pip takes the newest for the Python; no Keras since 2.4 can be imported beside an older TensorFlow",
+            evidence=_seen(line, "keras<2.4", "keras-team/keras, keras/__init__.py of 2.4; 2.6 and 2.10, tried"),
             fixes=(write(line, "keras<2.4"),),
         )
 
@@ -824,9 +869,10 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
     if row and bound and not outside and _decides_alone(view) and (line := _brings_numpy_2(view, bound)):
         why = "a later command of pip replaces NumPy 1" if bound == row.numpy else "it is compiled for NumPy 1"
         # before 3.9 there is no NumPy 2
-        some = view.pythons and not view.python and any(capability(one) < (3, 9) for one in row.python)
+        some = view.python is None and any(capability(one) < (3, 9) for one in row.python)
+        on = f" on Python {view.resolved.universe.python}" if some else ""
         yield Problem(
-            title=f"TensorFlow {row.version} will be installed with NumPy 2, and cannot be imported with it",
+            title=f"TensorFlow {row.version} will be installed with NumPy 2{on}, and cannot be imported with it",
             cause=f"{why}, and pip is not told of an upper bound",
             evidence=_seen(line, f"numpy{bound}", f"TensorFlow {row.version}"),
             fixes=(write(line, "numpy<2") if line.name == "numpy" else write_beside(line, "numpy<2"),),
@@ -837,20 +883,37 @@ def numpy_required(view: PlannedEnvironment) -> Iterator[Problem]:
 @in_manifests("tf.abi-numpy")
 def numpy_over_nvidias(view: PlannedEnvironment) -> Iterator[Problem]:
     """NumPy 2 over a TensorFlow of NVIDIA's monthly images, which before 2.18 is compiled for NumPy 1."""
-    base, line, universe = view.base, view.requirement("numpy"), view.resolved.universe
-    if view.tensorflow or line is None or not (base and base.of_a_month and base.of_tensorflow):
+    base = view.base
+    if view.tensorflow or not (base and base.of_a_month and base.of_tensorflow):
         return
+    python = base.python or ("3.10" if at_least(base.cuda, "12") else "3.8")  # of most months of these CUDAs
+    universe = universe_of(view.matrix, view.target.platform, python)
     # the last one of them, of February 2025, has 2.17
-    # of every Python, since that of an image without a row is not known
-    numpy_1 = (one for one in universe.package("numpy").versions if one < Version("2"))
-    bounds, old = specifier(line.specifier), at_least((base.tensorflow or "2").partition("+")[0], "2.18") is False
-    if old and universe.is_judged(line) and bounds is not None and not any(map(bounds.contains, numpy_1)):
-        yield Problem(
-            title=f"{line.text} replaces the NumPy 1 that TensorFlow needs in {base.image.reference}",
-            cause="it is compiled for NumPy 1, and cannot be imported with NumPy 2",
-            evidence=_seen(line, "numpy<2", "the TensorFlow of the image"),
-            fixes=(write(line, "numpy<2"),),
-        )
+    old = at_least((base.tensorflow or "2").partition("+")[0], "2.18") is False
+    numpy_1 = [one for one in universe.package("numpy").versions if one < Version("2")]
+    for one in view.environment.requirements if old else ():
+        wanted, by = _numpy_wanted(one, view, universe)
+        if not any(map(SpecifierSet(wanted).contains, numpy_1)):
+            yield Problem(
+                title=f"{one.text} replaces the NumPy 1 that TensorFlow needs in {base.image.reference}",
+                cause="it is compiled for NumPy 1, and cannot be imported with NumPy 2" + by,
+                evidence=_seen(one, "numpy<2", "the TensorFlow of the image"),
+                fixes=(write_beside(one, "numpy<2") if by else write(one, "numpy<2"),),
+                severity=Severity.WARNING if by else None,
+            )
+
+
+def _numpy_wanted(one: Requirement, view: PlannedEnvironment, universe: Universe) -> tuple[str, str]:
+    """The NumPy that a line of pip asks for, or where none does, the newest version of a package, and then how."""
+    is_named = any(each.name == "numpy" for each in (*view.environment.requirements, *view.environment.constraints))
+    if one.installer != "pip" or not universe.is_judged(one) or not universe.holds(one.marker):
+        return "", ""
+    if is_named:
+        return one.specifier if one.name == "numpy" else "", ""
+    newest = max(universe.package(one.name).allowed(one.specifier), default=None)
+    needs = universe.package(one.name).requires(newest) if newest else ()
+    wanted = next((each.specifier for each in needs if each.name == "numpy"), "")
+    return wanted, f"; {one.name} {newest} requires numpy{wanted}, unless a constraint of the image forbids it"
 
 
 @in_manifests("tf.abi-numpy")
@@ -1157,7 +1220,6 @@ def newest_cudnn_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 
 
 _JETSON = "https://docs.nvidia.com/deeplearning/frameworks/install-tf-jetson-platform/index.html"
-_FOR_THE_CPU = re.compile(r"(?<![A-Za-z])cpu(?![A-Za-z])")  # requirements-cpu.txt, Dockerfile.cpu; "extra cpu"
 _RUNS_ON_CPU = "TensorFlow will run on the CPU, even with a GPU"
 _OTHER_HARDWARE = Fix("Use an x86_64 Linux machine with an NVIDIA GPU", ("tfgpu plan --os linux",))
 
@@ -1187,7 +1249,8 @@ def cpu_image_required(view: PlannedEnvironment) -> Iterator[Problem]:
     """An image of TensorFlow without CUDA; a note where no GPU is meant."""
     base = view.base
     serves = base is not None and base.image.name.endswith("tensorflow/serving")  # 2.8.2-gpu, 2.8.2-devel-gpu
-    if view.tensorflow is None and base and (base.of_tensorflow or serves) and not base.gpu:
+    is_meant = view.wants_gpu or not view.for_the_cpu
+    if view.tensorflow is None and base and (base.of_tensorflow or serves) and not base.gpu and is_meant:
         # 2.15.0-gpu-jupyter and 1.12.0-devel-gpu-py3 of TensorFlow's own, 2.8.2-devel-gpu of Serving's
         head = r"^.*" if serves else r"^[\w.]+(?:-rc\d)?(?:-devel)?"
         tag = re.sub(head, r"\g<0>-gpu", base.image.tag or "latest", count=1)
@@ -1217,7 +1280,7 @@ def wheel_of_the_index_on_a_jetson(view: PlannedEnvironment) -> Iterator[Problem
 def _means_a_gpu(view: PlannedEnvironment) -> bool:
     """Whether a GPU is to be used, by what nobody named after the CPU, and not on native Windows."""
     meant = view.wants_gpu or view.requirement("tensorflow-gpu") is not None
-    return meant and not (_is_windows_native(view) or _FOR_THE_CPU.search(view.environment.label))
+    return meant and not (_is_windows_native(view) or view.for_the_cpu)
 
 
 @in_manifests("tf.cpu-build", unless=("tf.package-removed", "tf.windows-native"))
@@ -1320,8 +1383,9 @@ def no_conda_build_planned(view: PlannedEnvironment) -> Iterator[Problem]:
 def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
     """An image or a package brings CUDA of another major version, or libcusolver, and nothing brings the right one."""
     release = view.needs_cuda
-    named = [cuda for cuda in view.cudas if cuda.version]
-    others = [cuda for cuda in named if release and _is_other(release, cuda.version)]
+    last = _LAST_CUDATOOLKIT if release and at_least(release.cuda, "12") else ""  # of a cudatoolkit of any version
+    named = [cuda if cuda.version else replace(cuda, version=last) for cuda in view.cudas]
+    others = [cuda for cuda in named if release and cuda.version and _is_other(release, cuda.version)]
     if release is None or not others or len(others) < len(view.cudas):
         return
     loads = f"TensorFlow {release.version} loads CUDA {minor(release.cuda)}"
@@ -1332,6 +1396,10 @@ def other_major_planned(view: PlannedEnvironment) -> Iterator[Problem]:
         evidence=tuple(evidence(cuda.text, cuda.place, expected, source) for cuda in others),
         fixes=write_cuda(view, release),
     )
+
+
+# the last on conda-forge and in NVIDIA's channel; CUDA 12 is cuda-version there: conda-forge's CUDA 12 migration
+_LAST_CUDATOOLKIT = "11.8"
 
 
 def _is_other(release: Release, version: str) -> bool:
@@ -1456,10 +1524,6 @@ def _may_set_it(view: PlannedEnvironment) -> bool:
         if one.verb == "SHELL" or starts_a_script or (_OF_LOADER.search(one.value) and not in_vain):
             return True
     return not path
-
-
-# the last on conda-forge and in NVIDIA's channel; CUDA 12 is cuda-version there: conda-forge's CUDA 12 migration
-_LAST_CUDATOOLKIT = "11.8"
 
 
 @in_manifests("cuda.missing", unless=_DECIDED_BY_PACKAGE)

@@ -260,6 +260,7 @@ def _python(image: Image, name: str, tag: str) -> str | None:
     return _SYSTEM_PYTHON.get(f"{name}{release}") if name in ("debian", "ubuntu") else None
 
 
+_WITHOUT_GPU = re.compile(r"cpu|(?<![a-z])(?:tf)?(?:no|non|without)[-_. ]?(?:gpu|cuda)")
 _OF_WINDOWS = frozenset({"pywin32", "pywinpty", "vs2015-runtime", "win-inet-pton", "wincertstore", "winpty"})
 _TENSORFLOWS = frozenset({*TENSORFLOW, CONDA_BASE})
 # packages by their installer; a group is the version that the name tells
@@ -377,13 +378,18 @@ class PlannedEnvironment:
         return have is None or drives(have, request.first_branch, request.last_branch)
 
     @property
+    def for_the_cpu(self) -> bool:
+        """Whether it is named for machines without a GPU: Dockerfile.cpu, environment_tf_nogpu.yml."""
+        return _WITHOUT_GPU.search(self.environment.label.lower()) is not None
+
+    @property
     def wants_gpu(self) -> bool:
         """A GPU is meant: by the target, a request, an image made for it, the extra, or CUDA packages of pip."""
         by_extra = self.tensorflow is not None and self.tensorflow.extras != ()
         by_package = any(one.by == "pip" for one in (*self.cudas, *self.cudnns))
         by_image = self.base is not None and self.base.gpu and not self.environment.no_gpu
-        named = self.environment.label.lower()  # requirements-gpu.txt, pyproject.toml, extra cuda
-        by_name = bool(self.tensorflow) and re.search("gpu|cuda", named) is not None and "cpu" not in named
+        # requirements-gpu.txt; pyproject.toml, extra cuda
+        by_name = self.tensorflow and not self.for_the_cpu and re.search("gpu|cuda", self.environment.label.lower())
         return bool(self.target.gpus or self.environment.gpu or by_image or by_extra or by_package or by_name)
 
     def _python_of(self, target: Target) -> tuple[tuple[str, ...] | None, str]:
@@ -459,9 +465,15 @@ class PlannedEnvironment:
         return bool(self.tensorflow and row and row.extra and row.extra in self.tensorflow.extras)
 
     @property
+    def is_open(self) -> bool:
+        """Whether an image of which nothing is known decides on the release: by its Python, or a TensorFlow in it."""
+        named = self.tensorflow is None or bool(self.tensorflow.specifier or self.python or self.conda)
+        return self.base is not None and self.base == Base(self.base.image) and not named
+
+    @property
     def needs_cuda(self) -> Release | None:
-        """The release, where neither its extra nor conda brings its CUDA and cuDNN."""
-        row, lacks = self.release, self.extra or self.conda or self.environment.no_gpu
+        """The release, where it is known, and neither its extra nor conda brings its CUDA and cuDNN."""
+        row, lacks = self.release, self.extra or self.conda or self.environment.no_gpu or self.is_open
         return None if row is None or row.cuda is None or lacks else row
 
     def requirement(self, name: str) -> Requirement | None:

@@ -105,7 +105,7 @@ def _content(seen: PlannedEnvironment) -> Iterator[str]:
         yield _image(base)
     if seen.tensorflow:
         row = None if is_empty(seen.tensorflow) else seen.release
-        resolved = f" = {row.version}" if row and row.version not in seen.tensorflow.text else ""
+        resolved = f" = {row.version}" if row and not (seen.is_open or row.version in seen.tensorflow.text) else ""
         yield f"{seen.tensorflow.text}{resolved}"
     if seen.environment.python and seen.pythons:
         yield f"Python {seen.pythons[0]}" + (f" to {seen.pythons[-1]}{_lacking(seen)}" if seen.pythons[1:] else "")
