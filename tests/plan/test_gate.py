@@ -81,6 +81,13 @@ def test_the_first_does_not_begin_with_or() -> None:
     assert admitted((first, Alternative("Build it")), blackwell, MATRIX) == (Fix("Build it"),)  # as JSON has it
 
 
+def test_what_only_prepares_falls_with_its_way() -> None:
+    uv, conda = (Fix(f"Install {tool}, if it is missing") for tool in ("uv", "conda"))
+    old, new = (Fix(f"Install TensorFlow {v}", (f"{PIP} tensorflow=={v}",)) for v in ("2.4.0", "2.20.0"))
+    assert admitted((conda, old, uv, new), on(python="3.12"), MATRIX) == (uv, new)
+    assert admitted((conda, old), on(python="3.12"), MATRIX) == ()
+
+
 LINKS = "/tensorflow && ln -sf ../nvidia/*/lib/*.so* ."
 
 

@@ -338,7 +338,8 @@ def killed_by_sigill(
 def _without_avx(messages: MessageLog, before: tuple[Message, ...], *, without: bool) -> tuple[Message, ...]:
     """An import that ends without a reason, on such a CPU, or after what tells that an older release works."""
     failed = messages.all("dll-load-failed", "segmentation-fault", "native-runtime-failed")
-    return (*before, *failed) if failed and (without or before) else ()
+    said = tuple(one for one in messages.all("cause-said") if one.values.get("cause") == IMPORT_AVX.id)
+    return (*before, *said, *failed) if failed and (without or before or said) else ()
 
 
 @IMPORT_AVX.sign()

@@ -195,14 +195,15 @@ class _Answer:
         every = Filters(platform=self.target.platform, gpu_only=bool(cuda))
         filters = structs.replace(every, cuda=cuda, python=python)
         found, known = releases(self.request.matrix, filters), releases(self.request.matrix, every)
-        if found and cuda:
-            return self._about_cuda(filters, [*found])
+        if cuda and (fits := [row for row in found if not violations(self.request, row)]):
+            return self._about_cuda(filters, fits)
         if not python and not cuda:
             return None
         nearest = self._nearest(cuda, found, known)
         asked = f"CUDA {cuda}" if cuda else f"Python {python}"
         versions = span(tuple(minor(one.version) for one in found[::-1]))
         first = f"For {asked}: TensorFlow {versions}" if found else f"No TensorFlow is built for {asked}"
+        first = f"No TensorFlow for {asked} works here" if found and cuda else first
         return Problem(
             title=f"{first}; {_built_with(nearest)}",
             cause="a driver for a newer CUDA runs it, too" if cuda else "a release has wheels for these Pythons alone",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tfgpu_doctor.plan.planned import Base
 
 _PYTHON = re.compile(r"(?<![\w.])(?:python[=:]?|--python |py -)(?P<python>3\.\d+|2\.7)(?![\d.]*/)")
+_FIRST = re.compile(r"^Install (?:conda|uv|venv), if it is missing")
 _OF_THE_GPU = re.compile(r"\b(?:kernels for|supports?|can use|is built for) (?:this|your|that) GPU\b")
 _DRIVER = re.compile(r"\bNVIDIA driver (?P<driver>\d{3}(?:\.\d+)*) or newer")
 _AFTER_A_DRIVER = re.compile(r"\bafter a driver update to (?P<driver>\d{3}(?:\.\d+)*)")
@@ -449,8 +450,16 @@ def refused(fix: Fix, situation: Situation) -> Reason | None:
 
 def admitted(fixes: Iterable[Fix], facts: Facts, matrix: Matrix) -> tuple[Fix, ...]:
     """The fixes that nothing speaks against, an alternative among them with "Or" before it."""
-    situation = Situation(facts, matrix)
-    return joined(fix for fix in fixes if fix.decides or not refused(fix, situation))
+    situation, kept, first = Situation(facts, matrix), list[Fix](), list[Fix]()
+    for fix in fixes:
+        if _FIRST.match(fix.text):  # of what comes next, and of no use without it
+            first.append(fix)
+        elif fix.decides or not refused(fix, situation):
+            kept += (*first, fix)
+            first = []
+        else:
+            first = []
+    return joined(kept)
 
 
 def joined(fixes: Iterable[Fix]) -> tuple[Fix, ...]:
