@@ -220,7 +220,7 @@ def _of_its_lines(finding: Finding, fixes: list[Fix], view: PlannedEnvironment) 
 
 
 _OF_SHELL = ("dockerfile", "singularity", "notebook", "workflow", "compose")
-_REDIRECTS = re.compile(r"[\w.-]+(?:\[[\w,.-]+\])?[ =!~\d.*,]*[<>;].*")  # a requirement in which a shell sees < or ;
+_REDIRECTS = re.compile(r"\w[^<>;'\"\n]*[<>;].*")  # a requirement in which a shell sees < or ;
 
 
 def _for_the_shell(fix: Fix, view: PlannedEnvironment) -> Fix:
