@@ -105,7 +105,6 @@ class Figure(Record, frozen=True):
     value: Number
     unit: str  # "s", "images/s", "B", "" for a plain number
     ci95: tuple[Number, Number] | None = None
-    note: str | None = None
 
 
 class GpuTelemetry(Record, frozen=True):
