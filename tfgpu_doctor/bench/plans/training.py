@@ -14,9 +14,9 @@ from tfgpu_doctor.bench.plans.base import (
     HOST,
     PROCESS,
     SHARE,
-    Free,
     Group,
     PlanBase,
+    shortage,
     too_large,
     too_slow,
 )
@@ -216,11 +216,13 @@ class Cnn(TrainingPlan):
     def groups(self, session: Session) -> Iterator[Group]:
         cases = self.cases(session.found)
         free = session.free(cases)
+        each = 3 * 4 * math.prod(MODELS[self.model].image)  # bytes on the host: of NumPy, for the device, on the way
         for case in cases:  # what a training needs beside its images, TensorFlow finds out itself
-            fits, images = self.most_images(case, free), self.batch_of(len(case.devices)) * len(case.devices)
-            if images > fits * len(case.devices):
-                need, advice = PROCESS + images * self._image_size(), f"try {self.option} {max(fits // 4, LEAST)}"
-                raise too_large(f"{images} images for {case.label} need", (HOST, need), free, advice)
+            images = self.batch_of(len(case.devices)) * len(case.devices)
+            if short := shortage([(HOST, PROCESS + images * each)], free):
+                fits = int((SHARE * free[HOST] - PROCESS) / each) // len(case.devices)
+                advice = f"try {self.option} {max(fits // 4, LEAST)}"
+                raise too_large(f"{images} images for {case.label} need", short, free, advice)
         yield from self.measured(session, cases, self.batch_of(1))
 
     def cases(self, found: Sequence[GpuFound]) -> tuple[Case, ...]:
@@ -272,11 +274,3 @@ class Cnn(TrainingPlan):
             farewell=len(case.devices) > 1,
             virtual_memory_mib=4096,
         )
-
-    def _image_size(self) -> int:
-        """Return the bytes that the host needs for an image: NumPy's, the device's, a copy on the way."""
-        return 3 * 4 * math.prod(MODELS[self.model].image)
-
-    def most_images(self, case: Case, free: Free) -> int:
-        """Return the images per device that the host's memory holds."""
-        return int((SHARE * free[HOST] - PROCESS) / self._image_size()) // len(case.devices)
