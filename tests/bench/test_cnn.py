@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.bench.live import in_python
 from tests.bench.test_several import cluster
+from tests.tables import each, read_rows
 from tfgpu_doctor.bench.devices import GpuFound, Selection
-from tfgpu_doctor.bench.plans.training import Cnn
+from tfgpu_doctor.bench.plans.training import Cnn, largest_batch
 from tfgpu_doctor.bench.workloads import cnn
 from tfgpu_doctor.bench.workloads.models import MODELS, batch, training_flop
+
+BATCHES = read_rows(Path(__file__).with_name("rows.yaml"))["batches"]
 
 
 def test_the_others_take_part_in_the_same_and_in_nothing_else() -> None:
@@ -28,6 +33,20 @@ def test_workers_that_share_a_machine_share_out_its_gpus() -> None:
         (0,),
         (0, 1),
     ]  # each sees its own alone
+
+
+@each(("capacity", "start", "most", "found"), BATCHES)
+def test_a_batch_is_doubled_or_halved_and_then_the_gap_is(
+    capacity: int, start: int, most: int, found: tuple[int | None, int | None]
+) -> None:
+    tried: list[int] = []
+
+    def fits(batch: int) -> bool:
+        tried.append(batch)
+        return batch <= capacity
+
+    assert largest_batch(start, most, fits) == tuple(found)
+    assert len(tried) == len({*tried}) < 20 and all(2 <= batch <= most for batch in tried)
 
 
 SCRIPT = """

@@ -33,6 +33,7 @@ class Prepares(FakeWorker):
     described: Any = None
     rate = gpu_rate = 0.0  # FLOP/s of products on the CPU and on a GPU; 0: all take the same time
     fails_at = 0  # the size that fails
+    holds, more = 10**9, ""  # images that fit into its memory, and how a larger batch ends
 
     def _reference(self, request: dict[str, Any]) -> dict[str, Any]:
         if request.get("task") == "export":
@@ -42,13 +43,18 @@ class Prepares(FakeWorker):
         return (self.described or {}) if request.get("task") == "describe" else {}
 
     def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
-        size = request["parameters"].get("size", 0)
+        size, self.batch = request["parameters"].get("size", 0), request["parameters"].get("batch", 0)
         if self.fails_at and size == self.fails_at:
             raise WorkerError("ResourceExhaustedError: out of memory")
         if rate := self.gpu_rate if request["gpus"] else self.rate:
             seconds = 1e-4 + matpow.flop(size, 10, 2) / rate
             self.seconds = iter(lambda: seconds, None)
         return super()._prepare(request)
+
+    def _sample(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self.batch > self.holds:
+            raise WorkerError(self.more)
+        return super()._sample(request)
 
 
 def shown(found: BenchResult, workers: Workers) -> list[str]:

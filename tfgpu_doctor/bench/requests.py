@@ -97,7 +97,11 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
     ),
     "cnn": (
         _option("--model", Word(MODELS), _NETWORK, "mnist"),
-        _option("--batch-size N", Size(2, 2**20), f"{_ONE_BATCH}.  [default: mnist 256, cifar 128, resnet50 32]"),
+        _option(
+            "--batch-size N|auto",
+            Size(2, 2**20, auto=True),
+            f"{_ONE_BATCH}; auto: the largest that fits into memory.  [default: mnist 256, cifar 128, resnet50 32]",
+        ),
         _rare("--global-batch-size N", Size(2, 2**20), "Images of all devices together (strong scaling)."),
         _dtype(NETWORK_TYPES),
         Option(["--xla"], is_flag=True, rare=True, help="Compile forward and backward pass with XLA, in every run."),

@@ -112,8 +112,8 @@ _PAGES = {
         "Compute A^n and B^n on the CPU, one GPU and several GPUs; every result is verified in float64.",
     ),
     "cnn": (
-        "Examples: tfgpu bench cnn --model resnet50 --gpus all --dtype mixed_bfloat16; "
-        "tfgpu bench cnn --gpus 4 --global-batch-size 1024",
+        "Examples: tfgpu bench cnn --model resnet50 --gpus all --dtype mixed_bfloat16; tfgpu bench cnn --batch-size "
+        "auto; tfgpu bench cnn --gpus 4 --global-batch-size 1024",
         """Train an image classifier on the CPU, one GPU and several GPUs; images per second.
 
         The loss must be finite and fall. One device is compared with a training in float64. Several devices are

@@ -24,6 +24,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _TWO_RESULTS = "--output FILE.json keeps a result, and tfgpu compare BASE.json NEW.json compares two"
 _COLLECTING = "docs/collecting.md has a line each for Ray, Slurm, Kubernetes, Ansible and ssh"
 SUCCESSORS = {
+    "memory": "tfgpu bench cnn --batch-size auto finds the largest batch that fits, and measures it",
     "container": "tfgpu matrix find IMAGE:TAG shows it",
     "jetpack": "tfgpu matrix find VERSION shows it",
     "driver": "tfgpu matrix tensorflow --driver VERSION shows what runs on it",

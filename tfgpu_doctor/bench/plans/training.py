@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -14,13 +15,15 @@ from tfgpu_doctor.bench.plans.base import (
     HOST,
     PROCESS,
     SHARE,
+    CannotRunError,
+    Free,
     Group,
     PlanBase,
-    shortage,
     too_large,
     too_slow,
 )
 from tfgpu_doctor.bench.results import Run
+from tfgpu_doctor.bench.runner.process import Worker, WorkerError, hello, prepare
 from tfgpu_doctor.bench.runner.runner import Session
 from tfgpu_doctor.bench.workloads import cnn, gan
 from tfgpu_doctor.bench.workloads.models import MODELS, SEED, training_flop
@@ -36,7 +39,7 @@ FEWEST, USUAL = 2, 6  # steps for which there has to be time, and for which more
 # between the estimate, which no measurement corrects, and the time that a loaded machine takes: what is advised holds
 RESERVE = 4
 STEPS_AN_ANSWER = 12  # that an answer takes at most: the verification trains 3 × 3, tracing comes to that
-LEAST = 2  # images that a batch has
+LEAST, MOST = 2, 2**20  # images that a batch may have
 # How it shows that memory ran out: what TensorFlow, cuDNN, cuBLAS and XLA say (as ResourceExhaustedError,
 # InternalError, UnknownError, NotFoundError: tensorflow/python/framework/errors_impl.py), NumPy, and Linux.
 OUT_OF_MEMORY = (
@@ -60,9 +63,14 @@ def check_time(seconds: float, deadline: float, batch: int, option: str) -> None
         raise too_slow(what, seconds, deadline, smaller, longer, FEWEST * seconds)
 
 
+def out_of_memory(why: str) -> bool:
+    """True if this is how it shows that memory ran out."""
+    return any(sign in why for sign in OUT_OF_MEMORY)
+
+
 def explain(why: str, what: str, advice: str) -> str:
     """Say why a training failed; a batch that is too large is reported as that, whichever way the process ended."""
-    if not any(sign in why for sign in OUT_OF_MEMORY):
+    if not out_of_memory(why):
         return why
     how = why.splitlines()[0].split(": ")[0][:120]
     if "SIGKILL" in why:  # perhaps by hand
@@ -86,8 +94,10 @@ class TrainingPlan(PlanBase):
         """Return what a case computes."""
         raise NotImplementedError
 
-    def measured(self, session: Session, cases: tuple[Case, ...], batch: int) -> Iterator[Group]:
-        """Yield a group for each type.
+    def measured(
+        self, session: Session, cases: tuple[Case, ...], batch: int, *, alone: bool = False
+    ) -> Iterator[Group]:
+        """Yield a group for each type; with `alone`, for each case, so that those that share a GPU do not at once.
 
         A CPU that stands beside GPUs unasked and takes long for `batch` images is left out, and noted.
 
@@ -102,6 +112,8 @@ class TrainingPlan(PlanBase):
             else:
                 check_time(seconds, deadline, batch, self.option)
         groups = [tuple(self.job(dtype, case) for case in todo) for dtype, todo in self.cases_by_type(cases)]
+        if alone:
+            groups = [(one,) for group in groups for one in group]
         session.begin([one.case.label for group in groups for one in group])
         for group in groups:
             yield Group(tuple(replace(job, least=FEWEST * (job.case.label == "CPU")) for job in group))
@@ -163,16 +175,21 @@ class Cnn(TrainingPlan):
     global_batch: int | None = None  # images of all devices together (strong scaling), instead
     xla: bool = False
     cluster: Cluster | None = None  # several machines; this one is the first, which leads
+    auto: bool = False  # the largest batch that fits, which is searched for
 
     @classmethod
     def read(cls, options: Mapping[str, Any], *, cluster: Cluster | None, **common: Any) -> Cnn:
         """Make the plan that options ask for. Raises RequestError: they exclude one another."""
         batch, together = options["batch_size"], options["global_batch_size"]
+        auto = batch == "auto"
         if batch is not None and together is not None:
             raise RequestError(
                 "--batch-size (per device) and --global-batch-size (all devices together) cannot be combined"
             )
-        plan = cls(options["model"], batch, together, options["xla"], cluster=cluster, **common)
+        if auto and cluster:
+            raise RequestError("--batch-size auto needs a single machine")
+        batch = None if auto else batch
+        plan = cls(options["model"], batch, together, options["xla"], cluster=cluster, auto=auto, **common)
         try:  # what is wrong however many devices are found
             plan.batch_of((cluster.count if cluster else 1) * (plan.selection.virtual or plan.selection.gpus or 1))
         except DeviceError as error:
@@ -215,15 +232,46 @@ class Cnn(TrainingPlan):
 
     def groups(self, session: Session) -> Iterator[Group]:
         cases = self.cases(session.found)
+        fit = []
+        if self.auto:
+            cases = tuple(case for case in cases if case.gpus)  # the CPU may hold less than a GPU
+            fit = [self._choose_batch(session, cases)]
         free = session.free(cases)
-        each = 3 * 4 * math.prod(MODELS[self.model].image)  # bytes on the host: of NumPy, for the device, on the way
         for case in cases:  # what a training needs beside its images, TensorFlow finds out itself
-            images = self.batch_of(len(case.devices)) * len(case.devices)
-            if short := shortage([(HOST, PROCESS + images * each)], free):
-                fits = int((SHARE * free[HOST] - PROCESS) / each) // len(case.devices)
-                advice = f"try {self.option} {max(fits // 4, LEAST)}"
-                raise too_large(f"{images} images for {case.label} need", short, free, advice)
-        yield from self.measured(session, cases, self.batch_of(1))
+            fits, images = self.most_images(case, free), self.batch_of(len(case.devices)) * len(case.devices)
+            if images > fits * len(case.devices):
+                need, advice = PROCESS + images * self._image_size(), f"try {self.option} {max(fits // 4, LEAST)}"
+                raise too_large(f"{images} images for {case.label} need", (HOST, need), free, advice)
+        self.left_out += fit
+        yield from self.measured(session, cases, self.batch_of(1), alone=self.auto)
+
+    def _choose_batch(self, session: Session, cases: Sequence[Case]) -> str:
+        """Set the largest batch that fits into the case with the most GPUs; returns a note about it.
+
+        Raises CannotRunError: there is no GPU, not even the smallest batch fits, or a training failed for another
+        reason than memory.
+        """
+        if not cases:
+            raise CannotRunError("--batch-size auto needs a GPU, whose memory limits the batch")
+        dtype = next((one for one in self.dtypes if one in ("float32", "tf32")), self.dtypes[0])  # with larger values
+        case = max(cases, key=lambda case: len(case.devices))
+        on_host = self.most_images(case, session.free([case]))
+        most, why = min((MOST, "more cannot be given to --batch-size"), (on_host, f"{HOST} holds no more images"))
+
+        def fits(batch: int) -> bool:
+            nonlocal why
+            session.show(f"{case.label} {dtype}: trying a batch of {batch}")
+            error = trial_error(session.start_worker, replace(self, batch=batch).job(dtype, case))
+            why = error or why
+            return not error
+
+        try:
+            self.batch, failed = largest_batch(self.each, most, fits)
+        except WorkerError as error:
+            raise CannotRunError(f"the search for the largest batch failed: {error}") from error
+        if self.batch is None:
+            raise CannotRunError(f"not even {LEAST} images per device fit ({why})")
+        return f"{self.batch} images per device fit into memory; {f'{failed} do not ({why})' if failed else why}."
 
     def cases(self, found: Sequence[GpuFound]) -> tuple[Case, ...]:
         """Return the cases of this machine, and before them that of all machines, where there are several.
@@ -274,3 +322,58 @@ class Cnn(TrainingPlan):
             farewell=len(case.devices) > 1,
             virtual_memory_mib=4096,
         )
+
+    def _image_size(self) -> int:
+        """Return the bytes that the host needs for an image: NumPy's, the device's, a copy on the way."""
+        return 3 * 4 * math.prod(MODELS[self.model].image)
+
+    def most_images(self, case: Case, free: Free) -> int:
+        """Return the images per device that the host's memory holds."""
+        return int((SHARE * free[HOST] - PROCESS) / self._image_size()) // len(case.devices)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Search for the largest batch that fits: `tfgpu bench cnn --batch-size auto`.
+
+
+FINE = 8  # the result is less than one part in so many below the smallest batch that does not fit
+
+
+def largest_batch(start: int, most: int, fits: Callable[[int], bool]) -> tuple[int | None, int | None]:
+    """Double or halve the batch until its limit lies between two tries, then halve the gap between them.
+
+    Returns the largest batch that fits, and the smallest that was tried and does not: None if there is none.
+    """
+    low, high, batch = LEAST - 1, None, min(max(start, LEAST), most)
+    while LEAST <= batch <= most and batch not in (low, high):
+        if fits(batch):
+            low = batch
+        else:
+            high = batch
+        if high is None:
+            batch = min(2 * low, most)
+        elif low < LEAST:
+            batch = max(high // 2, LEAST)
+        else:
+            batch = (low + high) // 2 if high - low > max(1, low // FINE) else low
+    return (low if low >= LEAST else None), high
+
+
+def trial_error(start: Callable[[], Worker], job: Job) -> str:
+    """Do in a new process what a measurement does before its samples; returns why it lacks memory, or "" if it fits.
+
+    A process that ends is taken for one that lacked memory: XLA aborts, and the system kills, without saying so.
+
+    Raises WorkerError: it fails for another reason.
+    """
+    with closing(start()) as worker:
+        hello(worker)
+        try:
+            prepare(worker, job)
+            worker.ask(job.patience, do="sample", count=2, steps=1)  # the second needs what the optimizer has made
+            worker.ask(job.patience, do="verify")
+        except WorkerError as error:
+            if not str(error).startswith("the worker ") and not out_of_memory(str(error)):
+                raise
+            return str(error).strip().splitlines()[0].partition(": ")[0]
+    return ""
