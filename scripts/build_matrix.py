@@ -36,6 +36,7 @@ class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
         made = Path(self.folder.name, IN_WHEEL.name)
         made.write_bytes(ready_to_decode(SOURCE.read_bytes()))
         build_data["force_include"][str(made)] = f"tfgpu_doctor/{IN_WHEEL.name}"
+        build_data["force_include"][str(ROOT / "benchmarks" / "reference")] = "tfgpu_doctor/bench/reference"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
         """Leave nothing behind."""

@@ -23,7 +23,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 from tfgpu_doctor.facts import reading
-from tfgpu_doctor.facts.facts import Document, show_as_html
+from tfgpu_doctor.facts.facts import Document, show_as_html, value_or
 from tfgpu_doctor.facts.printable import utf8
 from tfgpu_doctor.facts.reading import shown
 from tfgpu_doctor.facts.similar import did_you_mean
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfgpu_doctor.bench.comparison import BenchComparison
+    from tfgpu_doctor.bench.references import Reference
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.compare.records import Comparison
     from tfgpu_doctor.facts.facts import Fact, Facts
@@ -159,14 +160,18 @@ def load_report(file: File, command: str = "tfgpu doctor --from") -> Report:
         return load(*_read(file), command)
 
 
-def load_bench(file: File, command: str) -> BenchResult:
-    """Load a bench result; "-" is standard input. Raises UsageError, as load_report does."""
+def load_bench(file: File, command: str) -> BenchResult | Reference:
+    """Load a bench result, or a reference; "-" is standard input. Raises UsageError, as load_report does."""
+    from tfgpu_doctor.bench.references import Reference, with_references
     from tfgpu_doctor.bench.results import load_result
     from tfgpu_doctor.bench.speeds import reassess
-    from tfgpu_doctor.facts.report import ReportError
+    from tfgpu_doctor.facts.report import ReportError, decode_saved, schema_of
 
+    data, name = _read(file)
     with refusing(ReportError):
-        return reassess(load_result(*_read(file), command))
+        if schema_of(data, name, "result of tfgpu bench") == "tfgpu.bench-reference/1":
+            return decode_saved(data, Reference, name, "reference")
+        return with_references(reassess(load_result(data, name, command)))
 
 
 def load_pair(base: Compared, new: Compared) -> tuple[Any, Any]:
@@ -743,6 +748,7 @@ def bench(
     progress: Progress = _ignore,
     note: Note = _ignore,
     save: Callable[[BenchResult], None] = _ignore,
+    needs_gpu: bool = False,
     **options: Any,
 ) -> BenchResult:
     """Measure a workload on the CPU, one GPU and several GPUs, and verify every result, as `tfgpu bench` does.
@@ -755,6 +761,7 @@ def bench(
         python: interpreter that has TensorFlow; None: the one that runs this.
         note: called with a line before the measurement begins.
         save: called with the result so far, after each run.
+        needs_gpu: measure nothing without a GPU, whose speed is to be a reference.
         options: those of the workload, such as `gpus="all"`, `dtype="tf32"`, `processes=5` and `deadline=30`
             (`tfgpu bench matpow --help`).
     """
@@ -781,6 +788,9 @@ def bench(
             progress("examining this machine", 0.0)
             begun = replace(begun, environment=examined(executable, known))
             check_python(begun.environment.python.version, executable)
+            if needs_gpu and not value_or(begun.environment.gpus, ()):
+                why = _no_gpu(begun.environment, known, doctor)
+                raise _refusal(f"no reference can be saved: no NVIDIA GPU was found: {why}", 3, begun)
             result = measure(request, plan, known, begun.environment, progress=progress, note=note, save=save)
             return _without_gpu(result, known, doctor)
     except PartError as error:  # without a result: the file is that of the machine that leads

@@ -1,4 +1,4 @@
-"""`tfgpu bench` alone: what it measures and says with and without GPUs, in its time."""
+"""`tfgpu bench` alone: what it measures and says with and without GPUs, in its time; references of real cards."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from msgspec.structs import replace
 
 from tests.bench.fake_worker import WRONG, Clock, FakeWorker
 from tests.bench.live import WORKER_PROCESS, bench
+from tests.bench.samples import run
 from tests.findings.rows_over_facts import FIRES
 from tests.healthy import MATRIX, gpu, healthy, known, spoil
 from tests.render.showing import check_goldens, printed
 from tests.tables import each
-from tfgpu_doctor.bench.devices import Selection
+from tfgpu_doctor.bench.devices import RequestError, Selection
 from tfgpu_doctor.bench.plans.overview import Overview, in_time
+from tfgpu_doctor.bench.references import FOLDER, Reference, make_reference, references
 from tfgpu_doctor.bench.results import OVERVIEW, BenchResult, load_result
 from tfgpu_doctor.bench.runner.process import WorkerError
 from tfgpu_doctor.bench.runner.runner import Session
@@ -77,6 +79,7 @@ def test_first_screens(name: str, width: int) -> None:
 
 
 def test_what_is_wrong_has_no_speed_and_what_hangs_is_not_run() -> None:
+    assert not any("measured with" in note for note in overview(1, name="NVIDIA H200").notes)
     assert not any("None" in advice for run in overview(2).runs for advice in run.advice)
     result = overview(1, trouble=lambda verb, _: WRONG if verb == "verify" else None)
     assert all(run.failure and not run.throughput for run in result.runs if run.parameters["workload"] == "matpow")
@@ -94,4 +97,23 @@ def test_without_a_gpu_it_says_why_and_what_to_type(monkeypatch: pytest.MonkeyPa
     why = "No GPU was measured: This machine has no NVIDIA GPU (gpu.none). Next: tfgpu doctor"
     assert done.exit_code == 0 and f"{why}. Every result is verified." in " ".join(done.stdout.split())
     assert msgspec.json.decode(file.read_bytes(), type=BenchResult).conclusions == (why,)
-    assert bench("--gpus", "2").exit_code == 1
+    assert (bench("--gpus", "2").exit_code, bench("--save-reference", str(tmp_path / "x.json")).exit_code) == (1, 3)
+
+
+def test_references_are_made_of_reliable_results_and_read_again() -> None:
+    one = overview(1)
+    shaky = run("1 GPU", steps=(1.0, 1.2) * 6, parameters={"workload": "matpow", "size": 4096})
+    for result, why in (
+        (overview(0), "not have a run on one GPU"),
+        (replace(one, runs=(shaky,)), "is no reliable speed: 95 % interval"),
+        (replace(one, software={}), "not have tensorflow"),
+        (replace(one, unfinished=True), "the result is unfinished"),
+    ):
+        with pytest.raises(RequestError, match=why):
+            make_reference(result)
+    made, left_out = make_reference(replace(one, runs=(shaky, *one.runs)))
+    assert len(left_out) == 1 and left_out[0].startswith("1 GPU float32 is no reliable speed: 95 % interval")
+    assert msgspec.json.decode(msgspec.json.encode(made), type=Reference) == made and len(made.speeds) == 3
+    assert len(references()) == len(list(FOLDER.glob("*.json"))) > 0
+    page = (Path(__file__).parents[2] / "docs" / "measuring.md").read_text(encoding="utf-8")
+    assert all(f"{one.gpu.removeprefix('NVIDIA ')}." in page for one in references()), "it says which there are"

@@ -28,6 +28,7 @@ from tests.fleet.making import fleet
 from tests.healthy import gpu, known
 from tests.manifests.shapes import SHAPES
 from tests.tables import each, read_rows
+from tfgpu_doctor.bench.references import FOLDER
 from tfgpu_doctor.bench.results import WORKLOADS
 from tfgpu_doctor.cli.options import SUCCESSORS
 from tfgpu_doctor.facts.schemas import FOLDER as SCHEMAS
@@ -54,6 +55,7 @@ FILES: dict[str, bytes] = {
     "four.json": four().to_json(),
     "old.json": four().to_json().replace(b'"advice": []', b'"advice": ["noisy: try a larger --size"]'),
     "failures.json": failures().to_json(),
+    "reference.json": next(FOLDER.glob("*matpow.json")).read_bytes(),
     "slower.json": result(run(seconds=5.6)).to_json(),
     "faster.json": result(run(seconds=4.4)).to_json(),
     "noisy.json": result(run(steps=(1.0, 1.0))).to_json(),

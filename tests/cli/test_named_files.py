@@ -58,7 +58,7 @@ class Named(NamedTuple):
 
     @property
     def is_written(self) -> bool:
-        return self.parameter.opts[0] in ("--output", "--html")
+        return self.parameter.opts[0] in ("--output", "--html", "--save-reference")
 
     def arguments(self, value: str) -> list[str]:
         name = self.parameter.opts[0]

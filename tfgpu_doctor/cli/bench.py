@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,20 +19,25 @@ from tfgpu_doctor.cli.options import (
     HAS_TENSORFLOW,
     SUCCESSORS,
     Group,
+    add_options,
     define_command,
     matrix_option,
     python_option,
+    rare_option,
 )
 from tfgpu_doctor.cli.output import (
     NotWrittenError,
     Output,
     Results,
+    check_writable,
     note,
+    report_written,
     result_options,
     write,
     write_file,
 )
 from tfgpu_doctor.cli.progress import bar
+from tfgpu_doctor.facts.facts import encode
 from tfgpu_doctor.facts.report import EXIT_OK, EXIT_PROBLEM, EXIT_UNKNOWN
 from tfgpu_doctor.facts.similar import similar
 
@@ -45,6 +52,19 @@ Exit codes: 0 measured, 1 a result was wrong, a run failed, or requested GPUs or
 """
 
 
+def _writable(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        check_writable(parameter.opts[0], value)
+    return value
+
+
+reference_option = rare_option(
+    "--save-reference",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    callback=_writable,
+    help="Also save the reliable speeds of one GPU as a reference for its model (see CONTRIBUTING.md).",
+)
 # what others call a workload
 _MEANT = {network: f"cnn --model {network}" for network in MODELS}
 _MEANT |= dict.fromkeys(("matmul", "gemm"), "matpow") | dict.fromkeys(("training", "keras"), "cnn")
@@ -80,6 +100,7 @@ class _Workloads(Group):
 )
 @python_option(HAS_TENSORFLOW)
 @matrix_option
+@reference_option
 @result_options("bench", more="Show how each result was verified, its times, and the start-up.")
 @click.pass_context
 def command(context: click.Context, /, results: Results, **asked: Any) -> None:
@@ -167,6 +188,7 @@ def _add(name: str) -> None:
     )
     @python_option(HAS_TENSORFLOW)
     @matrix_option
+    @(reference_option if name in ("matpow", "cnn") else add_options())
     @result_options("bench", more="Show the details of each run.")
     @click.pass_context
     def workload(context: click.Context, /, results: Results, **asked: Any) -> None:
@@ -176,10 +198,29 @@ def _add(name: str) -> None:
 
 
 def _run(context: click.Context, workload: str | None, results: Results, asked: dict[str, Any]) -> None:
+    reference = asked.pop("save_reference", None)
     given = {one: value for one, value in asked.items() if context.get_parameter_source(one) in _GIVEN}
+    given["needs_gpu"] = reference is not None
     result = _measured(workload, given, results.targets, results.options)
+    _save_reference(result, reference)
     failed = any(run.failure for run in result.runs)
     context.exit(EXIT_PROBLEM if failed else EXIT_UNKNOWN if result.not_run else EXIT_OK)
+
+
+def _save_reference(result: BenchResult, file: str | None) -> None:
+    """Save the speeds of one GPU, where that was asked for. Raises NotWrittenError: there is none to rely on."""
+    from tfgpu_doctor.bench.devices import RequestError
+    from tfgpu_doctor.bench.references import make_reference
+
+    try:
+        if file:
+            reference, left_out = make_reference(result)
+            write_file(Path(file), encode(reference))
+            for why in left_out:
+                note(f"left out of the reference: {why}")
+            report_written(Path(file))
+    except RequestError as error:
+        raise NotWrittenError(str(error)) from error
 
 
 for _name in WORKLOADS:
@@ -246,14 +287,28 @@ def _has_samples(results: Sequence[BenchResult]) -> bool:
     epilog="Examples: tfgpu bench show result.json --format markdown; tfgpu bench show r.json --output r.html",
 )
 @click.argument("file", metavar="RESULT.json|-", type=click.Path())
+@reference_option
 @result_options("bench", more="Show the details of each run.")
 @click.pass_context
-def show(context: click.Context, file: str, results: Results) -> None:
+def show(context: click.Context, file: str, results: Results, save_reference: str | None) -> None:
     """Print a result saved with --output, or make an HTML page from it; nothing is measured.
 
-    Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result, 3 the result is unfinished.
+    A reference of a GPU (--save-reference) is printed, too.
+
+    Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result, 3 the result is unfinished, or
+    no reference could be saved.
     """
+    from tfgpu_doctor.bench.references import Reference
+    from tfgpu_doctor.render import text
+    from tfgpu_doctor.render.outlines.bench import reference_page
+
     result = commands.load_bench(file, "tfgpu bench show")
+    if isinstance(result, Reference):
+        if save_reference:
+            raise click.UsageError(f"{file} is a reference already")
+        results.write_page(partial(encode, result), partial(text.render, reference_page(result)), "a reference")
+        return
     results.write(result, "bench")
+    _save_reference(result, save_reference)
     is_open = result.unfinished or result.refused or result.not_run
     context.exit(EXIT_PROBLEM if any(run.failure for run in result.runs) else EXIT_UNKNOWN if is_open else EXIT_OK)

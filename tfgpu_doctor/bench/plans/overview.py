@@ -1,7 +1,8 @@
 """`tfgpu bench` without a workload: powers of matrices and a CNN on the CPU, one GPU and all GPUs, within a time limit.
 
 The jobs of both workloads, one after the other in one process that sees all GPUs: a second import of TensorFlow takes
-as long as all samples of a GPU. Sizes are fixed or powers of two, so that two results can be compared.
+as long as all samples of a GPU. Sizes are fixed or powers of two, so that two results can be compared; those of GPUs
+are those of the references (references.py).
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import psutil
 from tfgpu_doctor import __version__
 from tfgpu_doctor.bench.devices import Case, GpuFound, Job, Key, plain
 from tfgpu_doctor.bench.plans.base import HOST, Group, PlanBase
+from tfgpu_doctor.bench.references import with_references
 from tfgpu_doctor.bench.results import SCHEMA, BenchResult, Run, Verified
 from tfgpu_doctor.bench.runner.process import PATIENCE, Clock, Worker, WorkerError, Workers, prepare
 from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids, busy_seconds
@@ -400,7 +401,7 @@ class Session:
         )
         notes = [NO_GPU] if not self.found else []
         notes += [VIRTUAL] if any(run.virtual for run in runs) else []
-        return BenchResult(
+        result = BenchResult(
             schema=SCHEMA,
             tool=Tool(name="tfgpu", version=__version__),
             created=self.created,
@@ -420,3 +421,4 @@ class Session:
             command=self.command,
             software=self.software,
         )
+        return with_references(result)
