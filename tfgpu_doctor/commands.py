@@ -657,7 +657,6 @@ def compare(
     new: Compared,
     *,
     names: tuple[str, str] | None = None,
-    require_gpus: int | None = None,
     matrix: File | None = None,
     factor: float | None = None,
     across: Names = (),
@@ -667,7 +666,7 @@ def compare(
     Args:
         base, new: both of one kind.
         names: what the two are called in the result; by default those of the files.
-        require_gpus, matrix: of reports: the number of GPUs that both must have, and rows that extend the matrix.
+        matrix: of reports: rows that extend the matrix.
         factor, across: of bench results: the smallest change of the time that counts (1.05 is 5 %), and what may
             differ between the two, such as "tensorflow".
     """
@@ -681,9 +680,7 @@ def compare(
     if isinstance(first, Report):
         if given := [name for name, value in (("--factor", factor), ("--across", across)) if value not in (None, ())]:
             raise UsageError(f"{', '.join(given)}: only for bench results, but these are doctor reports")
-        return compare_reports(first, second, load_matrix(matrix), now(), names=called, require_gpus=require_gpus)
-    if require_gpus is not None:
-        raise UsageError("--require-gpus: only for doctor reports, but these are bench results")
+        return compare_reports(first, second, load_matrix(matrix), now(), names=called)
     factor = FACTOR if factor is None else factor
     if not 1 < factor < float("inf"):
         raise UsageError(f"--factor {factor:g}: must be greater than 1, such as 1.05 for 5 %")

@@ -15,7 +15,6 @@ from typing import Any
 import psutil
 import pytest
 
-import tfgpu_doctor
 from tests.bench.fake_worker import QUICK, Clock, FakeWorker
 from tests.bench.fake_worker import Workers as Planned
 from tests.guard import eventually
@@ -28,7 +27,7 @@ from tfgpu_doctor.bench.plans.matpow import MatPow
 from tfgpu_doctor.bench.plans.training import Cnn, Gan
 from tfgpu_doctor.bench.results import Figure, Run
 from tfgpu_doctor.bench.runner import runner, telemetry
-from tfgpu_doctor.bench.runner.process import _ANSWERS, WorkerError, WorkerProcess, Workers, problem
+from tfgpu_doctor.bench.runner.process import WorkerError, WorkerProcess, Workers
 from tfgpu_doctor.bench.runner.runner import Measurement, Session, Setting, measure, to_run
 from tfgpu_doctor.bench.runner.telemetry import Telemetry, bus_ids, busy_seconds, utilization
 from tfgpu_doctor.bench.statistics import StoppingRule
@@ -367,7 +366,7 @@ def test_figures_are_gathered_while_a_block_is_timed(monkeypatch: pytest.MonkeyP
     (found,) = watch.summary(1.0)
     assert (found.device, found.name, found.pci_bus_id) == ("/GPU:0", "NVIDIA H200", "0000:65:00.0")
     assert (found.power_w, found.sm_clock_mhz, found.temperature_c, found.utilization) == (612.5, 1830, 61, None)
-    assert (found.throttled, found.power_max_w) == (hot, 612.5) and found.samples >= 5
+    assert found.throttled == hot and found.samples >= 5
 
 
 def test_utilization_is_known_only_of_work_without_a_pause() -> None:
@@ -393,10 +392,6 @@ def test_logical_devices_of_one_gpu_are_one_and_no_nvml_gives_no_figures(monkeyp
     assert (found.device, found.samples, found.power_w, found.name) == ("/GPU:0", 0, None, None)
 
 
-BENCH = Path(tfgpu_doctor.__file__).parent / "bench"
-SAMPLE = {"samples": [], "placed_on": [], "misplaced": None, "rechecked": [], "waited": 0.0, "busy": 0.0}
-
-
 @each(("source", "message"), ROWS["workers"].values())
 def test_trouble(source: str, message: str, tmp_path: Path) -> None:
     (script := tmp_path / "worker.py").write_text(source)
@@ -412,7 +407,7 @@ LEAVES = """
 import json, os, subprocess, sys, tempfile, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 print("a profile's greeting\\n[1]", flush=True)
-print(json.dumps({"file": tempfile.mkstemp()[1], "child": child.pid}), flush=True)
+print(json.dumps({"to": "farewell", "file": tempfile.mkstemp()[1], "child": child.pid}), flush=True)
 input(), input()
 """
 
@@ -430,28 +425,6 @@ def test_children_and_temporary_files_of_a_worker_go_with_it(then: str, tmp_path
     assert not file.parent.exists() and file.parent.name.startswith("tfgpu-")
     psutil.wait_procs([child], timeout=10)
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
-
-
-@each(("request_", "answer"), ROWS["answers"])
-def test_every_part_of_an_answer_is_checked(request_: dict[str, Any], answer: dict[str, Any]) -> None:
-    assert problem(request_, answer) is None
-    for name in answer:
-        assert "missing" in (problem(request_, {key: one for key, one in answer.items() if key != name}) or "")
-    for name in answer:
-        for odd in (object, {"x": [None]}, [{}], -1, "\0", float("nan"), 2**200):
-            if problem(request_, {**answer, name: odd}) is None:
-                text = isinstance(odd, str) and isinstance(answer[name], str | None)
-                assert text or (name, odd) == ("rechecked", [{}]), (name, odd)  # that is for the judge
-    for odd in ([], [0.0, 1.0], [-1.0, 1.0], [float("nan"), 1.0], [float("inf"), 1.0], [1.0, -1.0], [1.0]):
-        assert problem({"do": "sample"}, {**SAMPLE, "samples": [odd]}), "samples are times with their loads"
-    assert problem({"do": "sample"}, SAMPLE), "no samples"
-
-
-def test_every_request_of_a_worker_has_its_answer() -> None:
-    verbs = set(re.findall(r'do="(\w+)"', "".join(file.read_text() for file in BENCH.rglob("*.py"))))
-    # nobody reads the answer to a farewell; verify is the workload's, and reference has its tasks
-    assert verbs - set(_ANSWERS) == {"farewell", "verify", "reference"}
-    assert set(_ANSWERS) - verbs == {"describe", "unusable", "slurm"}
 
 
 def test_a_process_that_is_forked_off_does_not_answer() -> None:

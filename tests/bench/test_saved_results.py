@@ -41,8 +41,7 @@ def test_what_cannot_be_is_refused_with_its_place(name: str) -> None:
 def test_every_number_of_a_run_has_bounds() -> None:
     """A field that is added without them would let any number through."""
     records = msgspec.json.schema(BenchResult)["$defs"]
-    for name in ("residual", "worst_row"):  # a wrong result may be off by any factor
-        del records["Verified"]["properties"][name]
+    del records["Verified"]["properties"]["residual"]  # a wrong result may be off by any factor
     ours = ("Run", "Throughput", "Ratio", "Verified", "Figure", "GpuTelemetry")
     free = [
         name for name in ours if re.search(r'"type": "(number|integer)"[,}](?! "\w*[mM])', json.dumps(records[name]))

@@ -119,12 +119,6 @@ def test_findings_of_both_remain() -> None:
     assert exit_code(comparison, "warning") == 0
 
 
-def test_a_number_of_gpus_can_be_asked_for() -> None:
-    devices = {"tensorflow.devices": WHY, "tensorflow.checks": WHY}
-    comparison = compared({**gpus(gpu(), gpu(1)), **devices}, devices, require_gpus=2)
-    assert explained(comparison, "gpu.fewer-than-required").changes == ("gpus.1",)
-
-
 def test_reports_of_another_version_are_diagnosed_anew_with_a_note() -> None:
     old = replace(report(FIRES["cuda.missing"][0][1]), findings=())
     comparison = compare(report(), old, MATRIX, "now", names=("a.json", "b.json"))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 from functools import cache
 
-import msgspec
 import pytest
 
 from tests.bench.samples import LARGE, failed, result, run, telemetry
@@ -90,12 +87,6 @@ def drawn(name: str) -> str:
     return render(large(name))
 
 
-def raw_data(source: str) -> str:
-    """The JSON behind the link for download."""
-    (link,) = [link for link in Page(source).all("a") if "download" in link]
-    return base64.b64decode((link["href"] or "").removeprefix("data:application/json;base64,")).decode("utf-8")
-
-
 @pytest.mark.parametrize("name", LARGE)
 def test_the_page_of_a_bench_result(name: str) -> None:
     """It holds together, needs nothing else, is small, and has every number of the result."""
@@ -119,8 +110,6 @@ def test_the_page_of_a_bench_result(name: str) -> None:
     shown = [words.verdict(of), *of.notes]
     shown += [part for one in of.runs for part in (one.label, words.throughput(one), one.failure) if part]
     assert [part for part in map(words.plain, shown) if part not in read.text] == []
-    assert msgspec.json.decode(raw_data(source), type=BenchResult) == of
-    assert json.loads(raw_data(source))["schema"] == "tfgpu.bench/1"
     assert '<th scope="col"></th>' not in source
     levels = [int(tag[1]) for tag, _ in read.elements if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfgpu_doctor.bench.devices import SPREADS, DeviceError, RequestError, Selection, parse_devices, parse_gpus
+from tfgpu_doctor.bench.devices import DeviceError, RequestError, Selection, parse_devices, parse_gpus
 from tfgpu_doctor.bench.results import OVERVIEW
 from tfgpu_doctor.facts.parameters import Listed, Option, Seconds, Size, Word
 
@@ -94,13 +94,6 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         ),
         _rare("--power n", click.IntRange(2, 1000), "The n of A^n.", 10),
         _dtype(MATRIX_TYPES),
-        _rare(
-            "--spread",
-            Word((*SPREADS, "both")),
-            "How to distribute the work over several devices: terms computes one power per device (weak scaling "
-            "beyond two), rows a share of the rows of both powers per device (strong scaling).",
-            "both",
-        ),
     ),
     "cnn": (
         _option("--model", Word(MODELS), _NETWORK, "mnist"),

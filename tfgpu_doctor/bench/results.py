@@ -92,8 +92,6 @@ class Verified(Record, frozen=True):
     residual: float | None  # relative error, of any size where the result is wrong; None: not a number, or none to give
     tolerance: Amount | None
     method: str
-    worst_row: float | None = None  # largest relative error of a single row
-    row_tolerance: Amount | None = None
     samples: Count = 0  # results that were checked: that of every sample and the last of the warm-up
     checks: tuple[Check, ...] = ()
 
@@ -105,7 +103,6 @@ class Figure(Record, frozen=True):
     value: Number
     unit: str  # "s", "images/s", "B", "" for a plain number
     ci95: tuple[Number, Number] | None = None
-    note: str | None = None
 
 
 class GpuTelemetry(Record, frozen=True):
@@ -117,7 +114,6 @@ class GpuTelemetry(Record, frozen=True):
     samples: Count = 0
     utilization: Amount | None = None  # per cent; None, too, where samples leave pauses (bench/runner/telemetry.py)
     power_w: Amount | None = None
-    power_max_w: Amount | None = None
     sm_clock_mhz: Amount | None = None
     temperature_c: Number | None = None
     throttled: tuple[str, ...] = ()  # reasons that were active in any sample, idleness aside

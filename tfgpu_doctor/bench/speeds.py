@@ -317,7 +317,5 @@ def _cpus(run: Run, cpus: float | None) -> Iterator[str]:
         return
     if others > OTHERS_SHARE * cpus:
         yield f"other programs used {others:.1f} of {cpus:g} CPUs during the run: stop them and repeat"
-    elif run.cpu_wait and (waited := median(run.cpu_wait)) > OTHERS_SHARE * cpus:
-        yield f"the run waited for {waited:.1f} CPUs that other programs used: stop them and repeat"
     elif not _on_gpu(run) and run.cpu_load and (used := median(run.cpu_load)) < BUSY_SHARE * cpus:
         yield f"used {used:.1f} of {cpus:g} CPUs: its threads are limited or wait, or other programs ran"

@@ -1,7 +1,8 @@
 """The process that measures one case: started in the interpreter under test, told what to do line by line.
 
 Standard library, NumPy and TensorFlow only, since that interpreter need not have tfgpu. Requests are JSON objects,
-one a line on standard input; each gets one JSON object on what was standard output when the process started.
+one a line on standard input; each gets one JSON object, with its "do" as "to", on what was standard output when the
+process started.
 Everything that TensorFlow prints goes to standard error. The process ends with standard input, and with its parent.
 
 Requests, as keys beside "do" (workloads/__init__.py says what a workload answers):
@@ -184,7 +185,7 @@ def main() -> None:
             answer = getattr(worker if verb in OWN else worker.work, verb)(request)
         except Exception as error:  # whatever TensorFlow raises is the answer; the parent decides
             answer = {"error": f"{type(error).__name__}: {str(error)[:2000]}"}
-        answers.write(json.dumps(answer) + "\n")
+        answers.write(json.dumps({"to": verb, **answer}) + "\n")
         answers.flush()
     os._exit(0)  # TensorFlow's own clean-up can hang or crash; there is nothing left to save
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import choice, define_command, matrix_option, option, rare_option
+from tfgpu_doctor.cli.options import choice, define_command, matrix_option, option
 from tfgpu_doctor.cli.output import Results, result_options
 from tfgpu_doctor.facts.parameters import Listed
 from tfgpu_doctor.render.formats import choices
@@ -34,12 +34,6 @@ _FAIL_ON = {"report": ("error", "warning", "never"), "bench": ("slower", "faster
     metavar="NAME,...",
     type=Listed(),
     help="Bench results: what may differ between the two, such as tensorflow,driver; or all.",
-)
-@rare_option(
-    "--require-gpus",
-    metavar="N",
-    type=click.IntRange(min=0),
-    help="Reports: number of GPUs that both reports must have.",
 )
 @matrix_option
 @choice(

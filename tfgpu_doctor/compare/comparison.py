@@ -58,7 +58,6 @@ def compare(
     created: str,
     *,
     names: tuple[str, str] = ("GOOD", "BAD"),
-    require_gpus: int | None = None,
 ) -> Comparison:
     """Compare two reports; `created` is the time, `names` are what the reports are called."""
     move = _mover(good.facts, bad.facts)
@@ -66,8 +65,8 @@ def compare(
     found = differences(aligned, bad.facts)
     if move:
         found = [*_as_reported(found, differences(good.facts, bad.facts), move)]
-    before, after = (diagnose(one.facts, matrix, require_gpus=require_gpus).findings for one in (good, bad))
-    old, new = (context_of(facts, matrix, require_gpus=require_gpus) for facts in (aligned, bad.facts))
+    before, after = (diagnose(one.facts, matrix).findings for one in (good, bad))
+    old, new = (context_of(facts, matrix) for facts in (aligned, bad.facts))
     sides = (_judged(before, old, new, "lost", found), _judged(after, new, old, "unexamined", found))
     findings = _findings(*sides)
     explanations = tuple(_explanations(findings, sides))
@@ -79,7 +78,7 @@ def compare(
         good=_side(good, names[0], before),
         bad=_side(bad, names[1], after),
         machines=tuple(dict.fromkeys(one.text for one in found if _is_of_machine(one))),
-        notes=tuple(_notes(((good, before, names[0]), (bad, after, names[1])), require_gpus)),
+        notes=tuple(_notes(((good, before, names[0]), (bad, after, names[1])))),
         changes=tuple(_changes(found, explanations, sides)),
         findings=findings,
         explanations=explanations,
@@ -207,12 +206,11 @@ def _is_of_machine(one: Difference) -> bool:
     return one.status == "changed" and one.about.grade != "noise" and identity in _MACHINE
 
 
-def _notes(sides: Iterable[tuple[Report, tuple[Finding, ...], str]], require_gpus: int | None) -> Iterator[str]:
+def _notes(sides: Iterable[tuple[Report, tuple[Finding, ...], str]]) -> Iterator[str]:
     """Yield which findings this version judges otherwise than the one that wrote a report."""
     for report, findings, name in sides:
         then, now = {one.id for one in report.findings}, {one.id for one in findings}
-        if require_gpus is None:
-            then -= {"gpu.fewer-than-required"}
+        then -= {"gpu.fewer-than-required"}  # how many are required is not in the report
         by = f"tfgpu {report.tool.version} with the matrix of {report.matrix.revision}"
         if then - now:
             yield f"{', '.join(sorted(then - now))}: reported in {name} by {by}, but not found by this version"

@@ -89,7 +89,6 @@ class MatPow(PlanBase):
 
     file: ClassVar[Any] = matpow
     power: int = 10
-    spreads: tuple[str, ...] = SPREADS
     sizes: tuple[int, ...] = ()  # none: one is chosen for about TARGET seconds, and GPUs also get one that fills them
     chosen: int = 0  # the size that all devices share, where there is one
     skipped: dict[str, list[int]] = field(default_factory=dict)  # of several sizes those that are left out, by reason
@@ -105,10 +104,9 @@ class MatPow(PlanBase):
                 most = next(n for n in range(power, 1, -1) if matpow.tolerance(dtype, n) <= VERIFIABLE)
                 why = f"cannot be verified in {dtype}, whose rounding errors add up; use at most {most}"
                 raise RequestError(f"--power {power} {why}")
-        auto, spread = "auto" in sizes, options["spread"]
+        auto = "auto" in sizes
         return cls(
             power=power,
-            spreads=SPREADS if spread == "both" else (spread,),
             sizes=AUTO if auto else tuple(sorted(sizes)),
             named=not auto,
             **common,
@@ -145,7 +143,7 @@ class MatPow(PlanBase):
             largest: the largest size, whose memory logical devices get, as it is set once.
         """
         parameters = {"size": size, "power": self.power}
-        each = max(matpow.device_bytes(max(size, largest), dtype, 2, way) for way in self.spreads)
+        each = max(matpow.device_bytes(max(size, largest), dtype, 2, way) for way in SPREADS)
         work = matpow.flop(size, self.power, case.terms)
         file = str(Path(folder) / f"{size}.float64")
 
@@ -168,7 +166,7 @@ class MatPow(PlanBase):
         )
 
     def groups(self, session: Session) -> Iterator[Group]:
-        cases, sizes, expected = self.selection.cases(session.found, self.spreads), self.sizes, 0.0
+        cases, sizes, expected = self.selection.cases(session.found), self.sizes, 0.0
         if not self.several:
             cases, self.chosen, expected = self._choose_size(session, cases)
             sizes = (self.chosen,)

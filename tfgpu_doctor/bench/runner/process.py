@@ -1,4 +1,4 @@
-"""The worker processes of a benchmark: asked over their pipes, with a deadline and a check for every answer."""
+"""The worker processes of a benchmark: asked over their pipes, with a deadline for every answer."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Protocol
-
-import msgspec
-from msgspec import Meta, Struct
+from typing import Any, Protocol
 
 from tfgpu_doctor.bench.devices import GpuFound, Job, Key
-from tfgpu_doctor.bench.results import Amount, Count, Pause, Time
 from tfgpu_doctor.probes import launch
 from tfgpu_doctor.probes.process import Child, signal_name, temporary_folder
 
@@ -67,11 +63,11 @@ class WorkerProcess(AbstractContextManager["WorkerProcess"]):
     def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
         """Send one request and wait at most `timeout` seconds for its answer.
 
-        Raises WorkerError: no answer in time, no process any more, an answer that is none, or an error in it.
+        Raises WorkerError: no answer in time, no process any more, or an error in the answer.
         """
         try:
             self._child.send(json.dumps(request) + "\n")
-            answer = self._answer(timeout)
+            answer = self._answer(timeout, request["do"])
         except BrokenPipeError:
             answer = None
         except TimeoutError:
@@ -82,13 +78,10 @@ class WorkerProcess(AbstractContextManager["WorkerProcess"]):
             raise WorkerError(self._how_it_ended())
         if "error" in answer:
             raise WorkerError(str(answer["error"]))
-        if why := problem(request, answer):
-            self.close()
-            raise WorkerError(f"the answer to {request['do']!r} cannot be used: {why}")
         return answer
 
-    def _answer(self, timeout: float) -> dict[str, Any] | None:
-        """Return the next line that is an answer, and not a wrapper script's; None at the end of the output.
+    def _answer(self, timeout: float, verb: str) -> dict[str, Any] | None:
+        """Return the next line that answers `verb`, and is not a wrapper script's; None at the end of the output.
 
         Raises TimeoutError: there is none in time, or too much of other text.
         """
@@ -99,7 +92,7 @@ class WorkerProcess(AbstractContextManager["WorkerProcess"]):
                 return None
             with suppress(ValueError, RecursionError):
                 answer = json.loads(line)
-                if isinstance(answer, dict):
+                if isinstance(answer, dict) and answer.get("to") == verb:
                     return answer
             self._noise = self._noise or line[:80]
         raise TimeoutError
@@ -137,50 +130,6 @@ class Asked:
         """Put `ask` before the worker."""
         self.ask = partial(ask, worker)
         self.log, self.close = worker.log, worker.close
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# What a worker may answer. An answer is checked once, where it comes in, so that nobody behind that has to doubt it.
-# What `verify` answers is between a workload and its judge.
-
-
-def _record(**fields: Any) -> type[Struct]:
-    return msgspec.defstruct("Answer", list(fields.items()))
-
-
-_CAPABILITY = Annotated[str, Meta(pattern=r"^\d+\.\d+$")] | None
-_GPU, _SPEC = (
-    _record(name=str, compute_capability=_CAPABILITY),
-    _record(name=str, shape=list[Count | None] | None, dtype=str),
-)
-_ANSWERS: dict[str, type[Struct]] = {  # by request; of `reference` by task
-    "hello": _record(tensorflow=str, numpy=str, python=str, gpus=list[_GPU]),  # type: ignore[valid-type]
-    "prepare": _record(cold=dict[str, Pause]),
-    "sample": _record(
-        samples=Annotated[list[tuple[Time, Amount]], Meta(min_length=1)],  # seconds, and CPUs kept busy
-        placed_on=list[str],
-        misplaced=str | None,
-        rechecked=list[dict[str, Any]],
-        waited=Amount | None,
-        busy=Amount,
-    ),
-    "follow": _record(done=str),
-    "describe": _record(name=str, inputs=list[_SPEC]),  # type: ignore[valid-type]
-    "unusable": _record(unusable=str),  # in place of `describe`: no such signature
-    "slurm": _record(cluster=dict[str, list[str]], index=Count),
-}
-
-
-def problem(request: Mapping[str, Any], answer: dict[str, Any]) -> str | None:
-    """Return what is wrong with an answer; None for one that can be used."""
-    kind = request.get("task", request["do"])
-    kind = "unusable" if kind == "describe" and "unusable" in answer else kind
-    try:
-        if kind in _ANSWERS:
-            msgspec.convert(answer, _ANSWERS[kind])
-    except msgspec.ValidationError as error:
-        return str(error)
-    return None
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -107,7 +107,6 @@ class Telemetry:
                     samples=len(readings),
                     throttled=tuple(sorted(set().union(*(one["throttled"] for one in readings)))),
                     utilization=utilization(readings, sampled),
-                    power_max_w=max(known["power_w"], default=None),
                     **{name: median(values) for name, values in known.items() if values},
                 )
             )

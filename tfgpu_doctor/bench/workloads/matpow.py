@@ -102,8 +102,6 @@ def judge(answer: dict[str, Any], dtype: str, parameters: dict[str, Any]) -> Jud
         tolerance=limit,
         why="" if right else why,
         computed_in="float32" if dtype == "tf32" and is_right(rms, worst, "float32", power) else dtype,
-        worst_row=answer["worst_row"],
-        row_tolerance=ROW_FACTOR * limit,
     )
 
 

@@ -43,8 +43,6 @@ class Judgement:
     why: str = ""  # what is wrong, as a sentence without its end; empty when nothing is
     checks: tuple[Check, ...] = ()
     computed_in: str | None = None  # the type that the residual speaks of, where that is another than asked for
-    worst_row: float | None = None  # matrices: largest relative error of a single row
-    row_tolerance: float | None = None
 
 
 def judged(method: str, checks: Iterable[Check], **details: Any) -> Judgement:

@@ -1,4 +1,4 @@
-"""A bench result as one page that needs nothing else: its outline, a picture of the speeds, the raw data. Pure.
+"""A bench result as one page that needs nothing else: its outline, and a picture of the speeds. Pure.
 
 The page is made for others to read: the caller hands over a result that was redacted (redact/).
 
@@ -8,7 +8,6 @@ tables below it, too. Its places are per cent of the column: it is as wide as th
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 
 from tfgpu_doctor.bench.devices import plain
@@ -78,13 +77,4 @@ def render(result: BenchResult) -> str:
     if figure:
         left_out = _LEFT_OUT.format(ROWS, len(result.runs)) if len(result.runs) > ROWS else ""
         figure = element("figure", figure, element("figcaption", text(_BARS + left_out)))
-    end = element("p", _download(result), class_="screen") + element("footer", paragraph(_READ, "muted"))
-    return page.render(words.page(result), figure, end)
-
-
-def _download(result: BenchResult) -> str:
-    """Return a link that holds the file."""
-    data, name = result.to_json(), f"tfgpu-bench-{result.workload}.json"
-    title = f"Download the raw data: every sample and every fact ({name}, {len(data) / 1000:.0f} kB)"
-    address = f"data:application/json;base64,{base64.b64encode(data).decode('ascii')}"
-    return element("a", text(title), download=name, href=address)
+    return page.render(words.page(result), figure, element("footer", paragraph(_READ, "muted")))

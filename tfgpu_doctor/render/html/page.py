@@ -41,7 +41,7 @@ STYLE = (
     f":root {{ {_variables(LIGHT)} color-scheme: light dark; }}\n"
     f"@media (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}\n"
     f"{_RULES}@media print {{ :root {{ {_variables(LIGHT)} color-scheme: light; }}\n"
-    "body { max-width: none; padding: 0; font-size: 10pt; } .screen { display: none; } tr { break-inside: avoid; }\n"
+    "body { max-width: none; padding: 0; font-size: 10pt; } tr { break-inside: avoid; }\n"
     ".scroll, pre { overflow: visible; } h3, caption, summary { break-after: avoid; } }\n"
 )
 _ADDRESS = re.compile(r"https://[^\s<>\"]+")

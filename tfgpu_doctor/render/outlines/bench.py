@@ -1,6 +1,6 @@
 """What a bench result comes to: its words, with the digits that its samples support; rows, cases and metrics. Pure.
 
-Text from outside (labels, device names, figures' notes) is returned as it is; who prints it cleans or escapes it.
+Text from outside (labels, device names) is returned as it is; who prints it cleans or escapes it.
 """
 
 from __future__ import annotations
@@ -165,9 +165,9 @@ def figures(run: Run) -> list[Figure]:
 
 
 def figure(item: Figure) -> str:
-    """A figure beside the samples: "fit 812 (805 to 820) images/s"."""
+    """A figure beside the samples: "p99 12.3 (12.1 to 13.1) ms"."""
     shown = _measured(item.value, item.ci95, item.unit) if item.ci95 else quantity(item.value, item.unit)
-    return f"{item.name} {shown}" + (f": {item.note}" if item.note else "")
+    return f"{item.name} {shown}"
 
 
 def proof(run: Run, brief: bool = False) -> str:
