@@ -54,7 +54,6 @@ from tfgpu_doctor.render.shapes import (
     Metric,
     Outcome,
     Page,
-    Part,
     Sample,
     Suite,
     Table,
@@ -75,7 +74,7 @@ def page(report: Report, detail: Detail = "shared", guides: bool = False, again:
     `guides` adds what to type next. `again` is the command that makes this report again, with the interpreter that was
     asked for, which is `python`: without it, what is typed next would examine another one.
     """
-    whole = head(report, command_of(report), verdict_sentence(report), ())
+    whole = head(report, command_of(report), verdict_sentence(report))
     if value_or(report.facts.host.os, "") == "windows":
         whole = whole._replace(language="bat")
     if detail == "least":
@@ -95,10 +94,7 @@ def page(report: Report, detail: Detail = "shared", guides: bool = False, again:
 def _next(report: Report, again: str, python: str) -> Table:
     """What to type after the verdict, and after the first fix where there is one."""
     works = report.verdict in ("ok", "degraded") and lists_gpu(value_or(report.facts.tensorflow.devices, None))
-    bench = (
-        f"tfgpu bench --python {python}" if python else "tfgpu bench",
-        "how fast the GPU is, compared with the CPU",
-    )
+    bench = "tfgpu bench" + f" --python {python}" * bool(python), "how fast the GPU is, compared with the CPU"
     plan = ("tfgpu plan", "which TensorFlow to install on this machine")
     seen = (again or "tfgpu doctor", "what was checked, with the evidence and all fixes")
     return Table("Next", ("Command", "What it shows"), (bench, seen) if works else (seen, plan), is_named=True)
@@ -140,13 +136,12 @@ def _told(layer: Layer) -> str:
     return layer.text if layer.name in ("Machine", "GPU", "Devices") else f"{layer.name} {layer.text}"
 
 
-def head(report: Report, command: str, meaning: str, parts: tuple[Part, ...]) -> Page:
+def head(report: Report, command: str, meaning: str) -> Page:
     """Return a page with the verdict of a report."""
     about = f"{command} {report.tool.version}, matrix of {report.matrix.revision}"
-    sentence, mark = meaning + problem_counts(report), VERDICT_MARKS[report.verdict]
-    if report.verdict == "unknown" and is_answered(report):
-        return Page(command, (about,), "note", "answered", sentence, parts, created=report.created)
-    return Page(command, (about,), mark, report.verdict, sentence, parts, created=report.created)
+    answered = report.verdict == "unknown" and is_answered(report)
+    mark, word = ("note", "answered") if answered else (VERDICT_MARKS[report.verdict], report.verdict)
+    return Page(command, (about,), mark, word, meaning + problem_counts(report), (), created=report.created)
 
 
 # ---------------------------------------------------------------------------------------------------------------- CI
@@ -154,39 +149,25 @@ def head(report: Report, command: str, meaning: str, parts: tuple[Part, ...]) ->
 
 def checks(report: Report, fail_on: FailOn = "error", only: tuple[str, ...] = (), skip: tuple[str, ...] = ()) -> Checks:
     """Return a case for each check; `only` and `skip` are the checks that were asked for, where not all were."""
-    command, meaning = command_of(report), verdict_sentence(report)
-    verdict = Suite("Verdict", (verdict_case(report, command, meaning, fail_on),))
-    suites = (verdict, *_layers(report, fail_on, chosen(only, skip)))
+    whole = verdict_checks(report, command_of(report), verdict_sentence(report), fail_on)
     roots = annotated((finding for finding in report.findings if finding.root_cause), titles_of(report.findings))
-    annotations = (*roots, *no_verdict(report, command, meaning, fail_on))
-    return Checks(command, report.created, suites, annotations, (verdict_line(report, command, meaning),))
+    suites = (*whole.suites, *_layers(report, fail_on, chosen(only, skip)))
+    return whole._replace(suites=suites, annotations=(*roots, *whole.annotations))
 
 
-def verdict_line(report: Report, command: str, meaning: str) -> str:
-    """ "tfgpu doctor: broken: TensorFlow cannot use the GPU (1 problem)"."""
-    return f"{command}: {report.verdict}: {meaning}{problem_counts(report)}"
-
-
-def verdict_case(report: Report, command: str, meaning: str, fail_on: FailOn) -> Case:
-    """Whether there is an answer; that the answer is bad, the checks say."""
+def verdict_checks(report: Report, command: str, meaning: str, fail_on: FailOn) -> Checks:
+    """Return whether there is an answer, and the line of the log; that the answer is bad, other checks say."""
     text = f"{report.verdict}: {meaning}{problem_counts(report)}"
     case = Case("a verdict could be reached", command.replace(" ", "."), details=(text,))
-    code = exit_code(report, fail_on)
-    if report.verdict != "unknown" or code not in (EXIT_OK, EXIT_UNKNOWN):
-        return case
-    outcome: Outcome = "error" if code == EXIT_UNKNOWN else "skipped"
-    return case._replace(outcome=outcome, kind="could not determine", message=meaning, details=_reasons(report))
-
-
-def no_verdict(report: Report, command: str, meaning: str, fail_on: FailOn) -> Iterator[Annotation]:
-    """What is said where there is no verdict."""
+    annotations: tuple[Annotation, ...] = ()
     if report.verdict == "unknown":
-        level: Level = "error" if exit_code(report, fail_on) == EXIT_UNKNOWN else "warning"
-        yield Annotation(level, f"{command}: {meaning}", _reasons(report) or ("nothing more is known",))
-
-
-def _reasons(report: Report) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(item.reason for item in report.undetermined))
+        code, reasons = exit_code(report, fail_on), tuple(dict.fromkeys(item.reason for item in report.undetermined))
+        level: Level = "error" if code == EXIT_UNKNOWN else "warning"
+        annotations = (Annotation(level, f"{command}: {meaning}", reasons or ("nothing more is known",)),)
+        if code in (EXIT_OK, EXIT_UNKNOWN):
+            outcome: Outcome = "error" if code == EXIT_UNKNOWN else "skipped"
+            case = case._replace(outcome=outcome, kind="could not determine", message=meaning, details=reasons)
+    return Checks(command, report.created, (Suite("Verdict", (case,)),), annotations, (f"{command}: {text}",))
 
 
 def annotated(findings: Iterable[Finding], titles: Mapping[str, str]) -> Iterator[Annotation]:
@@ -448,14 +429,9 @@ def _devices(facts: Facts) -> Described:
         return devices
     gpus = [device for device in devices.value if device.kind == "GPU"]
     names = [one.device_name for one in gpus if one.device_name] or [one.name for one in gpus]
-    return (
-        f"{count(len(gpus), 'GPU')}: {', '.join(dict.fromkeys(names))}"
-        if gpus
-        else (
-            "TensorFlow uses no GPU (as stated)" if devices.grade == "stated" else "TensorFlow lists no GPU",
-            "absent",
-        )
-    )
+    if gpus:
+        return f"{count(len(gpus), 'GPU')}: {', '.join(dict.fromkeys(names))}"
+    return "TensorFlow uses no GPU (as stated)" if devices.grade == "stated" else "TensorFlow lists no GPU", "absent"
 
 
 def _compute(facts: Facts) -> Described:
