@@ -108,29 +108,20 @@ def _tuple(names: Names | None) -> tuple[str, ...]:
 
 @contextmanager
 def refusing(*errors: type[Exception], prefix: str = "") -> Iterator[None]:
-    """Raise these errors as UsageError."""
+    """Raise these errors as UsageError; of the system's, without the path, which `prefix` names."""
     try:
         yield
     except errors as error:
-        raise UsageError(f"{prefix}{error}") from error
+        raise UsageError(f"{prefix}{reading.why(error) if isinstance(error, OSError) else error}") from error
 
 
 # -------------------------------------------------------------------------------------------- files, matrix, machine
 
 
-@contextmanager
-def _reading(path: str) -> Iterator[None]:
-    """Raise UsageError where the file cannot be read."""
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(f"cannot read {shown(path)}: {reading.why(error)}") from error
-
-
 def _read(file: File) -> tuple[bytes, str]:
     """Read a file; "-" is standard input. Returns its content, and what messages call it."""
     path = os.fspath(file)
-    with _reading(path):
+    with refusing(OSError, prefix=f"cannot read {shown(path)}: "):
         return reading.read_whole(path, LARGEST), shown(path)
 
 
@@ -422,7 +413,7 @@ def explain(
         data = text if isinstance(text, bytes) else utf8(text)
         return restrict(_explained(iter([data]), "the text", matrix, note), kept, left)
     path = os.fspath(text)
-    with _reading(path):
+    with refusing(OSError, prefix=f"cannot read {shown(path)}: "):
         return restrict(_explained(reading.chunks(path, LARGEST_LOG), shown(path), matrix, note), kept, left)
 
 
@@ -770,8 +761,8 @@ def bench(
     """
     from msgspec.structs import replace
 
-    from tfgpu_doctor.bench.devices import DeviceError, RequestError
-    from tfgpu_doctor.bench.plans.base import CannotRunError, PartError
+    from tfgpu_doctor.bench.devices import DeviceError, NoGpuError, RequestError
+    from tfgpu_doctor.bench.plans.base import CannotRunError, NoRoomError, PartError
     from tfgpu_doctor.bench.requests import make_plan, measure, read_request, take_part
     from tfgpu_doctor.bench.results import OVERVIEW, no_result
     from tfgpu_doctor.bench.runner.process import NoTensorFlowError, WorkerError
@@ -799,19 +790,11 @@ def bench(
     except PartError as error:  # without a result: the file is that of the machine that leads
         raise TfgpuError(str(error), 1) from error
     except (DeviceError, CannotRunError) as error:
-        raise _not_measured(error, begun, known, doctor) from error
+        why = f": {_no_gpu(begun.environment, known, doctor)}" if isinstance(error, NoGpuError) else ""
+        raise _refusal(f"{error}{why}", 3 if isinstance(error, NoRoomError) else 1, begun) from error
     except (NoTensorFlowError, WorkerError) as error:
         next_step = f"Next: tfgpu doctor --python {named}"
         raise _refusal(f"cannot measure with {executable}: {error}\n{next_step}", 3, begun) from error
-
-
-def _not_measured(error: Exception, begun: BenchResult, matrix: Matrix, doctor: str) -> TfgpuError:
-    """Return the error that what was asked for is not there or does not fit; `doctor` is what to type about a GPU."""
-    from tfgpu_doctor.bench.devices import NoGpuError
-    from tfgpu_doctor.bench.plans.base import NoRoomError
-
-    why = f": {_no_gpu(begun.environment, matrix, doctor)}" if isinstance(error, NoGpuError) else ""
-    return _refusal(f"{error}{why}", 3 if isinstance(error, NoRoomError) else 1, begun)
 
 
 def _refusal(message: str, exit_code: int, begun: BenchResult) -> TfgpuError:
@@ -853,11 +836,11 @@ def _no_gpu(facts: Facts, matrix: Matrix, doctor: str) -> str:
 
 def _html(document: Document) -> str | None:
     """Return the result as a part of a page, for notebooks; None where it has none, so that its text is shown."""
-    from tfgpu_doctor.render.formats import KINDS, page_of
+    from tfgpu_doctor.render.formats import KINDS, outline_of
     from tfgpu_doctor.render.html.page import fragment
 
     kind = next((name for name, kind in KINDS.items() if kind.record == type(document).__name__), None)
-    return fragment(page_of(kind)(document)) if kind else None
+    return fragment(outline_of(kind, "page")(document)) if kind else None
 
 
 show_as_html(_html)
