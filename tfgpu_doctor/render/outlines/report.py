@@ -29,6 +29,7 @@ from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.findings.engine import ASK_DOCTOR, chosen
 from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
+from tfgpu_doctor.plan.windows_shell import quoted
 from tfgpu_doctor.render.ci import lines_of
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import (
@@ -68,17 +69,16 @@ def command_of(report: Report) -> str:
     return "tfgpu explain" if report.source == "text" else "tfgpu doctor"
 
 
-def page(report: Report, detail: Detail = "shared", guides: bool = False, again: str = "", python: str = "") -> Page:
+def page(report: Report, detail: Detail = "shared", guides: bool = False, python: str | None = None) -> Page:
     """Return the stack, what was found, and what a helper asks for next; or a screen of it, or the first problem.
 
-    `guides` adds what to type next. `again` is the command that makes this report again, with the interpreter that was
-    asked for, which is `python`: without it, what is typed next would examine another one.
+    `guides` adds what to type next, with the interpreter that was asked for, `python`: else, that examines another one.
     """
     whole = head(report, command_of(report), verdict_sentence(report))
     if value_or(report.facts.host.os, "") == "windows":
         whole = whole._replace(language="bat")
     if detail == "least":
-        return whole._replace(parts=(*least(report), *(_next(report, again, python),)[: int(guides)]), is_brief=True)
+        return whole._replace(parts=(*least(report), *(_next(report, python),)[: int(guides)]), is_brief=True)
     layers, found = layers_of(report), tuple(blocks(report))
     rows = tuple((layer.name, layer.text) for layer in layers)
     stack = Table("The stack", ("Layer", "Found"), rows, tuple(layer.mark for layer in layers))
@@ -91,12 +91,13 @@ def page(report: Report, detail: Detail = "shared", guides: bool = False, again:
     return _answered(whole, report, layers) if report.source == "text" else _examined(whole, report, stack, found)
 
 
-def _next(report: Report, again: str, python: str) -> Table:
+def _next(report: Report, python: str | None) -> Table:
     """What to type after the verdict, and after the first fix where there is one."""
     works = report.verdict in ("ok", "degraded") and lists_gpu(value_or(report.facts.tensorflow.devices, None))
-    bench = "tfgpu bench" + f" --python {python}" * bool(python), "how fast the GPU is, compared with the CPU"
+    asked = f" --python {quoted(python, value_or(report.facts.host.os, None))}" if python else ""
+    bench = f"tfgpu bench{asked}", "how fast the GPU is, compared with the CPU"
     plan = ("tfgpu plan", "which TensorFlow to install on this machine")
-    seen = (again or "tfgpu doctor", "what was checked, with the evidence and all fixes")
+    seen = (f"tfgpu doctor{asked}", "what was checked, with the evidence and all fixes")
     return Table("Next", ("Command", "What it shows"), (bench, seen) if works else (seen, plan), is_named=True)
 
 
