@@ -78,10 +78,10 @@ def test_metrics_have_the_numbers_of_the_result() -> None:
 
 
 def test_a_label_holds_what_it_is_given() -> None:
-    hostile = Sample(float("nan"), {"a": 'x"} 1\n\\n{b="', "b": ""})
+    hostile = Sample(2.5, {"a": 'x"} 1\n\\n{b="', "b": ""})
     text = render([Metric("tfgpu_x", "a\nb\\", (hostile, hostile, Sample(1.5e-7))), Metric("tfgpu_y", "none", ())])
     assert text.splitlines()[0] == r"# HELP tfgpu_x a\nb\\"
-    assert text.splitlines()[2:] == [r'tfgpu_x{a="x\"} 1 \\n{b=\""} NaN', "tfgpu_x 1.5e-07"]
+    assert text.splitlines()[2:] == [r'tfgpu_x{a="x\"} 1 \\n{b=\""} 2.5', "tfgpu_x 1.5e-07"]
     assert list(metrics(text)) == ["tfgpu_x"]
 
 

@@ -281,8 +281,8 @@ def write(
             target.print_with(partial(renderer(row.name, kind, options), shown))
         else:
             target.write_text(renderer(row.name, kind, options)(shown))
-        if row.summary:
-            append_summary(renderer(row.summary, kind, options)(shown))
+        if row.name == "github":
+            append_summary(renderer("markdown", kind, options)(shown))
 
     failed: list[tuple[Output, str]] = []
     for target in targets:

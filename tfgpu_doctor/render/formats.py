@@ -51,7 +51,6 @@ class Format(NamedTuple):
     shared: bool = False  # made for others to read, so redacted unless told otherwise
     ending: str = ""  # of files that get this format without being asked
     is_commands: bool = False  # of a CI system, which takes them from the log
-    summary: str = ""  # the format that the summary of a GitHub job gets besides
 
 
 _ROWS = (
@@ -59,7 +58,7 @@ _ROWS = (
     Format("json", ending=".json"),  # of every result: its own to_json
     Format("markdown", "page", "markdown:render", shared=True, ending=".md"),
     Format("junit", "checks", "ci:junit", shared=True, ending=".xml"),
-    Format("github", "checks", "ci:github", shared=True, is_commands=True, summary="markdown"),
+    Format("github", "checks", "ci:github", shared=True, is_commands=True),
     Format("sarif", own={"check": "ci:sarif"}, shared=True, ending=".sarif"),
     Format("html", "page", "html.page:render", {"bench": "html.bench:render"}, shared=True, ending=".html"),
     Format("prometheus", "metrics", "prometheus:render", shared=True, ending=".prom"),
