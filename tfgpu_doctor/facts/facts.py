@@ -38,13 +38,9 @@ class Document(Record, frozen=True):
         """The record as JSON."""
         return encode(self)
 
-    def in_brief(self) -> str:
-        """What it says, in a few words."""
-        return str(getattr(self, "verdict", "") or getattr(self, "schema", ""))
-
     def __repr__(self) -> str:
         """A line; the whole is some hundred kilobytes."""
-        return f"<{type(self).__name__}: {self.in_brief()}>"
+        return f"<{type(self).__name__}: {getattr(self, 'verdict', 'see to_json')}>"
 
     def _repr_html_(self) -> str | None:
         """What Jupyter shows; None: it shows the line."""
