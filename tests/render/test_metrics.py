@@ -70,7 +70,6 @@ def test_metrics_have_the_numbers_of_the_result() -> None:
     assert 'tfgpu_doctor_findings{severity="error"} 1\n' in text
     assert 'tfgpu_doctor_finding{id="cuda.missing",severity="error"} 1\n' in text
     assert re.search(r'tfgpu_doctor_info\{version="[^"]+",matrix="[^"]+",tensorflow="[\d.]+",python="', text)
-    assert 'tfgpu_doctor_gpu_memory_bytes{gpu="0"} 15' in text
     smoke = renderer("prometheus", "smoke", {})(results("smoke")["healthy"])
     assert 'tfgpu_smoke_check{check="matpow",device="GPU 1",status="ok"} 1\n' in smoke
     assert re.search(r'tfgpu_smoke_check_flop_per_second\{check="matpow",device="GPU 0"\} \d', smoke)

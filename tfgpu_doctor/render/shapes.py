@@ -188,7 +188,7 @@ class Sample(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """A gauge; its name ends in its base unit ("tfgpu_smoke_duration_seconds")."""
+    """A gauge; its name ends in its base unit ("tfgpu_doctor_timestamp_seconds")."""
 
     name: str
     help: str

@@ -238,20 +238,16 @@ def metrics(report: Report) -> Iterator[Metric]:
     causes = (Sample(1, {"id": one.id, "severity": one.severity.value}) for one in roots)
     yield gauge("tfgpu_doctor_finding", "1 for each root cause that was found.", *causes)
     yield gauge("tfgpu_doctor_undetermined_checks", "Checks that could not be made.", len(report.undetermined))
-    if (total := report.timings.get("total")) is not None:
-        yield gauge("tfgpu_doctor_duration_seconds", "Time that the diagnosis took.", total)
     if isinstance(facts.gpus, Known):
         yield gauge("tfgpu_doctor_gpus", "GPUs that the driver lists.", len(facts.gpus.value))
     if isinstance(devices := facts.tensorflow.devices, Known):
         listed = sum(one.kind == "GPU" for one in devices.value)
         yield gauge("tfgpu_doctor_tensorflow_gpus", "GPUs that TensorFlow lists.", listed)
-    names, sizes = list[Sample](), list[Sample]()
+    names = []
     for gpu in value_or(facts.gpus, ()):
-        number, capability = {"gpu": str(gpu.index)}, value_or(gpu.compute_capability, "")
-        names.append(Sample(1, {**number, "name": value_or(gpu.name, ""), "compute_capability": capability}))
-        sizes += [Sample(gpu.memory_total.value, number)] if isinstance(gpu.memory_total, Known) else []
+        name, capability = value_or(gpu.name, ""), value_or(gpu.compute_capability, "")
+        names.append(Sample(1, {"gpu": str(gpu.index), "name": name, "compute_capability": capability}))
     yield gauge("tfgpu_doctor_gpu_info", "Name and compute capability of a GPU.", *names)
-    yield gauge("tfgpu_doctor_gpu_memory_bytes", "Memory of a GPU.", *sizes)
 
 
 # ------------------------------------------------------------------------------------------------------------ the stack
