@@ -105,7 +105,7 @@ def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
         groups=tuple(groups),
         nodes=tuple(one.node() for one in found),
         unreadable=tuple(gathered.unreadable),
-        notes=(*notes, *_versions(found), *_uneven(common, groups)),
+        notes=(*notes, *_versions(found)),
     )
 
 
@@ -122,15 +122,6 @@ def _versions(found: tuple[Machine, ...]) -> Iterator[str]:
     if len(counts) > 1:
         several = ", ".join(f"{version} ({many})" for version, many in counts.most_common(5))
         yield f"the results were written by several versions of tfgpu, which find different things: {several}"
-
-
-def _uneven(common: tuple[Common, ...], groups: list[Group]) -> Iterator[str]:
-    """Yield a note on versions that differ without a node that is odd for it."""
-    named = {identity for one in groups for identity in (one.id, *one.explains)}
-    for row in common:
-        if row.id in ("driver.version", "tensorflow.version") and row.distinct > 1 and row.id not in named:
-            several = ", ".join(f"{one.value} ({one.nodes})" for one in row.values)
-            yield f"{row.label}: the nodes have different versions, and none is so usual that others are odd: {several}"
 
 
 # ------------------------------------------------------------------------------------------------- what most nodes have

@@ -83,11 +83,11 @@ def page(report: Report, detail: Detail = "shared", guides: bool = False, python
     rows = tuple((layer.name, layer.text) for layer in layers)
     stack = Table("The stack", ("Layer", "Found"), rows, tuple(layer.mark for layer in layers))
     if detail == "shared":
-        return whole._replace(parts=(stack, *found, *open_checks(report), *details(report.facts)))
+        return whole._replace(parts=(stack, *found, open_checks(report), *details(report.facts)))
     if detail != "normal":
         values = tuple(value_or(report.facts.variables, {}).items())  # those of which no finding tells, too
         variables = Table("Variables", ("Name", "Value"), values, is_named=True)
-        return whole._replace(parts=(stack, *found, *open_checks(report), variables))
+        return whole._replace(parts=(stack, *found, open_checks(report), variables))
     return _answered(whole, report, layers) if report.source == "text" else _examined(whole, report, stack, found)
 
 
