@@ -20,9 +20,10 @@ from contextlib import contextmanager, suppress
 from functools import cache, partial
 from itertools import chain
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from tfgpu_doctor.facts import reading
+from tfgpu_doctor.facts.about import Os, Processor
 from tfgpu_doctor.facts.facts import Document, show_as_html, value_or
 from tfgpu_doctor.facts.printable import utf8
 from tfgpu_doctor.facts.reading import shown
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
 
 File: TypeAlias = str | os.PathLike[str]
 Names: TypeAlias = str | Sequence[str]
-Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
-Processor: TypeAlias = Literal["x86_64", "aarch64", "arm64"]
 Compared: TypeAlias = "Report | BenchResult | File"
 Note: TypeAlias = Callable[[str], None]
 Progress: TypeAlias = Callable[[str, float], None]
@@ -68,9 +67,6 @@ class Machine(TypedDict, total=False):
 
 
 HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine")  # of another machine than this one
-OSES: tuple[Os, ...] = get_args(Os)
-PROCESSORS: tuple[Processor, ...] = get_args(Processor)
-PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64")
 LARGEST = 64 * 2**20  # bytes of a report or result; the largest seen is a hundredth of it
 LARGEST_LOG = 1 << 30  # bytes; it takes half a minute
 _REPORT_START = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
@@ -579,6 +575,7 @@ def _releases(matrix: Matrix, version: str | None, newest: bool, filters: Filter
 
     from tfgpu_doctor.matrix.compatibility import kernels_for
     from tfgpu_doctor.matrix.queries import cards, find_release, releases
+    from tfgpu_doctor.matrix.schema import PLATFORMS
     from tfgpu_doctor.render.outlines import matrix as sheets
 
     def data(row: Release) -> dict[str, Any]:
