@@ -30,6 +30,7 @@ from tests.manifests.shapes import SHAPES
 from tests.tables import each, read_rows
 from tfgpu_doctor.bench.references import FOLDER
 from tfgpu_doctor.bench.results import WORKLOADS
+from tfgpu_doctor.cli.options import SUCCESSORS
 from tfgpu_doctor.facts.schemas import FOLDER as SCHEMAS
 
 BENCH, GOOD = result(run()).to_json(), report().to_json()
@@ -190,6 +191,11 @@ def test_every_command_prints_the_text_beside_a_file() -> None:
     rows = [row for row in ROWS if "--output" in row.run and "--format" not in row.run and row.says and row.written]
     lacking = {path for path in have if not any(row.run.startswith(f"{path} ") for row in rows)}
     assert lacking == {"smoke", *(f"bench {name}" for name in WORKLOADS)}
+
+
+def test_what_is_gone_names_its_successor() -> None:
+    kinds = {name: "option" if name.startswith("-") else "command" for name in SUCCESSORS}
+    assert {f"No such {kinds[name]} {name!r}: {SUCCESSORS[name]}." for name in kinds} <= {text for _, text in WRONG}
 
 
 @each("name", SHAPES)

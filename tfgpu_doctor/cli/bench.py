@@ -16,6 +16,7 @@ from tfgpu_doctor.bench.requests import MODELS, OPTIONS, SHARED
 from tfgpu_doctor.bench.results import OVERVIEW, WORKLOADS
 from tfgpu_doctor.cli.options import (
     HAS_TENSORFLOW,
+    SUCCESSORS,
     Group,
     add_options,
     define_command,
@@ -75,7 +76,7 @@ class _Workloads(Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Name the workload that is meant."""
-        if args[0] not in self.commands:
+        if args[0] not in self.commands and args[0] not in SUCCESSORS:
             near = similar(args[0], (*self.commands, *_MEANT), 1)
             meant = f"show {args[0]}" if args[0].endswith(".json") else "".join(_MEANT.get(one, one) for one in near)
             hint = f"Did you mean tfgpu bench {meant}?" if meant else f"Choose from {', '.join(self.commands)}."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfgpu_doctor import commands
-from tfgpu_doctor.cli.options import define_command
+from tfgpu_doctor.cli.options import SUCCESSORS, define_command
 from tfgpu_doctor.cli.output import Results, fail_on_option, result_options
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def command(context: click.Context, /, files: tuple[str, ...], fail_on: FailOn, 
     """
     if not files:
         raise click.UsageError("give the files or folders with the reports of the nodes, or - for standard input")
+    if files[0] == "collect" and not os.path.exists("collect"):
+        raise click.UsageError(f"No such command 'collect': {SUCCESSORS['collect']}.")
     if list(files).count("-") > 1:
         raise click.UsageError("only one of the files can be standard input (-)")
     from tfgpu_doctor.fleet.picture import exit_code

@@ -21,6 +21,28 @@ from tfgpu_doctor.render.streams import say
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+# Commands and options that earlier commits had → what to use instead.
+_TWO_RESULTS = "--output FILE.json keeps a result, and tfgpu compare BASE.json NEW.json compares two"
+_COLLECTING = "docs/collecting.md has a line each for Ray, Slurm, Kubernetes, Ansible and ssh"
+SUCCESSORS = {
+    "memory": "tfgpu bench cnn --batch-size auto finds the largest batch that fits, and measures it",
+    "container": "tfgpu matrix find IMAGE:TAG shows it",
+    "jetpack": "tfgpu matrix find VERSION shows it",
+    "driver": "tfgpu matrix tensorflow --driver VERSION shows what runs on it",
+    "python": "tfgpu matrix tensorflow --python VERSION shows what has wheels for it",
+    "--against": _TWO_RESULTS,
+    "--history": _TWO_RESULTS,
+    "--baseline": "tfgpu compare BASE.json NEW.json compares two reports, or two results of a benchmark",
+    "--repair": "tfgpu doctor --python DIR prints the commands that repair an environment",
+    "--fix": "type the commands that are shown under fix, or change the lines that they name",
+    "--timeout": "tfgpu smoke has --budget, and a benchmark --deadline",
+    "--gpus": "tfgpu doctor and tfgpu smoke have --require-gpus, and a benchmark --gpus",
+    "--gpu": "tfgpu plan and tfgpu check take the name of a GPU, and a benchmark --gpus",
+    **dict.fromkeys(("-q", "--quiet"), "the exit code tells the verdict, and >/dev/null silences a command"),
+    **dict.fromkeys(("collect", "--ray", "--slurm"), _COLLECTING),
+}
+
+
 def _variable(ctx: click.Context, parameter: click.Parameter | None) -> str:
     """The variable that the value of an option was read from; "" where it was typed."""
     if parameter and parameter.name and ctx.get_parameter_source(parameter.name) is ParameterSource.ENVIRONMENT:
@@ -56,6 +78,8 @@ class _Asked(click.Command):
     def _instead(self, name: str) -> str:
         """What to use instead of an option that there is not, or that lacks its value."""
         word, has = name.lstrip("-"), {one for parameter in self.params for one in parameter.opts}
+        if name in SUCCESSORS:
+            return f"No such option {name!r}: {SUCCESSORS[name]}."
         from tfgpu_doctor.render.formats import FORMATS
 
         if name in ("--cuda", "--cudnn") and "--gpu" in has:
@@ -117,8 +141,10 @@ class Group(_Asked, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name what was meant by a command that there is not."""
+        """Name the successor of a command that is gone, or what was meant by one that there is not."""
         name = args[0]
+        if name in SUCCESSORS and name not in self.commands:
+            ctx.fail(f"No such command {name!r}: {SUCCESSORS[name]}.")
         if name not in self.commands and not ctx.resilient_parsing:
             options = {option for parameter in self.get_params(ctx) for option in parameter.opts}
             is_option = f"--{name}" in options  # tfgpu help, tfgpu version
