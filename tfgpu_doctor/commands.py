@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfgpu_doctor.bench.comparison import BenchComparison
+    from tfgpu_doctor.bench.references import Reference
     from tfgpu_doctor.bench.results import BenchResult
     from tfgpu_doctor.compare.records import Comparison
     from tfgpu_doctor.facts.facts import Fact, Facts
@@ -146,15 +147,18 @@ def load_report(file: File, command: str = "tfgpu doctor --from") -> Report:
         return load(*_read(file), command)
 
 
-def load_bench(file: File) -> BenchResult:
-    """Load a bench result; "-" is standard input. Raises UsageError, as load_report does."""
-    from tfgpu_doctor.bench.references import with_references
+def load_bench(file: File, command: str) -> BenchResult | Reference:
+    """Load a bench result, or a reference; "-" is standard input. Raises UsageError, as load_report does."""
+    from tfgpu_doctor.bench.references import Reference, with_references
     from tfgpu_doctor.bench.results import load_result
     from tfgpu_doctor.bench.speeds import reassess
-    from tfgpu_doctor.facts.report import ReportError
+    from tfgpu_doctor.facts.report import ReportError, decode_saved, schema_of
 
+    data, name = _read(file)
     with refusing(ReportError):
-        return with_references(reassess(load_result(*_read(file), "tfgpu bench show")))
+        if schema_of(data, name, "result of tfgpu bench") == "tfgpu.bench-reference/1":
+            return decode_saved(data, Reference, name, "reference")
+        return with_references(reassess(load_result(data, name, command)))
 
 
 def load_pair(base: Compared, new: Compared) -> tuple[Any, Any]:

@@ -213,7 +213,7 @@ def load_result(data: bytes, name: str, command: str = "tfgpu compare") -> Bench
 
     Raises ReportError: not JSON, no bench result, one of another schema version, or one that contradicts itself.
     """
-    kind = schema_of(data, name, "result of tfgpu bench")
+    kind = schema_of(data, name)
     if kind != SCHEMA:
         raise ReportError(f"{name} {other_kind(kind, SCHEMA, command, 'a bench result')}")
     result = decode_saved(data, BenchResult, name, "bench result")

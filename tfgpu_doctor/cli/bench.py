@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -292,10 +293,21 @@ def _has_samples(results: Sequence[BenchResult]) -> bool:
 def show(context: click.Context, file: str, results: Results, save_reference: str | None) -> None:
     """Print a result saved with --output, or make an HTML page from it; nothing is measured.
 
+    A reference of a GPU (--save-reference) is printed, too.
+
     Exit codes: 0 every run is verified, 1 a run failed, 2 wrong usage or no such result, 3 the result is unfinished, or
     no reference could be saved.
     """
-    result = commands.load_bench(file)
+    from tfgpu_doctor.bench.references import Reference
+    from tfgpu_doctor.render import text
+    from tfgpu_doctor.render.outlines.bench import reference_page
+
+    result = commands.load_bench(file, "tfgpu bench show")
+    if isinstance(result, Reference):
+        if save_reference:
+            raise click.UsageError(f"{file} is a reference already")
+        results.write_page(partial(encode, result), partial(text.render, reference_page(result)), "a reference")
+        return
     results.write(result, "bench")
     _save_reference(result, save_reference)
     is_open = result.unfinished or result.refused or result.not_run

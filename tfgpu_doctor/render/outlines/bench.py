@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tfgpu_doctor.bench.devices import plain
-from tfgpu_doctor.bench.references import MEASURED
+from tfgpu_doctor.bench.references import MEASURED, Reference
 from tfgpu_doctor.bench.results import OVERVIEW, BenchResult, Figure, Ratio, Run
 from tfgpu_doctor.bench.samples import DISTURBED
 from tfgpu_doctor.facts.facts import value_or
@@ -365,6 +365,23 @@ def page(result: BenchResult, detail: formats.Detail = "shared") -> Page:
     )
     hint = "For the details of each run: -v, --output FILE.html, or --output FILE.json." if many else ""
     return whole._replace(parts=parts, hint=hint)
+
+
+def reference_page(reference: Reference) -> Page:
+    """What was measured on a GPU, and on what it depends."""
+    rows = []
+    for one in reference.speeds:
+        speed, known = one.throughput, {key: value for key, value in one.parameters.items() if value and key != "seed"}
+        work = (f"{key} {value}" for key, value in known.items())
+        shown = quantity(speed.value, speed.unit, speed.ci95)
+        rows.append((one.workload, one.dtype, ", ".join(work), shown, str(one.samples)))
+    about = (
+        f"Reference: {reference.gpu}, measured {reference.measured} with tfgpu {reference.tool}",
+        f"TensorFlow {reference.tensorflow}, driver {reference.driver}",
+    )
+    speeds = Table("Speeds", ("workload", "type", "what", "speed", "samples"), tuple(rows), right=(4,))
+    sentence = "Each is verified, and of one GPU alone. What share of it this GPU gives: tfgpu bench"
+    return Page("tfgpu bench", about, "ok", "tfgpu bench", sentence, (speeds,))
 
 
 def _in_plain_words(result: BenchResult, *, of_pages: bool) -> BenchResult:
