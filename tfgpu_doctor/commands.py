@@ -20,9 +20,10 @@ from contextlib import contextmanager, suppress
 from functools import cache, partial
 from itertools import chain
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from tfgpu_doctor.facts import reading
+from tfgpu_doctor.facts.about import Os, Processor
 from tfgpu_doctor.facts.facts import Document, show_as_html, value_or
 from tfgpu_doctor.facts.printable import utf8
 from tfgpu_doctor.facts.reading import shown
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
 
 File: TypeAlias = str | os.PathLike[str]
 Names: TypeAlias = str | Sequence[str]
-Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
-Processor: TypeAlias = Literal["x86_64", "aarch64", "arm64"]
 Compared: TypeAlias = "Report | BenchResult | File"
 Note: TypeAlias = Callable[[str], None]
 Progress: TypeAlias = Callable[[str, float], None]
@@ -69,9 +68,6 @@ class Machine(TypedDict, total=False):
 
 
 HARDWARE = ("gpu", "compute_capability", "driver", "os", "machine")  # of another machine than this one
-OSES: tuple[Os, ...] = get_args(Os)
-PROCESSORS: tuple[Processor, ...] = get_args(Processor)
-PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_amd64", "macos_arm64", "macos_x86_64")
 LARGEST = 64 * 2**20  # bytes of a report or result; the largest seen is a hundredth of it
 LARGEST_LOG = 1 << 30  # bytes; it takes half a minute
 _REPORT_START = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"tfgpu\.')
@@ -108,29 +104,20 @@ def _tuple(names: Names | None) -> tuple[str, ...]:
 
 @contextmanager
 def refusing(*errors: type[Exception], prefix: str = "") -> Iterator[None]:
-    """Raise these errors as UsageError."""
+    """Raise these errors as UsageError; of the system's, without the path, which `prefix` names."""
     try:
         yield
     except errors as error:
-        raise UsageError(f"{prefix}{error}") from error
+        raise UsageError(f"{prefix}{reading.why(error) if isinstance(error, OSError) else error}") from error
 
 
 # -------------------------------------------------------------------------------------------- files, matrix, machine
 
 
-@contextmanager
-def _reading(path: str) -> Iterator[None]:
-    """Raise UsageError where the file cannot be read."""
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(f"cannot read {shown(path)}: {reading.why(error)}") from error
-
-
 def _read(file: File) -> tuple[bytes, str]:
     """Read a file; "-" is standard input. Returns its content, and what messages call it."""
     path = os.fspath(file)
-    with _reading(path):
+    with refusing(OSError, prefix=f"cannot read {shown(path)}: "):
         return reading.read_whole(path, LARGEST), shown(path)
 
 
@@ -422,7 +409,7 @@ def explain(
         data = text if isinstance(text, bytes) else utf8(text)
         return restrict(_explained(iter([data]), "the text", matrix, note), kept, left)
     path = os.fspath(text)
-    with _reading(path):
+    with refusing(OSError, prefix=f"cannot read {shown(path)}: "):
         return restrict(_explained(reading.chunks(path, LARGEST_LOG), shown(path), matrix, note), kept, left)
 
 
@@ -592,6 +579,7 @@ def _releases(matrix: Matrix, version: str | None, newest: bool, filters: Filter
 
     from tfgpu_doctor.matrix.compatibility import kernels_for
     from tfgpu_doctor.matrix.queries import cards, find_release, releases
+    from tfgpu_doctor.matrix.schema import PLATFORMS
     from tfgpu_doctor.render.outlines import matrix as sheets
 
     def data(row: Release) -> dict[str, Any]:
@@ -767,8 +755,8 @@ def bench(
     """
     from msgspec.structs import replace
 
-    from tfgpu_doctor.bench.devices import DeviceError, RequestError
-    from tfgpu_doctor.bench.plans.base import CannotRunError, PartError
+    from tfgpu_doctor.bench.devices import DeviceError, NoGpuError, RequestError
+    from tfgpu_doctor.bench.plans.base import CannotRunError, NoRoomError, PartError
     from tfgpu_doctor.bench.requests import make_plan, measure, read_request, take_part
     from tfgpu_doctor.bench.results import OVERVIEW, no_result
     from tfgpu_doctor.bench.runner.process import NoTensorFlowError, WorkerError
@@ -796,19 +784,11 @@ def bench(
     except PartError as error:  # without a result: the file is that of the machine that leads
         raise TfgpuError(str(error), 1) from error
     except (DeviceError, CannotRunError) as error:
-        raise _not_measured(error, begun, known, doctor) from error
+        why = f": {_no_gpu(begun.environment, known, doctor)}" if isinstance(error, NoGpuError) else ""
+        raise _refusal(f"{error}{why}", 3 if isinstance(error, NoRoomError) else 1, begun) from error
     except (NoTensorFlowError, WorkerError) as error:
         next_step = f"Next: tfgpu doctor --python {named}"
         raise _refusal(f"cannot measure with {executable}: {error}\n{next_step}", 3, begun) from error
-
-
-def _not_measured(error: Exception, begun: BenchResult, matrix: Matrix, doctor: str) -> TfgpuError:
-    """Return the error that what was asked for is not there or does not fit; `doctor` is what to type about a GPU."""
-    from tfgpu_doctor.bench.devices import NoGpuError
-    from tfgpu_doctor.bench.plans.base import NoRoomError
-
-    why = f": {_no_gpu(begun.environment, matrix, doctor)}" if isinstance(error, NoGpuError) else ""
-    return _refusal(f"{error}{why}", 3 if isinstance(error, NoRoomError) else 1, begun)
 
 
 def _refusal(message: str, exit_code: int, begun: BenchResult) -> TfgpuError:
@@ -850,11 +830,11 @@ def _no_gpu(facts: Facts, matrix: Matrix, doctor: str) -> str:
 
 def _html(document: Document) -> str | None:
     """Return the result as a part of a page, for notebooks; None where it has none, so that its text is shown."""
-    from tfgpu_doctor.render.formats import KINDS, page_of
+    from tfgpu_doctor.render.formats import KINDS, outline_of
     from tfgpu_doctor.render.html.page import fragment
 
     kind = next((name for name, kind in KINDS.items() if kind.record == type(document).__name__), None)
-    return fragment(page_of(kind)(document)) if kind else None
+    return fragment(outline_of(kind, "page")(document)) if kind else None
 
 
 show_as_html(_html)

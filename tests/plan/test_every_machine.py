@@ -12,6 +12,7 @@ from msgspec import structs
 from packaging.version import Version
 
 from tests.healthy import MATRIX
+from tfgpu_doctor.facts.about import OSES
 from tfgpu_doctor.matrix.compatibility import driver_branches, driver_reaches, drives, is_tegra, runs_on
 from tfgpu_doctor.matrix.loader import Release
 from tfgpu_doctor.plan.alternatives import alternatives
@@ -19,7 +20,7 @@ from tfgpu_doctor.plan.constraints import PlanRequest, candidates, outside_wsl, 
 from tfgpu_doctor.plan.install_commands import Installation
 from tfgpu_doctor.plan.ranking import Planner, make_plan
 from tfgpu_doctor.plan.records import Option, older_than_five_years
-from tfgpu_doctor.plan.target import OSES, Target, describe, read_specifier
+from tfgpu_doctor.plan.target import Target, describe, read_specifier
 
 DRIVERS = (None, "375", "418", "450", "470", "535", "550", "570", "595")
 PYTHONS = (None, "2.7", "3.6", "3.8", "3.11", "3.13", "3.14")

@@ -18,7 +18,7 @@ from tfgpu_doctor.facts.report import Checked, Report
 from tfgpu_doctor.fleet.records import Fleet
 from tfgpu_doctor.plan.records import Plan
 from tfgpu_doctor.redact.redaction import redact
-from tfgpu_doctor.render.formats import FORMATS, KINDS, renderer, shows
+from tfgpu_doctor.render.formats import FORMATS, KINDS, choices, renderer
 from tfgpu_doctor.smoke.records import Smoke
 
 DOCUMENTS: tuple[type[Any], ...] = (Report, Checked, BenchResult, Smoke, Comparison, BenchComparison, Plan, Fleet)
@@ -98,7 +98,7 @@ def test_no_shared_format_shows_it() -> None:
     for document in DOCUMENTS:
         kind = next(kind for kind, row in KINDS.items() if row.record == document.__name__)
         after, _ = redact((planted(document, TEXTS["all"]), CONTEXT))
-        for name in [name for name, row in FORMATS.items() if row.shared and shows(name, kind)]:
+        for name in [name for name in choices(kind) if FORMATS[name].shared]:
             page = str(renderer(name, kind, {})(after)).lower()
             assert [one for one in PRIVATE if one in page] == [], (name, kind)
 

@@ -69,7 +69,7 @@ def test_a_new_format_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
     toy.render = render
     monkeypatch.setitem(sys.modules, "tfgpu_doctor.render.toy", toy)
-    monkeypatch.setitem(formats.FORMATS, "toy", Format("toy", "page", "toy", ending=".toy"))
+    monkeypatch.setitem(formats.FORMATS, "toy", Format("toy", "page", "toy:render", ending=".toy"))
     for kind in KINDS:
         assert "toy" in choices(kind)
         assert " says " in renderer("toy", kind, {})(results(kind)["broken"])

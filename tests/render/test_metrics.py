@@ -70,7 +70,6 @@ def test_metrics_have_the_numbers_of_the_result() -> None:
     assert 'tfgpu_doctor_findings{severity="error"} 1\n' in text
     assert 'tfgpu_doctor_finding{id="cuda.missing",severity="error"} 1\n' in text
     assert re.search(r'tfgpu_doctor_info\{version="[^"]+",matrix="[^"]+",tensorflow="[\d.]+",python="', text)
-    assert 'tfgpu_doctor_gpu_memory_bytes{gpu="0"} 15' in text
     smoke = renderer("prometheus", "smoke", {})(results("smoke")["healthy"])
     assert 'tfgpu_smoke_check{check="matpow",device="GPU 1",status="ok"} 1\n' in smoke
     assert re.search(r'tfgpu_smoke_check_flop_per_second\{check="matpow",device="GPU 0"\} \d', smoke)
@@ -78,10 +77,10 @@ def test_metrics_have_the_numbers_of_the_result() -> None:
 
 
 def test_a_label_holds_what_it_is_given() -> None:
-    hostile = Sample(float("nan"), {"a": 'x"} 1\n\\n{b="', "b": ""})
+    hostile = Sample(2.5, {"a": 'x"} 1\n\\n{b="', "b": ""})
     text = render([Metric("tfgpu_x", "a\nb\\", (hostile, hostile, Sample(1.5e-7))), Metric("tfgpu_y", "none", ())])
     assert text.splitlines()[0] == r"# HELP tfgpu_x a\nb\\"
-    assert text.splitlines()[2:] == [r'tfgpu_x{a="x\"} 1 \\n{b=\""} NaN', "tfgpu_x 1.5e-07"]
+    assert text.splitlines()[2:] == [r'tfgpu_x{a="x\"} 1 \\n{b=\""} 2.5', "tfgpu_x 1.5e-07"]
     assert list(metrics(text)) == ["tfgpu_x"]
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from statistics import median
 from typing import Annotated, Any, Literal
@@ -111,11 +110,6 @@ class BenchComparison(Document, frozen=True):
     only_base: tuple[RunChange, ...] = ()
     only_new: tuple[RunChange, ...] = ()
     notes: tuple[str, ...] = ()
-
-    def in_brief(self) -> str:
-        """Return how many cases have which verdict."""
-        verdicts = Counter(run.verdict for run in self.runs)
-        return ", ".join(f"{many} {WORDS[verdict]}" for verdict, many in verdicts.items()) or "no common runs"
 
 
 def compare_benches(

@@ -184,10 +184,6 @@ class BenchResult(Document, frozen=True):
     # "tensorflow", "numpy", "python"
     software: Annotated[dict[str, str], public("software")] = msgspec.field(default_factory=dict)
 
-    def in_brief(self) -> str:
-        """What was measured, and on what."""
-        return f"{self.workload}; {', '.join(dict.fromkeys(run.label for run in self.runs)) or 'no runs'}"
-
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Saved results: read back, with a sentence for everything that can be wrong with one. What is read here is believed

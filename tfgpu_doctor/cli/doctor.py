@@ -9,7 +9,7 @@ import click
 
 from tfgpu_doctor import commands
 from tfgpu_doctor.cli.options import checks_options, define_command, matrix_option, option, python_option, rare_option
-from tfgpu_doctor.cli.output import Results, fail_on_option, repeated, result_options
+from tfgpu_doctor.cli.output import Results, fail_on_option, result_options
 from tfgpu_doctor.cli.progress import spinner
 from tfgpu_doctor.facts.facts import encode
 from tfgpu_doctor.facts.parameters import Seconds
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from tfgpu_doctor.facts.report import FailOn
     from tfgpu_doctor.findings.engine import Check
-
-# the options on which it depends what is found
-_DECIDING = ("python", "from", "matrix", "no_import", "timeout", "require_gpus", "only", "skip")
 
 
 @define_command(
@@ -81,9 +78,8 @@ def command(
     with spinner("checking this machine" if no_import or saved else "checking this machine and TensorFlow"):
         report = commands.diagnose(saved=saved, import_tensorflow=not no_import, **asked)
     is_alone = context.parent is not None and not context.parent.invoked_subcommand  # tfgpu, and nothing else
-    again = {"again": repeated(context, *_DECIDING), "python": repeated(context, "python").partition(" --python ")[2]}
-    chosen = {"only": asked["only"], "skip": asked["skip"]}
-    results.write(report, "report", fail_on=fail_on, guides=is_alone, **chosen, **again)
+    chosen = {one: asked[one] for one in ("python", "only", "skip")}
+    results.write(report, "report", fail_on=fail_on, guides=is_alone, **chosen)
     context.exit(exit_code(report, fail_on))
 
 

@@ -20,6 +20,7 @@ from tfgpu_doctor.cli.options import (
     system_options,
 )
 from tfgpu_doctor.cli.output import Results, note, result_options
+from tfgpu_doctor.matrix.schema import PLATFORMS
 
 
 class _Tables(Group):
@@ -87,7 +88,7 @@ _add(
     machine_options,
     choice(
         "--platform",
-        choices=(*commands.PLATFORMS, "all"),
+        choices=(*PLATFORMS, "all"),
         rare=True,
         help="--os and --machine in one word; all is for lists.",
     ),

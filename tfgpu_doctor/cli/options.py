@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from tfgpu_doctor import commands
+from tfgpu_doctor.facts.about import OSES, PROCESSORS
 from tfgpu_doctor.facts.parameters import EVERYDAY, Listed, Option, Word
 from tfgpu_doctor.facts.similar import did_you_mean, similar
 from tfgpu_doctor.render.streams import say
@@ -252,10 +253,10 @@ tensorflow_option = option(
     "--tensorflow", metavar="SPEC", help="Consider only these releases, such as 2.15 or '>=2.12,<2.16'."
 )
 system_options = add_options(
-    choice("--os", choices=commands.OSES, help="Operating system.  [default: linux]"),
+    choice("--os", choices=OSES, help="Operating system.  [default: linux]"),
     choice(
         "--machine",
-        choices=commands.PROCESSORS,
+        choices=PROCESSORS,
         rare=True,
         help="Processor architecture.  [default: x86_64, unless the GPU or system implies another]",
     ),

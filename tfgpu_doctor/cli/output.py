@@ -189,21 +189,6 @@ def pair_outputs(formats: tuple[str, ...], outputs: tuple[str, ...], *kinds: str
     return [Output(kind, path) for kind, path in zip(wanted, paths, strict=True)]
 
 
-def repeated(context: click.Context, *names: str) -> str:
-    """Return the command with those of these options that were given, in the words of the shell that it is typed in."""
-    from tfgpu_doctor.plan.windows_shell import quoted
-
-    words = [context.command_path]
-    for parameter in context.command.params:
-        value = context.params.get(parameter.name or "") if parameter.name in names else None
-        if value is None or value is False or value == ():
-            continue
-        given = ",".join(value) if isinstance(value, tuple) else str(value)
-        words += parameter.opts[:1] if isinstance(parameter, click.Option) else []
-        words += [] if value is True else [quoted(given, "windows" if sys.platform == "win32" else None)]
-    return " ".join(words)
-
-
 def check_writable(option: str, path: str) -> Path:
     """Return the path of a file; refuse it before the work that it is for, where it cannot be written."""
     if not path:  # of a variable that is not set
@@ -296,8 +281,8 @@ def write(
             target.print_with(partial(renderer(row.name, kind, options), shown))
         else:
             target.write_text(renderer(row.name, kind, options)(shown))
-        if row.summary:
-            append_summary(renderer(row.summary, kind, options)(shown))
+        if row.name == "github":
+            append_summary(renderer("markdown", kind, options)(shown))
 
     failed: list[tuple[Output, str]] = []
     for target in targets:

@@ -6,7 +6,6 @@ from typing import Literal
 
 from tfgpu_doctor.facts.facts import Document, Record
 from tfgpu_doctor.facts.report import MatrixInfo, Severity, Tool, Verdict
-from tfgpu_doctor.facts.units import count
 
 SCHEMA = "tfgpu.compare/1"
 
@@ -83,8 +82,3 @@ class Comparison(Document, frozen=True):
     changes: tuple[Change, ...]
     findings: tuple[FindingChange, ...]
     explanations: tuple[Explanation, ...]
-
-    def in_brief(self) -> str:
-        """How much changed."""
-        new = [finding.id for finding in self.findings if finding.status == "new"]
-        return "; ".join((count(len(self.changes), "change"), *([f"new: {', '.join(new)}"] if new else [])))

@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
 # the stack from the hardware up to TensorFlow
 Layer = Literal["Machine", "GPU", "Driver", "CUDA", "cuDNN", "Python", "TensorFlow", "Devices", "Compute"]
+Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
+Processor: TypeAlias = Literal["x86_64", "aarch64", "arm64"]
+OSES: tuple[Os, ...] = get_args(Os)
+PROCESSORS: tuple[Processor, ...] = get_args(Processor)
 SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl2": "WSL2", "macos": "macOS"}
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 

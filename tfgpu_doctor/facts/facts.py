@@ -38,13 +38,9 @@ class Document(Record, frozen=True):
         """The record as JSON."""
         return encode(self)
 
-    def in_brief(self) -> str:
-        """What it says, in a few words."""
-        return str(getattr(self, "verdict", "") or getattr(self, "schema", ""))
-
     def __repr__(self) -> str:
         """A line; the whole is some hundred kilobytes."""
-        return f"<{type(self).__name__}: {self.in_brief()}>"
+        return f"<{type(self).__name__}: {getattr(self, 'verdict', 'see to_json')}>"
 
     def _repr_html_(self) -> str | None:
         """What Jupyter shows; None: it shows the line."""
@@ -101,6 +97,7 @@ class Unknown(Struct, frozen=True, tag_field="is", tag="unknown", forbid_unknown
 
 
 Fact: TypeAlias = Union[Known[T], Unknown]  # noqa: UP007 - `Known[T] | Unknown` is no generic alias at run time on 3.10
+Several: TypeAlias = Fact[tuple[T, ...]]
 
 NOT_EXAMINED = OPEN = Unknown("not examined")  # the short name stands in the declarations
 NOT_IN_TEXT = Unknown("the text does not say")
@@ -176,7 +173,7 @@ class Host(Record, frozen=True):
     distribution_version: Annotated[Fact[str], public("distribution", grade="noise", group="system")] = OPEN
     libc: Annotated[Fact[str], public("C library")] = OPEN  # "glibc 2.36", "musl 1.2.4"
     cpu_model: Annotated[Fact[str], public("CPU")] = OPEN
-    cpu_flags: Annotated[Fact[tuple[str, ...]], public("CPU flags")] = OPEN  # sorted, as in /proc/cpuinfo
+    cpu_flags: Annotated[Several[str], public("CPU flags")] = OPEN  # sorted, as in /proc/cpuinfo
     cpus: Annotated[Fact[int], public("CPUs for this process")] = OPEN  # logical CPUs that this process may use
     cpu_quota: Annotated[Fact[float], public("CPU limit of the container")] = OPEN  # unknown("no limit") without one
     memory: Annotated[Fact[int], public("memory", unit="bytes")] = OPEN
@@ -187,14 +184,14 @@ class Host(Record, frozen=True):
     shm: Annotated[Fact[int], public("/dev/shm", unit="bytes")] = OPEN  # size of /dev/shm
     container: Annotated[Fact[str], public("container")] = OPEN  # "none", "docker", "podman", "kubernetes" ...
     pci_gpus: Annotated[
-        Fact[tuple[PciGpu, ...]], private("PCI GPUs", layer="GPU", group="gpus", key="address", element="PCI device {}")
+        Several[PciGpu], private("PCI GPUs", layer="GPU", group="gpus", key="address", element="PCI device {}")
     ] = OPEN
     startup_settings: Annotated[
-        Fact[tuple[Setting, ...]], private("variables set at start", layer="Python", grade="noise", key="name")
+        Several[Setting], private("variables set at start", layer="Python", grade="noise", key="name")
     ] = OPEN
     nouveau_loaded: Annotated[Fact[bool], public("nouveau loaded", layer="Driver")] = OPEN
     secure_boot: Annotated[Fact[bool], public("Secure Boot", layer="Driver")] = OPEN
-    vc_runtime: Annotated[Fact[tuple[LibraryFile, ...]], private("Visual C++ runtime")] = OPEN
+    vc_runtime: Annotated[Several[LibraryFile], private("Visual C++ runtime")] = OPEN
     dxg_device: Annotated[Fact[bool], public("/dev/dxg", layer="GPU")] = OPEN  # of WSL2: Windows passes a GPU through
 
 
@@ -227,17 +224,17 @@ class Driver(Record, frozen=True):
     kernel_module: Annotated[Fact[str], public("kernel module")] = OPEN  # of the loaded one
     kernel_module_loaded: Annotated[Fact[bool], public("kernel module loaded")] = OPEN
     kernel_module_kind: Annotated[Fact[str], public("kind of kernel module")] = OPEN  # "open" or "proprietary"
-    kernel_module_on_disk: Annotated[Fact[tuple[str, ...]], private("kernel modules on disk")] = OPEN
-    device_nodes: Annotated[Fact[tuple[str, ...]], private("device nodes")] = OPEN
-    libcuda: Annotated[Fact[tuple[LibraryFile, ...]], private("libcuda.so.1")] = OPEN  # winner first
+    kernel_module_on_disk: Annotated[Several[str], private("kernel modules on disk")] = OPEN
+    device_nodes: Annotated[Several[str], private("device nodes")] = OPEN
+    libcuda: Annotated[Several[LibraryFile], private("libcuda.so.1")] = OPEN  # winner first
     nvml_init: Annotated[Fact[CallResult], private("NVML answers", grade="observation")] = OPEN
     cuda_init: Annotated[Fact[CallResult], private("cuInit answers", grade="observation")] = OPEN  # cuInit(0)
     # as CUDA_VISIBLE_DEVICES leaves them
     cuda_device_count: Annotated[Fact[int], public("GPUs that CUDA counts", grade="observation")] = OPEN
     nvidia_smi: Annotated[Fact[SmiResult], private("nvidia-smi", grade="noise")] = OPEN
-    unresponsive: Annotated[Fact[tuple[str, ...]], private("calls without answer", grade="observation")] = OPEN
+    unresponsive: Annotated[Several[str], private("calls without answer", grade="observation")] = OPEN
     # newest last
-    xid_events: Annotated[Fact[tuple[str, ...]], private("Xid events", grade="observation", group="xid")] = OPEN
+    xid_events: Annotated[Several[str], private("Xid events", grade="observation", group="xid")] = OPEN
 
 
 # --------------------------------------------------------------------------------------- GPUs
@@ -270,7 +267,7 @@ class Gpu(Record, frozen=True):
     memory_total: Annotated[Fact[int], public("memory total", unit="bytes")] = OPEN
     memory_used: Annotated[Fact[int], public("memory used", unit="bytes", grade="noise")] = OPEN
     memory_free: Annotated[Fact[int], public("memory free", unit="bytes", grade="noise")] = OPEN
-    processes: Annotated[Fact[tuple[GpuProcess, ...]], private("processes", grade="noise")] = OPEN
+    processes: Annotated[Several[GpuProcess], private("processes", grade="noise")] = OPEN
     utilization: Annotated[Fact[int], public("utilization", unit="%", grade="noise")] = OPEN
     temperature: Annotated[Fact[int], public("temperature", unit="°C", grade="noise")] = OPEN
     power: Annotated[Fact[float], public("power", unit="W", grade="noise")] = OPEN
@@ -280,21 +277,21 @@ class Gpu(Record, frozen=True):
     memory_clock_max: Annotated[Fact[int], public("maximum memory clock", unit="MHz")] = OPEN
     memory_bus_width: Annotated[Fact[int], public("memory bus width", unit="bits")] = OPEN
     # "sw_power_cap", "gpu_idle" ...
-    throttle_reasons: Annotated[Fact[tuple[str, ...]], public("throttle reasons", grade="noise")] = OPEN
+    throttle_reasons: Annotated[Several[str], public("throttle reasons", grade="noise")] = OPEN
     ecc_mode: Annotated[Fact[bool], public("ECC mode")] = OPEN
     # volatile, since the driver was loaded
     ecc_uncorrected: Annotated[Fact[int], public("uncorrected ECC errors", grade="observation")] = OPEN
     remapped_rows_pending: Annotated[Fact[bool], public("pending row remapping", grade="observation")] = OPEN
     remapped_rows_failed: Annotated[Fact[bool], public("failed row remapping", grade="observation")] = OPEN
     mig_mode: Annotated[Fact[bool], public("MIG mode")] = OPEN
-    mig_instances: Annotated[Fact[tuple[str, ...]], private("MIG instances")] = OPEN  # names or UUIDs
+    mig_instances: Annotated[Several[str], private("MIG instances")] = OPEN  # names or UUIDs
     compute_mode: Annotated[Fact[str], public("compute mode")] = OPEN  # "default", "prohibited", "exclusive_process"
     persistence_mode: Annotated[Fact[bool], public("persistence mode")] = OPEN
     pcie_generation: Annotated[Fact[int], public("PCIe generation", grade="noise")] = OPEN
     pcie_generation_max: Annotated[Fact[int], public("maximum PCIe generation")] = OPEN
     pcie_width: Annotated[Fact[int], public("PCIe width", unit="lanes", grade="noise")] = OPEN
     pcie_width_max: Annotated[Fact[int], public("maximum PCIe width", unit="lanes")] = OPEN
-    nvlinks: Annotated[Fact[tuple[NvLink, ...]], private("NVLinks", grade="noise")] = OPEN
+    nvlinks: Annotated[Several[NvLink], private("NVLinks", grade="noise")] = OPEN
     # "GPU is lost"; unknown("none") when fine
     fault: Annotated[Fact[str], private("fault", grade="observation")] = OPEN
 
@@ -330,16 +327,14 @@ class XlaFile(Record, frozen=True):
 class Cuda(Record, frozen=True):
     """CUDA toolkits, wherever they come from."""
 
-    toolkits: Annotated[Fact[tuple[Toolkit, ...]], private("CUDA toolkits", key="path", element="CUDA toolkit {}")] = (
-        OPEN
-    )
+    toolkits: Annotated[Several[Toolkit], private("CUDA toolkits", key="path", element="CUDA toolkit {}")] = OPEN
     nvcc: Annotated[Fact[Nvcc], private("nvcc")] = OPEN
     # what XLA compiles for a GPU with, in the order in which this TensorFlow looks
-    xla_roots: Annotated[Fact[tuple[XlaFile, ...]], private("folders that XLA takes for CUDA")] = OPEN
+    xla_roots: Annotated[Several[XlaFile], private("folders that XLA takes for CUDA")] = OPEN
     # libdevice.10.bc; the first one counts
-    libdevice: Annotated[Fact[tuple[XlaFile, ...]], private("libdevice.10.bc")] = OPEN
+    libdevice: Annotated[Several[XlaFile], private("libdevice.10.bc")] = OPEN
     # the first one whose version XLA accepts counts
-    ptxas: Annotated[Fact[tuple[XlaFile, ...]], private("ptxas")] = OPEN
+    ptxas: Annotated[Several[XlaFile], private("ptxas")] = OPEN
 
 
 LibraryState = Literal["fine", "off path", "unloadable", "other version", "absent"]
@@ -397,12 +392,10 @@ class Loader(Record, frozen=True):
 
     # of the TensorFlow library that calls dlopen, $ORIGIN resolved
     runpath: Annotated[
-        Fact[tuple[str, ...]], private("RUNPATH of TensorFlow", unit="path", grade="noise", group="tensorflow")
+        Several[str], private("RUNPATH of TensorFlow", unit="path", grade="noise", group="tensorflow")
     ] = OPEN
-    sonames: Annotated[
-        Fact[tuple[Soname, ...]], private("libraries that TensorFlow opens", key="soname", element="{}:")
-    ] = OPEN
-    loaded: Annotated[Fact[tuple[str, ...]], private("libraries loaded", unit="path", grade="noise")] = OPEN
+    sonames: Annotated[Several[Soname], private("libraries that TensorFlow opens", key="soname", element="{}:")] = OPEN
+    loaded: Annotated[Several[str], private("libraries loaded", unit="path", grade="noise")] = OPEN
 
 
 class CudnnFile(Record, frozen=True):
@@ -416,9 +409,7 @@ class CudnnFile(Record, frozen=True):
 class Cudnn(Record, frozen=True):
     """cuDNN on disk and as loaded."""
 
-    installed: Annotated[Fact[tuple[CudnnFile, ...]], private("cuDNN on disk", key="path", element="cuDNN in {}")] = (
-        OPEN
-    )
+    installed: Annotated[Several[CudnnFile], private("cuDNN on disk", key="path", element="cuDNN in {}")] = OPEN
     runtime: Annotated[Fact[str], public("cuDNN loaded", grade="observation")] = OPEN  # cudnnGetVersion(): "9.3.0"
 
 
@@ -506,24 +497,20 @@ class Python(Record, frozen=True):
     # unknown when it is switched off
     user_site: Annotated[Fact[str], private("user's own site-packages", unit="path")] = OPEN
     pip: Annotated[Fact[bool], public("pip")] = OPEN  # `python -m pip` would start
-    installers: Annotated[Fact[tuple[str, ...]], public("installers on PATH")] = OPEN
-    packages: Annotated[Fact[tuple[Package, ...]], private("packages", key="name")] = OPEN
-    damaged: Annotated[
-        Fact[tuple[DamagedPackage, ...]], private("damaged packages", key="name", element="files of {}")
-    ] = OPEN
+    installers: Annotated[Several[str], public("installers on PATH")] = OPEN
+    packages: Annotated[Several[Package], private("packages", key="name")] = OPEN
+    damaged: Annotated[Several[DamagedPackage], private("damaged packages", key="name", element="files of {}")] = OPEN
     failing_files: Annotated[
-        Fact[tuple[FailingFile, ...]], private("files that fail to load", key="path", element="loading {}")
+        Several[FailingFile], private("files that fail to load", key="path", element="loading {}")
     ] = OPEN
     # winner first
-    tensorflow_paths: Annotated[Fact[tuple[str, ...]], private("`import tensorflow` finds", unit="path")] = OPEN
-    shadowed: Annotated[
-        Fact[tuple[ShadowedModule, ...]], private("shadowed modules", key="module", element="import {}")
-    ] = OPEN
-    kernels: Annotated[Fact[tuple[Kernel, ...]], private("Jupyter kernels")] = OPEN  # Jupyter's, of Python
-    elsewhere: Annotated[Fact[tuple[OtherPython, ...]], private("other environments")] = OPEN
+    tensorflow_paths: Annotated[Several[str], private("`import tensorflow` finds", unit="path")] = OPEN
+    shadowed: Annotated[Several[ShadowedModule], private("shadowed modules", key="module", element="import {}")] = OPEN
+    kernels: Annotated[Several[Kernel], private("Jupyter kernels")] = OPEN  # Jupyter's, of Python
+    elsewhere: Annotated[Several[OtherPython], private("other environments")] = OPEN
     # that of tfgpu, beside the one under test; others on PATH may not start, as what pyenv has there
     makers: Annotated[
-        Fact[tuple[Interpreter, ...]], private("Pythons that create environments", key="executable", grade="noise")
+        Several[Interpreter], private("Pythons that create environments", key="executable", grade="noise")
     ] = OPEN
     wheel_platform: Annotated[Fact[str], public("platform of wheels", group="system")] = OPEN
 
@@ -594,14 +581,10 @@ class TensorFlow(Record, frozen=True):
     distribution: Annotated[Fact[str], public("distribution of TensorFlow", group="tensorflow")] = OPEN
     file: Annotated[Fact[str], private("tf.__file__", unit="path", grade="noise", group="tensorflow")] = OPEN
     build: Annotated[Fact[Build], private("built for", group="tensorflow")] = OPEN
-    devices: Annotated[
-        Fact[tuple[TfDevice, ...]], private("TensorFlow lists", layer="Devices", grade="observation")
-    ] = OPEN
-    checks: Annotated[Fact[tuple[ComputeCheck, ...]], private("computations", layer="Compute", grade="observation")] = (
-        OPEN
-    )
+    devices: Annotated[Several[TfDevice], private("TensorFlow lists", layer="Devices", grade="observation")] = OPEN
+    checks: Annotated[Several[ComputeCheck], private("computations", layer="Compute", grade="observation")] = OPEN
     phases: Annotated[tuple[Phase, ...], private("phases", grade="observation", key="name", element="phase {}:")] = ()
-    log: Annotated[Fact[tuple[str, ...]], private("TensorFlow's log", unit="lines", grade="noise")] = OPEN
+    log: Annotated[Several[str], private("TensorFlow's log", unit="lines", grade="noise")] = OPEN
 
 
 class Message(Struct, frozen=True, forbid_unknown_fields=True):
@@ -623,9 +606,7 @@ class Facts(Record, frozen=True):
 
     host: Annotated[Host, private("host", layer="Machine")] = Host()
     driver: Annotated[Driver, private("driver", layer="Driver", group="driver")] = Driver()
-    gpus: Annotated[
-        Fact[tuple[Gpu, ...]], private("GPUs", layer="GPU", group="gpus", key="index", element="GPU {}")
-    ] = OPEN
+    gpus: Annotated[Several[Gpu], private("GPUs", layer="GPU", group="gpus", key="index", element="GPU {}")] = OPEN
     cuda: Annotated[Cuda, private("CUDA", layer="CUDA")] = Cuda()
     loader: Annotated[Loader, private("loader", layer="CUDA")] = Loader()
     cudnn: Annotated[Cudnn, private("cuDNN", layer="cuDNN", group="cudnn")] = Cudnn()
@@ -635,9 +616,9 @@ class Facts(Record, frozen=True):
         Fact[dict[str, str]], private("environment variables", layer="Python", key="name", element="{}:")
     ] = OPEN
     tensorflow: Annotated[TensorFlow, private("TensorFlow", layer="TensorFlow")] = TensorFlow()
-    messages: Annotated[
-        Fact[tuple[Message, ...]], private("messages", layer="TensorFlow", grade="observation", key="kind")
-    ] = OPEN
+    messages: Annotated[Several[Message], private("messages", layer="TensorFlow", grade="observation", key="kind")] = (
+        OPEN
+    )
 
 
 def look_up(facts: Facts, path: str) -> Any:

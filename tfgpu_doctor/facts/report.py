@@ -145,11 +145,6 @@ class Report(Document, frozen=True):
     findings: tuple[Finding, ...]
     undetermined: tuple[Undetermined, ...] = ()
 
-    def in_brief(self) -> str:
-        """The verdict and the causes."""
-        causes = [finding.id for finding in self.findings if finding.root_cause]
-        return f"{self.verdict}; {', '.join(causes)}" if causes else self.verdict
-
 
 class ReadFile(Record, frozen=True):
     """One environment: its file and what it names."""
@@ -170,10 +165,6 @@ class Checked(Document, frozen=True):
     def to_json(self) -> bytes:
         """The report as JSON."""
         return self.report.to_json()
-
-    def in_brief(self) -> str:
-        """The verdict and the causes."""
-        return self.report.in_brief()
 
 
 def load_report(data: bytes, name: str, command: str = "tfgpu doctor --from") -> Report:

@@ -18,19 +18,11 @@ def similar(word: str, known: Iterable[str], n: int = 2) -> tuple[str, ...]:
     return tuple(one for one in sorted(alike, key=alike.__getitem__, reverse=True)[:n] if alike[one] >= least)
 
 
-# words that nothing here stands for, and what there is for them: https://anaconda.org/rocketce/tensorflow (Open-CE)
-_ELSEWHERE = {
-    "ppc64le": "No published wheel is for POWER; conda install rocketce::tensorflow brings 2.14.1 with CUDA 12.2, 11.8"
-}
-
-
 def did_you_mean(word: str, known: Iterable[str], n: int = 2) -> str:
-    """A question, or what there is elsewhere, that can be added to a message; "" where nothing is like it.
+    """A question that can be added to a message; "" where nothing is like it.
 
     >>> did_you_mean("dcotor", ["doctor", "explain"])
     ' Did you mean doctor?'
     """
-    if elsewhere := _ELSEWHERE.get(word.lower()):
-        return f" {elsewhere}."
     near = similar(word, known, n)
     return f" Did you mean {' or '.join(near)}?" if near else ""

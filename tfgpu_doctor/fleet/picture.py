@@ -32,7 +32,7 @@ from msgspec.structs import replace
 
 from tfgpu_doctor import __version__
 from tfgpu_doctor.compare.differences import entries, short
-from tfgpu_doctor.facts.facts import Facts, about
+from tfgpu_doctor.facts.facts import about
 from tfgpu_doctor.facts.printable import cut
 from tfgpu_doctor.facts.report import FailOn, Finding, Fix, Severity, Tool, exit_status, failing
 from tfgpu_doctor.facts.units import approximate, count, quantity
@@ -84,7 +84,10 @@ def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
     facts = {one.name: one.main.facts for one in found}
     order = {name: number for number, name in enumerate(facts)}
     worst_first = sorted(every, key=lambda x: (_gravity(x), _ORDER.index(x.kind), -len(x.nodes), rank(x.layer), x.id))
-    groups = tuple(_finished(one, order, facts, matrix) for one in worst_first)
+    groups = []
+    for one in worst_first:  # with its nodes in order, and with the repairs that hold for the first one
+        nodes = tuple(sorted(one.nodes, key=lambda member: order[member.node]))
+        groups.append(replace(one, nodes=nodes, fixes=admitted(one.fixes, facts[nodes[0].node], matrix)))
     common = tuple(sorted(_common(found), key=lambda row: rank(row.layer)))
     severities = {one.severity for one in groups}
     is_known = all(result.verdict != "unknown" for one in found for result in one.results)
@@ -99,10 +102,10 @@ def judge_fleet(gathered: Gathered, matrix: Matrix, created: str) -> Fleet:
         verdict=verdict,
         results=len(gathered.results),
         common=common,
-        groups=groups,
+        groups=tuple(groups),
         nodes=tuple(one.node() for one in found),
         unreadable=tuple(gathered.unreadable),
-        notes=(*notes, *_versions(found), *_uneven(common, groups)),
+        notes=(*notes, *_versions(found)),
     )
 
 
@@ -119,15 +122,6 @@ def _versions(found: tuple[Machine, ...]) -> Iterator[str]:
     if len(counts) > 1:
         several = ", ".join(f"{version} ({many})" for version, many in counts.most_common(5))
         yield f"the results were written by several versions of tfgpu, which find different things: {several}"
-
-
-def _uneven(common: tuple[Common, ...], groups: tuple[Group, ...]) -> Iterator[str]:
-    """Yield a note on versions that differ without a node that is odd for it."""
-    named = {identity for one in groups for identity in (one.id, *one.explains)}
-    for row in common:
-        if row.id in ("driver.version", "tensorflow.version") and row.distinct > 1 and row.id not in named:
-            several = ", ".join(f"{one.value} ({one.nodes})" for one in row.values)
-            yield f"{row.label}: the nodes have different versions, and none is so usual that others are odd: {several}"
 
 
 # ------------------------------------------------------------------------------------------------- what most nodes have
@@ -348,6 +342,7 @@ def _odd(
     identity: str, title: str, saw: Mapping[Machine, list[str]], expected: str, source: str, kind: Kind = "difference"
 ) -> Group:
     """Return the group of nodes that have another value than is expected."""
+    advice = _SLOW if kind == "speed" else _REPAIRS.get(identity)
     return Group(
         id=identity,
         kind=kind,
@@ -358,7 +353,7 @@ def _odd(
         source=source,
         cause=_WHY[kind],
         nodes=tuple(Member(node=machine.name, found="; ".join(texts)) for machine, texts in saw.items()),
-        fixes=_advice(identity, kind),
+        fixes=(Fix(text=advice[0], commands=advice[1:]),) if advice else (),
     )
 
 
@@ -493,12 +488,6 @@ def _gravity(one: Group) -> int:
     return SEVERITIES.index(one.severity)
 
 
-def _finished(one: Group, order: Mapping[str, int], facts: Mapping[str, Facts], matrix: Matrix) -> Group:
-    """Return a group with its nodes in order, and with the repairs that hold for the first one."""
-    nodes = tuple(sorted(one.nodes, key=lambda member: order[member.node]))
-    return replace(one, nodes=nodes, fixes=admitted(one.fixes, facts[one.nodes[0].node], matrix))
-
-
 # What a finding advises stands with the finding; here is what to look at for differences that no finding explains: what
 # to do, and commands. Options of nvidia-smi: its manual, https://docs.nvidia.com/deploy/nvidia-smi/index.html
 _SLOW = (
@@ -520,8 +509,3 @@ _REPAIRS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("gpus.ecc_uncorrected", "gpus.remapped_rows_pending", "gpus.remapped_rows_failed"), _ERRORS),
     **dict.fromkeys(("gpus.memory_total", "driver.xid_events"), _ERRORS),
 }
-
-
-def _advice(identity: str, kind: Kind) -> tuple[Fix, ...]:
-    advice = _SLOW if kind == "speed" else _REPAIRS.get(identity)
-    return (Fix(text=advice[0], commands=advice[1:]),) if advice else ()

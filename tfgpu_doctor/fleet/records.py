@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 from tfgpu_doctor.facts.about import HOST, HOST_FILE, private, public
 from tfgpu_doctor.facts.facts import Document, Record
 from tfgpu_doctor.facts.report import Fix, MatrixInfo, Severity, Tool
-from tfgpu_doctor.facts.units import count
 
 SCHEMA: Literal["tfgpu.fleet/1"] = "tfgpu.fleet/1"
 
@@ -98,7 +97,3 @@ class Fleet(Document, frozen=True):
     nodes: tuple[Node, ...]  # in the order of their names
     unreadable: tuple[Unreadable, ...] = ()
     notes: tuple[str, ...] = ()  # what to know before reading on: "3 nodes sent several reports; the newest counts"
-
-    def in_brief(self) -> str:
-        """The verdict, and how much there is."""
-        return f"{self.verdict}; {count(len(self.nodes), 'node')}, {count(len(self.groups), 'group')}"

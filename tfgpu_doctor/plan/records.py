@@ -62,10 +62,6 @@ class Plan(Document, frozen=True, kw_only=True):
     ruled_out: tuple[RuledOut, ...]  # every release newer than that of the best option, newest first
     last_driver_branch: str | None = None  # of the target's GPUs; None: they are still supported, or none is given
 
-    def in_brief(self) -> str:
-        """The first option."""
-        return self.options[0].title if self.options else "no release matches"
-
     @property
     def is_found(self) -> bool:
         """Whether the first option uses a GPU."""

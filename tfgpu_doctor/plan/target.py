@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Literal, TypeAlias, TypeVar, get_args
+from typing import Literal, TypeVar
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from tfgpu_doctor.facts.about import OSES, PROCESSORS, Os
 from tfgpu_doctor.facts.facts import NOT_EXAMINED, Driver, Facts, Gpu, Host, Known, Python, Record, value_or
 from tfgpu_doctor.facts.similar import did_you_mean
 from tfgpu_doctor.facts.versions import capability, capability_of, major, minor
@@ -19,9 +20,6 @@ from tfgpu_doctor.matrix.loader import Matrix
 from tfgpu_doctor.matrix.names import before_kepler, is_apples, of_others
 from tfgpu_doctor.matrix.schema import PLATFORMS
 
-Os: TypeAlias = Literal["linux", "windows", "wsl2", "macos"]
-OSES: tuple[Os, ...] = get_args(Os)
-MACHINES = ("x86_64", "aarch64", "arm64")
 _Word = TypeVar("_Word", bound=str)
 NO_GLIBC = "0"  # older than any
 _DRIVER = re.compile(r"\d{2,3}(\.\d+){0,2}")
@@ -132,7 +130,7 @@ def describe(
         driver=None if driver is None else read_driver_on(system, driver, matrix, note),
         python=None if python is None else read_python(python),
         os=system,
-        machine=_one_of("machine", machine, MACHINES) or usual,
+        machine=_one_of("machine", machine, PROCESSORS) or usual,
     )
 
 
@@ -175,7 +173,7 @@ def from_facts(facts: Facts, matrix: Matrix, python: str | None = None) -> Targe
         driver=driver if _DRIVER.fullmatch(driver) else None,
         python=python or minor(value_or(facts.python.version, "")) or None,
         os=next((one for one in OSES if one == system), "linux"),
-        machine=next((one for one in MACHINES if platform.endswith(one)), "x86_64"),
+        machine=next((one for one in PROCESSORS if platform.endswith(one)), "x86_64"),
         glibc=glibc_of(facts.host),
         macos=found[1] if (found := _MACOS.search(value_or(facts.host.distribution, ""))) else None,
     )

@@ -41,11 +41,8 @@ def lines_of(finding: Finding, titles: Mapping[str, str]) -> Iterator[str]:
         source = f" ← {one.source}" if one.source else ""
         about = f" ({one.id})" if one.id else ""
         yield line(f"{one.label:{LABEL_WIDTH}} {one.text}{source}{about}")
-        for command in one.commands:
-            # half a command would do something else
-            whole = len(command) <= _LONGEST
-            shown = command if whole else f"# a command of {len(command)} characters, in the JSON report"
-            yield line(" " * (LABEL_WIDTH + 3) + shown)
+        for command in one.whole_commands:
+            yield line(" " * (LABEL_WIDTH + 3) + command)
     if outline.docs:
         yield line(f"{'see':{LABEL_WIDTH}} {outline.docs}")
 

@@ -12,11 +12,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from tfgpu_doctor.render.shapes import Page
+from pkgutil import resolve_name
+from typing import Any, Literal, NamedTuple
 
 # how much of a result is shown: of the text for people, or all that is made for others to read
 Detail = Literal["least", "normal", "full", "shared"]
@@ -45,7 +42,7 @@ PUBLIC = frozenset({"matrix"})  # kinds that hold nothing of a machine, so that 
 
 
 class Format(NamedTuple):
-    """A format; `shows` is the shape that `renderer` takes: a module of this package, or a function of one."""
+    """A format; `shows` is the shape that `renderer` takes: a function of a module of this package."""
 
     name: str
     shows: Shape | None = None
@@ -54,31 +51,28 @@ class Format(NamedTuple):
     shared: bool = False  # made for others to read, so redacted unless told otherwise
     ending: str = ""  # of files that get this format without being asked
     is_commands: bool = False  # of a CI system, which takes them from the log
-    summary: str = ""  # the format that the summary of a GitHub job gets besides
 
 
 _ROWS = (
-    Format("text", "page", "text"),
+    Format("text", "page", "text:render"),
     Format("json", ending=".json"),  # of every result: its own to_json
-    Format("markdown", "page", "markdown", shared=True, ending=".md"),
+    Format("markdown", "page", "markdown:render", shared=True, ending=".md"),
     Format("junit", "checks", "ci:junit", shared=True, ending=".xml"),
-    Format("github", "checks", "ci:github", shared=True, is_commands=True, summary="markdown"),
+    Format("github", "checks", "ci:github", shared=True, is_commands=True),
     Format("sarif", own={"check": "ci:sarif"}, shared=True, ending=".sarif"),
-    Format("html", "page", "html.page", {"bench": "html.bench"}, shared=True, ending=".html"),
-    Format("prometheus", "metrics", "prometheus", shared=True, ending=".prom"),
+    Format("html", "page", "html.page:render", {"bench": "html.bench:render"}, shared=True, ending=".html"),
+    Format("prometheus", "metrics", "prometheus:render", shared=True, ending=".prom"),
 )
 FORMATS = {row.name: row for row in _ROWS}
 
 
 def choices(*kinds: str) -> tuple[str, ...]:
     """The formats in which at least one of these kinds of results can be shown."""
-    return tuple(name for name in FORMATS if name in ("text", "json") or any(shows(name, kind) for kind in kinds))
-
-
-def shows(name: str, kind: str) -> bool:
-    """Whether a format has a renderer for results of this kind."""
-    row = FORMATS[name]
-    return kind in row.own or row.shows in KINDS[kind].shapes
+    return tuple(
+        name
+        for name, row in FORMATS.items()
+        if name in ("text", "json") or any(kind in row.own or row.shows in KINDS[kind].shapes for kind in kinds)
+    )
 
 
 def renderer(name: str, kind: str, options: Mapping[str, Any]) -> Callable[..., Any]:
@@ -88,30 +82,20 @@ def renderer(name: str, kind: str, options: Mapping[str, Any]) -> Callable[..., 
     """
     row = FORMATS[name]
     if kind in row.own:
-        return _given(_function(row.own[kind]), options)
+        return _given(_of_package(row.own[kind]), options)
     options = {"detail": "normal", **options} if name == "text" else {**options, "detail": "shared"}
-    outline = _given(_outline(kind, row.shows or ""), options)
-    render = _function(row.renderer)
+    outline, render = _given(outline_of(kind, row.shows or ""), options), _of_package(row.renderer)
     return lambda result, *console: render(outline(result), *console)
 
 
-def page_of(kind: str) -> Callable[[Any], Page]:
-    """What makes a page of a result of this kind, for those that show it within one of their own."""
-    found: Callable[[Any], Page] = _outline(kind, "page")
+def outline_of(kind: str, shape: str) -> Callable[..., Any]:
+    """What makes this shape of a result of this kind."""
+    return _of_package(f"outlines.{kind.replace(' ', '_')}:{shape}")
+
+
+def _of_package(name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = resolve_name(f"tfgpu_doctor.render.{name}")
     return found
-
-
-def _outline(kind: str, shape: str) -> Any:
-    return getattr(_module(f"outlines.{kind.replace(' ', '_')}"), shape)
-
-
-def _function(name: str) -> Any:
-    module, _, function = name.partition(":")
-    return getattr(_module(module), function or "render")
-
-
-def _module(name: str) -> Any:
-    return import_module(f"tfgpu_doctor.render.{name}")
 
 
 def _given(function: Callable[..., Any], options: Mapping[str, Any]) -> Callable[..., Any]:

@@ -24,7 +24,6 @@ _LINKED = re.compile(
 )
 
 
-_LONGEST_COMMAND = 2000
 _LONGEST_LINE = 4100  # of a variable or a line of the log
 _RESERVE = 1000  # characters for what says that something is left out
 
@@ -97,7 +96,7 @@ def _block(block: Block, language: str) -> str:
     for line in block.lines:
         if line.is_step:
             parts.append(f"**{escape(line.label)}** {escape(line.text)}".rstrip())
-            parts += [fenced(map(_command, line.commands), language)] if line.commands else []
+            parts += [fenced(line.whole_commands, language)] if line.commands else []
     if URL.fullmatch(block.docs):
         parts.append(f"**see** <{block.docs}>")
     return "\n\n".join(parts)
@@ -111,13 +110,6 @@ def _item(line: Line) -> str:
 
 def _sub(text: str) -> str:
     return f" <sub>{escape(text, 200)}</sub>"
-
-
-def _command(command: str) -> str:
-    """A command whole, or not at all: half of one would do something else."""
-    if len(command) > _LONGEST_COMMAND:
-        return f"# a command of {len(command)} characters, in the JSON report"
-    return command
 
 
 # --------------------------------------------------------------------------------------------------------------- pieces

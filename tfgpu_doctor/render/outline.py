@@ -144,9 +144,9 @@ def _told(notes: list[Finding], without: str) -> Iterator[str]:
 def _steps(finding: Finding, left_out: int, *, beside: bool) -> Block:
     """An answer with what to type; what is shown beside it says what to type, too."""
     whole = brief(block(finding, {}))
-    why = whole.labelled("why")
+    why = tuple(line for line in whole.lines if line.label != "fix")
     if finding.id == "benign.log":  # lines, each with what it says
-        why = tuple(line for line in whole.lines if line.label != "fix")[: 2 * max(_MOST_REASONS - left_out, 1)]
+        why = why[: 2 * max(_MOST_REASONS - left_out, 1)]
     elif left_out >= _FEW_WORDS:
         why = tuple(line._replace(text=line.text.partition(". ")[0]) for line in why)
     fixes = [line for line in whole.labelled("fix") if not (left_out and line.text.startswith("Or "))]
@@ -239,9 +239,7 @@ def brief(block: Block) -> Block:
         why = tuple(_reasons(block)) if block.ids == ("benign.log",) else block.labelled("why")
         return block._replace(lines=(*why, *block.labelled("fix")), docs="")
     if block.mark == "note":
-        named = (
-            block.labelled("found")[:_MOST_NAMED] if block.ids == ("benign.log",) else ()
-        )  # which lines are harmless
+        named = block.labelled("found")[:_MOST_NAMED] if block.ids == ("benign.log",) else ()  # harmless lines
         return block._replace(lines=tuple(map(_shortened, named)), docs="")
     # the evidence up to the first that says what is expected, else the first two; consequences in one line
     evidence = [line for line in block.lines if line.label in ("found", "expected")]
@@ -300,14 +298,14 @@ def _fix(fix: Fix) -> Line:
     return Line("fix", fix.text, commands=fix.commands)
 
 
-def open_checks(report: Report) -> tuple[Table, ...]:
+def open_checks(report: Report) -> Table:
     """Return the checks that could not be made, as a table; nothing for a text, which leaves most checks open."""
     reasons: dict[str, list[str]] = {}
     for item in report.undetermined if report.source != "text" else ():
         reasons.setdefault(item.reason, []).append(item.id)
     rows = tuple((reason, ", ".join(ids)) for reason, ids in reasons.items())
     title = f"Could not determine ({len(report.undetermined)})"
-    return (Table(title, ("Because", "Checks"), rows, is_folded=True),) if rows else ()
+    return Table(title, ("Because", "Checks"), rows, is_folded=True)
 
 
 def details(facts: Facts) -> tuple[Part, ...]:

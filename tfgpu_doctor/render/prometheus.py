@@ -7,7 +7,6 @@ series twice, since the collector refuses the whole file otherwise.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -45,9 +44,7 @@ def _escaped(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    if math.isfinite(value):
-        return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
-    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
 # ------------------------------------------------------------------------------------------ what kinds of results share

@@ -6,7 +6,7 @@ Text from outside is kept as it is; who prints it cleans or escapes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -15,6 +15,7 @@ from tfgpu_doctor.facts.report import Severity
 Outcome = Literal["passed", "failure", "error", "skipped"]
 Level = Literal["error", "warning", "notice"]
 LEVELS: dict[Severity, Level] = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+_LONGEST_COMMAND = 2000  # characters, of what others read
 
 
 # ------------------------------------------------------------------------------------------------------- for people
@@ -33,6 +34,13 @@ class Line(NamedTuple):
     def is_step(self) -> bool:
         """Whether it says what to do: it has commands to copy, or may have."""
         return self.label == "fix" or bool(self.commands)
+
+    @property
+    def whole_commands(self) -> Iterator[str]:
+        """The commands, each whole, or not at all: half of one would do something else."""
+        for one in self.commands:
+            is_long = len(one) > _LONGEST_COMMAND
+            yield f"# a command of {len(one)} characters, in the JSON report" if is_long else one
 
 
 class Block(NamedTuple):
@@ -180,7 +188,7 @@ class Sample(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """A gauge; its name ends in its base unit ("tfgpu_smoke_duration_seconds")."""
+    """A gauge; its name ends in its base unit ("tfgpu_doctor_timestamp_seconds")."""
 
     name: str
     help: str

@@ -79,7 +79,9 @@ def _part(part: Part, console: Console) -> None:
         case Items():
             _items(part, console)
         case Code():
-            _code(part, console)
+            _title(part.title, console)
+            for line in part.lines:  # as they are
+                console.print(Text(line), soft_wrap=True)
         case Table():
             if part.is_named or part.is_folded:
                 _title(part.title, console)
@@ -101,13 +103,6 @@ def _items(part: Items, console: Console) -> None:
     symbol, style = (SYMBOLS[part.mark], STYLES[part.mark]) if part.mark else ("-", "dim")
     for line in part.lines:
         hanging(Text(f"{symbol} ", style), Text(line), console)
-
-
-def _code(part: Code, console: Console) -> None:
-    """Print lines as they are."""
-    _title(part.title, console)
-    for line in part.lines:
-        console.print(Text(line), soft_wrap=True)
 
 
 def _title(title: str, console: Console) -> None:

@@ -23,6 +23,7 @@ from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnno
 from pydantic import BaseModel, Field, ValidationError
 
 from tfgpu_doctor import __version__, commands
+from tfgpu_doctor.facts import about
 from tfgpu_doctor.facts.facts import compact, value_or
 from tfgpu_doctor.facts.printable import clean_lines, one_line
 from tfgpu_doctor.facts.report import Report
@@ -52,8 +53,8 @@ Gpus = Annotated[Names, Field(description='GPUs of the machine in question, such
 Capabilities = Annotated[Names, Field(description='Compute capabilities instead of names, such as ["8.9"].')]
 Driver = Annotated[Name | None, Field(description="NVIDIA driver of that machine: 570.86.10, or the branch 570.")]
 Python = Annotated[Name | None, Field(description="Python version of that machine, such as 3.12.")]
-Os = Annotated[commands.Os | None, Field(description="Operating system of that machine.")]
-Machine = Annotated[commands.Processor | None, Field(description="Processor architecture of that machine.")]
+Os = Annotated[about.Os | None, Field(description="Operating system of that machine.")]
+Machine = Annotated[about.Processor | None, Field(description="Processor architecture of that machine.")]
 Filter = Annotated[Name | None, Field(description="Of tensorflow: only releases that match this, such as 3.12.")]
 
 

@@ -10,14 +10,7 @@ from tfgpu_doctor.plan.planned import Base, PlannedEnvironment, is_empty, withou
 from tfgpu_doctor.render.ci import place_of
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import block, titles_of
-from tfgpu_doctor.render.outlines.report import (
-    annotated,
-    finding_case,
-    head,
-    no_verdict,
-    verdict_case,
-    verdict_line,
-)
+from tfgpu_doctor.render.outlines.report import annotated, finding_case, head, verdict_checks
 from tfgpu_doctor.render.shapes import Case, Checks, Items, Page, Suite, Table
 
 _MEANING: dict[Verdict, str] = {
@@ -34,7 +27,7 @@ _ON_CPU = ("cuda.missing", "tf.cpu-build")
 def page(checked: Checked, detail: Detail = "shared") -> Page:
     """The files, the findings, and what is open."""
     report, titles = checked.report, titles_of(checked.report.findings)
-    whole = head(report, _COMMAND, meaning(report), ())
+    whole = head(report, _COMMAND, meaning(report))
     files = Table("Files", ("File", "Contains"), tuple((one.label, one.content) for one in checked.files))
     found = (block(one, titles) for one in report.findings)
     ids = detail == "full"
@@ -48,7 +41,8 @@ def checks(checked: Checked, fail_on: FailOn = "error", folder: str = "") -> Che
     report, files = checked.report, dict.fromkeys(one.path for one in checked.files)
     titles, words = titles_of(report.findings), meaning(report)
     cases: dict[str, list[Case]] = {file: [] for file in files}
-    alone = [verdict_case(report, _COMMAND, words, fail_on)]
+    whole = verdict_checks(report, _COMMAND, words, fail_on)
+    alone = [*whole.suites[0].cases]
     times = Counter((one.id, (place_of(one) or ("", 0))[0]) for one in report.findings)
     taken = Counter[tuple[str, str]]()
     for finding in report.findings:
@@ -60,17 +54,10 @@ def checks(checked: Checked, fail_on: FailOn = "error", folder: str = "") -> Che
         cases.get(file, alone).append(finding_case(case, finding, titles, fail_on))
     unread = {one.path for one in checked.files if one.unread}
     found = (Suite(file, tuple(here) or (_read_case(report, file, file in unread),)) for file, here in cases.items())
+    suites = (Suite("Verdict", tuple(alone)), *found)
     marked = zip(annotated(report.findings, titles), report.findings, strict=True)
-    return Checks(
-        _COMMAND,
-        report.created,
-        (Suite("Verdict", tuple(alone)), *found),
-        (
-            *(one._replace(place=place_of(finding, folder)) for one, finding in marked),
-            *no_verdict(report, _COMMAND, words, fail_on),
-        ),
-        (verdict_line(report, _COMMAND, words),),
-    )
+    places = (one._replace(place=place_of(finding, folder)) for one, finding in marked)
+    return whole._replace(suites=suites, annotations=(*places, *whole.annotations))
 
 
 def _read_case(report: Report, file: str, unread: bool) -> Case:

@@ -202,7 +202,6 @@ def metrics(fleet: Fleet) -> Iterator[Metric]:
     yield gauge("tfgpu_fleet_nodes", "Nodes by the worst verdict of their results.", *by_verdict)
     by_gpus = (Sample(many, {"hardware": name}) for name, many in sorted(hardware.items()))
     yield gauge("tfgpu_fleet_hardware_nodes", "Nodes by their GPUs.", *by_gpus)
-    yield gauge("tfgpu_fleet_gpus", "GPUs that the nodes list.", sum(node.gpus or 0 for node in fleet.nodes))
     yield gauge("tfgpu_fleet_unreadable_results", "Results that could not be read.", len(fleet.unreadable))
     by_severity = (Sample(severities[one], {"severity": one.value}) for one in Severity)
     yield gauge("tfgpu_fleet_groups", "Groups of nodes with the same problem or difference.", *by_severity)

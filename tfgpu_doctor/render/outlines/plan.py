@@ -59,7 +59,7 @@ def _block(number: int, option: Option, last_branch: str | None, is_brief: bool)
     """Return an option with everything; in brief, for its first package manager."""
     tools = list(option.commands)[: 1 if is_brief else None]
     lines = (
-        *(Line(*fact) for fact in facts_of(option, last_branch)),
+        *_facts(option, last_branch),
         *(Line("first", fix.text, commands=fix.commands) for fix in option.first),
         *(Line(tool, "", commands=option.commands[tool]) for tool in tools),
         *(Line("check", "", commands=fix.commands) for fix in option.then),
@@ -133,11 +133,11 @@ def target_line(target: Target) -> str:
     return ", ".join(parts)
 
 
-def facts_of(option: Option, last_branch: str | None) -> Iterator[tuple[str, str]]:
+def _facts(option: Option, last_branch: str | None) -> Iterator[Line]:
     """What it is built with, and what it needs."""
     built = [f"{name} {version}" for name, version in (("CUDA", option.cuda), ("cuDNN", option.cudnn)) if version]
     if built:
-        yield "built", f"with {' and '.join(built)}"
+        yield Line("built", f"with {' and '.join(built)}")
     upto = f"to branch {last_branch}" if last_branch else "or newer"
     needs = [f"driver {option.min_driver} {upto}"] if option.min_driver else []
     if option.pythons:
@@ -145,4 +145,4 @@ def facts_of(option: Option, last_branch: str | None) -> Iterator[tuple[str, str
     elif option.python and option.kind != "container":
         needs.append(f"Python {option.python}")
     if needs:
-        yield "needs", ", ".join(needs)
+        yield Line("needs", ", ".join(needs))

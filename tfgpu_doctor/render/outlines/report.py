@@ -29,6 +29,7 @@ from tfgpu_doctor.findings.catalogue import DECLARATIONS
 from tfgpu_doctor.findings.declaration import matches
 from tfgpu_doctor.findings.engine import ASK_DOCTOR, chosen
 from tfgpu_doctor.findings.inputs import OPTIONAL_COMPONENTS
+from tfgpu_doctor.plan.windows_shell import quoted
 from tfgpu_doctor.render.ci import lines_of
 from tfgpu_doctor.render.formats import Detail
 from tfgpu_doctor.render.outline import (
@@ -54,7 +55,6 @@ from tfgpu_doctor.render.shapes import (
     Metric,
     Outcome,
     Page,
-    Part,
     Sample,
     Suite,
     Table,
@@ -69,38 +69,35 @@ def command_of(report: Report) -> str:
     return "tfgpu explain" if report.source == "text" else "tfgpu doctor"
 
 
-def page(report: Report, detail: Detail = "shared", guides: bool = False, again: str = "", python: str = "") -> Page:
+def page(report: Report, detail: Detail = "shared", guides: bool = False, python: str | None = None) -> Page:
     """Return the stack, what was found, and what a helper asks for next; or a screen of it, or the first problem.
 
-    `guides` adds what to type next. `again` is the command that makes this report again, with the interpreter that was
-    asked for, which is `python`: without it, what is typed next would examine another one.
+    `guides` adds what to type next, with the interpreter that was asked for, `python`: else, that examines another one.
     """
-    whole = head(report, command_of(report), verdict_sentence(report), ())
+    whole = head(report, command_of(report), verdict_sentence(report))
     if value_or(report.facts.host.os, "") == "windows":
         whole = whole._replace(language="bat")
     if detail == "least":
-        return whole._replace(parts=(*least(report), *(_next(report, again, python),)[: int(guides)]), is_brief=True)
+        return whole._replace(parts=(*least(report), *(_next(report, python),)[: int(guides)]), is_brief=True)
     layers, found = layers_of(report), tuple(blocks(report))
     rows = tuple((layer.name, layer.text) for layer in layers)
     stack = Table("The stack", ("Layer", "Found"), rows, tuple(layer.mark for layer in layers))
     if detail == "shared":
-        return whole._replace(parts=(stack, *found, *open_checks(report), *details(report.facts)))
+        return whole._replace(parts=(stack, *found, open_checks(report), *details(report.facts)))
     if detail != "normal":
         values = tuple(value_or(report.facts.variables, {}).items())  # those of which no finding tells, too
         variables = Table("Variables", ("Name", "Value"), values, is_named=True)
-        return whole._replace(parts=(stack, *found, *open_checks(report), variables))
+        return whole._replace(parts=(stack, *found, open_checks(report), variables))
     return _answered(whole, report, layers) if report.source == "text" else _examined(whole, report, stack, found)
 
 
-def _next(report: Report, again: str, python: str) -> Table:
+def _next(report: Report, python: str | None) -> Table:
     """What to type after the verdict, and after the first fix where there is one."""
     works = report.verdict in ("ok", "degraded") and lists_gpu(value_or(report.facts.tensorflow.devices, None))
-    bench = (
-        f"tfgpu bench --python {python}" if python else "tfgpu bench",
-        "how fast the GPU is, compared with the CPU",
-    )
+    asked = f" --python {quoted(python, value_or(report.facts.host.os, None))}" if python else ""
+    bench = f"tfgpu bench{asked}", "how fast the GPU is, compared with the CPU"
     plan = ("tfgpu plan", "which TensorFlow to install on this machine")
-    seen = (again or "tfgpu doctor", "what was checked, with the evidence and all fixes")
+    seen = (f"tfgpu doctor{asked}", "what was checked, with the evidence and all fixes")
     return Table("Next", ("Command", "What it shows"), (bench, seen) if works else (seen, plan), is_named=True)
 
 
@@ -140,13 +137,12 @@ def _told(layer: Layer) -> str:
     return layer.text if layer.name in ("Machine", "GPU", "Devices") else f"{layer.name} {layer.text}"
 
 
-def head(report: Report, command: str, meaning: str, parts: tuple[Part, ...]) -> Page:
+def head(report: Report, command: str, meaning: str) -> Page:
     """Return a page with the verdict of a report."""
     about = f"{command} {report.tool.version}, matrix of {report.matrix.revision}"
-    sentence, mark = meaning + problem_counts(report), VERDICT_MARKS[report.verdict]
-    if report.verdict == "unknown" and is_answered(report):
-        return Page(command, (about,), "note", "answered", sentence, parts, created=report.created)
-    return Page(command, (about,), mark, report.verdict, sentence, parts, created=report.created)
+    answered = report.verdict == "unknown" and is_answered(report)
+    mark, word = ("note", "answered") if answered else (VERDICT_MARKS[report.verdict], report.verdict)
+    return Page(command, (about,), mark, word, meaning + problem_counts(report), (), created=report.created)
 
 
 # ---------------------------------------------------------------------------------------------------------------- CI
@@ -154,39 +150,25 @@ def head(report: Report, command: str, meaning: str, parts: tuple[Part, ...]) ->
 
 def checks(report: Report, fail_on: FailOn = "error", only: tuple[str, ...] = (), skip: tuple[str, ...] = ()) -> Checks:
     """Return a case for each check; `only` and `skip` are the checks that were asked for, where not all were."""
-    command, meaning = command_of(report), verdict_sentence(report)
-    verdict = Suite("Verdict", (verdict_case(report, command, meaning, fail_on),))
-    suites = (verdict, *_layers(report, fail_on, chosen(only, skip)))
+    whole = verdict_checks(report, command_of(report), verdict_sentence(report), fail_on)
     roots = annotated((finding for finding in report.findings if finding.root_cause), titles_of(report.findings))
-    annotations = (*roots, *no_verdict(report, command, meaning, fail_on))
-    return Checks(command, report.created, suites, annotations, (verdict_line(report, command, meaning),))
+    suites = (*whole.suites, *_layers(report, fail_on, chosen(only, skip)))
+    return whole._replace(suites=suites, annotations=(*roots, *whole.annotations))
 
 
-def verdict_line(report: Report, command: str, meaning: str) -> str:
-    """ "tfgpu doctor: broken: TensorFlow cannot use the GPU (1 problem)"."""
-    return f"{command}: {report.verdict}: {meaning}{problem_counts(report)}"
-
-
-def verdict_case(report: Report, command: str, meaning: str, fail_on: FailOn) -> Case:
-    """Whether there is an answer; that the answer is bad, the checks say."""
+def verdict_checks(report: Report, command: str, meaning: str, fail_on: FailOn) -> Checks:
+    """Return whether there is an answer, and the line of the log; that the answer is bad, other checks say."""
     text = f"{report.verdict}: {meaning}{problem_counts(report)}"
     case = Case("a verdict could be reached", command.replace(" ", "."), details=(text,))
-    code = exit_code(report, fail_on)
-    if report.verdict != "unknown" or code not in (EXIT_OK, EXIT_UNKNOWN):
-        return case
-    outcome: Outcome = "error" if code == EXIT_UNKNOWN else "skipped"
-    return case._replace(outcome=outcome, kind="could not determine", message=meaning, details=_reasons(report))
-
-
-def no_verdict(report: Report, command: str, meaning: str, fail_on: FailOn) -> Iterator[Annotation]:
-    """What is said where there is no verdict."""
+    annotations: tuple[Annotation, ...] = ()
     if report.verdict == "unknown":
-        level: Level = "error" if exit_code(report, fail_on) == EXIT_UNKNOWN else "warning"
-        yield Annotation(level, f"{command}: {meaning}", _reasons(report) or ("nothing more is known",))
-
-
-def _reasons(report: Report) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(item.reason for item in report.undetermined))
+        code, reasons = exit_code(report, fail_on), tuple(dict.fromkeys(item.reason for item in report.undetermined))
+        level: Level = "error" if code == EXIT_UNKNOWN else "warning"
+        annotations = (Annotation(level, f"{command}: {meaning}", reasons or ("nothing more is known",)),)
+        if code in (EXIT_OK, EXIT_UNKNOWN):
+            outcome: Outcome = "error" if code == EXIT_UNKNOWN else "skipped"
+            case = case._replace(outcome=outcome, kind="could not determine", message=meaning, details=reasons)
+    return Checks(command, report.created, (Suite("Verdict", (case,)),), annotations, (f"{command}: {text}",))
 
 
 def annotated(findings: Iterable[Finding], titles: Mapping[str, str]) -> Iterator[Annotation]:
@@ -256,20 +238,16 @@ def metrics(report: Report) -> Iterator[Metric]:
     causes = (Sample(1, {"id": one.id, "severity": one.severity.value}) for one in roots)
     yield gauge("tfgpu_doctor_finding", "1 for each root cause that was found.", *causes)
     yield gauge("tfgpu_doctor_undetermined_checks", "Checks that could not be made.", len(report.undetermined))
-    if (total := report.timings.get("total")) is not None:
-        yield gauge("tfgpu_doctor_duration_seconds", "Time that the diagnosis took.", total)
     if isinstance(facts.gpus, Known):
         yield gauge("tfgpu_doctor_gpus", "GPUs that the driver lists.", len(facts.gpus.value))
     if isinstance(devices := facts.tensorflow.devices, Known):
         listed = sum(one.kind == "GPU" for one in devices.value)
         yield gauge("tfgpu_doctor_tensorflow_gpus", "GPUs that TensorFlow lists.", listed)
-    names, sizes = list[Sample](), list[Sample]()
+    names = []
     for gpu in value_or(facts.gpus, ()):
-        number, capability = {"gpu": str(gpu.index)}, value_or(gpu.compute_capability, "")
-        names.append(Sample(1, {**number, "name": value_or(gpu.name, ""), "compute_capability": capability}))
-        sizes += [Sample(gpu.memory_total.value, number)] if isinstance(gpu.memory_total, Known) else []
+        name, capability = value_or(gpu.name, ""), value_or(gpu.compute_capability, "")
+        names.append(Sample(1, {"gpu": str(gpu.index), "name": name, "compute_capability": capability}))
     yield gauge("tfgpu_doctor_gpu_info", "Name and compute capability of a GPU.", *names)
-    yield gauge("tfgpu_doctor_gpu_memory_bytes", "Memory of a GPU.", *sizes)
 
 
 # ------------------------------------------------------------------------------------------------------------ the stack
@@ -448,16 +426,10 @@ def _devices(facts: Facts) -> Described:
         return devices
     gpus = [device for device in devices.value if device.kind == "GPU"]
     names = [one.device_name for one in gpus if one.device_name] or [one.name for one in gpus]
-    return (
-        f"{count(len(gpus), 'GPU')}: {', '.join(dict.fromkeys(names))}"
-        if gpus
-        else (
-            f"TensorFlow uses no GPU ({devices.source.rpartition(', ')[2]})"
-            if devices.grade == "stated"
-            else "TensorFlow lists no GPU",
-            "absent",
-        )
-    )
+    if gpus:
+        return f"{count(len(gpus), 'GPU')}: {', '.join(dict.fromkeys(names))}"
+    how = devices.source.rpartition(", ")[2]  # "as stated", "as asked"
+    return f"TensorFlow uses no GPU ({how})" if devices.grade == "stated" else "TensorFlow lists no GPU", "absent"
 
 
 def _compute(facts: Facts) -> Described:

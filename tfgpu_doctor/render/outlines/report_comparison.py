@@ -51,8 +51,10 @@ def page(comparison: Comparison, detail: Detail = "shared") -> Page:
         for one in _findings_shown(comparison)
         if not (is_brief and one.status == "unjudged" and one.inside == "good")
     ]
+    both = comparison.good, comparison.bad
+    sides = tuple(zip(("base", "new"), (f"{one.name}  {one.created}  {one.verdict}" for one in both), strict=True))
     parts: tuple[Part, ...] = (
-        _sides(comparison),
+        Table("Reports", ("Side", "Report"), sides, tuple(VERDICT_MARKS[one.verdict] for one in both)),
         Items((f"These are two machines, or one that was rebuilt: {differ}",) if differ else (), mark="warning"),
         Items(comparison.notes, mark="note"),
         Table("What changed", ("Layer", "Change"), changed, signs, is_named=True),
@@ -61,13 +63,6 @@ def page(comparison: Comparison, detail: Detail = "shared") -> Page:
         *(_block_of(comparison, one) for one in found if one.status == "remains" and one.root_cause),
     )
     return whole._replace(parts=parts)
-
-
-def _sides(comparison: Comparison) -> Table:
-    both = comparison.good, comparison.bad
-    texts = (f"{side.name}  {side.created}  {side.verdict}" for side in both)
-    rows = tuple(zip(("base", "new"), texts, strict=True))
-    return Table("Reports", ("Side", "Report"), rows, tuple(VERDICT_MARKS[side.verdict] for side in both))
 
 
 def checks(comparison: Comparison, fail_on: FailOn = "error") -> Checks:

@@ -89,23 +89,18 @@ def _case(check: SmokeCheck, smoke: Smoke) -> Case:
 
 
 def metrics(smoke: Smoke) -> Iterator[Metric]:
-    """The verdict and the time, and of each check its status, time and speed."""
+    """The verdict, and of each check its status and speed."""
     software = {name: smoke.software.get(name, "") for name in ("tensorflow", "python")}
     yield from origin("smoke", smoke.tool, smoke.created, software)
     about = "Verdict of the test; 1 for the one that holds."
     yield gauge("tfgpu_smoke_verdict", about, *states(get_args(Verdict), smoke.verdict))
-    yield gauge("tfgpu_smoke_duration_seconds", "Time that the test took.", smoke.seconds)
-    yield gauge("tfgpu_smoke_budget_seconds", "Time that the test was given.", smoke.budget_s)
-    yield gauge("tfgpu_smoke_gpus", "GPUs that TensorFlow lists.", len(smoke.gpus))
-    statuses, times, speeds = list[Sample](), list[Sample](), dict[str, list[Sample]]()
+    statuses, speeds = list[Sample](), dict[str, list[Sample]]()
     for check in smoke.checks:
         where = {"check": check.name, "device": check.on}
         statuses += states(get_args(Status), check.status, "status", where)
-        times += [Sample(check.seconds, where)] if check.status in ("ok", "failed") else []
         if check.throughput:
             speeds.setdefault(rate(check.throughput.unit), []).append(Sample(check.throughput.value, where))
     yield gauge("tfgpu_smoke_check", "Status of a check; 1 for the one that holds.", *statuses)
-    yield gauge("tfgpu_smoke_check_duration_seconds", "Time that a check took.", *times)
     for name, samples in speeds.items():
         yield gauge(f"tfgpu_smoke_check_{name}", "Speed that a check measured.", *samples)
 
