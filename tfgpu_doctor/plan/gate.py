@@ -22,7 +22,7 @@ from tfgpu_doctor.facts.distributions import TENSORFLOW
 from tfgpu_doctor.facts.facts import Facts, Unknown, value_or
 from tfgpu_doctor.facts.report import Alternative, Fix
 from tfgpu_doctor.facts.versions import at_least, major, minor
-from tfgpu_doctor.findings.declaration import MessageLog
+from tfgpu_doctor.findings.declaration import MessageLog, is_probed
 from tfgpu_doctor.matrix.compatibility import driver_reaches
 from tfgpu_doctor.matrix.loader import Matrix, Release
 from tfgpu_doctor.matrix.schema import Container
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tfgpu_doctor.plan.planned import Base
 
 _PYTHON = re.compile(r"(?<![\w.])(?:python[=:]?|--python |py -)(?P<python>3\.\d+|2\.7)(?![\d.]*/)")
+_ANOTHER_WAY = re.compile(r"\bCUDA\b|\bCPU\b|without a GPU")  # CUDA is spoken of, or not needed
 _FIRST = re.compile(r"^Install (?:conda|uv|venv), if it is missing")
 _OF_THE_GPU = re.compile(r"\b(?:kernels for|supports?|can use|is built for) (?:this|your|that) GPU\b")
 _DRIVER = re.compile(r"\bNVIDIA driver (?P<driver>\d{3}(?:\.\d+)*) or newer")
@@ -279,10 +280,10 @@ def installs_older_cuda(repair: Repair, situation: Situation) -> bool:
 
 
 def lacks_its_cuda(repair: Repair, situation: Situation) -> bool:
-    """A release that loads another CUDA than those that are there, and nothing brings its own."""
-    found = value_or(situation.facts.cuda.toolkits, ())
+    """A release that loads another CUDA than those that a text names, and nothing brings its own."""
+    found = () if is_probed(situation.facts) else value_or(situation.facts.cuda.toolkits, ())
     have = {_loaded_as(one.version) for one in found if one.version}
-    if not have or _BRINGS_CUDA.search(" ".join(repair.fix.commands)) or "CUDA" in repair.fix.text:
+    if not have or _BRINGS_CUDA.search(" ".join(repair.fix.commands)) or _ANOTHER_WAY.search(repair.fix.text):
         return False
     rows = (one for one in repair.releases(situation) if one.version != situation.version)
     return any(row.gpu and row.cuda and _loaded_as(row.cuda) not in have for row in rows)
