@@ -359,7 +359,8 @@ def test_a_worker_that_measures_dies_with_its_parent(tmp_path: Path) -> None:
     """It reads no standard input then, whose end would tell it."""
     script = tmp_path / "worker.py"
     busy = "re.match('(a+)+b', 'a' * 50)"
-    script.write_text(f"import os, re\nprint('{{\"to\": \"farewell\", \"pid\": %d}}' % os.getpid(), flush=True)\n{busy}\n")
+    answer = """'{"to": "farewell", "pid": %d}' % os.getpid()"""
+    script.write_text(f"import os, re\nprint({answer}, flush=True)\n{busy}\n")
     python = program(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     code = WORKER.replace("sys.argv[1]", repr(python)).replace("sys.argv[2]", repr(str(script)))
     # a parent that is killed cannot remove the temporary folder of its worker
