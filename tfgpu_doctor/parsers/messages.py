@@ -132,9 +132,7 @@ def read(lines: Sequence[Line], templates: Iterable[Template] = TEMPLATES) -> tu
         if key in found:
             old = found[key]
             again = old.line != line.number
-            # a title that repeats what is logged below is no evidence
-            logged = _IS_LOGGED.search(line.text) and not _IS_LOGGED.search(old.text)
-            at, text = (line.number, cut(line.text.strip(), SHOWN)) if logged else (old.line, old.text)
+            at, text = (line.number, cut(line.text.strip(), SHOWN)) if _is_fuller(line, old) else (old.line, old.text)
             found[key] = Message(old.kind, at, text, old.values, old.count + again)
         elif number.get(which.kind, 0) < MOST:
             number[which.kind] = number.get(which.kind, 0) + 1
@@ -142,6 +140,13 @@ def read(lines: Sequence[Line], templates: Iterable[Template] = TEMPLATES) -> tu
     hints = any(one.kind == "allocation-not-a-failure" for one in found.values())  # a title may repeat the first half
     kept = (m for m in found.values() if not (hints and "allocator" in m.values and not _IS_LOGGED.search(m.text)))
     return tuple(sorted(kept, key=lambda message: message.line))
+
+
+def _is_fuller(line: Line, old: Message) -> bool:
+    """Whether a line shows more of a message: a title that repeats it is no evidence, nor is its first half."""
+    logged = _IS_LOGGED.search(line.text) and not _IS_LOGGED.search(old.text)
+    half = line.number != old.line and len(old.text) < SHOWN and old.text.rstrip(" .") in line.text.strip()[:-1]
+    return bool(logged) or half
 
 
 def numbers(lines: Sequence[Line], templates: Iterable[Template]) -> set[int]:

@@ -355,7 +355,7 @@ _NO_GPU = any_case(
     rf"|my )?cpu,? (?:and )?not (?:on )?(?:the |my )?gpu\b|\bon (?:the |my )?cpu only\b|\bit uses (?:the "
     rf"|my )?cpu\b(?! and)|\b(?:[gr]tx|geforce|quadro|tesla)\b[^.\n]{{0,40}}[,;:] ?(?:but )?no gpu\b(?! \w)"
     rf"|\bgpu list (?:is |was )?empty\b|\b(?:tensor ?flow|tf)\b[^.\n]{{0,30}}\bno gpu\s*$"
-    rf"|^\W*(?:why )?no gpu(?: in [\w ]{{2,20}})?\W*$"
+    rf"|^\W*(?:why no gpu|no gpu in [\w ]{{2,20}})\W*$"
     rf"|is_gpu_available\S{{0,3}}\W+(?:\w+\W+){{0,3}}?false|num gpus available:? *0\b|(?<![\w.])0 gpus?\b"
     rf"|list_(?:physical|local|logical)_devices\S{{0,16}}\W{{1,3}}(?:\w+[^\w.;]+){{0,4}}?(?:\[\](?!\])|empty|nothing"
     rf"|only \W?(?:the )?cpu|(?<=[snd] )(?:0|zero)\b(?!\.\d))"
