@@ -229,7 +229,7 @@ class _Odd(FakeWorker):
 
 def answers(data: bytes) -> BenchResult:
     """Turn what a benchmark's worker says of its results into a result that is read again."""
-    tree = _tree(data)
+    tree = _tree(data) if b"Infinity" not in data and b"NaN" not in data else {}  # as the reader of its answers
     worker = _Odd(tree if isinstance(tree, dict) else {})
     try:
         found = result(*measured_runs([CPU], [worker], cpus=CPUS))

@@ -125,7 +125,8 @@ PLACES = {
         r"|\bnot in the sudoers\b"
     ),
     "sudo": re.compile(  # sudoers(5), env_reset and secure_path
-        r"\bsudo (?!-E)(?:-\w+ )*(?:[\w./~-]*/)?python[\d.]*\b(?! -m (?:pip|venv)\b| \S*(?:setup|get-pip)\.py)"
+        r"\bsudo (?!-E)(?:-\w{1,12} ){0,3}(?:[\w./~-]{0,90}/)?python[\d.]*\b"
+        r"(?! -m (?:pip|venv)\b| \S*(?:setup|get-pip)\.py)"
     ),
     "comfyui": any_case(r"\bcomfyui\b|\bpython_embeded\b"),
     "kernel": any_case(r"\bjupyter\b|\bipykernel\b|<ipython-input|\bkernelspec\b|\bnotebook (?:cell|kernel|server)"),

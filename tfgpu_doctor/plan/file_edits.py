@@ -54,7 +54,7 @@ def replacement(planned: PlannedEnvironment, below: str | None = None) -> str | 
 def _for_its_file(planned: PlannedEnvironment, row: Release) -> str:
     """The requirement of a release; in a file of constraints without extras, which pip refuses there (tried)."""
     one, wanted = planned.tensorflow, requirement(row)
-    return re.sub(r"\[.*\]", "", wanted) if one and is_of_constraints(one) and not one.beside else wanted
+    return re.sub(r"\[[^\[\]]*\]", "", wanted) if one and is_of_constraints(one) and not one.beside else wanted
 
 
 def is_of_constraints(one: Requirement) -> bool:

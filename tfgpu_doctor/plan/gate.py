@@ -376,7 +376,7 @@ def is_for_another_program(repair: Repair, situation: Situation) -> bool:
 
 
 _NAMED_RELEASE = re.compile(
-    r"\btensorflow(?:-\w+)*(?:\[[^\]]*\])?={1,2}(?P<major>\d+)\.|tensorflow/tensorflow:(?P<tag>\d+)\."
+    r"\btensorflow(?:-\w{1,12}){0,3}(?:\[[^\[\]]{0,40}\])?={1,2}(?P<major>\d+)\.|tensorflow/tensorflow:(?P<tag>\d+)\."
 )
 
 

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
+
 from tfgpu_doctor.bench.devices import GpuFound, Job, Key
 from tfgpu_doctor.probes import launch
 from tfgpu_doctor.probes.process import Child, signal_name, temporary_folder
@@ -91,7 +93,7 @@ class WorkerProcess(AbstractContextManager["WorkerProcess"]):
             if line is None:
                 return None
             with suppress(ValueError, RecursionError):
-                answer = json.loads(line)
+                answer = msgspec.json.decode(line)  # refuses Infinity, which no result can hold
                 if isinstance(answer, dict) and answer.get("to") == verb:
                     return answer
             self._noise = self._noise or line[:80]
