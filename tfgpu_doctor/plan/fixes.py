@@ -46,7 +46,7 @@ _OF_TENSORFLOW = re.compile(r"\bTF_[A-Z_]+=|\btf\.\w|\btensorflow(?:\[|==|/tenso
 _IN_A_LINUX = re.compile(r"WSL|container|Docker|image|on the host", re.IGNORECASE)  # so says the text of a fix
 _BY_PIP = re.compile(r"\bpip (?:un)?install\b")
 _OF_A_SHELL = re.compile(r"^export |\bactivate |\bvenv\b")
-_BRINGS_CUDA = re.compile(r"^\S*python\S* -m pip install .*(?:\[and-cuda\]|nvidia-cu)")
+_BRINGS_CUDA = re.compile(r"^(?=\S*python)\S+ -m pip install .*(?:\[and-cuda\]|nvidia-cu)")
 # https://apptainer.org/docs/user/main/definition_files.html
 _IN_POST = "; in %post of the image's definition file, as a .sif is read-only"
 _CHANGES_AN_IMAGE = re.compile(r"\bpip (?:un)?install\b|^apt-get ")
