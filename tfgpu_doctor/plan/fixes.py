@@ -129,6 +129,11 @@ class Fixes(Situation):
         return PlanRequest(self.matrix, self.target)
 
     @property
+    def is_in_container(self) -> bool:
+        """Whether the program runs in a container, as far as that is known."""
+        return value_or(self.facts.host.container, "none") != "none"
+
+    @property
     def host(self) -> str:
         """The system of the machine: where Docker is installed, and the driver; linux when unknown."""
         return value_or(self.facts.host.os, "linux")
@@ -168,7 +173,7 @@ class Fixes(Situation):
         https://ipython.readthedocs.io/en/stable/install/kernel_install.html
         """
         *commands, last = fix.commands or ("",)
-        inside = value_or(self.facts.host.container, "none") != "none" or fix.commands[:1] == ("wsl --install",)
+        inside = self.is_in_container or fix.commands[:1] == ("wsl --install",)
         if "kernel" not in self.places or "r" in self.places or inside:
             return fix
         if any(map(_MADE_BY_CONDA.match, commands)) and last.endswith(" activate tf"):
@@ -680,7 +685,7 @@ class Fixes(Situation):
         """An environment for the newest of these releases, where all of them load the same CUDA and cuDNN."""
         rows = [one for one in candidates(self.matrix, self.target.platform) if one.gpu and one.version in versions]
         loaded = {(one.cuda, major(one.cudnn or "")) for one in rows}
-        in_image = self.image or value_or(self.facts.host.container, "none") != "none"
+        in_image = self.image or self.is_in_container
         if in_image or len(loaded) != 1 or {one.version for one in rows} != {*versions}:
             return ()
         text = f"{self._verb(rows[0])} TensorFlow {rows[0].version} in an environment of its own"
@@ -780,7 +785,7 @@ class Fixes(Situation):
 
     def in_image(self, row: Release) -> tuple[Fix, ...]:
         """The published image of a release, where the program runs in another one."""
-        if self.image or value_or(self.facts.host.container, "none") == "none":
+        if self.image or not self.is_in_container:
             return ()
         own = [one for one in self._images(f"=={minor(row.version)}.*") if one.package == PUBLISHED]
         text = "Use the image of this release: it has"
@@ -794,7 +799,7 @@ class Fixes(Situation):
         needs: list[str] = []
         if self.target.driver is None and option.min_driver:
             needs.append(f"driver {option.min_driver} or newer")
-        if value_or(self.facts.host.container, "none") == "none":
+        if not self.is_in_container:
             on_windows = self.host == "windows"
             needs.append("Docker Desktop with WSL2" if on_windows else "Docker with the NVIDIA Container Toolkit")
         if self.host != "windows":
@@ -843,7 +848,7 @@ class Fixes(Situation):
             return Fix(text=text, commands=("wsl.exe --shutdown",))
         if self.host == "windows":
             return Fix(text=f"Install {what} from {NVIDIA_DRIVERS} and restart Windows")
-        if value_or(self.facts.host.container, "none") != "none":
+        if self.is_in_container:
             return Fix(text=f"Install {what} and restart (on the host, not in this container)")
         distribution = value_or(self.facts.host.distribution_id, "")
         commands = _DRIVER_COMMANDS.get(distribution)
