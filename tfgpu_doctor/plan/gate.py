@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _PYTHON = re.compile(r"(?<![\w.])(?:python[=:]?|--python |py -)(?P<python>3\.\d+|2\.7)(?![\d.]*/)")
 _ANOTHER_WAY = re.compile(r"\bCUDA\b|\bCPU\b|without a GPU")  # CUDA is spoken of, or not needed
-_FIRST = re.compile(r"^Install (?:conda|uv|venv), if it is missing")
+_FIRST = re.compile(r"^Install (?:conda|uv), if it is missing")
 _OF_THE_GPU = re.compile(r"\b(?:kernels for|supports?|can use|is built for) (?:this|your|that) GPU\b")
 _DRIVER = re.compile(r"\bNVIDIA driver (?P<driver>\d{3}(?:\.\d+)*) or newer")
 _AFTER_A_DRIVER = re.compile(r"\bafter a driver update to (?P<driver>\d{3}(?:\.\d+)*)")
@@ -455,11 +455,10 @@ def admitted(fixes: Iterable[Fix], facts: Facts, matrix: Matrix) -> tuple[Fix, .
     for fix in fixes:
         if _FIRST.match(fix.text):  # of what comes next, and of no use without it
             first.append(fix)
-        elif fix.decides or not refused(fix, situation):
+            continue
+        if fix.decides or not refused(fix, situation):
             kept += (*first, fix)
-            first = []
-        else:
-            first = []
+        first = []
     return joined(kept)
 
 
