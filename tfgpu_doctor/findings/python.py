@@ -548,15 +548,16 @@ def _by_its_file(
     context: Context, refused: tuple[Message, ...], python: str | None, platform: str | None
 ) -> Problem | None:
     """A wheel that is named by its file is for another Python, and the release has one for this one."""
-    for one in refused:
-        tag, values = re.match(r"cp([23])(\d{1,2})-", one.values.get("tags", "")), one.values
-        row = context.matrix.tensorflow(
-            values.get("version", ""), platform or "linux_x86_64", values.get("package", "")
-        )
-        is_own = row and python and row.version == values["version"] and minor(python) in row.python
-        if tag and row and is_own and f"{tag[1]}.{tag[2]}" != minor(python):
-            text = f"Install the wheel of that release for Python {minor(python)}"
-            fixes = context.remedies.installing(text, f"{row.package}=={row.version}")
+    for one in refused if python else ():
+        values, this = one.values, minor(python)
+        named = re.match(r"cp([23])(\d{1,2})-", values.get("tags", ""))
+        if named is None or f"{named[1]}.{named[2]}" == this:
+            continue
+        version, package = values.get("version", ""), values.get("package", "")
+        row = context.matrix.tensorflow(version, platform or "linux_x86_64", package)
+        if row and row.version == version and this in row.python:
+            text = f"Install the wheel of that release for Python {this}"
+            fixes = context.remedies.installing(text, f"{row.package}=={version}")
             title = "This file is a wheel for another Python"
             return Problem(title=title, evidence=message_evidence(*refused), fixes=fixes)
     return None
