@@ -79,6 +79,7 @@ _JOINT = re.compile(
 _NAME_WITH_SPACES = re.compile("|".join(name.replace("_", "[ _]") for name in CURESULTS))
 # what reading a picture makes of digits and of NVIDIA: "RTX 4O90", "3.1O.12"
 _READ_BADLY = re.compile(r"(?<=\d)O(?=[\d.])|(?<=\d\.)O(?=\d)|\bNVIDlA\b")
+_MARKED_T = ("nt", "n't", "n’t", "n‘t", "n´t", "n`t")  # one of them stands in whatever is typed so
 _TYPED_IN_HASTE = re.compile(  # "doesnt", "dosn't", "cant"
     r"\b(?:(?P<does>d)(?:oe?se?n['’´`]?t)|(?P<word>did|is|are|was|were|could|would|should|has|have|do|ca|wo)n[´`]?t)\b",
     re.IGNORECASE,
@@ -128,7 +129,7 @@ def _as_meant(line: str) -> str:
         line = _ENTITY.sub(lambda match: html.unescape(match[0]), line)
     if "O" in line or "NVIDl" in line:
         line = _READ_BADLY.sub(lambda match: "0" if match[0] == "O" else "NVIDIA", line)
-    if "nt" in line or "n´t" in line or "osn't" in line:
+    if any(one in line for one in _MARKED_T):
         line = _TYPED_IN_HASTE.sub(lambda match: f"{match['word'] or match['does'] + 'oes'}n't", line)
     if "CUDA ERROR " in line:  # typed by hand
         line = _NAME_WITH_SPACES.sub(lambda match: match[0].replace(" ", "_"), line)
